@@ -1,0 +1,65 @@
+# Two commands do everything: `make demo` and `make test`. Each sets up what it needs.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+export CDK_DISABLE_CLI_TELEMETRY := true
+
+.PHONY: help setup demo demo-vllm test test-fast check format lint types contracts docs lock clean
+
+help:            ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+.venv/.runtime: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Loadproof needs Python 3.11 or newer; set PYTHON=..."; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/.dev: .venv/.runtime requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@touch $@
+
+node_modules/.ready: package-lock.json
+	@command -v npm >/dev/null || { echo "Loadproof needs Node 20 or newer with npm"; exit 2; }
+	npm ci --no-progress --loglevel=error
+	@touch $@
+
+setup: .venv/.runtime node_modules/.ready  ## install everything into .venv and node_modules
+	@echo "Ready: $(BIN)/loadproof --help"
+
+demo: setup      ## the main job on this machine: local cloud, cdk deploy, benchmark, verdicts, report
+	$(BIN)/loadproof demo
+
+test: setup .venv/.dev  ## all tests
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
+
+check: setup .venv/.dev format-check lint types contracts drift test  ## what CI runs
+
+format: .venv/.dev  ## rewrite the code in the house style
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+format-check: .venv/.dev
+	$(BIN)/ruff format --check .
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+
+types: .venv/.dev
+	$(BIN)/mypy
+
+contracts: .venv/.dev
+	$(BIN)/lint-imports
+
+drift: .venv/.dev  # generated files equal what the code generates
+	$(BIN)/python scripts/generate.py --check
+
+docs: .venv/.dev  ## regenerate schema.json and the reference pages
+	$(BIN)/python scripts/generate.py
+
+lock: .venv/.dev  ## rewrite the lock files from pyproject.toml
+	scripts/lock.sh
+
+clean:           ## remove what set-up and runs made
+	rm -rf .venv node_modules cdk.out runs .loadproof

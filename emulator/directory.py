@@ -1,0 +1,77 @@
+"""What the runtime may know about the control plane: a read-only view, looked up anew for each request.
+
+The control plane (`emulator.controlplane`) implements `Directory`; the runtime (`emulator.runtime`) reads it. Names,
+statuses and counts are AWS's own, so that a template that forgets something behaves here as it would there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerView:
+    """What SageMaker would start: nothing here comes from a profile, only from deployed resources."""
+
+    image: str
+    environment: Mapping[str, str]
+    model_data_s3_uri: str | None
+    tags: Mapping[str, str]  # of the Model or component; `loadproof:model-id` names the model for the twin
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentView:
+    """One inference component. `copies` is the number in service now, not the desired one."""
+
+    name: str
+    endpoint_name: str
+    variant_name: str
+    status: str  # Creating | InService | Updating | Failed | Deleting
+    copies: int
+    accelerators_per_copy: int
+    instance_type: str
+    container: ContainerView
+    generation: int  # grows when the container must be started anew (image, environment, size)
+
+
+@dataclass(frozen=True, slots=True)
+class VariantView:
+    """One production variant. `container` is None on a variant that hosts inference components."""
+
+    name: str
+    instance_type: str
+    instances: int
+    container: ContainerView | None
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointView:
+    """One endpoint."""
+
+    name: str
+    status: str  # Creating | InService | Updating | RollingBack | Failed | Deleting
+    variants: tuple[VariantView, ...]
+    component_names: tuple[str, ...]
+
+
+class Directory(Protocol):
+    """Thread-safe look-ups; None where AWS would say the thing does not exist."""
+
+    def endpoint(self, name: str) -> EndpointView | None: ...
+
+    def component(self, name: str) -> ComponentView | None: ...
+
+    def components(self) -> tuple[ComponentView, ...]: ...
+
+    def endpoints(self) -> tuple[EndpointView, ...]: ...
+
+    def record_metric(self, namespace: str, name: str, value: float, dimensions: Mapping[str, str]) -> None:
+        """Put one CloudWatch datum (for example NoCapacityInvocationFailures) as the service itself would."""
+        ...
+
+    def fail_component(self, name: str, reason: str) -> None:
+        """A container could not be started: the component becomes Failed with this FailureReason."""
+        ...

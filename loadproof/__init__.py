@@ -1,0 +1,1 @@
+"""Loadproof: LLM endpoints as code, proven under load."""

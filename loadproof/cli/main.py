@@ -1,0 +1,49 @@
+"""`loadproof <verb>`: one file a verb. Errors end as one message and the contract's exit code, never a traceback."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import typer
+from rich.console import Console
+
+from loadproof.cli import bench, check, demo, local, plan, schema
+from loadproof.errors import ExitCode, LoadproofError
+
+app = typer.Typer(
+    name="loadproof",
+    help="LLM endpoints as code, proven under load.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("check")(check.check)
+app.command("plan")(plan.plan)
+app.command("bench")(bench.bench)
+app.command("demo")(demo.demo)
+app.command("schema")(schema.schema)
+app.add_typer(local.app, name="local")
+
+
+def main() -> None:
+    """Entry point of the `loadproof` script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one verb and return its exit code (see `ExitCode`)."""
+    try:
+        result = app(arguments, standalone_mode=False)
+    except LoadproofError as error:
+        Console(stderr=True, highlight=False).print(f"loadproof: {error}", markup=False, soft_wrap=True)
+        return int(error.exit_code)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.ClickException as usage:
+        usage.show()
+        return int(ExitCode.BAD_INPUT)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        return int(ExitCode.INTERRUPTED)
+    return int(result or 0)

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Writes the three hash-locked requirement files. No registry address ends up in them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+uv=${UV:-.venv/bin/uv}
+compile() {
+  "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+    --no-header --no-emit-index-url --no-emit-find-links "$@"
+}
+compile pyproject.toml --extra local -o requirements.txt
+compile pyproject.toml --extra local --group dev -c requirements.txt -o requirements-dev.txt
+printf 'hatchling==1.33.0\neditables\n' | compile - -c requirements-dev.txt -o requirements-build.txt
