@@ -14,18 +14,24 @@ from loadproof.catalog.readers import (
     instance,
     instances,
 )
+from loadproof.catalog.registries import Layer, Registry, image_uri, layer_arn, registry
 
 __all__ = [
     "Accelerator",
     "Architecture",
     "ContainerImage",
     "Instance",
+    "Layer",
+    "Registry",
     "accelerator",
     "accelerators",
     "architecture",
     "architectures",
     "container_image",
     "container_images",
+    "image_uri",
     "instance",
     "instances",
+    "layer_arn",
+    "registry",
 ]

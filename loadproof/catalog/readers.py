@@ -88,11 +88,12 @@ class ContainerImage:
     tag: str
     cuda: str | None
     protocol: str
+    absent_regions: frozenset[str]  # regions that have an account but not this tag
     source: str
     date: str
 
 
-def _rows(file_name: str) -> list[Row]:
+def rows(file_name: str) -> list[Row]:
     with (DATA / file_name).open(encoding="utf-8", newline="") as handle:
         return list(csv.DictReader(handle))
 
@@ -117,7 +118,7 @@ def accelerators() -> Mapping[str, Accelerator]:
             source=row["source"],
             note=row["note"],
         )
-        for row in _rows("accelerators.csv")
+        for row in rows("accelerators.csv")
     }
 
 
@@ -139,7 +140,7 @@ def instances() -> Mapping[str, Instance]:
             price_derived=row["price_derived"] == "yes",
             source=row["shape_source"],
         )
-        for row in _rows("instances.csv")
+        for row in rows("instances.csv")
     }
 
 
@@ -166,7 +167,7 @@ def architectures() -> Mapping[str, Architecture]:
             active_parameters_b=float(row["active_params_b"]),
             source=row["source"],
         )
-        for row in _rows("models.csv")
+        for row in rows("models.csv")
     }
 
 
@@ -182,21 +183,22 @@ def container_images() -> tuple[ContainerImage, ...]:
             tag=row["tag"],
             cuda=row["cuda"] or None,
             protocol=row["protocol"],
+            absent_regions=frozenset(row["absent_regions"].split()),
             source=row["source"],
             date=row["date"],
         )
-        for row in _rows("containers.csv")
+        for row in rows("containers.csv")
     )
 
 
 def instance(instance_type: str) -> Instance:
     """The row of an instance type. Raises InputError with the nearest known names."""
-    return _find(instances(), instance_type, "instance type")
+    return find(instances(), instance_type, "instance type")
 
 
 def accelerator(name: str) -> Accelerator:
     """The row of an accelerator. Raises InputError with the nearest known names."""
-    return _find(accelerators(), name, "accelerator")
+    return find(accelerators(), name, "accelerator")
 
 
 def architecture(model_id: str) -> Architecture | None:
@@ -216,7 +218,7 @@ def container_image(family: str, version: str | None = None) -> ContainerImage:
     of_family = [image for image in container_images() if image.family == family]
     if version is None and of_family:
         return of_family[0]
-    return _find({image.version: image for image in of_family}, version or "", f"{family} version")
+    return find({image.version: image for image in of_family}, version or "", f"{family} version")
 
 
 def _same_shape(model_id: str) -> Iterable[str]:
@@ -229,7 +231,7 @@ def _same_shape(model_id: str) -> Iterable[str]:
     yield f"{model_id}-Instruct"
 
 
-def _find(table: Mapping[str, T], key: str, what: str) -> T:
+def find(table: Mapping[str, T], key: str, what: str) -> T:
     if key in table:
         return table[key]
     near = difflib.get_close_matches(key, table, n=3, cutoff=0.6) or sorted(table)[:5]
