@@ -1,0 +1,152 @@
+"""`requests.jsonl`: one line for each request, appended and flushed as it ends, readable after `kill -9`.
+
+Times are nanoseconds since the run's zero, on one monotonic clock; `plan.json` says which wall time zero was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Literal
+
+import orjson
+
+from loadproof.errors import CouldNotRunError
+
+SCHEMA_VERSION = 1
+FILE_NAME = "requests.jsonl"
+Phase = Literal["warmup", "measured"]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """One request, as sent and as answered.
+
+    `intended_ns`: when it should have left (closed loop: when its slot became free); `sent_ns`: when it left (None: it
+    never did). `token_times_ns` are the instants at which tokens came and `tokens_at` how many came with each. Empty
+    and None mean no data. `outcome` is "ok", "canceled" (the run was stopped while it was in flight) or a kind of error.
+    """
+
+    phase: Phase
+    session: int  # 0 for the first run, +1 for each --resume
+    level: int
+    concurrency: int
+    index: int  # within the level (and phase)
+    intended_ns: int
+    sent_ns: int | None
+    first_token_ns: int | None
+    last_token_ns: int | None
+    end_ns: int
+    token_times_ns: tuple[int, ...]
+    tokens_at: tuple[int, ...]
+    planned_input_tokens: int  # an estimate: words of the prompt
+    planned_output_tokens: int
+    input_tokens: int | None  # as the server counted them
+    output_tokens: int | None
+    token_source: str  # who counted output_tokens: server | chunks | none
+    outcome: str
+    http_status: int | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome == "ok"
+
+    @property
+    def finished(self) -> bool:
+        """The endpoint had its full chance to answer, well or badly."""
+        return self.outcome != "canceled"
+
+
+_FIELDS = frozenset(field.name for field in fields(RequestRecord))
+_REQUIRED = frozenset(field.name for field in fields(RequestRecord)[:18])
+
+
+class RecordWriter:
+    """Appends records to one file. Every line reaches the operating system before the next request is planned."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> RecordWriter:
+        mend_torn_line(self._path)
+        self._file = self._path.open("ab", buffering=0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def append(self, record: RequestRecord) -> None:
+        assert self._file is not None, "use RecordWriter as a context manager"
+        self._file.write(orjson.dumps(asdict(record)) + b"\n")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFile:
+    """What a requests.jsonl held. `torn_lines` counts lines cut short by a killed run."""
+
+    records: tuple[RequestRecord, ...]
+    torn_lines: int
+
+
+def read_records(path: Path) -> RecordFile:
+    """Read a requests.jsonl; a torn line is counted, never fatal. A missing file holds no record.
+
+    Raises CouldNotRunError when a complete line is of another schema version: its meaning may differ.
+    """
+    if not path.exists():
+        return RecordFile((), 0)
+    records: list[RequestRecord] = []
+    torn_lines = 0
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        record = _record_of(line, f"{path}:{number}")
+        if record is None:
+            torn_lines += 1
+        else:
+            records.append(record)
+    return RecordFile(tuple(records), torn_lines)
+
+
+def _record_of(line: bytes, place: str) -> RequestRecord | None:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(row, dict) or not row.keys() >= _REQUIRED:
+        return None
+    if row.get("schema_version") != SCHEMA_VERSION:
+        raise CouldNotRunError(
+            f"{place}: schema_version {row.get('schema_version')!r}, this Loadproof reads {SCHEMA_VERSION}; "
+            "read the file with the version that wrote it"
+        )
+    known = {name: value for name, value in row.items() if name in _FIELDS}
+    known["token_times_ns"] = tuple(known["token_times_ns"])
+    known["tokens_at"] = tuple(known["tokens_at"])
+    return RequestRecord(**known)
+
+
+def mend_torn_line(path: Path) -> None:
+    """Close a last line that a killed run left open, so that the next line starts on its own."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    with path.open("rb+") as file:
+        file.seek(-1, 2)
+        if file.read(1) != b"\n":
+            file.write(b"\n")
+
+
+def latest(records: Iterable[RequestRecord]) -> tuple[RequestRecord, ...]:
+    """One record for each planned request: of several (canceled, then resumed) the last, in file order."""
+    chosen = {(record.phase, record.level, record.index): record for record in records}
+    return tuple(chosen.values())
