@@ -1,0 +1,42 @@
+"""Names of deployed resources: what stacks give and what whoever looks for them asks for (docs/decisions/0001)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+SAGEMAKER_NAME_LIMIT: Final = 63
+VARIANT_NAME: Final = "AllTraffic"  # the one production variant of every endpoint
+
+
+def stack_name(environment_name: str, profile_name: str) -> str:
+    """`loadproof-<environment>-<profile>`."""
+    return f"loadproof-{environment_name}-{profile_name}"
+
+
+def endpoint_name(environment_name: str, profile_name: str) -> str:
+    """The SageMaker endpoint of a profile."""
+    return fitted(stack_name(environment_name, profile_name))
+
+
+def inference_component_name(endpoint: str, component: str, adapter: str | None = None) -> str:
+    """The inference component of a model (`main` for the profile's own), or of an adapter on top of it."""
+    return fitted("-".join(part for part in (endpoint, component, adapter) if part))
+
+
+def queue_name(endpoint: str) -> str:
+    """The buffer's queue."""
+    return f"{endpoint}-requests"
+
+
+def dead_letter_queue_name(endpoint: str) -> str:
+    """Where the buffer's messages go that failed too often."""
+    return f"{endpoint}-dead-letters"
+
+
+def fitted(name: str, limit: int = SAGEMAKER_NAME_LIMIT) -> str:
+    """`name`, or its beginning closed with a hash of the whole when it is longer than `limit` characters."""
+    if len(name) <= limit:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: limit - 9].rstrip('-')}-{digest}"
