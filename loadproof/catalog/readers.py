@@ -34,6 +34,7 @@ class Accelerator:
     nvlink: bool
     source: str
     note: str
+    multiprocessors: int | None = None  # streaming multiprocessors of a GPU; None for Neuron
 
 
 @dataclass(frozen=True, slots=True)
