@@ -118,6 +118,7 @@ def accelerators() -> Mapping[str, Accelerator]:
             nvlink=row["nvlink"] == "1",
             source=row["source"],
             note=row["note"],
+            multiprocessors=int(row["sm_count"]) if row["sm_count"] else None,
         )
         for row in rows("accelerators.csv")
     }
