@@ -6,7 +6,7 @@ Times are nanoseconds since the run's zero, on one monotonic clock; `plan.json` 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal
@@ -87,7 +87,7 @@ class RecordWriter:
 
     def append(self, record: RequestRecord) -> None:
         assert self._file is not None, "use RecordWriter as a context manager"
-        self._file.write(orjson.dumps(asdict(record)) + b"\n")
+        self._file.write(orjson.dumps(record) + b"\n")
 
 
 @dataclass(frozen=True, slots=True)

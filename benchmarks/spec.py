@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from benchmarks.objectives import Objective
-from loadproof.profiles.schema import Protocol
 
 Kind = Literal["sagemaker", "openai"]
+Protocol = Literal["tgi", "lmi", "openai"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +126,12 @@ class BenchmarkSpec:
         return cls(
             target=Target(**row["target"]),
             workload=WorkloadSpec(
-                **(
-                    workload
-                    | {name: TokenCounts(**workload[name]) for name in ("input_tokens", "output_tokens")}
-                )
+                **(workload | {name: TokenCounts(**workload[name]) for name in ("input_tokens", "output_tokens")})
             ),
             concurrency=tuple(row["concurrency"]),
             objectives=tuple(Objective(**objective) for objective in row["objectives"]),
             profile=ProfileRef(**profile) if profile else None,
-            predicted=Prediction(
-                predicted["grade"], tuple(PredictedPoint(**point) for point in predicted["levels"])
-            )
+            predicted=Prediction(predicted["grade"], tuple(PredictedPoint(**point) for point in predicted["levels"]))
             if predicted
             else None,
             **rest,

@@ -1,0 +1,207 @@
+"""What one load level measured. Every metric: its name, unit and formula, from records alone.
+
+All latencies are of successful requests and count from the *intended* send time, so that a client that sends late cannot
+hide it. A failed request is in the error figures and in no latency.
+
+- **TTFT** (ms) = first token − intended send. Streaming only.
+- **ITL** (ms) = gap between two instants at which tokens came, one sample a gap, pooled over requests. Tokens that come
+  together (a chunk of several, or chunks in one read) end one gap: it is neither divided among them, which would hide
+  a stall behind a large chunk, nor followed by gaps of 0, which would dilute the percentiles.
+- **TPOT** (ms) = (E2E − TTFT) / (output tokens − 1), one sample a request; needs two tokens or more.
+- **E2E** (ms) = end of the answer − intended send.
+- **duration** (s) = first intended send to last end; over the sessions of a resumed level, their sum.
+- **output (input) tokens/s** = Σ tokens of successful requests / duration.
+- **requests/s** = successful requests / duration.
+- **goodput** (requests/s) = successful requests that met every latency objective, each bound taken as a bound on
+  the request's own value (for ITL: on the same percentile of its own gaps) / duration.
+- **lag** (ms) = sent − intended send, of every request that was sent: what the generator itself added.
+- **cost per million output tokens** (USD) = USD per hour / 3600 / output tokens per second · 10⁶.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from benchmarks.objectives import Objective
+from benchmarks.records import RequestRecord
+from benchmarks.statistics import Samples, Spread, percentile, spread
+from loadproof.capacity.cost import usd_per_million_tokens
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LevelMetrics:
+    """One level of the sweep. `requests` finished (well or badly); `unfinished` were cut off when the run stopped."""
+
+    concurrency: int
+    requests: int
+    errors: int
+    errors_by_kind: Mapping[str, int]
+    unfinished: int
+    duration_s: float | None
+    ttft_ms: Spread
+    itl_ms: Spread
+    tpot_ms: Spread
+    e2e_ms: Spread
+    lag_ms: Spread
+    output_tokens_per_s: float | None
+    input_tokens_per_s: float | None
+    requests_per_s: float | None
+    goodput_per_s: float | None
+    cost_per_million_output_tokens_usd: float | None
+    tokens_per_arrival: float | None
+    token_source: Literal["server", "chunks", "none"]
+    input_token_source: Literal["server", "estimate", "none"]
+
+
+def ttft_ms(record: RequestRecord) -> float | None:
+    if not record.ok or record.first_token_ns is None:
+        return None
+    return (record.first_token_ns - record.intended_ns) / NS_PER_MS
+
+
+def e2e_ms(record: RequestRecord) -> float | None:
+    return (record.end_ns - record.intended_ns) / NS_PER_MS if record.ok else None
+
+
+def tpot_ms(record: RequestRecord) -> float | None:
+    """(E2E − TTFT) / (output tokens − 1); None below two tokens, where there is no gap to speak of."""
+    first, last, tokens = ttft_ms(record), e2e_ms(record), record.output_tokens
+    if first is None or last is None or tokens is None or tokens < 2:
+        return None
+    return (last - first) / (tokens - 1)
+
+
+def itl_gaps_ms(record: RequestRecord) -> Samples:
+    """Gaps between the distinct instants at which tokens came; empty below two instants."""
+    if not record.ok:
+        return np.empty(0)
+    instants = np.unique(np.asarray(record.token_times_ns, dtype=np.int64))
+    return np.diff(instants) / NS_PER_MS
+
+
+def lag_ms(record: RequestRecord) -> float | None:
+    return None if record.sent_ns is None else (record.sent_ns - record.intended_ns) / NS_PER_MS
+
+
+_PER_REQUEST = {"ttft": ttft_ms, "tpot": tpot_ms, "e2e": e2e_ms}
+
+
+def latency_samples(metric: str, records: Sequence[RequestRecord]) -> list[Samples]:
+    """The samples of ttft, itl, tpot or e2e, one array for each request that has any (ITL has many a request)."""
+    if metric == "itl":
+        gaps = (itl_gaps_ms(record) for record in records)
+        return [samples for samples in gaps if samples.size]
+    values = (_PER_REQUEST[metric](record) for record in records)
+    return [np.asarray([value]) for value in values if value is not None]
+
+
+def pooled(metric: str, records: Sequence[RequestRecord]) -> Samples:
+    samples = latency_samples(metric, records)
+    return np.concatenate(samples) if samples else np.empty(0)
+
+
+def duration_s(records: Sequence[RequestRecord]) -> float | None:
+    """First intended send to last end, summed over sessions: the pause before a resume is nobody's latency."""
+    total_ns = 0
+    for session in {record.session for record in records}:
+        ours = [record for record in records if record.session == session]
+        total_ns += max(record.end_ns for record in ours) - min(record.intended_ns for record in ours)
+    return total_ns / NS_PER_S if total_ns > 0 else None
+
+
+def is_good(record: RequestRecord, objectives: Sequence[Objective]) -> bool:
+    """The request succeeded and its own latencies are inside every latency bound."""
+    if not record.ok:
+        return False
+    for objective in objectives:
+        if objective.latency is None:
+            continue
+        metric, rank_percent = objective.latency
+        value = percentile(itl_gaps_ms(record), rank_percent) if metric == "itl" else _PER_REQUEST[metric](record)
+        if value is None and metric in ("itl", "tpot") and record.output_tokens == 1:
+            continue  # one token has no gap that could be too long
+        if value is None or not objective.met_by(value):
+            return False
+    return True
+
+
+def measure_level(
+    concurrency: int,
+    records: Sequence[RequestRecord],
+    objectives: Sequence[Objective] = (),
+    usd_per_hour: float | None = None,
+) -> LevelMetrics:
+    """Every metric of one level. `records`: its measured ones, each planned request once, in any order."""
+    finished = [record for record in records if record.finished]
+    succeeded = [record for record in finished if record.ok]
+    failed = [record for record in finished if not record.ok]
+    lags = [lag for record in finished if (lag := lag_ms(record)) is not None]
+    seconds = duration_s(finished)
+    output_per_s = _rate(_total_output(succeeded), seconds)
+    return LevelMetrics(
+        concurrency=concurrency,
+        requests=len(finished),
+        errors=len(failed),
+        errors_by_kind=dict(sorted(Counter(record.outcome for record in failed).items())),
+        unfinished=len(records) - len(finished),
+        duration_s=seconds,
+        ttft_ms=spread(pooled("ttft", succeeded)),
+        itl_ms=spread(pooled("itl", succeeded)),
+        tpot_ms=spread(pooled("tpot", succeeded)),
+        e2e_ms=spread(pooled("e2e", succeeded)),
+        lag_ms=spread(np.asarray(lags, dtype=np.float64)),
+        output_tokens_per_s=output_per_s,
+        input_tokens_per_s=_rate(_total_input(succeeded), seconds),
+        requests_per_s=_rate(len(succeeded), seconds),
+        goodput_per_s=_rate(sum(is_good(record, objectives) for record in succeeded), seconds),
+        cost_per_million_output_tokens_usd=usd_per_million_tokens(usd_per_hour, output_per_s),
+        tokens_per_arrival=_tokens_per_arrival(succeeded),
+        token_source=_output_source(succeeded),
+        input_token_source=_input_source(succeeded),
+    )
+
+
+def _rate(amount: float | None, seconds: float | None) -> float | None:
+    return None if amount is None or seconds is None else round(amount / seconds, 9)
+
+
+def _total_output(succeeded: Sequence[RequestRecord]) -> int | None:
+    """Σ output tokens; None when some answer's count is unknown, since a part is not the total."""
+    counts = [record.output_tokens for record in succeeded]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _total_input(succeeded: Sequence[RequestRecord]) -> int:
+    """Σ input tokens: the server's count where it gives one, else the workload's estimate."""
+    return sum(
+        record.planned_input_tokens if record.input_tokens is None else record.input_tokens for record in succeeded
+    )
+
+
+def _output_source(succeeded: Sequence[RequestRecord]) -> Literal["server", "chunks", "none"]:
+    """The weakest source used: one answer counted by chunks makes the level's count a count of chunks."""
+    sources = {record.token_source for record in succeeded}
+    if not sources or "none" in sources:
+        return "none"
+    return "chunks" if "chunks" in sources else "server"
+
+
+def _input_source(succeeded: Sequence[RequestRecord]) -> Literal["server", "estimate", "none"]:
+    if not succeeded:
+        return "none"
+    return "server" if all(record.input_tokens is not None for record in succeeded) else "estimate"
+
+
+def _tokens_per_arrival(succeeded: Sequence[RequestRecord]) -> float | None:
+    arrivals = sum(len(set(record.token_times_ns)) for record in succeeded)
+    tokens = sum(sum(record.tokens_at) for record in succeeded)
+    return round(tokens / arrivals, 6) if arrivals else None

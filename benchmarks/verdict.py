@@ -1,0 +1,200 @@
+"""PASS, FAIL, INCONCLUSIVE or INVALID, with the evidence.
+
+For each objective the observed value comes with a 95% bootstrap interval. It is PASS when the interval's bad end meets
+the bound, FAIL when its good end misses it, else INCONCLUSIVE. Fewer than `FEWEST_REQUESTS` requests with data are never
+more than INCONCLUSIVE, and no data never passes. The share of failed requests is counted, not estimated: it has no
+interval. A level is *valid* when the generator itself was on time: its dispatch lag p99 is at most 5 ms and at most 10%
+of the tightest latency objective. The run is INVALID when the level it is judged at is not (without latency or rate
+objectives: when any level is not), since its figures then say more about the client than about the endpoint.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from benchmarks.metrics import NS_PER_MS, LevelMetrics, latency_samples
+from benchmarks.objectives import ERROR_RATE, Objective
+from benchmarks.records import RequestRecord
+from benchmarks.statistics import Interval, percentile, percentile_interval, ratio_interval
+
+Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
+FEWEST_REQUESTS = 5  # below this a resampled sample says nothing
+LAG_LIMIT_MS = 5.0
+LAG_SHARE_OF_OBJECTIVE = 0.10
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One objective judged. `low`..`high` is the interval; `margin` is the relative distance to the bound, > 0 inside."""
+
+    name: str
+    comparison: str
+    bound: float
+    observed: float | None
+    low: float | None
+    high: float | None
+    margin: float | None
+    verdict: Literal["PASS", "FAIL", "INCONCLUSIVE"]
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The run's outcome and why, in words a reader needs no table for."""
+
+    outcome: Outcome
+    at_concurrency: int
+    reasons: tuple[str, ...]
+
+
+def lag_limit_ms(objectives: Sequence[Objective]) -> float:
+    """The largest dispatch lag p99 at which a level still counts."""
+    bounds = [objective.bound for objective in objectives if objective.latency]
+    return min([LAG_LIMIT_MS, *(LAG_SHARE_OF_OBJECTIVE * bound for bound in bounds)])
+
+
+def invalid_reasons(level: LevelMetrics, objectives: Sequence[Objective]) -> tuple[str, ...]:
+    """Why the level's figures cannot be trusted; empty when they can."""
+    limit_ms, lag_p99_ms = lag_limit_ms(objectives), level.lag_ms.p99
+    if lag_p99_ms is None:
+        return ("no request was sent",)
+    if lag_p99_ms > limit_ms:
+        return (f"dispatch lag p99 {lag_p99_ms:.1f} ms exceeds {limit_ms:.1f} ms: the client was too slow",)
+    return ()
+
+
+def judge(objective: Objective, records: Sequence[RequestRecord], level: LevelMetrics, seed: int) -> Judgement:
+    """Judge one objective on the finished records of one level and on its metrics."""
+    stream = seed + zlib.crc32(objective.name.encode())  # each objective draws its own resamples
+    if objective.name == ERROR_RATE:
+        share = level.errors / level.requests if level.requests else None
+        return _judged(objective, share, None, level.requests)
+    succeeded = [record for record in records if record.ok]
+    if objective.latency:
+        metric, rank_percent = objective.latency
+        samples = latency_samples(metric, succeeded)
+        pooled = np.concatenate(samples) if samples else np.empty(0)
+        interval = percentile_interval(samples, rank_percent, stream)
+        return _judged(objective, percentile(pooled, rank_percent), interval, len(samples))
+    return _judge_rate(objective, succeeded, level, stream)
+
+
+def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level: LevelMetrics, seed: int) -> Judgement:
+    """Throughput by Little's law: amount / time in service, times the mean number in flight, which is not resampled."""
+    of_tokens = objective.name == "output_tokens_per_s_min"
+    observed = level.output_tokens_per_s if of_tokens else level.requests_per_s
+    if observed is None:
+        return _judged(objective, None, None, len(succeeded))
+    amounts = np.asarray(
+        [float(record.output_tokens or 0) if of_tokens else 1.0 for record in succeeded], dtype=np.float64
+    )
+    busy_s = np.asarray(
+        [(record.end_ns - record.intended_ns) / NS_PER_MS / 1000 for record in succeeded], dtype=np.float64
+    )
+    in_flight = observed * busy_s.sum() / amounts.sum() if amounts.sum() else 0.0
+    return _judged(objective, observed, ratio_interval(amounts, busy_s, in_flight, seed), len(succeeded))
+
+
+def _judged(objective: Objective, observed: float | None, interval: Interval | None, requests: int) -> Judgement:
+    low, high = (interval.low, interval.high) if interval else (None, None)
+    margin = None
+    if observed is not None and objective.bound > 0:
+        distance = objective.bound - observed if objective.comparison == "<=" else observed - objective.bound
+        margin = round(distance / objective.bound, 6)
+    return Judgement(
+        objective.name,
+        objective.comparison,
+        objective.bound,
+        observed,
+        low,
+        high,
+        margin,
+        _decide(objective, observed, interval, requests),
+        requests,
+    )
+
+
+def _decide(
+    objective: Objective, observed: float | None, interval: Interval | None, requests: int
+) -> Literal["PASS", "FAIL", "INCONCLUSIVE"]:
+    if observed is None:
+        return "INCONCLUSIVE"
+    if objective.name == ERROR_RATE:
+        return "PASS" if objective.met_by(observed) else "FAIL"
+    if interval is None or requests < FEWEST_REQUESTS:
+        return "INCONCLUSIVE"
+    good, bad = interval.low, interval.high
+    if objective.comparison == ">=":
+        good, bad = bad, good
+    if objective.met_by(bad):
+        return "PASS"
+    return "INCONCLUSIVE" if objective.met_by(good) else "FAIL"
+
+
+def decide(
+    judgements: Sequence[Judgement],
+    levels: Sequence[LevelMetrics],
+    objectives: Sequence[Objective],
+    at_concurrency: int,
+    max_error_rate: float,
+) -> Verdict:
+    """The run's verdict: INVALID before FAIL before INCONCLUSIVE before PASS.
+
+    A run without an `error_rate_max` objective still bounds failures: over all levels at most `max_error_rate` (0
+    unless told otherwise) of the requests may fail.
+    """
+    invalid = _invalid_levels(levels, objectives, at_concurrency)
+    failed = [_describe(judgement) for judgement in judgements if judgement.verdict == "FAIL"]
+    open_ends = [_describe(judgement) for judgement in judgements if judgement.verdict == "INCONCLUSIVE"]
+    if not any(objective.name == ERROR_RATE for objective in objectives):
+        failed += _too_many_errors(levels, max_error_rate)
+    measured = {level.concurrency: level for level in levels}
+    if at_concurrency not in measured or not measured[at_concurrency].requests:
+        open_ends.append(f"no data at {at_concurrency} in flight, where the objectives must hold")
+    elif measured[at_concurrency].unfinished:
+        open_ends.append(f"{measured[at_concurrency].unfinished} requests unfinished when the run stopped")
+    for outcome, reasons in (("INVALID", invalid), ("FAIL", failed), ("INCONCLUSIVE", open_ends)):
+        if reasons:
+            return Verdict(outcome, at_concurrency, tuple(reasons))  # type: ignore[arg-type]
+    return Verdict("PASS", at_concurrency, (_why_passed(judgements, at_concurrency),))
+
+
+def _invalid_levels(levels: Sequence[LevelMetrics], objectives: Sequence[Objective], at_concurrency: int) -> list[str]:
+    judged_at_one = any(objective.name != ERROR_RATE for objective in objectives)
+    return [
+        f"at {level.concurrency} in flight: {reason}"
+        for level in levels
+        if level.concurrency == at_concurrency or not judged_at_one
+        for reason in invalid_reasons(level, objectives)
+        if level.requests
+    ]
+
+
+def _too_many_errors(levels: Sequence[LevelMetrics], max_error_rate: float) -> list[str]:
+    errors, requests = sum(level.errors for level in levels), sum(level.requests for level in levels)
+    if not requests or errors / requests <= max_error_rate:
+        return []
+    return [f"{errors} of {requests} requests failed; at most {max_error_rate:.2%} may (--max-error-rate)"]
+
+
+def _describe(judgement: Judgement) -> str:
+    if judgement.observed is None:
+        return f"{judgement.name}: no data"
+    text = f"{judgement.name}: observed {judgement.observed:,.4g}, bound {judgement.comparison} {judgement.bound:,.4g}"
+    if judgement.low is not None and judgement.high is not None:
+        text += f", 95% interval {judgement.low:,.4g} to {judgement.high:,.4g}"
+    if judgement.requests < FEWEST_REQUESTS:
+        text += f" from only {judgement.requests} requests"
+    return text
+
+
+def _why_passed(judgements: Sequence[Judgement], at_concurrency: int) -> str:
+    if not judgements:
+        return "no objectives were given; requests succeeded"
+    closest = min(judgements, key=lambda judgement: judgement.margin if judgement.margin is not None else 1.0)
+    return f"all {len(judgements)} objectives hold at {at_concurrency} in flight; closest is {_describe(closest)}"

@@ -1,0 +1,109 @@
+"""Prompts of about N tokens, the same for the same seed and salt, no two alike.
+
+A prompt of N tokens is N common English words: such a word with the space before it is one token in the vocabularies of
+Llama, Qwen and GPT models, and exactly one token to the local cloud's twin. Without the model's own tokenizer that is an
+*estimate*, and reports call it so; where the server says how many tokens it read, its count is used instead.
+
+Each prompt begins with the request's number spelled in words (after the shared prefix, if there is one), mixed with the
+run's salt: a server that caches prefixes finds nothing to reuse from another request, nor from an earlier run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from dataclasses import dataclass
+from itertools import accumulate
+
+from benchmarks.spec import TokenCounts, WorkloadSpec
+
+# Short, frequent and distinct. 256 of them, so that a number is spelled one byte a word.
+WORDS = tuple(
+    """
+    able about above across act add after again age ago air all almost along also among animal answer any area arm art
+    ask away baby back bad ball bank base bath bear beat bed been before began begin behind being below best better big
+    bird black blood blue board boat body bone book both bottom box boy bread break bring brother brown build burn
+    business busy buy call came camp can capital car care carry case catch cause cell cent center century chance change
+    check child choose church circle city claim class clean clear climb clock close cloth cloud coast coat cold color
+    come common company complete condition consider contain control cook cool copy corn corner correct cost cotton could
+    count country course cover cow create cross crowd cry current cut dance dark day dead deal dear death decide deep
+    degree depend describe desert design develop did differ direct discuss distant divide doctor does dog dollar done
+    door double down draw dream dress drink drive drop dry during each ear early earth ease east eat edge effect egg
+    eight either electric element else end enemy energy engine enough enter equal especially even evening event ever
+    every exact example except excite exercise expect experience eye face fact fair fall family famous far farm fast
+    father favor fear feed feel feet few field fig fight figure fill final find fine finger finish fire first fish fit
+    five flat floor flow flower fly follow food foot for force foreign forest form forward found four free fresh friend
+    from front fruit full fun future
+    """.split()[:256]
+)
+CORPUS_WORDS = 32_768
+UNIQUE_WORDS = 4  # 256⁴ numbers: more requests than any run sends
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPrompt:
+    """What one request asks. `input_tokens` is the estimate above: the number of words."""
+
+    text: str
+    input_tokens: int
+    output_tokens: int
+
+
+class Prompts:
+    """Makes the prompt of any request on its own, in microseconds: bodies are slices of one seeded text."""
+
+    def __init__(self, workload: WorkloadSpec) -> None:
+        self._workload = workload
+        words = random.Random(f"corpus {workload.seed}").choices(WORDS, k=CORPUS_WORDS)
+        self._text = " ".join(words)
+        self._starts = [0, *accumulate(len(word) + 1 for word in words)]
+        self._shared = _words_of(random.Random(f"shared {workload.seed}"), workload.shared_prefix_tokens)
+        self._salt = int.from_bytes(hashlib.sha256(workload.salt.encode()).digest()[:UNIQUE_WORDS], "big")
+
+    def planned(self, number: int) -> PlannedPrompt:
+        """The prompt of request `number` (0, 1, … over the whole run, warm-up included)."""
+        draw = random.Random(f"{self._workload.seed} {number}")
+        input_tokens = sample_tokens(self._workload.input_tokens, draw)
+        output_tokens = sample_tokens(self._workload.output_tokens, draw)
+        head = [*self._shared, *self._spelled(number)][:input_tokens]
+        body = self._body(input_tokens - len(head), draw)
+        return PlannedPrompt(" ".join([*head, *body]), input_tokens, output_tokens)
+
+    def _spelled(self, number: int) -> list[str]:
+        """`number` xor salt as words, its fastest-changing byte first: even a prompt of one word then differs."""
+        mixed = (number ^ self._salt) % 256**UNIQUE_WORDS
+        return [WORDS[byte] for byte in mixed.to_bytes(UNIQUE_WORDS, "little")]
+
+    def _body(self, count: int, draw: random.Random) -> list[str]:
+        """`count` words from the corpus, as few strings; a body longer than the corpus goes round it."""
+        pieces = []
+        while count > 0:
+            first = draw.randrange(CORPUS_WORDS)
+            taken = min(count, CORPUS_WORDS - first)
+            pieces.append(self._text[self._starts[first] : self._starts[first + taken] - 1])
+            count -= taken
+        return pieces
+
+
+def sample_tokens(counts: TokenCounts, draw: random.Random) -> int:
+    """One token count from a distribution, rounded and cut to its bounds.
+
+    lognormal: `mean` and `stddev` are of the counts themselves, not of their logarithm:
+    σ² = ln(1 + stddev²/mean²), μ = ln mean − σ²/2.
+    """
+    if counts.distribution == "fixed":
+        value = counts.mean
+    elif counts.distribution == "normal":
+        value = draw.gauss(counts.mean, counts.stddev)
+    elif counts.distribution == "lognormal":
+        variance = math.log1p((counts.stddev / counts.mean) ** 2)
+        value = draw.lognormvariate(math.log(counts.mean) - variance / 2, math.sqrt(variance))
+    else:
+        value = draw.uniform(counts.minimum, counts.maximum or counts.minimum)
+    highest = math.inf if counts.maximum is None else counts.maximum
+    return int(max(counts.minimum, 1, min(round(value), highest)))
+
+
+def _words_of(draw: random.Random, count: int) -> list[str]:
+    return draw.choices(WORDS, k=count) if count else []
