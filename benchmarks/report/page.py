@@ -1,0 +1,194 @@
+"""`report.html` of a run: one file that needs no network, readable with scripts off, safe with hostile names."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report import charts, wording
+from benchmarks.report.reading import Summary, read_summary
+from benchmarks.report.timeline import Timeline, read_timeline
+
+_IN_SCRIPT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+
+
+def render_report(run_folder: Path) -> Path:
+    """Write `report.html` into the run's folder and return its path.
+
+    Reads `summary.json` and, if there, `requests.jsonl`. The file appears whole or not at all. Raises InputError when
+    the summary is missing or malformed, OSError when the folder cannot be written.
+    """
+    summary = read_summary(run_folder)
+    page = page_of(summary, read_timeline(run_folder))
+    target = run_folder / "report.html"
+    handle, unfinished = tempfile.mkstemp(dir=run_folder, prefix=".report-", suffix=".html")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
+            out.write(page)
+        Path(unfinished).chmod(0o644)  # mkstemp's 0600 would hide a report published by a web server
+        Path(unfinished).replace(target)
+    except BaseException:
+        Path(unfinished).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def page_of(summary: Summary, timeline: Timeline | None) -> str:
+    """The page's whole text."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
+    from plotly.offline import get_plotlyjs
+
+    environment = Environment(
+        loader=FunctionLoader(_text),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": wording.number,
+        "visible": wording.visible,
+        "margin": wording.margin,
+    }
+    figures = _figures(summary, timeline)
+    # CRLF would be normalised by the browser's parser before it hashes the script.
+    scripts = [text.replace("\r\n", "\n") for text in (get_plotlyjs(), _text("page.js"))]
+    return environment.get_template("page.html.j2").render(
+        summary=summary,
+        timeline=timeline,
+        wording=wording,
+        position=charts.position,
+        at=charts.at,
+        predicted_at=charts.predicted_at,
+        predicted={level.concurrency: level for level in summary.predicted.levels} if summary.predicted else {},
+        verdict_sentence=verdict_sentence(summary),
+        other_reasons=_other_reasons(summary),
+        judged=_judged(summary),
+        on_twin=_on_twin(summary),
+        conditions=_rows(summary),
+        figures=figures,
+        figures_json=Markup(json_in_script(figures)),
+        style=Markup(_text("page.css")),
+        scripts=[Markup(script) for script in scripts],
+        policy=_policy(scripts),
+    )
+
+
+def verdict_sentence(summary: Summary) -> str:
+    """Why the verdict is what it is, in one sentence."""
+    verdict = summary.verdict
+    where = f" at {verdict.at_concurrency} requests in flight" if verdict.at_concurrency else ""
+    missed = [objective for objective in summary.objectives if objective.verdict == "FAIL"]
+    if verdict.outcome == "PASS":
+        count = len(summary.objectives)
+        return f"{'The objective was' if count == 1 else f'All {count} objectives were'} met{where}."
+    if verdict.outcome == "FAIL" and missed:
+        worst = min(missed, key=lambda objective: objective.margin if objective.margin is not None else 0.0)
+        more = f"; {len(missed) - 1} more missed" if len(missed) > 1 else ""
+        return (
+            f"{wording.objective_title(worst.name)} was {wording.objective_value(worst.name, worst.observed)}{where}, "
+            f"the objective is {wording.bound(worst)}{more}."
+        )
+    if verdict.reasons:
+        return wording.visible(verdict.reasons[0])
+    return {
+        "FAIL": f"The objectives were not met{where}.",
+        "INCONCLUSIVE": f"The samples do not settle whether the objectives hold{where}.",
+        "INVALID": "The measurement itself cannot be trusted.",
+    }[verdict.outcome]
+
+
+def json_in_script(value: Any) -> str:
+    """JSON that cannot end the script element it stands in, nor break a parser on U+2028 or U+2029 (pure ASCII)."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character, escaped in _IN_SCRIPT.items():
+        text = text.replace(character, escaped)
+    return text
+
+
+def _figures(summary: Summary, timeline: Timeline | None) -> dict[str, charts.Figure]:
+    """Figures by the id of their place on the page; what has no data is absent."""
+    tokens = (("output_tokens_per_s", "measured", charts.BLUE, "circle"),)
+    requests = (
+        ("requests_per_s", "measured, all", charts.BLUE, "circle"),
+        ("goodput_per_s", "measured, within every objective", charts.ORANGE, "square"),
+    )
+    drawn = {f"curve-{latency}": charts.curve(summary, latency) for latency in ("ttft", "tpot")}
+    drawn |= {f"percentiles-{latency}": charts.percentiles(summary, latency) for latency in wording.LATENCIES}
+    drawn["tokens"] = charts.throughput(summary, tokens, "output tokens per second")
+    drawn["requests"] = charts.throughput(summary, requests, "requests per second")
+    drawn["timeline"] = charts.timeline(timeline) if timeline else None
+    return {place: figure for place, figure in drawn.items() if figure is not None}
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    """Content-Security-Policy: nothing is loaded, and only these very scripts run.
+
+    Styles are inline and Plotly sets some of its own; with every load forbidden they can fetch nothing.
+    """
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _other_reasons(summary: Summary) -> list[str]:
+    sentence = verdict_sentence(summary)
+    shown = [wording.visible(reason) for reason in summary.verdict.reasons]
+    return [reason for reason in shown if reason != sentence]
+
+
+def _judged(summary: Summary) -> int | None:
+    """The concurrency the page's key figures are of: the judged one, else the knee."""
+    if summary.verdict.at_concurrency is not None:
+        return summary.verdict.at_concurrency
+    return summary.knee.concurrency if summary.knee else None
+
+
+def _on_twin(summary: Summary) -> bool:
+    return summary.conditions.get("local_cloud") is True and summary.conditions.get("backend", "twin") == "twin"
+
+
+def _rows(summary: Summary) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What the run was, as groups of (name, value), foreign text made visible; nested maps become dotted names."""
+    profile = summary.profile.model_dump() if summary.profile else {}
+    run = {"run": summary.run_id, "created (UTC)": summary.created_utc, "loadproof": summary.loadproof_version}
+    sources = sorted({level.token_source for level in summary.levels if level.token_source})
+    groups: list[tuple[str, Mapping[str, Any]]] = [
+        ("Run", run),
+        ("Target", summary.target.model_dump()),
+        ("Profile", profile),
+        ("Workload", dict(summary.workload) | {"token counts from": ", ".join(sources) or None}),
+        ("Conditions", summary.conditions),
+    ]
+    return [(title, list(_flat(values))) for title, values in groups if values]
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    for name, value in values.items():
+        label = wording.visible(f"{prefix}{name}".replace("_", " "), longest=80)
+        if isinstance(value, dict) and not prefix:
+            yield from _flat(value, f"{name}.")
+        elif value is None or value == "":
+            yield label, wording.NO_DATA
+        elif isinstance(value, bool):
+            yield label, "yes" if value else "no"
+        elif isinstance(value, list):
+            yield label, wording.visible(", ".join(str(item) for item in value)) or wording.NO_DATA
+        else:
+            yield label, wording.visible(value)
+
+
+def _text(name: str) -> str:
+    return (files("benchmarks.report") / name).read_text(encoding="utf-8")

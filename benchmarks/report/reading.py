@@ -1,0 +1,162 @@
+"""What the report reads: `summary.json` (docs/decisions/0001), typed where the page depends on it.
+
+Every figure may be null or missing, for a run that was interrupted still deserves its page; a wrong type is an
+`InputError` that names the place. Fields this page does not know are ignored, so that writers may add some.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from loadproof.errors import InputError
+
+SCHEMA_VERSION = 1
+Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+
+class Percentiles(_Part):
+    """One latency at its statistics, in milliseconds. None is "no data"."""
+
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    mean: float | None = None
+    max: float | None = None
+
+
+class Level(_Part):
+    """One concurrency of the sweep, measured."""
+
+    concurrency: int
+    requests: int | None = None
+    errors: int | None = None
+    errors_by_kind: dict[str, int] = Field(default_factory=dict)
+    unfinished: int | None = None
+    duration_s: float | None = None
+    ttft_ms: Percentiles = Percentiles()
+    itl_ms: Percentiles = Percentiles()
+    tpot_ms: Percentiles = Percentiles()
+    e2e_ms: Percentiles = Percentiles()
+    lag_ms: Percentiles = Percentiles()
+    output_tokens_per_s: float | None = None
+    input_tokens_per_s: float | None = None
+    requests_per_s: float | None = None
+    goodput_per_s: float | None = None
+    cost_per_million_output_tokens_usd: float | None = None
+    valid: bool = True
+    invalid_reasons: list[str] = Field(default_factory=list)
+    token_source: str | None = None
+
+
+class PredictedLevel(_Part):
+    """One concurrency, as the planner expects it."""
+
+    concurrency: int
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    e2e_ms: float | None = None
+    output_tokens_per_s: float | None = None
+    requests_per_s: float | None = None
+
+
+class Predicted(_Part):
+    grade: str | None = None
+    levels: list[PredictedLevel] = Field(default_factory=list)
+
+
+class Knee(_Part):
+    concurrency: int
+    rule: str | None = None
+    reason: str | None = None
+
+
+class Objective(_Part):
+    """A bound, what was observed at the judged concurrency, and the observation's confidence interval."""
+
+    name: str
+    comparison: str = "<="
+    bound: float
+    observed: float | None = None
+    low: float | None = None
+    high: float | None = None
+    margin: float | None = None
+    verdict: Outcome
+
+
+class Verdict(_Part):
+    outcome: Outcome | Literal["INVALID"]
+    at_concurrency: int | None = None
+    reasons: list[str] = Field(default_factory=list)
+
+
+class Target(_Part):
+    model_config = ConfigDict(extra="allow", frozen=True)
+    endpoint: str | None = None
+
+
+class ProfileReference(_Part):
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+
+
+class Summary(_Part):
+    """The whole of `summary.json`."""
+
+    schema_version: int
+    run_id: str
+    created_utc: str | None = None
+    loadproof_version: str | None = None
+    target: Target = Target()
+    profile: ProfileReference | None = None
+    workload: dict[str, Any] = Field(default_factory=dict)
+    conditions: dict[str, Any] = Field(default_factory=dict)
+    levels: list[Level] = Field(default_factory=list)
+    knee: Knee | None = None
+    predicted: Predicted | None = None
+    objectives: list[Objective] = Field(default_factory=list)
+    verdict: Verdict
+
+
+def read_summary(run_folder: Path) -> Summary:
+    """Read `summary.json`, levels sorted by concurrency.
+
+    Raises InputError if the file is missing, is not JSON, has another schema version or a field of a wrong type.
+    """
+    path = run_folder / "summary.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: not found; give the folder of a run (it holds summary.json)") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); give the folder of a run") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON ({error}); run the benchmark again") from None
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: schema_version: expected {SCHEMA_VERSION}, found {json.dumps(version)[:40]}; "
+            "render the run with the Loadproof that wrote it"
+        )
+    try:
+        summary = Summary.model_validate(content)
+    except ValidationError as error:
+        raise InputError("\n".join(_sentences(path, error))) from None
+    levels = sorted(summary.levels, key=lambda level: level.concurrency)
+    return summary.model_copy(update={"levels": levels})
+
+
+def _sentences(path: Path, error: ValidationError) -> list[str]:
+    return [
+        f"{path}: {'.'.join(str(step) for step in found['loc'])}: {found['msg']}, "
+        f"found {json.dumps(found['input'], default=str)[:80]}; run the benchmark again"
+        for found in error.errors(include_url=False)
+    ]

@@ -1,0 +1,127 @@
+"""How the page says things: numbers with sensible digits, names in words, foreign text made harmless to look at."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+from benchmarks.objectives import ERROR_RATE, LATENCY_NAMES
+from benchmarks.report.reading import Level, Objective, Summary
+
+NO_DATA = "–"
+LONGEST_TEXT = 240  # characters of foreign text shown before it is cut; a name needs no more to be recognised
+
+LATENCIES = {
+    "ttft": "Time to first token",
+    "itl": "Inter-token latency",
+    "tpot": "Time per output token",
+    "e2e": "End-to-end latency",
+}
+SHORT = {"ttft": "TTFT", "itl": "ITL", "tpot": "TPOT", "e2e": "E2E"}
+_RATES = {
+    "output_tokens_per_s_min": ("Output tokens per second", "tokens/s"),
+    "requests_per_s_min": ("Requests per second", "requests/s"),
+}
+GRADES = {
+    "A": "server and accelerator calibrated",
+    "B": "calibrated on the same architecture",
+    "C": "from data sheets only",
+    "D": "this server was never seen on this accelerator",
+}
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, thousands separated, never exponents for figures people read: `1,234`, `0.0123`."""
+    if value is None:
+        return NO_DATA
+    size = abs(value)
+    if size >= 99.95 or value == int(value):
+        return f"{value:,.0f}"
+    if size >= 9.995:
+        return f"{value:.1f}"
+    if size >= 0.9995:
+        return f"{value:.2f}"
+    return f"{value:.3g}"
+
+
+def latency_of(name: str) -> tuple[str, str] | None:
+    """(`ttft`, `p95`) of `ttft_p95_ms`; None for objectives on anything but a latency."""
+    if name not in LATENCY_NAMES:
+        return None
+    latency, statistic, _ = name.split("_")
+    return latency, statistic
+
+
+def objective_title(name: str) -> str:
+    """`TTFT p95`; an objective this page does not know keeps its own name."""
+    latency = latency_of(name)
+    if latency:
+        return f"{SHORT[latency[0]]} {latency[1]}"
+    if name == ERROR_RATE:
+        return "Error rate"
+    return _RATES[name][0] if name in _RATES else visible(name)
+
+
+def objective_value(name: str, value: float | None) -> str:
+    """The value with its unit: `412 ms`, `0.8 %`, `1,250 tokens/s`."""
+    if value is None:
+        return NO_DATA
+    if latency_of(name):
+        return f"{number(value)} ms"
+    if name == ERROR_RATE:
+        return f"{number(100 * value)} %"
+    return f"{number(value)} {_RATES[name][1]}" if name in _RATES else number(value)
+
+
+def bound(objective: Objective) -> str:
+    """`≤ 500 ms`."""
+    sign = {"<=": "≤", ">=": "≥"}.get(objective.comparison, visible(objective.comparison, longest=8))
+    return f"{sign} {objective_value(objective.name, objective.bound)}"
+
+
+def interval(objective: Objective) -> str:
+    """`390 – 431 ms`: the confidence interval of what was observed."""
+    if objective.low is None or objective.high is None:
+        return NO_DATA
+    low, high = (objective_value(objective.name, value) for value in (objective.low, objective.high))
+    return f"{low.split(' ')[0]} to {high}"
+
+
+def notes(level: Level, summary: Summary) -> str:
+    """What sets a level apart: judged, knee, why it does not count, what failed, what did not finish."""
+    said = []
+    if level.concurrency == summary.verdict.at_concurrency:
+        said.append("judged here")
+    if summary.knee and level.concurrency == summary.knee.concurrency:
+        said.append("knee")
+    if not level.valid:
+        said.append("invalid: " + ("; ".join(visible(reason) for reason in level.invalid_reasons) or "reason not given"))
+    said += [f"{count:,} × {visible(kind, 80)}" for kind, count in sorted(level.errors_by_kind.items())]
+    if level.unfinished:
+        said.append(f"{level.unfinished:,} did not finish")
+    return ", ".join(said)
+
+
+def margin(value: float | None) -> str:
+    """A margin relative to the bound, in words that need no sign convention."""
+    if value is None:
+        return NO_DATA
+    return f"{number(abs(100 * value))} % {'inside' if value >= 0 else 'outside'}"
+
+
+def visible(value: Any, longest: int = LONGEST_TEXT) -> str:
+    """Foreign text with control and direction characters spelled out (`\\u202e`) and its tail cut.
+
+    Escaping for HTML is the template's work; this keeps text from reordering or hiding what stands beside it, and
+    keeps lone surrogates, which no encoding can write, out of the file.
+    """
+    text = value if isinstance(value, str) else str(value)
+    shown = "".join(_spelled(character) for character in text[:longest])
+    return shown if len(text) <= longest else f"{shown}… ({len(text):,} characters)"
+
+
+def _spelled(character: str) -> str:
+    # Cc control, Cf format (direction overrides, zero width), Cs surrogate, Co private, Zl/Zp line separators
+    if unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}:
+        return f"\\u{ord(character):04x}"
+    return character
