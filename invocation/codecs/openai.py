@@ -1,0 +1,158 @@
+"""OpenAI's completions and chat completions, as vLLM, SGLang, TGI and llama.cpp write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from invocation.codecs.types import Completion, GenerationRequest, TokenChunk, TokenSource
+from invocation.codecs.values import (
+    count_of,
+    dump,
+    load_at_end,
+    load_object,
+    object_of,
+    refuse_error,
+    refuse_failed,
+    text_of,
+)
+from invocation.faults import PayloadError, TruncatedStreamError
+from invocation.sse import ServerSentEvents
+
+# Generated text under its several names; reasoning is generated like any other token.
+_TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "refusal")
+
+
+class OpenAiDecoder:
+    """Decoder of `chat.completion.chunk` and `text_completion` events. The end marker is a `finish_reason`.
+
+    An event without text (the first one, with the role only) is no token. An event may carry several tokens: unless it
+    brings a running `usage`, it is counted as one and the closing `usage` gives the true total.
+    """
+
+    def __init__(self) -> None:
+        self._splitter = ServerSentEvents()
+        self._counted = 0
+        self._text_length = 0
+        self._finish_reason: str | None = None
+        self._output_tokens: int | None = None
+        self._input_tokens: int | None = None
+
+    def feed(self, data: bytes) -> list[TokenChunk]:
+        chunks: list[TokenChunk] = []
+        for payload in self._splitter.feed(data):
+            if payload != b"[DONE]":
+                self._take(load_object(payload), chunks)
+        return chunks
+
+    def finish(self) -> Completion:
+        for payload in self._splitter.flush():
+            if payload != b"[DONE]":
+                self._take(load_at_end(payload), [])
+        if self._finish_reason is None:
+            raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without a finish_reason")
+        refuse_failed(self._finish_reason)
+        source: TokenSource = "server" if self._output_tokens is not None else "chunks" if self._counted else "none"
+        return Completion(
+            text_length=self._text_length,
+            finish_reason=self._finish_reason,
+            output_tokens=self._output_tokens if source == "server" else self._counted or None,
+            input_tokens=self._input_tokens,
+            token_source=source,
+        )
+
+    def _take(self, event: dict[str, Any], chunks: list[TokenChunk]) -> None:
+        refuse_error(event)
+        text = ""
+        for choice in event.get("choices") or ():
+            part = object_of(choice)
+            text += _text_of_choice(part)
+            if part.get("finish_reason") is not None:
+                self._finish_reason = text_of(part["finish_reason"])
+        before = self._output_tokens
+        usage = event.get("usage")
+        if usage is not None:
+            self._take_usage(object_of(usage))
+        if text:
+            tokens = _grown(before, self._output_tokens) if usage is not None else 1
+            self._counted += tokens
+            self._text_length += len(text)
+            chunks.append(TokenChunk(text, tokens))
+
+    def _take_usage(self, usage: dict[str, Any]) -> None:
+        output_tokens, input_tokens = count_of(usage.get("completion_tokens")), count_of(usage.get("prompt_tokens"))
+        self._output_tokens = self._output_tokens if output_tokens is None else output_tokens
+        self._input_tokens = self._input_tokens if input_tokens is None else input_tokens
+
+
+def _grown(before: int | None, after: int | None) -> int:
+    return max(1, (after or 0) - (before or 0))
+
+
+def _text_of_choice(choice: dict[str, Any]) -> str:
+    delta = choice.get("delta") or choice.get("message")
+    if delta is None:
+        return text_of(choice.get("text"))
+    fields = object_of(delta)
+    text = "".join(text_of(fields.get(name)) for name in _TEXT_FIELDS)
+    for call in fields.get("tool_calls") or ():
+        function = object_of(object_of(call).get("function") or {})
+        text += text_of(function.get("name")) + text_of(function.get("arguments"))
+    return text
+
+
+class OpenAiCodec:
+    """Requests for `/v1/completions` or, with `chat`, `/v1/chat/completions`; both kinds of answers are read.
+
+    `model` may stay None behind SageMaker, whose vLLM and SGLang containers serve one model. `ignore_eos` is an
+    extension of vLLM and SGLang and is sent only when asked for.
+    """
+
+    content_type = "application/json"
+
+    def __init__(self, *, chat: bool, model: str | None = None) -> None:
+        self._chat = chat
+        self._model = model
+
+    def accept(self, stream: bool) -> str:
+        return "text/event-stream" if stream else "application/json"
+
+    def encode(self, request: GenerationRequest) -> bytes:
+        payload: dict[str, Any] = {} if self._model is None else {"model": self._model}
+        if self._chat:
+            payload["messages"] = [{"role": "user", "content": request.prompt}]
+        else:
+            payload["prompt"] = request.prompt
+        payload |= {"max_tokens": request.max_output_tokens, "stream": request.stream}
+        if request.stream:
+            payload["stream_options"] = {"include_usage": True}
+        if request.temperature is not None:
+            payload["temperature"] = request.temperature
+        if request.seed is not None:
+            payload["seed"] = request.seed
+        if request.ignore_eos:
+            payload["ignore_eos"] = True
+        return dump(payload)
+
+    def stream_decoder(self) -> OpenAiDecoder:
+        return OpenAiDecoder()
+
+    def decode_unary(self, body: bytes) -> Completion:
+        answer = load_object(body)
+        refuse_error(answer)
+        choices = answer.get("choices")
+        if not isinstance(choices, list) or not choices:
+            raise PayloadError(f"no `choices` in the answer: {body[:80]!r}")
+        choice = object_of(choices[0])
+        if choice.get("finish_reason") is None:
+            raise TruncatedStreamError("the answer has no finish_reason")
+        finish_reason = text_of(choice["finish_reason"])
+        refuse_failed(finish_reason)
+        usage = object_of(answer.get("usage") or {})
+        output_tokens = count_of(usage.get("completion_tokens"))
+        return Completion(
+            text_length=len(_text_of_choice(choice)),
+            finish_reason=finish_reason,
+            output_tokens=output_tokens,
+            input_tokens=count_of(usage.get("prompt_tokens")),
+            token_source="none" if output_tokens is None else "server",
+        )

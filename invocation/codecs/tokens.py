@@ -1,0 +1,154 @@
+"""TGI's token events, which LMI writes too: `{token{id,text}, generated_text, details}`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from invocation.codecs.types import Completion, GenerationRequest, TokenChunk, TokenSource
+from invocation.codecs.values import (
+    count_of,
+    dump,
+    load_at_end,
+    load_object,
+    object_of,
+    refuse_error,
+    refuse_failed,
+    text_of,
+)
+from invocation.faults import PayloadError, TruncatedStreamError
+from invocation.sse import JsonLines, ServerSentEvents, Splitter
+
+
+class TokenEventDecoder:
+    """Decoder of token events, one token an event. The end marker is non-null `generated_text` or `details`."""
+
+    def __init__(self, splitter: Splitter) -> None:
+        self._splitter = splitter
+        self._counted = 0
+        self._text_length = 0
+        self._end: dict[str, Any] | None = None
+
+    def feed(self, data: bytes) -> list[TokenChunk]:
+        chunks: list[TokenChunk] = []
+        for payload in self._splitter.feed(data):
+            if payload != b"[DONE]":
+                self._take(load_object(payload), chunks)
+        return chunks
+
+    def finish(self) -> Completion:
+        for payload in self._splitter.flush():
+            if payload != b"[DONE]":
+                self._take(load_at_end(payload), [])
+        if self._end is None:
+            raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without its last event")
+        details = self._end
+        finish_reason = text_of(details.get("finish_reason"))
+        refuse_failed(finish_reason)
+        output_tokens, source = self._output_tokens(count_of(details.get("generated_tokens")))
+        return Completion(
+            text_length=self._text_length,
+            finish_reason=finish_reason,
+            output_tokens=output_tokens,
+            input_tokens=count_of(details.get("input_length")),
+            token_source=source,
+        )
+
+    def _take(self, event: dict[str, Any], chunks: list[TokenChunk]) -> None:
+        refuse_error(event)
+        token = event.get("token")
+        if token is not None:
+            text = text_of(object_of(token).get("text"))
+            self._counted += 1
+            self._text_length += len(text)
+            chunks.append(TokenChunk(text, 1))
+        details = event.get("details")
+        if details is not None:
+            self._end = object_of(details)
+        elif event.get("generated_text") is not None:
+            self._end = self._end or {}
+
+    def _output_tokens(self, reported: int | None) -> tuple[int | None, TokenSource]:
+        """LMI reports one token more than it sent; where both counts stand, one apart, the events are right."""
+        if reported is not None and reported != self._counted + 1:
+            return reported, "server"
+        if self._counted:
+            return self._counted, "chunks"
+        return (reported, "server") if reported is not None else (None, "none")
+
+
+class _TokenCodec:
+    """What TGI and LMI share: the request's shape and the unary answer."""
+
+    content_type = "application/json"
+
+    def encode(self, request: GenerationRequest) -> bytes:
+        parameters: dict[str, Any] = {"max_new_tokens": request.max_output_tokens, "details": True}
+        if request.temperature is not None:
+            parameters["do_sample"] = request.temperature > 0
+            if request.temperature > 0:
+                parameters["temperature"] = request.temperature
+        if request.seed is not None:
+            parameters["seed"] = request.seed
+        self._extend(parameters, request)
+        return dump({"inputs": request.prompt, "parameters": parameters, "stream": request.stream})
+
+    def _extend(self, parameters: dict[str, Any], request: GenerationRequest) -> None:
+        raise NotImplementedError
+
+    def decode_unary(self, body: bytes) -> Completion:
+        answer = _unwrapped(body)
+        refuse_error(answer)
+        if "generated_text" not in answer:
+            raise PayloadError(f"no `generated_text` in the answer: {body[:80]!r}")
+        text = text_of(answer["generated_text"])
+        details = object_of(answer.get("details") or {})
+        finish_reason = text_of(details.get("finish_reason"))
+        refuse_failed(finish_reason)
+        output_tokens = count_of(details.get("generated_tokens"))
+        return Completion(
+            text_length=len(text),
+            finish_reason=finish_reason,
+            output_tokens=output_tokens,
+            input_tokens=count_of(details.get("input_length")),
+            token_source="none" if output_tokens is None else "server",
+        )
+
+
+class TgiCodec(_TokenCodec):
+    """Text Generation Inference: server-sent events, `details` in the last one."""
+
+    def accept(self, stream: bool) -> str:
+        return "text/event-stream" if stream else "application/json"
+
+    def _extend(self, parameters: dict[str, Any], request: GenerationRequest) -> None:
+        parameters["decoder_input_details"] = False
+
+    def stream_decoder(self) -> TokenEventDecoder:
+        return TokenEventDecoder(ServerSentEvents())
+
+
+class LmiCodec(_TokenCodec):
+    """Large Model Inference (DJL): JSON lines of the same events."""
+
+    def accept(self, stream: bool) -> str:
+        return "application/jsonlines" if stream else "application/json"
+
+    def _extend(self, parameters: dict[str, Any], request: GenerationRequest) -> None:
+        if request.ignore_eos:
+            parameters["ignore_eos"] = True
+
+    def stream_decoder(self) -> TokenEventDecoder:
+        return TokenEventDecoder(JsonLines())
+
+
+def _unwrapped(body: bytes) -> dict[str, Any]:
+    """TGI answers on `/invocations` with a list of one, on `/generate` with the object itself."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise PayloadError(f"not JSON: {error}: {body[:80]!r}") from error
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return object_of(value)

@@ -1,0 +1,79 @@
+"""What every payload codec speaks in: one request, the chunks of its answer, its completion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+TokenSource = Literal["server", "chunks", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One prompt and what may be generated from it.
+
+    `ignore_eos` asks the server to go on to `max_output_tokens`; TGI has no such parameter, so there a model may stop
+    earlier. `temperature` None leaves sampling to the server's default; 0 means greedy.
+    """
+
+    prompt: str
+    max_output_tokens: int
+    stream: bool = True
+    temperature: float | None = None
+    seed: int | None = None
+    ignore_eos: bool = False
+
+
+class TokenChunk(NamedTuple):
+    """One event of a stream that carried generated text; `tokens` is 1 where the event does not say more."""
+
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A whole answer.
+
+    `token_source` says where `output_tokens` comes from: the server's own count, our count of the chunks, or nowhere
+    (then it is None).
+    """
+
+    text_length: int
+    finish_reason: str
+    output_tokens: int | None
+    input_tokens: int | None
+    token_source: TokenSource
+
+
+class StreamDecoder(Protocol):
+    """Sans-IO decoder of one streamed answer. Any chunking of the bytes gives the same tokens."""
+
+    def feed(self, data: bytes) -> list[TokenChunk]:
+        """Chunks that `data` completes. Raises InBandError, PayloadError."""
+        ...
+
+    def finish(self) -> Completion:
+        """Call at the end of the stream. Raises TruncatedStreamError without the model's end marker."""
+        ...
+
+
+class Codec(Protocol):
+    """How one family of servers writes requests and answers."""
+
+    @property
+    def content_type(self) -> str: ...
+
+    def accept(self, stream: bool) -> str:
+        """Media type of the answer asked for."""
+        ...
+
+    def encode(self, request: GenerationRequest) -> bytes:
+        """Request body. Raises InputError for text that is not valid Unicode."""
+        ...
+
+    def stream_decoder(self) -> StreamDecoder: ...
+
+    def decode_unary(self, body: bytes) -> Completion:
+        """A whole body. Raises InBandError, PayloadError, TruncatedStreamError (no finish reason)."""
+        ...

@@ -1,0 +1,79 @@
+"""Reading untrusted JSON without surprises: every wrong type is a PayloadError."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from invocation.faults import InBandError, PayloadError, TruncatedStreamError
+from loadproof.errors import InputError
+
+# A server that gives up on a request says so in the finish reason and still ends the stream in order.
+_FAILED_REASONS = frozenset({"abort", "error"})
+
+
+def dump(payload: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(payload)
+    except (TypeError, ValueError) as error:  # lone surrogates: no UTF-8 can carry them
+        raise InputError(f"the prompt cannot be written as JSON: {error}; remove invalid characters") from error
+
+
+def load_object(data: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise PayloadError(f"not JSON: {error}: {data[:80]!r}") from error
+    if not isinstance(value, dict):
+        raise PayloadError(f"expected a JSON object, found {type(value).__name__}: {data[:80]!r}")
+    return value
+
+
+def load_at_end(data: bytes) -> dict[str, Any]:
+    """The last, unterminated line of a stream: if it is not whole, the stream was cut."""
+    try:
+        return load_object(data)
+    except PayloadError as error:
+        raise TruncatedStreamError(f"the stream ended inside an event: {data[-80:]!r}") from error
+
+
+def text_of(value: object) -> str:
+    """Text that may be absent. A lone surrogate cannot arrive: orjson refuses it."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    raise PayloadError(f"expected text, found {type(value).__name__}")
+
+
+def object_of(value: object) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    raise PayloadError(f"expected a JSON object, found {type(value).__name__}")
+
+
+def count_of(value: object) -> int | None:
+    """A token count, or None where the server gives none."""
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise PayloadError(f"expected a token count, found {value!r}")
+
+
+def refuse_error(event: dict[str, Any]) -> None:
+    """Raise InBandError if the event is an error object of TGI, LMI, OpenAI or vLLM."""
+    error = event.get("error")
+    if isinstance(error, dict):
+        code = error.get("type") or error.get("code") or "error"
+        raise InBandError(str(code), str(error.get("message") or error))
+    if error:
+        raise InBandError(str(event.get("error_type") or event.get("code") or "error"), str(error))
+    if event.get("object") == "error":
+        raise InBandError(str(event.get("type") or event.get("code") or "error"), str(event.get("message")))
+
+
+def refuse_failed(finish_reason: str) -> None:
+    if finish_reason in _FAILED_REASONS:
+        raise InBandError(finish_reason, f"the server ended the generation with finish reason `{finish_reason}`")

@@ -1,0 +1,246 @@
+"""Connections and their pool: one request at a time on each, kept alive, every read stamped as it arrives.
+
+Proxies of the environment are ignored on purpose: a load generator must know what it measures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from invocation.faults import (
+    CanceledFault,
+    ConnectionFault,
+    TimeoutFault,
+    TruncatedStreamError,
+)
+from invocation.http1 import ResponseReader
+
+ClockNs = Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Limits in seconds: for the connection, for the first byte after sending, between bytes, and in all."""
+
+    connect_s: float = 10.0
+    first_byte_s: float = 120.0
+    idle_s: float = 60.0
+    total_s: float = 600.0
+
+
+class Receiver(Protocol):
+    """Hears of an answer while it arrives, in the same turn of the event loop. Times: `perf_counter_ns`."""
+
+    def on_sent(self, now_ns: int) -> None: ...
+
+    def on_head(self, status: int, headers: dict[str, str]) -> None: ...
+
+    def on_body(self, now_ns: int, data: bytes) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """One TCP or TLS connection."""
+
+    def __init__(self, clock_ns: ClockNs) -> None:
+        self._clock_ns = clock_ns
+        self._transport: asyncio.Transport | None = None
+        self._reader = ResponseReader()
+        self._receiver: Receiver | None = None
+        self._done: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timeouts = Timeouts()
+        self._started_ns = self._sent_ns = self._last_byte_ns = 0
+        self.idle_since_ns = 0
+        self.open = False
+
+    async def exchange(self, request: bytes, receiver: Receiver, timeouts: Timeouts, started_ns: int) -> None:
+        """Send one request and drain its whole answer into `receiver`. Raises InvocationFault.
+
+        `started_ns` is where `total_s` counts from. Whatever the receiver raises ends the exchange and comes out here.
+        """
+        if self._transport is None or not self.open:
+            raise ConnectionFault("closed", "the connection is closed")
+        loop = asyncio.get_running_loop()
+        self._reader, self._receiver, self._timeouts = ResponseReader(), receiver, timeouts
+        self._done = loop.create_future()
+        self._started_ns, self._last_byte_ns = started_ns, 0
+        self._sent_ns = self._clock_ns()
+        receiver.on_sent(self._sent_ns)
+        self._transport.write(request)
+        self._watch()
+        try:
+            await self._done
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            self._receiver = self._done = None
+            if self._timer is not None:
+                self._timer.cancel()
+            self.idle_since_ns = self._clock_ns()
+
+    def reusable(self) -> bool:
+        return self.open and self._reader.done and self._reader.reusable and not self._reader.surplus
+
+    def abort(self) -> None:
+        self.open = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def cancel(self) -> None:
+        """End the exchange under way with CanceledFault."""
+        self._fail(CanceledFault("ended by us before the answer was complete"))
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.open = True
+
+    def data_received(self, data: bytes) -> None:
+        now_ns = self._clock_ns()
+        receiver, reader = self._receiver, self._reader
+        if receiver is None or reader.done:
+            self.abort()  # nobody asked: a late answer or a broken peer
+            return
+        self._last_byte_ns = now_ns
+        try:
+            head_known = reader.status is not None
+            body = reader.feed(data)
+            if not head_known and reader.status is not None:
+                receiver.on_head(reader.status, reader.headers)
+            if body:
+                receiver.on_body(now_ns, body)
+        except Exception as error:  # the receiver's faults belong to the caller of `exchange`, not to the event loop
+            self._fail(error)
+            return
+        if reader.done:
+            self._succeed()
+
+    def eof_received(self) -> bool:
+        return False  # close our side too; connection_lost follows
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.open = False
+        if self._done is None or self._done.done():
+            return
+        if isinstance(exc, ssl.SSLError):
+            self._fail(ConnectionFault("tls", f"TLS failed: {exc}"))
+        elif exc is not None:
+            self._fail(ConnectionFault("reset", f"the connection broke: {exc}"))
+        elif self._reader.status is None:
+            self._fail(ConnectionFault("closed", "the connection closed before any answer"))
+        else:
+            try:
+                self._reader.end_of_input()
+            except TruncatedStreamError as fault:
+                self._fail(fault)
+            else:
+                self._succeed()
+
+    def _succeed(self) -> None:
+        if self._done is not None and not self._done.done():
+            self._done.set_result(None)
+
+    def _fail(self, fault: Exception) -> None:
+        self._receiver = None  # it hears nothing more, whatever still arrives
+        if self._done is not None and not self._done.done():
+            self._done.set_exception(fault)
+
+    def _watch(self) -> None:
+        """One timer an exchange, re-armed when it fires, so that no byte pays for it."""
+        limits = self._timeouts
+        phase, limit_s, since_ns = "first_byte", limits.first_byte_s, self._sent_ns
+        if self._last_byte_ns:
+            phase, limit_s, since_ns = "idle", limits.idle_s, self._last_byte_ns
+        now_ns = self._clock_ns()
+        left_s = limit_s - (now_ns - since_ns) / 1e9
+        total_left_s = limits.total_s - (now_ns - self._started_ns) / 1e9
+        if total_left_s < left_s:
+            phase, limit_s, left_s = "total", limits.total_s, total_left_s
+        if left_s <= 0:
+            self._fail(TimeoutFault(phase, limit_s))
+            return
+        self._timer = asyncio.get_running_loop().call_later(left_s, self._watch)
+
+
+class ConnectionPool:
+    """Connections to one host. Takes the most recently used idle one; opens another when there is none.
+
+    An idle connection older than `max_idle_s` is dropped rather than used: common servers close theirs after 5 s, and a
+    request written into that race would be lost through no fault of the endpoint.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None = None,
+        *,
+        max_idle_s: float = 4.0,
+        clock_ns: ClockNs = time.perf_counter_ns,
+    ) -> None:
+        self._host, self._port, self._tls = host, port, tls
+        self._max_idle_ns = int(max_idle_s * 1e9)
+        self._clock_ns = clock_ns
+        self._idle: list[Connection] = []
+        self._busy: set[Connection] = set()
+
+    async def exchange(self, request: bytes, receiver: Receiver, timeouts: Timeouts) -> None:
+        """One request and its answer over a connection of this pool. Raises InvocationFault; retries nothing."""
+        started_ns = self._clock_ns()
+        connection = self._take_idle() or await self._open(timeouts)
+        self._busy.add(connection)
+        try:
+            await connection.exchange(request, receiver, timeouts, started_ns)
+        finally:
+            self._busy.discard(connection)
+            if connection.reusable():
+                self._idle.append(connection)
+            else:
+                connection.abort()
+
+    async def warm(self, count: int, timeouts: Timeouts) -> None:
+        """Open `count` connections now, so that no request pays for its handshake."""
+        self._idle += await asyncio.gather(*(self._open(timeouts) for _ in range(count)))
+
+    def cancel_all(self) -> None:
+        """End every exchange under way; each raises CanceledFault to its own caller."""
+        for connection in list(self._busy):
+            connection.cancel()
+
+    def close(self) -> None:
+        self.cancel_all()
+        while self._idle:
+            self._idle.pop().abort()
+
+    def _take_idle(self) -> Connection | None:
+        now_ns = self._clock_ns()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.open and now_ns - connection.idle_since_ns <= self._max_idle_ns:
+                return connection
+            connection.abort()
+        return None
+
+    async def _open(self, timeouts: Timeouts) -> Connection:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeouts.connect_s):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self._clock_ns), self._host, self._port, ssl=self._tls
+                )
+        except TimeoutError as error:
+            raise TimeoutFault("connect", timeouts.connect_s) from error
+        except ssl.SSLError as error:
+            raise ConnectionFault("tls", f"TLS to {self._host}:{self._port} failed: {error}") from error
+        except OSError as error:
+            raise ConnectionFault("refused", f"no connection to {self._host}:{self._port}: {error}") from error
+        connection.idle_since_ns = self._clock_ns()
+        return connection

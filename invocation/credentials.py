@@ -1,0 +1,91 @@
+"""AWS credentials for the signed hot path: found by botocore, refreshed away from the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from invocation.sigv4 import Credentials
+from loadproof.errors import CouldNotRunError
+
+# botocore renews credentials that expire within 15 minutes; asking it once a minute is often enough.
+_KEEP_S = 60.0
+PLACEHOLDER = Credentials("loadproof", "loadproof")  # a local cloud checks the signature's presence, not its truth
+
+
+class CredentialSource:
+    """Credentials as of now. `fetch` may block (files, instance metadata), so it runs in a thread."""
+
+    def __init__(self, fetch: Callable[[], Credentials], clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._fetch = fetch
+        self._clock_s = clock_s
+        self._current: Credentials | None = None
+        self._fetched_s = 0.0
+        self._renewal: asyncio.Task[None] | None = None
+
+    async def current(self) -> Credentials:
+        """The credentials to sign with. Waits the first time only; later renewals happen behind the requests."""
+        if self._current is None or self._clock_s() - self._fetched_s > _KEEP_S:
+            if self._renewal is None or self._renewal.done():
+                self._renewal = asyncio.create_task(self._renew())
+            if self._current is None:
+                await asyncio.shield(self._renewal)
+        assert self._current is not None
+        return self._current
+
+    async def _renew(self) -> None:
+        try:
+            self._current = await asyncio.to_thread(self._fetch)
+        except Exception:
+            if self._current is None:
+                raise
+            # The old ones may still be valid; if not, AWS's own answer will say so in the records.
+        self._fetched_s = self._clock_s()
+
+
+def fixed(credentials: Credentials) -> CredentialSource:
+    return CredentialSource(lambda: credentials)
+
+
+def from_environment(endpoint_url: str | None, profile_name: str | None = None) -> CredentialSource:
+    """What botocore finds (variables, files, roles). Placeholders for a loopback `endpoint_url` if it finds nothing.
+
+    Raises CouldNotRunError where there are no credentials and the target is real.
+    """
+    from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
+
+    try:
+        found: Any = Session(profile=profile_name).get_credentials()
+    except BotoCoreError as error:
+        raise CouldNotRunError(f"AWS credentials cannot be read: {error}") from error
+    if found is None:
+        if endpoint_url is not None and is_loopback(endpoint_url):
+            return fixed(PLACEHOLDER)
+        raise CouldNotRunError(
+            "no AWS credentials found; set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+            "or point --endpoint-url at a local cloud"
+        )
+
+    def fetch() -> Credentials:
+        try:
+            frozen = found.get_frozen_credentials()
+        except BotoCoreError as error:
+            raise CouldNotRunError(f"AWS credentials cannot be renewed: {error}") from error
+        return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
+
+    return CredentialSource(fetch)
+
+
+def is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,106 @@
+"""What is deployed behind a target: the control plane's answer, one call each, no retries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from invocation.credentials import PLACEHOLDER, is_loopback
+from loadproof.errors import CouldNotRunError
+
+
+@dataclass(frozen=True, slots=True)
+class TargetComponent:
+    """One inference component. `copies` are those in service now; `image` None where the component names a Model."""
+
+    name: str
+    status: str
+    copies: int
+    image: str | None
+    failure_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDescription:
+    """An endpoint and its components; `image` is the first variant's own where there are no components."""
+
+    endpoint: str
+    status: str
+    failure_reason: str | None
+    variants: tuple[str, ...]
+    components: tuple[TargetComponent, ...]
+    image: str | None
+
+
+def describe_target(
+    endpoint: str, component: str | None = None, *, region: str, endpoint_url: str | None = None
+) -> TargetDescription:
+    """Describe `endpoint`, with `component` only or all of its components.
+
+    Raises CouldNotRunError if it does not exist, may not be described, cannot be reached, or if `component` belongs
+    to another endpoint.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    client = _client(region, endpoint_url)
+    try:
+        described = client.describe_endpoint(EndpointName=endpoint)
+        names = [component] if component else _component_names(client, endpoint)
+        components = tuple(_component(client, name, endpoint) for name in names)
+    except ClientError as error:
+        details = error.response.get("Error", {})
+        where = f"{endpoint}/{component}" if component else endpoint
+        raise CouldNotRunError(
+            f"endpoint {where} in {region}: {details.get('Code', '?')}: {details.get('Message', '?')}"
+        ) from error
+    except BotoCoreError as error:
+        raise CouldNotRunError(f"endpoint {endpoint} in {region} cannot be described: {error}") from error
+    variants = described.get("ProductionVariants", [])
+    images = [image["SpecifiedImage"] for variant in variants for image in variant.get("DeployedImages", [])]
+    return TargetDescription(
+        endpoint=endpoint,
+        status=described["EndpointStatus"],
+        failure_reason=described.get("FailureReason"),
+        variants=tuple(variant["VariantName"] for variant in variants),
+        components=components,
+        image=images[0] if images else None,
+    )
+
+
+def _client(region: str, endpoint_url: str | None) -> Any:
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        session = boto3.Session(region_name=region)
+        keys: dict[str, str] = {}
+        if endpoint_url is not None and is_loopback(endpoint_url) and session.get_credentials() is None:
+            keys = {
+                "aws_access_key_id": PLACEHOLDER.access_key,
+                "aws_secret_access_key": PLACEHOLDER.secret_key,
+            }
+        config = Config(retries={"total_max_attempts": 1}, connect_timeout=10, read_timeout=30)
+        return session.client("sagemaker", endpoint_url=endpoint_url, config=config, **keys)
+    except (BotoCoreError, ValueError) as error:
+        raise CouldNotRunError(f"no SageMaker client for {region}: {error}") from error
+
+
+def _component_names(client: Any, endpoint: str) -> list[str]:
+    pages = client.get_paginator("list_inference_components").paginate(EndpointNameEquals=endpoint)
+    return sorted(found["InferenceComponentName"] for page in pages for found in page["InferenceComponents"])
+
+
+def _component(client: Any, name: str, endpoint: str) -> TargetComponent:
+    found = client.describe_inference_component(InferenceComponentName=name)
+    if found["EndpointName"] != endpoint:
+        raise CouldNotRunError(f"component {name} belongs to endpoint {found['EndpointName']}, not to {endpoint}")
+    container = found.get("Specification", {}).get("Container", {})
+    deployed = container.get("DeployedImage", {})
+    return TargetComponent(
+        name=name,
+        status=found["InferenceComponentStatus"],
+        copies=found.get("RuntimeConfig", {}).get("CurrentCopyCount", 0),
+        image=deployed.get("SpecifiedImage") or deployed.get("ResolvedImage"),
+        failure_reason=found.get("FailureReason"),
+    )

@@ -1,0 +1,183 @@
+"""One request from intent to record."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from dataclasses import dataclass
+
+from invocation.codecs.types import Codec, Completion, GenerationRequest, StreamDecoder, TokenSource
+from invocation.connections import ClockNs, Timeouts
+from invocation.faults import InvocationFault
+from invocation.outcomes import Outcome, OutcomeKind, RetryClass, outcome_of_fault, outcome_of_status
+from invocation.transports import Transport, Unwrapper
+
+_MAX_ERROR_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """One request as it went. All times are `perf_counter_ns` of this process.
+
+    `arrival_ns[i]` is when the i-th event with generated text was read, `arrival_tokens[i]` how many tokens it is known
+    to carry (at least 1; their sum may be below `output_tokens`, the better figure where `token_source` is `server`).
+    Both are empty for a request that did not stream; `sent_ns` is None if the request was never written.
+    """
+
+    intended_ns: int
+    sent_ns: int | None
+    first_token_ns: int | None
+    last_token_ns: int | None
+    end_ns: int
+    arrival_ns: array[int]
+    arrival_tokens: array[int]
+    input_tokens: int | None
+    output_tokens: int | None
+    token_source: TokenSource
+    text_length: int
+    finish_reason: str | None
+    outcome: Outcome
+
+
+class Invoker:
+    """Turns requests into invocations over one transport, in one codec. Any number may run at the same time."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        codec: Codec,
+        *,
+        timeouts: Timeouts | None = None,
+        clock_ns: ClockNs = time.perf_counter_ns,
+    ) -> None:
+        self._transport = transport
+        self._codec = codec
+        self._timeouts = timeouts or Timeouts()
+        self._clock_ns = clock_ns
+
+    async def invoke(self, request: GenerationRequest, intended_ns: int | None = None) -> Invocation:
+        """Send one request and read its answer to the end.
+
+        Faults of the endpoint, the network and the payload are outcomes, never exceptions. Raises InputError for a
+        prompt no JSON can carry. Exactly one HTTP request is made: the retry policy wraps this method, nothing below.
+        """
+        intended_ns = self._clock_ns() if intended_ns is None else intended_ns
+        codec, stream = self._codec, request.stream
+        body = codec.encode(request)
+        answer = _Answer(
+            codec.stream_decoder() if stream else None, self._transport.unwrapper(stream) if stream else None
+        )
+        completion: Completion | None = None
+        try:
+            await self._transport.send(
+                body,
+                stream=stream,
+                content_type=codec.content_type,
+                accept=codec.accept(stream),
+                receiver=answer,
+                timeouts=self._timeouts,
+            )
+            completion, outcome = answer.complete(codec)
+        except InvocationFault as fault:
+            outcome = outcome_of_fault(fault, answer.status)
+        return self._record(intended_ns, answer, completion, outcome)
+
+    async def warm(self, count: int) -> None:
+        """Open `count` connections ahead. Raises InvocationFault, a message for people."""
+        await self._transport.warm(count, self._timeouts)
+
+    def cancel_all(self) -> None:
+        """End all requests in flight; each is recorded as `canceled` with the tokens it had."""
+        self._transport.cancel_all()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    def _record(self, intended_ns: int, answer: _Answer, completion: Completion | None, outcome: Outcome) -> Invocation:
+        arrivals = answer.arrival_ns
+        counted = sum(answer.arrival_tokens)
+        return Invocation(
+            intended_ns=intended_ns,
+            sent_ns=answer.sent_ns,
+            first_token_ns=arrivals[0] if arrivals else None,
+            last_token_ns=arrivals[-1] if arrivals else None,
+            end_ns=self._clock_ns(),
+            arrival_ns=arrivals,
+            arrival_tokens=answer.arrival_tokens,
+            input_tokens=completion.input_tokens if completion else None,
+            output_tokens=completion.output_tokens if completion else counted or None,
+            token_source=completion.token_source if completion else "chunks" if counted else "none",
+            text_length=completion.text_length if completion else answer.text_length,
+            finish_reason=completion.finish_reason if completion else None,
+            outcome=outcome,
+        )
+
+
+class _Answer:
+    """Receiver of one answer; all of it runs inside `data_received`."""
+
+    __slots__ = (
+        "_body",
+        "_decoder",
+        "_error_type",
+        "_unwrapper",
+        "arrival_ns",
+        "arrival_tokens",
+        "sent_ns",
+        "status",
+        "text_length",
+    )
+
+    def __init__(self, decoder: StreamDecoder | None, unwrapper: Unwrapper | None) -> None:
+        self._decoder = decoder
+        self._unwrapper = unwrapper
+        self._body = bytearray()
+        self._error_type = ""
+        self.status: int | None = None
+        self.sent_ns: int | None = None
+        self.arrival_ns = array("q")
+        self.arrival_tokens = array("q")
+        self.text_length = 0
+
+    def on_sent(self, now_ns: int) -> None:
+        self.sent_ns = now_ns
+
+    def on_head(self, status: int, headers: dict[str, str]) -> None:
+        self.status = status
+        self._error_type = headers.get("x-amzn-errortype", "")
+        if not 200 <= status < 300:
+            self._decoder = None  # an error comes as one plain body, also to a streaming request
+
+    def on_body(self, now_ns: int, data: bytes) -> None:
+        decoder = self._decoder
+        if decoder is None:
+            if self.status == 200 or len(self._body) < _MAX_ERROR_BYTES:
+                self._body += data
+            return
+        if self._unwrapper is not None:
+            data = self._unwrapper.feed(data)
+        for text, tokens in decoder.feed(data):
+            self.arrival_ns.append(now_ns)
+            self.arrival_tokens.append(tokens)
+            self.text_length += len(text)
+
+    def complete(self, codec: Codec) -> tuple[Completion | None, Outcome]:
+        """What the whole answer amounts to. Raises InvocationFault."""
+        assert self.status is not None
+        if not 200 <= self.status < 300:
+            return None, outcome_of_status(self.status, self._error_type, bytes(self._body))
+        if self._decoder is None:
+            completion = codec.decode_unary(bytes(self._body))
+        else:
+            if self._unwrapper is not None:
+                self._unwrapper.finish()
+            completion = self._decoder.finish()
+        return completion, _judge(completion, self.status)
+
+
+def _judge(completion: Completion, status: int) -> Outcome:
+    """An answer with neither a token nor the server's word that none was generated is not a success."""
+    if completion.text_length == 0 and completion.token_source == "none":
+        message = f"an answer without text or token count (finish reason `{completion.finish_reason}`)"
+        return Outcome(OutcomeKind.IN_BAND_ERROR, status, "EmptyAnswer", message, RetryClass.TRY_AGAIN)
+    return Outcome(OutcomeKind.OK, status)

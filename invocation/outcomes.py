@@ -1,0 +1,167 @@
+"""How a request ended, in one closed list, and what a caller that may try again should do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import orjson
+
+from invocation import faults
+
+MESSAGE_LIMIT = 300
+
+
+class OutcomeKind(StrEnum):
+    """Every way a request ends; each request has exactly one."""
+
+    OK = "ok"
+    THROTTLED = "throttled"  # 400 ThrottlingException, 429
+    NO_CAPACITY = "no_capacity"  # 400 ValidationError of a component at zero copies
+    NOT_READY = "not_ready"  # 429 ModelNotReadyException
+    UNAVAILABLE = "unavailable"  # 503
+    MODEL_ERROR = "model_error"  # 424: the container answered with an error
+    STREAM_ERROR = "stream_error"  # error event, damaged frame or unreadable payload after a 200
+    IN_BAND_ERROR = "in_band_error"  # the model's own error object after a 200, or an answer without any token
+    TRUNCATED = "truncated"  # ended in order, but without its end marker
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"  # refused, reset, closed before any answer, TLS
+    VALIDATION = "validation"  # any other 4xx: the same request would fail again
+    INTERNAL = "internal"  # any other 5xx
+    CANCELED = "canceled"  # ended by us
+
+
+class RetryClass(StrEnum):
+    """What the one retry policy may do. The invoker itself never retries."""
+
+    POISON = "poison"  # never: it would fail again
+    SLOW_DOWN = "slow_down"  # later, with fewer in flight
+    TRY_AGAIN = "try_again"  # soon, within a budget
+    NO_CAPACITY_YET = "no_capacity_yet"  # probe rarely until the first copy is up
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`code` is the server's or our own name for the cause; `retry` is None for `ok` and `canceled`."""
+
+    kind: OutcomeKind
+    http_status: int | None = None
+    code: str = ""
+    message: str = ""
+    retry: RetryClass | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.kind is OutcomeKind.OK
+
+
+def outcome_of_fault(fault: faults.InvocationFault, http_status: int | None) -> Outcome:
+    """The outcome of a fault met on the way, after `http_status` (None: before any answer)."""
+    kind, code, retry = _class_of_fault(fault)
+    return Outcome(kind, http_status, code, _trim(str(fault)), retry)
+
+
+def _class_of_fault(fault: faults.InvocationFault) -> tuple[OutcomeKind, str, RetryClass | None]:
+    again = RetryClass.TRY_AGAIN
+    match fault:
+        case faults.TruncatedStreamError():
+            return OutcomeKind.TRUNCATED, "Truncated", again
+        case faults.TimeoutFault(phase=phase):
+            return OutcomeKind.TIMEOUT, phase, again
+        case faults.ConnectionFault(code=code):
+            return OutcomeKind.CONNECTION, code, again
+        case faults.CanceledFault():
+            return OutcomeKind.CANCELED, "Canceled", None
+        case faults.InBandError(code=code):
+            return OutcomeKind.IN_BAND_ERROR, code, _in_band_retry(code)
+        case faults.ModelStreamError(code=code):
+            return OutcomeKind.STREAM_ERROR, code, again
+        case _:  # InternalStreamFailure, FrameError, PayloadError, HttpProtocolFault: the type's name says it
+            return OutcomeKind.STREAM_ERROR, type(fault).__name__, again
+
+
+def _in_band_retry(code: str) -> RetryClass:
+    lowered = code.lower()
+    if "overloaded" in lowered or lowered in ("429", "503", "rate_limit_error"):
+        return RetryClass.SLOW_DOWN
+    if "validation" in lowered or "invalid_request" in lowered or "badrequest" in lowered or lowered in ("400", "422"):
+        return RetryClass.POISON
+    return RetryClass.TRY_AGAIN
+
+
+def outcome_of_status(http_status: int, error_type: str, body: bytes) -> Outcome:
+    """The outcome of an answer with a status other than 2xx.
+
+    `error_type` is the `x-amzn-ErrorType` header or empty. Understands SageMaker's `{"Message"}`, TGI's
+    `{"error", "error_type"}`, OpenAI's `{"error": {...}}` and FastAPI's `{"detail"}`.
+    """
+    fields = _object(body)
+    code, message = _code_and_message(fields, error_type, body)
+    kind, retry = _class_of_status(http_status, code, message, _original_status(fields))
+    if kind is OutcomeKind.MODEL_ERROR and fields.get("OriginalMessage"):
+        message = f"{message} [{fields['OriginalMessage']}]" if message else str(fields["OriginalMessage"])
+    return Outcome(kind, http_status, code, _trim(message), retry)
+
+
+def _class_of_status(
+    status: int, code: str, message: str, original_status: int | None
+) -> tuple[OutcomeKind, RetryClass]:
+    if code in ("ThrottlingException", "TooManyRequestsException"):
+        return OutcomeKind.THROTTLED, RetryClass.SLOW_DOWN
+    if code == "ModelNotReadyException":
+        return OutcomeKind.NOT_READY, RetryClass.SLOW_DOWN
+    if status == 400 and "has no capacity" in message.lower():
+        return OutcomeKind.NO_CAPACITY, RetryClass.NO_CAPACITY_YET
+    if status == 429:
+        return OutcomeKind.THROTTLED, RetryClass.SLOW_DOWN
+    if status == 503:
+        return OutcomeKind.UNAVAILABLE, RetryClass.SLOW_DOWN
+    if status == 424:
+        return OutcomeKind.MODEL_ERROR, _retry_of_model_error(original_status)
+    if status == 408:
+        return OutcomeKind.TIMEOUT, RetryClass.TRY_AGAIN
+    if 400 <= status < 500 or status < 400:  # a redirect or an odd 1xx..3xx will not change by repeating it
+        return OutcomeKind.VALIDATION, RetryClass.POISON
+    return OutcomeKind.INTERNAL, RetryClass.TRY_AGAIN
+
+
+def _retry_of_model_error(original_status: int | None) -> RetryClass:
+    """A container's 424 means a failed generation in TGI and bad input in LMI, so it may be tried again within the
+    budget; its other 4xx are the request's own fault."""
+    if original_status in (429, 503):
+        return RetryClass.SLOW_DOWN
+    if original_status is not None and 400 <= original_status < 500 and original_status not in (408, 424):
+        return RetryClass.POISON
+    return RetryClass.TRY_AGAIN
+
+
+def _code_and_message(fields: dict[str, object], error_type: str, body: bytes) -> tuple[str, str]:
+    """AWS writes `Name:http://...` in the header and `prefix#Name` in `__type`."""
+    name = (error_type or str(fields.get("__type") or "")).split(":")[0].split("#")[-1].strip()
+    error = fields.get("error")
+    if isinstance(error, dict):
+        code, message = error.get("type") or error.get("code"), error.get("message")
+    else:
+        code = fields.get("error_type") or fields.get("type") or fields.get("ErrorCode") or fields.get("code")
+        message = error or fields.get("Message") or fields.get("message") or fields.get("detail")
+    if message is None:
+        message = "" if fields else body[:MESSAGE_LIMIT].decode("utf-8", "replace")
+    return name or str(code or ""), str(message)
+
+
+def _original_status(fields: dict[str, object]) -> int | None:
+    value = fields.get("OriginalStatusCode")
+    return value if isinstance(value, int) else None
+
+
+def _object(body: bytes) -> dict[str, object]:
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _trim(message: str) -> str:
+    flat = " ".join(message.split())
+    return flat if len(flat) <= MESSAGE_LIMIT else flat[: MESSAGE_LIMIT - 1] + "…"

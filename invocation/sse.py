@@ -1,0 +1,96 @@
+"""Splitting of text streams: server-sent events (WHATWG HTML §9.2) and JSON lines. Bytes in, payloads out."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from invocation.faults import PayloadError
+
+MAX_EVENT_BYTES = 16 * 1024 * 1024  # an endless line must not fill the memory
+
+
+class Splitter(Protocol):
+    """Cuts a stream into the payloads it carries; how the stream is chunked makes no difference."""
+
+    def feed(self, data: bytes) -> list[bytes]: ...
+
+    def flush(self) -> list[bytes]:
+        """What the end of the stream completes: a last line that lacks only its line end."""
+        ...
+
+
+class _Lines:
+    """Whole lines without their ends. LF, CRLF and CR end a line, also when CRLF falls between two reads."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._after_cr = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        if self._after_cr and data:
+            if data[0] == 0x0A:
+                data = data[1:]
+            self._after_cr = False
+        if b"\r" in data:
+            # A raw CR or LF cannot occur inside JSON text, so this rewrites line ends only.
+            self._after_cr = data.endswith(b"\r")
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        if len(self._rest) > MAX_EVENT_BYTES:
+            raise PayloadError(f"a line of the stream is longer than {MAX_EVENT_BYTES} bytes")
+        return lines
+
+    def flush(self) -> bytes:
+        rest, self._rest = self._rest, b""
+        return rest
+
+
+class ServerSentEvents:
+    """The `data` of each event; comments and all other fields are skipped."""
+
+    def __init__(self) -> None:
+        self._lines = _Lines()
+        self._data: list[bytes] = []
+        self._first = True
+
+    def feed(self, data: bytes) -> list[bytes]:
+        events: list[bytes] = []
+        for line in self._lines.feed(data):
+            self._take(line, events)
+        return events
+
+    def flush(self) -> list[bytes]:
+        events: list[bytes] = []
+        self._take(self._lines.flush(), events)
+        self._take(b"", events)
+        return events
+
+    def _take(self, line: bytes, events: list[bytes]) -> None:
+        if self._first:
+            self._first = False
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if not line:
+            if self._data:
+                events.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
+                self._data = []
+        elif line.startswith(b"data:"):
+            self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+
+
+class JsonLines:
+    """One payload a line; blank lines are skipped. A `data:` prefix is tolerated, since some servers leave it in."""
+
+    def __init__(self) -> None:
+        self._lines = _Lines()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        return [bare for line in self._lines.feed(data) if (bare := _bare(line))]
+
+    def flush(self) -> list[bytes]:
+        bare = _bare(self._lines.flush())
+        return [bare] if bare else []
+
+
+def _bare(line: bytes) -> bytes:
+    return line.removeprefix(b"data:").strip()
