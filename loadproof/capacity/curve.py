@@ -1,0 +1,113 @@
+"""Latency and throughput at a number of requests in flight: the closed form of a closed loop on equal requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.memory import batch_limits
+from loadproof.capacity.steps import StepTimes
+from loadproof.errors import InputError
+
+# SageMaker closes a synchronous invocation after 60 s; a streamed one may take 8 minutes.
+INVOCATION_LIMIT_MS = 60_000.0
+STREAMING_LIMIT_MS = 480_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedLevel:
+    """What the planner expects at one concurrency (over all copies). Times are means in ms, without the network.
+
+    `ttft_ms` = queue + prefill; `e2e_ms` = `ttft_ms` + (output tokens - 1) · `tpot_ms`. `batch` is what one copy runs
+    at once, `queue_ms` the wait of a request that found the batch full. `refused` requests in flight are more than
+    the server admits: it answers them with an error at once.
+    """
+
+    concurrency: int
+    batch: int
+    queue_ms: float
+    ttft_ms: float
+    tpot_ms: float
+    e2e_ms: float
+    output_tokens_per_s: float
+    requests_per_s: float
+    refused: int
+    over_60_s: bool
+
+
+def batch_capacity(deployment: Deployment, input_tokens: int, output_tokens: int) -> int:
+    """How many such requests one copy can run at once: KV cache, sequences. 0 when not even one.
+
+    TGI reserves prompt plus answer; a chunked scheduler takes blocks as they are needed, so on average a running
+    request holds its prompt and half its answer.
+    """
+    limits = batch_limits(deployment)
+    whole = input_tokens + output_tokens
+    capacity = limits.kv_token_capacity or 0
+    if whole > capacity or whole > (limits.max_request_tokens or whole):
+        return 0
+    held = whole if limits.scheduler == "prefill_first" else input_tokens + output_tokens / 2
+    return max(1, min(limits.max_sequences, int(capacity / held)))
+
+
+def predict_level(
+    deployment: Deployment, input_tokens: int, output_tokens: int, concurrency: int
+) -> PredictedLevel | None:
+    """The level at `concurrency` requests in flight over all copies; None when no such request can be served.
+
+    Requests spread evenly over copies. One copy runs batches of B equal requests one after another, as a closed loop
+    of equal requests settles into: `service = prefill of B + (output - 1) · decode(B)`. With c requests per copy,
+    throughput is B / service and Little's law gives the latency: `e2e = c / throughput`; what exceeds the service
+    time is queueing. Raises InputError for counts below 1.
+    """
+    if min(input_tokens, output_tokens, concurrency) < 1:
+        raise InputError("input tokens, output tokens and concurrency must each be at least 1")
+    capacity = batch_capacity(deployment, input_tokens, output_tokens)
+    if capacity == 0:
+        return None
+    limits = deployment.limits
+    busy_copies = min(concurrency, deployment.copies)
+    in_flight = concurrency / busy_copies
+    admitted = min(in_flight, limits.max_admitted_requests)
+    batch = min(admitted, capacity)
+    prefill_ms, first_token_ms = _prefill(deployment, input_tokens, batch)
+    context = batch * (input_tokens + output_tokens / 2)
+    decode_ms = StepTimes(deployment).step_ms(decodes=batch, context_tokens=context)
+    service_ms = prefill_ms + (output_tokens - 1) * decode_ms
+    requests_per_ms = batch / service_ms * busy_copies
+    e2e_ms = admitted / batch * service_ms
+    queue_ms = e2e_ms - service_ms
+    ttft_ms = queue_ms + first_token_ms
+    tpot_ms = (e2e_ms - ttft_ms) / (output_tokens - 1) if output_tokens > 1 else decode_ms
+    return PredictedLevel(
+        concurrency=concurrency,
+        batch=ceil(batch),
+        queue_ms=queue_ms,
+        ttft_ms=ttft_ms,
+        tpot_ms=tpot_ms,
+        e2e_ms=e2e_ms,
+        output_tokens_per_s=requests_per_ms * output_tokens * 1e3,
+        requests_per_s=requests_per_ms * 1e3,
+        refused=round((in_flight - admitted) * busy_copies),
+        over_60_s=e2e_ms > INVOCATION_LIMIT_MS,
+    )
+
+
+def _prefill(deployment: Deployment, input_tokens: int, batch: float) -> tuple[float, float]:
+    """(time to prefill a whole batch, mean time to a request's first token), in ms.
+
+    The step's token budget cuts the batch into groups; a request waits for the groups before its own.
+    """
+    steps = StepTimes(deployment)
+    budget = deployment.limits.step_prefill_tokens
+    group = max(1.0, min(batch, budget // input_tokens))
+    groups = batch / group
+    pieces = max(1, ceil(input_tokens / budget)) if deployment.limits.scheduler == "chunked" else 1
+    tokens = group * input_tokens
+    one_ms = pieces * steps.step_ms(
+        prefill_tokens=tokens / pieces,
+        prefill_pairs=tokens * input_tokens / 2 / pieces,
+        prefill_requests=group,
+    )
+    return groups * one_ms, (groups + 1) / 2 * one_ms

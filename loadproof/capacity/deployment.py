@@ -1,0 +1,274 @@
+"""One copy of a model on its accelerators: all the planner and the twin need, from a profile or from a container."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, cast
+
+from loadproof import catalog
+from loadproof.capacity.servers import ServerRow, server_row
+from loadproof.errors import InputError
+from loadproof.profiles.schema import ArchitectureOverride, Component, Family, Profile
+from loadproof.profiles.settings import accelerators_per_copy as accelerators_of
+from loadproof.profiles.settings import (
+    components_of,
+    quantization_from_variables,
+    settings_from_variables,
+    tensor_parallel_degree,
+)
+
+Scheduler = Literal["prefill_first", "chunked"]
+
+_WEIGHT_BYTES = {"none": 2.0, "fp8": 1.0, "int8": 1.0, "awq": 0.5, "gptq": 0.5, "mxfp4": 0.53}
+_DTYPE_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0}
+UNLIMITED = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """What the server lets into a batch. Token counts cover prompt plus answer unless named otherwise.
+
+    `kv_token_capacity` is None until memory is known (`memory.batch_limits` fills it in). `max_request_tokens` and
+    `max_input_tokens` are None where the server derives them from the memory it finds.
+    """
+
+    scheduler: Scheduler
+    max_sequences: int
+    step_prefill_tokens: int
+    max_request_tokens: int | None
+    max_input_tokens: int | None
+    max_admitted_requests: int
+    batch_total_tokens: int | None = None
+    waiting_served_ratio: float = 0.3
+    max_waiting_steps: int = 20
+    kv_token_capacity: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One model on one instance type: `copies` of it, each over `accelerators` accelerators.
+
+    `copies_per_instance` is how many fit by accelerators alone; `cost` uses it for the copy's share of an hour.
+    """
+
+    model_id: str
+    architecture: catalog.Architecture
+    instance: catalog.Instance
+    accelerator: catalog.Accelerator
+    accelerators: int
+    weight_bytes_per_parameter: float
+    kv_bytes_per_value: float
+    family: Family
+    version: str
+    server: ServerRow
+    memory_fraction: float
+    limits: BatchLimits
+    copies: int
+    quantization: str = "none"
+
+    @property
+    def copies_per_instance(self) -> int:
+        return max(1, self.instance.accelerator_count // self.accelerators)
+
+
+def deployment_of(profile: Profile, component: Component | None = None) -> Deployment:
+    """The deployment of one component of a profile (default: the profile's own model), at its fewest copies.
+
+    Raises InputError where the backend has no machines to plan (Bedrock) or the catalog lacks model or instance.
+    """
+    endpoint = profile.endpoint
+    if profile.backend != "sagemaker" or endpoint is None:
+        raise InputError(f"{profile.name}: nothing to plan, Bedrock shows no machines; use backend sagemaker")
+    component = component or components_of(profile)[0]
+    instance_type = endpoint.instance_type or min(endpoint.instance_pools, key=lambda pool: pool.priority).instance_type
+    container, model = component.container, component.model
+    version = container.version or ("" if container.family == "custom" else _newest(container.family))
+    return _deployment(
+        family=container.family,
+        version=version,
+        settings=container.settings,
+        model_id=model.id,
+        architecture=_architecture(model.id, model.architecture),
+        instance_type=instance_type,
+        accelerators=min(accelerators_of(component), max(1, tensor_parallel_degree(component))),
+        dtype=model.dtype,
+        quantization=model.quantization,
+        copies=max(1, component.copies.min),
+    )
+
+
+def deployment_from_container(
+    *,
+    family: Family,
+    version: str,
+    variables: Mapping[str, str],
+    model_id: str,
+    architecture: catalog.Architecture | None,
+    instance_type: str,
+    accelerators_per_copy: int,
+    copies: int,
+) -> Deployment:
+    """The same from deployed resources: image family and version, environment variables, instance type.
+
+    `architecture` None asks the catalog by `model_id`. Raises InputError for an unknown model, instance type or a
+    variable that is no number where one is needed.
+    """
+    settings = settings_from_variables(family, variables)
+    degree = getattr(settings, "tensor_parallel_degree", None) or accelerators_per_copy
+    return _deployment(
+        family=family,
+        version=version,
+        settings=settings,
+        model_id=model_id,
+        architecture=architecture or _architecture(model_id, None),
+        instance_type=instance_type,
+        accelerators=max(1, min(degree, accelerators_per_copy)),
+        dtype="bf16",
+        quantization=quantization_from_variables(family, variables),
+        copies=max(1, copies),
+    )
+
+
+def architecture_from_tag(text: str) -> catalog.Architecture:
+    """`layers=32 hidden=4096 ...` (the tag `loadproof:architecture`) as an Architecture; unnamed fields are 0 or ''.
+
+    Raises InputError naming the word that cannot be read or the field that is missing.
+    """
+    values: dict[str, Any] = {"name": "", "hf_id": "", "source": "tag loadproof:architecture"}
+    kinds = {field.name: field.type for field in fields(catalog.Architecture)}
+    for word in text.split():
+        name, _, value = word.partition("=")
+        if name not in kinds or not value:
+            raise InputError(f"loadproof:architecture: cannot read `{word}`; expected field=number")
+        try:
+            values[name] = value if kinds[name] == "str" else float(value) if "." in value else int(value)
+        except ValueError:
+            raise InputError(f"loadproof:architecture: `{word}` is no number; expected field=number") from None
+    needed = {"layers", "hidden", "heads", "kv_heads", "head_dim", "parameters_b"}
+    if missing := sorted(needed - values.keys()):
+        raise InputError(f"loadproof:architecture: {', '.join(missing)} missing; found `{text}`")
+    values.setdefault("active_parameters_b", values["parameters_b"])
+    values.setdefault("allreduces_per_layer", 2)
+    for name in kinds:
+        values.setdefault(name, 0)
+    return catalog.Architecture(**values)
+
+
+def _deployment(
+    *,
+    family: Family,
+    version: str,
+    settings: Any,
+    model_id: str,
+    architecture: catalog.Architecture,
+    instance_type: str,
+    accelerators: int,
+    dtype: str,
+    quantization: str,
+    copies: int,
+) -> Deployment:
+    instance = catalog.instance(instance_type)
+    if accelerators > instance.accelerator_count:
+        raise InputError(
+            f"{instance_type} has {instance.accelerator_count} accelerators, one copy asks for {accelerators}; "
+            "lower the tensor parallel degree or take a larger instance"
+        )
+    server = server_row(family, version)
+    return Deployment(
+        model_id=model_id,
+        architecture=architecture,
+        instance=instance,
+        accelerator=catalog.accelerator(instance.accelerator),
+        accelerators=accelerators,
+        weight_bytes_per_parameter=_DTYPE_BYTES[dtype] if quantization == "none" else _WEIGHT_BYTES[quantization],
+        kv_bytes_per_value=1.0 if getattr(settings, "kv_cache_dtype", None) == "fp8" else 2.0,
+        family=family,
+        version=version,
+        server=server,
+        memory_fraction=_memory_fraction(settings) or server.memory_fraction,
+        limits=_limits(family, settings, architecture),
+        copies=copies,
+        quantization=quantization,
+    )
+
+
+def _limits(family: Family, settings: Any, architecture: catalog.Architecture) -> BatchLimits:
+    """The family's own defaults where a setting is unset (sources: docs/capacity.md's table of server defaults)."""
+    if family == "tgi":
+        longest_input = settings.max_input_tokens
+        return BatchLimits(
+            scheduler="prefill_first",
+            max_sequences=UNLIMITED,
+            step_prefill_tokens=settings.max_batch_prefill_tokens or ((longest_input or 4096 - 50) + 50),
+            max_request_tokens=settings.max_total_tokens,
+            max_input_tokens=longest_input,
+            max_admitted_requests=settings.max_concurrent_requests or 128,
+            batch_total_tokens=settings.max_batch_total_tokens,
+            waiting_served_ratio=settings.waiting_served_ratio or 0.3,
+            max_waiting_steps=settings.max_waiting_tokens or 20,
+        )
+    if family == "lmi":
+        sequences, prefill = settings.max_rolling_batch_size, settings.max_rolling_batch_prefill_tokens
+        longest, admitted = settings.max_model_len, settings.job_queue_size or 1000
+    elif family == "vllm":
+        sequences, prefill = settings.max_num_seqs, settings.max_num_batched_tokens
+        longest, admitted = settings.max_model_len, UNLIMITED
+    elif family == "sglang":
+        sequences, prefill = settings.max_running_requests, settings.chunked_prefill_size
+        longest, admitted = settings.context_length, UNLIMITED
+    else:
+        sequences, prefill, longest, admitted = None, None, None, UNLIMITED
+    return BatchLimits(
+        scheduler="chunked",
+        max_sequences=sequences or 256,
+        step_prefill_tokens=prefill or 8192,
+        max_request_tokens=longest or architecture.context or None,
+        max_input_tokens=None,
+        max_admitted_requests=admitted,
+    )
+
+
+def _memory_fraction(settings: Any) -> float | None:
+    for name in ("gpu_memory_utilization", "mem_fraction_static", "cuda_memory_fraction"):
+        if (value := getattr(settings, name, None)) is not None:
+            return cast(float, value)
+    return None
+
+
+def _architecture(model_id: str, override: ArchitectureOverride | None) -> catalog.Architecture:
+    if override is not None:
+        return _from_override(model_id, override)
+    found = catalog.architecture(model_id)
+    if found is None:
+        raise InputError(
+            f"the catalog does not know the shape of `{model_id}`; give model.architecture "
+            "(the fields of the model's config.json)"
+        )
+    return found
+
+
+def _from_override(model_id: str, override: ArchitectureOverride) -> catalog.Architecture:
+    return catalog.Architecture(
+        name=model_id,
+        hf_id=model_id,
+        layers=override.num_hidden_layers,
+        hidden=override.hidden_size,
+        heads=override.num_attention_heads,
+        kv_heads=override.num_key_value_heads,
+        head_dim=override.head_dim,
+        intermediate=override.intermediate_size,
+        vocab=override.vocab_size,
+        context=override.max_position_embeddings,
+        experts=override.num_experts,
+        experts_per_token=override.num_experts_per_token,
+        moe_intermediate=override.moe_intermediate_size,
+        allreduces_per_layer=2,
+        parameters_b=override.parameters_b,
+        active_parameters_b=override.active_parameters_b or override.parameters_b,
+        source="model.architecture of the profile",
+    )
+
+
+def _newest(family: Family) -> str:
+    return catalog.container_image(family).version

@@ -1,0 +1,102 @@
+"""Does one copy fit, and how many tokens of KV cache are left? All figures are of one accelerator of the copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from loadproof.capacity.deployment import BatchLimits, Deployment
+
+GIB = 1 << 30
+# What the prediction of free memory is uncertain by, per accelerator: the spread the calibration rows show.
+UNCERTAINTY_GIB = 1.5
+
+Fits = Literal["yes", "marginal", "no"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFit:
+    """The memory of each accelerator of a copy, in GiB, and the tokens of KV cache the whole copy can hold.
+
+    `usable = memory · memory_fraction = weights + reserve + activations + kv_cache`; `kv_cache_gib` is negative where
+    the weights alone do not fit. `margin_gib` is the KV cache left after the longest request the server admits.
+    """
+
+    fits: Fits
+    memory_gib: float
+    usable_gib: float
+    weights_gib: float
+    reserve_gib: float
+    activations_gib: float
+    kv_cache_gib: float
+    longest_request_tokens: int
+    margin_gib: float
+    kv_token_capacity: int
+
+
+def weight_bytes(deployment: Deployment) -> float:
+    """Bytes of the whole model = parameters · bytes per parameter."""
+    return deployment.architecture.parameters_b * 1e9 * deployment.weight_bytes_per_parameter
+
+
+def kv_bytes_per_token(deployment: Deployment) -> float:
+    """KV bytes per token = 2 · layers · kv_heads · head_dim · dtype_bytes (over the whole copy).
+
+    Source: the key and the value of every layer's kv heads; grouped-query attention has kv_heads < heads.
+    """
+    shape = deployment.architecture
+    return 2 * shape.layers * shape.kv_heads * shape.head_dim * deployment.kv_bytes_per_value
+
+
+def kv_bytes_per_token_per_accelerator(deployment: Deployment) -> float:
+    """KV bytes per token on each accelerator = KV bytes per token / min(accelerators, kv_heads).
+
+    Heads are sharded; more accelerators than kv heads hold copies of the same heads.
+    """
+    return kv_bytes_per_token(deployment) / min(deployment.accelerators, deployment.architecture.kv_heads)
+
+
+def activation_bytes(deployment: Deployment) -> float:
+    """Peak activations of one prefill step = tokens · (4 · hidden + 3 · intermediate / accelerators) · 2 bytes.
+
+    The largest layer is live once: residual, attention input and output, and the sharded feed-forward block's gate,
+    up and product. An estimate (frameworks differ by what they fuse), inside the stated uncertainty.
+    """
+    shape = deployment.architecture
+    width = 4 * shape.hidden + 3 * max(shape.intermediate, shape.moe_intermediate) / deployment.accelerators
+    return deployment.limits.step_prefill_tokens * width * 2
+
+
+def memory_fit(deployment: Deployment) -> MemoryFit:
+    """How the memory of each accelerator divides: `no` when the longest request does not fit, `marginal` when it does
+    by less than the prediction's own uncertainty (`UNCERTAINTY_GIB`)."""
+    memory = deployment.accelerator.memory_bytes
+    usable = memory * deployment.memory_fraction
+    weights = weight_bytes(deployment) / deployment.accelerators
+    reserve = deployment.server.reserve_gib * GIB
+    activations = activation_bytes(deployment)
+    per_token = kv_bytes_per_token_per_accelerator(deployment)
+    kv_cache = usable - weights - reserve - activations
+    capacity = max(0, int(kv_cache / per_token))
+    if deployment.limits.batch_total_tokens is not None:
+        capacity = min(capacity, deployment.limits.batch_total_tokens)
+    longest = deployment.limits.max_request_tokens or 1
+    margin = kv_cache - longest * per_token
+    fits: Fits = "no" if margin < 0 else "marginal" if margin < UNCERTAINTY_GIB * GIB else "yes"
+    return MemoryFit(
+        fits=fits,
+        memory_gib=memory / GIB,
+        usable_gib=usable / GIB,
+        weights_gib=weights / GIB,
+        reserve_gib=reserve / GIB,
+        activations_gib=activations / GIB,
+        kv_cache_gib=kv_cache / GIB,
+        longest_request_tokens=longest,
+        margin_gib=margin / GIB,
+        kv_token_capacity=capacity,
+    )
+
+
+def batch_limits(deployment: Deployment) -> BatchLimits:
+    """The deployment's limits with the KV capacity its memory leaves: what a ContinuousBatcher is made with."""
+    return replace(deployment.limits, kv_token_capacity=memory_fit(deployment).kv_token_capacity)

@@ -1,0 +1,113 @@
+"""The whole prediction for one profile: does it fit, what will it do at each level, what does it cost, will it do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+from loadproof.capacity.confidence import Confidence, confidence_of
+from loadproof.capacity.cost import HourlyCost, hourly_cost, usd_per_million_tokens
+from loadproof.capacity.curve import PredictedLevel, predict_level
+from loadproof.capacity.deployment import Deployment, deployment_of
+from loadproof.capacity.knee import Knee, find_knee
+from loadproof.capacity.memory import MemoryFit, memory_fit
+from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of
+from loadproof.capacity.steps import Resource, StepTimes
+from loadproof.profiles.schema import Profile, TokenDistribution
+
+Binds = Literal["memory"] | Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What Loadproof expects of a profile's own model. Every figure here is *predicted*.
+
+    `levels` holds a None-free curve: levels no request can be served at are absent. `costs_per_million` are USD per
+    million output tokens, one for each level (None: no known price). `at_objectives` is the level the objectives name.
+    """
+
+    profile_name: str
+    deployment: Deployment
+    input_tokens: int
+    output_tokens: int
+    memory: MemoryFit
+    levels: tuple[PredictedLevel, ...]
+    costs_per_million: tuple[float | None, ...]
+    knee: Knee | None
+    cost: HourlyCost
+    at_objectives: PredictedLevel | None
+    outlook: tuple[ObjectiveOutlook, ...]
+    binds: Binds
+    confidence: Confidence
+
+    @property
+    def grade(self) -> str:
+        return self.confidence.grade
+
+
+def make_plan(profile: Profile) -> Plan:
+    """Predict the profile's own model at the levels its benchmark names, at its fewest copies.
+
+    Token distributions are planned at their mean. Raises InputError where there is nothing to plan (backend bedrock)
+    or the catalog lacks the model or the instance type.
+    """
+    deployment = deployment_of(profile)
+    input_tokens = mean_tokens(profile.workload.input_tokens)
+    output_tokens = mean_tokens(profile.workload.output_tokens)
+
+    def level(concurrency: int) -> PredictedLevel | None:
+        return predict_level(deployment, input_tokens, output_tokens, concurrency)
+
+    memory = memory_fit(deployment)
+    curve = () if memory.fits == "no" else tuple(map(level, sorted(set(profile.benchmark.concurrency))))
+    levels = tuple(found for found in curve if found is not None)
+    at_objectives = None if memory.fits == "no" else level(profile.objectives.at_concurrency)
+    confidence = confidence_of(deployment)
+    cost = _cost(profile, deployment)
+    return Plan(
+        profile_name=profile.name,
+        deployment=deployment,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        memory=memory,
+        levels=levels,
+        costs_per_million=tuple(
+            usd_per_million_tokens(cost.usd_per_hour_min, found.output_tokens_per_s) for found in levels
+        ),
+        knee=find_knee([(found.concurrency, found.output_tokens_per_s, found.e2e_ms) for found in levels]),
+        cost=cost,
+        at_objectives=at_objectives,
+        outlook=outlook_of(profile.objectives, at_objectives, confidence),
+        binds=_binds(deployment, memory, at_objectives, input_tokens, output_tokens),
+        confidence=confidence,
+    )
+
+
+def mean_tokens(tokens: int | TokenDistribution) -> int:
+    """The mean of a token count: itself, the distribution's mean, else the middle of its bounds."""
+    if isinstance(tokens, int):
+        return tokens
+    if tokens.mean is not None:
+        return max(tokens.min, round(tokens.mean))
+    return max(1, (tokens.min + (tokens.max or tokens.min)) // 2)
+
+
+def _cost(profile: Profile, deployment: Deployment) -> HourlyCost:
+    """Instances needed for the fewest and the most copies, within the endpoint's own bounds."""
+    endpoint = profile.endpoint
+    assert endpoint is not None  # deployment_of refused a profile without one
+    per_instance = deployment.copies_per_instance
+    fewest = max(endpoint.min_instances, ceil(profile.copies.min / per_instance))
+    most = max(fewest, min(endpoint.max_instances, ceil(profile.copies.max / per_instance)))
+    return hourly_cost(deployment.instance, fewest, most)
+
+
+def _binds(
+    deployment: Deployment, memory: MemoryFit, level: PredictedLevel | None, input_tokens: int, output_tokens: int
+) -> Binds:
+    """What to buy more of: memory when requests queue for KV cache, else the largest share of a decode step."""
+    if memory.fits == "no" or level is None or level.queue_ms > 0:
+        return "memory"
+    shares = StepTimes(deployment).decode_shares(level.batch, level.batch * (input_tokens + output_tokens / 2))
+    return max(shares, key=lambda name: shares[name])

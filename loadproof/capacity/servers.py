@@ -1,0 +1,105 @@
+"""The planner's few fitted parameters: rows per server version and per fabric, none per model."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+
+# LMI (v15 and later) runs vLLM; SGLang and unknown servers of one's own are predicted as if they were vLLM and
+# graded D. Only the named families have rows of their own.
+_STANDS_FOR = {"lmi": "vllm", "sglang": "vllm", "custom": "vllm"}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    """What a server adds to the hardware's time, and how it divides memory.
+
+    One step costs `step_ms + step_ms_per_doubling · log2(accelerators) + step_ms_per_sequence · sequences` beside
+    the hardware's work. Efficiencies are shares of the datasheet's bandwidth and dense compute. `split_kv` says that
+    attention spreads one sequence's KV cache over many multiprocessors; servers without it need many sequences.
+    """
+
+    family: str
+    version: str
+    step_ms: float
+    step_ms_per_doubling: float
+    step_ms_per_sequence: float
+    bandwidth_efficiency: float
+    compute_efficiency: float
+    split_kv: bool
+    memory_fraction: float
+    reserve_gib: float
+    calibrated_on: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class FabricRow:
+    """What an all-reduce over `accelerators` of one instance gets: effective GB/s (1e9) and start-up time."""
+
+    fabric: str
+    accelerators: int
+    effective_gb_per_s: float
+    latency_us: float
+    source: str
+
+
+def server_row(family: str, version: str) -> ServerRow:
+    """The row of a family whose version is the longest prefix of `version`, else the family's newest row."""
+    rows = [row for row in _servers() if row.family == _STANDS_FOR.get(family, family)]
+    fitting = [row for row in rows if _is_prefix(row.version, version)]
+    return max(fitting, key=lambda row: len(row.version)) if fitting else rows[-1]
+
+
+def fabric_row(fabric: str, accelerators: int) -> FabricRow:
+    """The row of the smallest measured group that holds `accelerators`, else of the largest one measured."""
+    if accelerators == 1:
+        return FabricRow("none", 1, 1.0, 0.0, "one accelerator: nothing to reduce")
+    rows = sorted((row for row in _fabrics() if row.fabric == fabric), key=lambda row: row.accelerators)
+    return next((row for row in rows if row.accelerators >= accelerators), rows[-1])
+
+
+def _is_prefix(short: str, full: str) -> bool:
+    parts = short.split(".") if short else []
+    return full.split(".")[: len(parts)] == parts
+
+
+@cache
+def _servers() -> tuple[ServerRow, ...]:
+    with (DATA / "servers.csv").open(encoding="utf-8", newline="") as handle:
+        return tuple(
+            ServerRow(
+                family=row["family"],
+                version=row["version"],
+                step_ms=float(row["step_ms"]),
+                step_ms_per_doubling=float(row["step_ms_per_doubling"]),
+                step_ms_per_sequence=float(row["step_ms_per_sequence"]),
+                bandwidth_efficiency=float(row["bandwidth_efficiency"]),
+                compute_efficiency=float(row["compute_efficiency"]),
+                split_kv=row["split_kv"] == "1",
+                memory_fraction=float(row["memory_fraction"]),
+                reserve_gib=float(row["reserve_gib"]),
+                calibrated_on=tuple(filter(None, row["calibrated_on"].split(";"))),
+                source=row["source"],
+            )
+            for row in csv.DictReader(handle)
+        )
+
+
+@cache
+def _fabrics() -> tuple[FabricRow, ...]:
+    with (DATA / "fabrics.csv").open(encoding="utf-8", newline="") as handle:
+        return tuple(
+            FabricRow(
+                fabric=row["fabric"],
+                accelerators=int(row["accelerators"]),
+                effective_gb_per_s=float(row["effective_gb_per_s"]),
+                latency_us=float(row["latency_us"]),
+                source=row["source"],
+            )
+            for row in csv.DictReader(handle)
+        )

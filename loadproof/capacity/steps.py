@@ -1,0 +1,128 @@
+"""How long one step of the server takes: a roofline per accelerator, the fabric's all-reduce, the server's own time."""
+
+from __future__ import annotations
+
+from math import log2
+from typing import Literal
+
+from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.memory import kv_bytes_per_token_per_accelerator
+from loadproof.capacity.servers import fabric_row
+
+Resource = Literal["bandwidth", "compute", "fabric", "server"]
+
+
+class StepTimes:
+    """Step times of one copy. Made once per deployment; each call is O(1).
+
+    `step = max(read weights, compute) + read KV + all-reduce + server`, with N accelerators per copy:
+    - read weights = touched parameters · bytes / (N · bandwidth · efficiency)
+    - compute      = (2 · active parameters · tokens + attention) / (N · FLOP/s · efficiency)
+    - read KV      = context tokens · KV bytes per token and accelerator / (bandwidth · efficiency)
+    - all-reduce   = layers · reduces · (latency · log2 N + 2 (N-1)/N · tokens · hidden · 2 bytes / fabric bandwidth)
+    - server       = a + b · log2 N + c · sequences
+    Source: the usual inference roofline (Pope et al. 2022, arXiv:2211.05102) with parameters from `data/*.csv`.
+    """
+
+    __slots__ = (
+        "_allreduce_base_ms",
+        "_allreduce_per_token_ms",
+        "_attention_ms_per_pair",
+        "_compute_ms_per_token",
+        "_expert_read_ms",
+        "_expert_skip",
+        "_full_blocks",
+        "_kv_ms_per_token",
+        "_server_base_ms",
+        "_server_per_sequence_ms",
+        "_shared_read_ms",
+    )
+
+    def __init__(self, deployment: Deployment) -> None:
+        shape, chip, server = deployment.architecture, deployment.accelerator, deployment.server
+        n = deployment.accelerators
+        bytes_per_ms = chip.bandwidth_gb_per_s * 1e6 * server.bandwidth_efficiency
+        compute = chip.bf16_tflops
+        if deployment.quantization == "fp8" and chip.fp8_tflops:
+            compute = chip.fp8_tflops
+        flops_per_ms = compute * 1e9 * server.compute_efficiency
+
+        expert_parameters, shared_parameters = _experts(deployment)
+        per_parameter_ms = deployment.weight_bytes_per_parameter / (n * bytes_per_ms)
+        self._shared_read_ms = shared_parameters * per_parameter_ms
+        self._expert_read_ms = expert_parameters * per_parameter_ms
+        self._expert_skip = 1 - shape.experts_per_token / shape.experts if shape.experts else 0.0
+        self._compute_ms_per_token = 2 * shape.active_parameters_b * 1e9 / (n * flops_per_ms)
+        # Scores and weighted values: 2 · 2 FLOPs per head dimension, per layer, per pair of tokens.
+        self._attention_ms_per_pair = 4 * shape.layers * shape.heads * shape.head_dim / (n * flops_per_ms)
+        self._kv_ms_per_token = kv_bytes_per_token_per_accelerator(deployment) / bytes_per_ms
+        # Without split KV, one thread block reads one sequence's one head: few sequences leave multiprocessors idle.
+        heads_here = max(1.0, shape.heads / n)
+        self._full_blocks = 0.0 if server.split_kv else (chip.multiprocessors or 0) / heads_here
+
+        fabric = fabric_row(deployment.instance.fabric, n)
+        doublings = log2(n)
+        reduces = shape.layers * shape.allreduces_per_layer
+        self._allreduce_base_ms = reduces * fabric.latency_us * 1e-3 * doublings
+        self._allreduce_per_token_ms = reduces * 2 * (n - 1) / n * shape.hidden * 2 / (fabric.effective_gb_per_s * 1e6)
+        self._server_base_ms = server.step_ms + server.step_ms_per_doubling * doublings
+        self._server_per_sequence_ms = server.step_ms_per_sequence
+
+    def decode_ms(self, batch: int, context_tokens: float) -> float:
+        """One decode step of `batch` sequences that attend to `context_tokens` tokens together."""
+        return self.step_ms(decodes=batch, context_tokens=context_tokens)
+
+    def prefill_ms(self, new_tokens: int, requests: int = 1, cached_tokens: int = 0) -> float:
+        """One step that prefills `new_tokens` prompt tokens of `requests` equal requests, `cached_tokens` each done."""
+        pairs = new_tokens * (cached_tokens + new_tokens / requests / 2)
+        return self.step_ms(prefill_tokens=new_tokens, prefill_pairs=pairs, prefill_requests=requests)
+
+    def step_ms(
+        self,
+        *,
+        decodes: int = 0,
+        context_tokens: float = 0,
+        prefill_tokens: int = 0,
+        prefill_pairs: float = 0,
+        prefill_requests: int = 0,
+    ) -> float:
+        """One step of any mix, in ms. `prefill_pairs` counts (new token, attended token) pairs of the prompts."""
+        tokens = decodes + prefill_tokens
+        read = self._read_ms(tokens)
+        compute = tokens * self._compute_ms_per_token + prefill_pairs * self._attention_ms_per_pair
+        kv = self._kv_ms(decodes, context_tokens) if decodes else 0.0
+        allreduce = self._allreduce_base_ms + tokens * self._allreduce_per_token_ms
+        server = self._server_base_ms + (decodes + prefill_requests) * self._server_per_sequence_ms
+        return max(read, compute) + kv + allreduce + server
+
+    def decode_shares(self, batch: int, context_tokens: float) -> dict[Resource, float]:
+        """What one decode step spends its time on, in ms by resource; the parts sum to `decode_ms`."""
+        read, compute = self._read_ms(batch), batch * self._compute_ms_per_token
+        return {
+            "bandwidth": (read if read >= compute else 0.0) + self._kv_ms(batch, context_tokens),
+            "compute": compute if compute > read else 0.0,
+            "fabric": self._allreduce_base_ms + batch * self._allreduce_per_token_ms,
+            "server": self._server_base_ms + batch * self._server_per_sequence_ms,
+        }
+
+    def _read_ms(self, tokens: float) -> float:
+        """Weights one step reads. Each token picks experts evenly: one stays idle with probability (1 - k/E)^tokens."""
+        if not self._expert_read_ms:
+            return self._shared_read_ms
+        return self._shared_read_ms + self._expert_read_ms * (1 - self._expert_skip**tokens)
+
+    def _kv_ms(self, decodes: float, context_tokens: float) -> float:
+        return context_tokens * self._kv_ms_per_token * max(1.0, self._full_blocks / decodes)
+
+
+def _experts(deployment: Deployment) -> tuple[float, float]:
+    """(parameters in experts, parameters every token reads). Dense models have no experts.
+
+    total = shared + E · e and active = shared + k · e give e = (total - active) / (E - k).
+    """
+    shape = deployment.architecture
+    active = shape.active_parameters_b * 1e9
+    if not shape.experts or shape.experts <= shape.experts_per_token:
+        return 0.0, active
+    each = (shape.parameters_b * 1e9 - active) / (shape.experts - shape.experts_per_token)
+    return shape.experts * each, max(0.0, active - shape.experts_per_token * each)
