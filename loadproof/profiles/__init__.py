@@ -1,0 +1,41 @@
+"""Deploy profiles: typed, strict, checked; every problem with its place."""
+
+from loadproof.profiles.loader import (
+    Checked,
+    check_file,
+    load_environment,
+    load_profile,
+    profile_files,
+    profile_hash,
+)
+from loadproof.profiles.schema import Component, Environment, Family, Profile, Protocol
+from loadproof.profiles.settings import (
+    Settings,
+    accelerators_per_copy,
+    components_of,
+    container_variables,
+    quantization_from_variables,
+    settings_from_variables,
+    tensor_parallel_degree,
+)
+
+__all__ = [
+    "Checked",
+    "Component",
+    "Environment",
+    "Family",
+    "Profile",
+    "Protocol",
+    "Settings",
+    "accelerators_per_copy",
+    "check_file",
+    "components_of",
+    "container_variables",
+    "load_environment",
+    "load_profile",
+    "profile_files",
+    "profile_hash",
+    "quantization_from_variables",
+    "settings_from_variables",
+    "tensor_parallel_degree",
+]

@@ -7,6 +7,7 @@ generated from here, and so are the container's environment variables: a setting
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -14,12 +15,45 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 # ---------------------------------------------------------------------------------------------------------------
 # Vocabulary
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=40)]
-InstanceType = Annotated[str, StringConstraints(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9]+$")]
-S3Uri = Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S*$")]
-Arn = Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:[a-z0-9-]+:[a-z0-9-]*:\d{0,12}:\S+$")]
-CommitHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
-EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,1023}$")]
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A text's pattern in words, for messages: `a lower-case name such as chat-8b`."""
+
+    words: str
+    example: str
+
+
+Name = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=40),
+    Form("lower-case letters, digits and single hyphens, a letter first", "chat-8b"),
+]
+InstanceType = Annotated[
+    str,
+    StringConstraints(pattern=r"^ml\.[a-z0-9-]+\.[a-z0-9]+$", max_length=40),
+    Form("a SageMaker instance type", "ml.g5.2xlarge"),
+]
+S3Uri = Annotated[
+    str,
+    StringConstraints(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S*$", max_length=1024),
+    Form("an S3 address", "s3://bucket/prefix/"),
+]
+Arn = Annotated[
+    str,
+    StringConstraints(pattern=r"^arn:aws[a-z-]*:[a-z0-9-]+:[a-z0-9-]*:\d{0,12}:\S+$", max_length=2048),
+    Form("an ARN", "arn:aws:secretsmanager:us-east-1:123456789012:secret:hub-a1b2c3"),
+]
+CommitHash = Annotated[
+    str,
+    StringConstraints(pattern=r"^[0-9a-f]{40}$"),
+    Form("a commit of 40 hexadecimal digits", "0123456789abcdef0123456789abcdef01234567"),
+]
+EnvironmentName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,1023}$"),
+    Form("a variable name", "OMP_NUM_THREADS"),
+]
 EnvironmentValue = Annotated[str, StringConstraints(max_length=1024)]
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveNumber = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -98,9 +132,9 @@ class ArchitectureOverride(Part):
 class Model(Part):
     """What is served."""
 
-    id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.\-/:]{0,127}$")] = Field(
-        description="Hugging Face id (organisation/name), or a Bedrock model id"
-    )
+    id: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.\-/:]{0,127}$"), Form("a model id", "Qwen/Qwen3-32B")
+    ] = Field(description="Hugging Face id (organisation/name), or a Bedrock model id")
     source: Annotated[HubSource | S3Source | JumpStartSource, Field(discriminator="type")] | None = Field(
         default=None, description="where the weights come from; required for backend sagemaker"
     )
@@ -143,9 +177,7 @@ class TgiSettings(Part):
 class LmiSettings(Part):
     """Large Model Inference (DJL Serving): `option.*` of serving.properties as OPTION_* variables."""
 
-    tensor_parallel_degree: PositiveInt | None = setting(
-        "TENSOR_PARALLEL_DEGREE", "accelerators one copy shards over"
-    )
+    tensor_parallel_degree: PositiveInt | None = setting("TENSOR_PARALLEL_DEGREE", "accelerators one copy shards over")
     rolling_batch: Literal["auto", "vllm", "trtllm", "lmi-dist", "disable"] | None = setting(
         "OPTION_ROLLING_BATCH", "continuous batching engine; `disable` gives dynamic batching with batch_size"
     )
@@ -191,9 +223,7 @@ class VllmSettings(Part):
         "SM_VLLM_GPU_MEMORY_UTILIZATION", "share of each GPU's memory the engine may use"
     )
     enable_prefix_caching: bool | None = setting("SM_VLLM_ENABLE_PREFIX_CACHING", "reuse KV of shared prefixes")
-    enable_chunked_prefill: bool | None = setting(
-        "SM_VLLM_ENABLE_CHUNKED_PREFILL", "mix prefill chunks and decodes"
-    )
+    enable_chunked_prefill: bool | None = setting("SM_VLLM_ENABLE_CHUNKED_PREFILL", "mix prefill chunks and decodes")
     kv_cache_dtype: Literal["auto", "fp8"] | None = setting("SM_VLLM_KV_CACHE_DTYPE", "type of the KV cache")
     enable_lora: bool | None = setting("SM_VLLM_ENABLE_LORA", "serve LoRA adapters")
     speculative_config: str | None = setting("SM_VLLM_SPECULATIVE_CONFIG", "speculative decoding, as vLLM's JSON")
@@ -427,7 +457,11 @@ class ScheduledScaling(Part):
 
     type: Literal["scheduled"]
     name: Name
-    schedule: Annotated[str, StringConstraints(pattern=r"^(at|rate|cron)\(.+\)$")]
+    schedule: Annotated[
+        str,
+        StringConstraints(pattern=r"^(at|rate|cron)\(.+\)$", max_length=256),
+        Form("an at(...), rate(...) or cron(...) expression", "cron(0 8 ? * MON-FRI *)"),
+    ]
     timezone: str = "UTC"
     min_copies: Annotated[int, Field(ge=0)] | None = None
     max_copies: Annotated[int, Field(ge=0)] | None = None
@@ -446,9 +480,7 @@ class ToZero(Part):
 class Scaling(Part):
     """How the number of copies follows the load. Without it the count stays at copies.min."""
 
-    policies: tuple[
-        Annotated[TargetTracking | StepScaling | ScheduledScaling, Field(discriminator="type")], ...
-    ] = ()
+    policies: tuple[Annotated[TargetTracking | StepScaling | ScheduledScaling, Field(discriminator="type")], ...] = ()
     to_zero: ToZero | None = None
 
 
@@ -601,20 +633,40 @@ class Profile(Part):
 class Network(Part):
     """The VPC the containers and the consumer run in."""
 
-    vpc_id: Annotated[str, StringConstraints(pattern=r"^vpc-[0-9a-f]{8,17}$")]
+    vpc_id: Annotated[
+        str, StringConstraints(pattern=r"^vpc-[0-9a-f]{8,17}$"), Form("a VPC id", "vpc-0123456789abcdef0")
+    ]
     subnet_ids: Annotated[
-        tuple[Annotated[str, StringConstraints(pattern=r"^subnet-[0-9a-f]{8,17}$")], ...], Field(min_length=1)
+        tuple[
+            Annotated[
+                str,
+                StringConstraints(pattern=r"^subnet-[0-9a-f]{8,17}$"),
+                Form("a subnet id", "subnet-0123456789abcdef0"),
+            ],
+            ...,
+        ],
+        Field(min_length=1),
     ]
     security_group_ids: Annotated[
-        tuple[Annotated[str, StringConstraints(pattern=r"^sg-[0-9a-f]{8,17}$")], ...], Field(min_length=1)
+        tuple[
+            Annotated[
+                str,
+                StringConstraints(pattern=r"^sg-[0-9a-f]{8,17}$"),
+                Form("a security group id", "sg-0123456789abcdef0"),
+            ],
+            ...,
+        ],
+        Field(min_length=1),
     ]
 
 
 class Environment(Part):
     """What `cdk deploy -c env=<folder>` is pointed at."""
 
-    account: Annotated[str, StringConstraints(pattern=r"^\d{12}$")] = Field(description="twelve digits, quoted")
-    region: Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")]
+    account: Annotated[str, StringConstraints(pattern=r"^\d{12}$"), Form("twelve digits in quotes", "123456789012")] = (
+        Field(description="twelve digits, quoted")
+    )
+    region: Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$"), Form("an AWS region", "us-east-1")]
     network: Network | None = None
     kms_key_arn: Arn | None = Field(default=None, description="key for volumes, queues, results and logs")
     alarm_topic_arn: Arn | None = Field(default=None, description="SNS topic that alarms notify")

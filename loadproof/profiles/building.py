@@ -1,0 +1,352 @@
+"""A tree to typed parts: every shape problem in one pass, in words, and whatever is right is kept.
+
+A part with a wrong field is built without that field, so that reading the field raises AttributeError: rules across
+fields run on what is valid and pass over what is not (`checks.run_rules`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, Final
+
+from loadproof.profiles.plain import Surprise, plain_value
+from loadproof.profiles.reader import type_word
+from loadproof.profiles.schema import Part
+from loadproof.profiles.secrets import shown, shown_key
+from loadproof.profiles.shapes import (
+    Either,
+    Field,
+    ListOf,
+    MapOf,
+    Number,
+    Optional,
+    PartOf,
+    Shape,
+    Tagged,
+    Text,
+    Truth,
+    Words,
+    fields_of,
+)
+from loadproof.profiles.tree import Items, Map, Node, Path, Problems, Scalar, Unusable
+
+WRONG: Final = object()  # stands for a value whose problem is reported
+
+
+def build_part(model: type[Part], node: Node, problems: Problems, path: Path = ()) -> Any:
+    """The part that `node` describes, without its wrong fields; WRONG when it is no map at all."""
+    if isinstance(node, Unusable):
+        return WRONG
+    if not isinstance(node, Map):
+        return _mismatch(node, path, problems, f"a map ({_some(fields_of(model))})", "write its keys below it")
+    fields = fields_of(model)
+    values: dict[str, Any] = {}
+    wrong: list[str] = []
+    for key, entry in node.entries.items():
+        field = fields.get(key)
+        if field is None:
+            mend = _did_you_mean(key, [name for name in fields if name not in node.entries], fields)
+            problems.add(entry.key_mark, "LP101", (*path, key), f"unknown key `{shown_key(key)}`", mend)
+            continue
+        value = build(field.shape, entry.node, problems, (*path, key))
+        if value is WRONG:
+            wrong.append(key)
+        else:
+            values[key] = value
+    for name in _missing(fields, node):
+        wrong.append(name)
+        problems.add(
+            node.mark,
+            "LP102",
+            path,
+            f"required key `{name}` is missing",
+            f"add `{name}: {_example(fields[name].shape)}`",
+        )
+    part = model.model_construct(**values)
+    for name in wrong:
+        part.__dict__.pop(name, None)
+    return part
+
+
+def build(shape: Shape, node: Node, problems: Problems, path: Path) -> Any:
+    """The value of one shape at `node`; WRONG after reporting why not."""
+    if isinstance(node, Unusable):
+        return WRONG
+    match shape:
+        case Optional():
+            if isinstance(node, Scalar) and node.value is None:
+                return None
+            return build(shape.shape, node, problems, path)
+        case PartOf():
+            return build_part(shape.model, node, problems, path)
+        case Tagged():
+            return _tagged(shape, node, problems, path)
+        case ListOf():
+            return _list(shape, node, problems, path)
+        case MapOf():
+            return _map(shape, node, problems, path)
+        case Either():
+            return build(_arm(shape, node), node, problems, path)
+        case Text():
+            return _text(shape, node, problems, path)
+        case Number():
+            return _number(shape, node, problems, path)
+        case Truth():
+            return _truth(node, problems, path)
+        case Words():
+            return _words(shape, node, problems, path)
+
+
+def describe(shape: Shape) -> str:
+    """What a shape allows, in words."""
+    match shape:
+        case Optional():
+            return describe(shape.shape)
+        case PartOf():
+            return f"a map ({_some(fields_of(shape.model))})"
+        case Tagged():
+            return f"a map with `{shape.key}`: {_alternatives(shape.parts)}"
+        case ListOf():
+            return "a list"
+        case MapOf():
+            return "a map"
+        case Either():
+            return " or ".join(describe(arm) for arm in shape.arms)
+        case Text():
+            return shape.form.words if shape.form else "text"
+        case Number():
+            return _bounds(shape)
+        case Truth():
+            return "true or false"
+        case Words():
+            return _alternatives(shape.allowed)
+
+
+def _missing(fields: dict[str, Field], node: Map) -> Iterable[str]:
+    return [name for name, field in fields.items() if field.required and name not in node.entries]
+
+
+def _tagged(shape: Tagged, node: Node, problems: Problems, path: Path) -> Any:
+    if not isinstance(node, Map):
+        return _mismatch(node, path, problems, describe(shape), f"write `{shape.key}:` and its keys below it")
+    entry = node.entries.get(shape.key)
+    if entry is None:
+        problems.add(
+            node.mark,
+            "LP102",
+            path,
+            f"required key `{shape.key}` is missing",
+            f"add `{shape.key}:` with {_alternatives(shape.parts)}",
+        )
+        return WRONG
+    if isinstance(entry.node, Unusable):
+        return WRONG
+    tag = _words(Words(tuple(shape.parts)), entry.node, problems, (*path, shape.key))
+    return WRONG if tag is WRONG else build_part(shape.parts[tag].model, node, problems, path)
+
+
+def _list(shape: ListOf, node: Node, problems: Problems, path: Path) -> Any:
+    if not isinstance(node, Items):
+        return _mismatch(node, path, problems, "a list", "write each item on a line with `- `, or [a, b]")
+    values = tuple(build(shape.item, item, problems, (*path, at)) for at, item in enumerate(node.nodes))
+    count = len(node.nodes)
+    if count < shape.fewest or (shape.most is not None and count > shape.most):
+        allowed = f"{shape.fewest} to {shape.most}" if shape.most is not None else f"at least {shape.fewest}"
+        problems.add(
+            node.mark, "LP105", path, f"the list has {count} items, allowed are {allowed}", "add or remove items"
+        )
+        return WRONG
+    return WRONG if any(value is WRONG for value in values) else values
+
+
+def _map(shape: MapOf, node: Node, problems: Problems, path: Path) -> Any:
+    if not isinstance(node, Map):
+        return _mismatch(node, path, problems, "a map", "write `key: value` lines below it")
+    values: dict[str, Any] = {}
+    wrong = False
+    for key, entry in node.entries.items():
+        if not _fits(shape.key, key):
+            words = describe(shape.key) if shape.key.form else _length(shape.key)
+            problems.add(entry.key_mark, "LP104", (*path, key), f"key is not {words}", "rename it")
+            wrong = True
+        value = build(shape.value, entry.node, problems, (*path, key))
+        wrong = wrong or value is WRONG
+        values[key] = value
+    return WRONG if wrong else values
+
+
+def _arm(shape: Either, node: Node) -> Shape:
+    """The arm that fits the kind of node, so that the message speaks of what was meant."""
+    for arm in shape.arms:
+        fits_map = isinstance(node, Map) and isinstance(arm, (PartOf, MapOf, Tagged))
+        is_number = isinstance(node, Scalar) and isinstance(node.value, (int, float))
+        is_word = isinstance(node, Scalar) and isinstance(node.value, str)
+        fits_number = is_number and isinstance(arm, Number)
+        fits_word = is_word and isinstance(arm, Words) and not _reads_as_number(node)
+        if fits_map or fits_number or fits_word:
+            return arm
+    return shape.arms[0]
+
+
+def _reads_as_number(node: Node) -> bool:
+    return isinstance(node, Scalar) and isinstance(plain_value(node.text), (int, float))
+
+
+def _text(shape: Text, node: Node, problems: Problems, path: Path) -> Any:
+    allowed = describe(shape)
+    if not isinstance(node, Scalar):
+        return _mismatch(node, path, problems, allowed, "write one value")
+    if not isinstance(node.value, str):
+        seen = shown(node.text, path)
+        mend = "quote the value" if seen == "(value hidden)" else f'write "{seen}"'
+        return _mismatch(node, path, problems, allowed, mend)
+    if _fits(shape, node.value):
+        return node.value
+    if shape.form is None or (shape.pattern is not None and shape.pattern.fullmatch(node.value)):
+        found = f"found text of {len(node.value)} characters, allowed are {_length(shape)}"
+        problems.add(node.mark, "LP104", path, found, "shorten it")
+        return WRONG
+    seen = shown(node.value, path)
+    mend = f"write it like {shape.form.example}"
+    if shape.form.example.startswith("ml.") and _fits(shape, f"ml.{node.value}"):
+        mend = f"use `ml.{seen}`"
+    problems.add(node.mark, "LP104", path, f"expected {shape.form.words}, found {_cited(seen)}", mend)
+    return WRONG
+
+
+def _fits(shape: Text, text: str) -> bool:
+    if len(text) < shape.shortest or (shape.longest is not None and len(text) > shape.longest):
+        return False
+    return shape.pattern is None or shape.pattern.fullmatch(text) is not None
+
+
+def _length(shape: Text) -> str:
+    if shape.longest is None:
+        return f"at least {shape.shortest} characters"
+    return f"{shape.shortest} to {shape.longest} characters"
+
+
+def _number(shape: Number, node: Node, problems: Problems, path: Path) -> Any:
+    allowed = _bounds(shape)
+    if not isinstance(node, Scalar):
+        return _mismatch(node, path, problems, allowed, "write one number")
+    value = node.value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        meant = plain_value(node.text)
+        is_number = isinstance(meant, (int, float)) and not isinstance(meant, bool)
+        mend = f"write {node.text} without quotes" if is_number else "write a number"
+        return _mismatch(node, path, problems, allowed, mend)
+    if shape.whole and isinstance(value, float):
+        mend = f"write {int(value)}" if value.is_integer() else "write a whole number"
+        problems.add(node.mark, "LP103", path, f"expected {allowed}, found {shown(node.text, path)}", mend)
+        return WRONG
+    low = (shape.least is not None and value < shape.least) or (shape.above is not None and value <= shape.above)
+    high = (shape.most is not None and value > shape.most) or (shape.below is not None and value >= shape.below)
+    if low or high:
+        found = f"expected {allowed}, found {shown(node.text, path)}"
+        problems.add(node.mark, "LP105", path, found, "raise it" if low else "lower it")
+        return WRONG
+    return value
+
+
+def _bounds(shape: Number) -> str:
+    kind = "a whole number" if shape.whole else "a number"
+    if shape.least is not None and shape.most is not None:
+        return f"{kind} from {shape.least} to {shape.most}"
+    limits = [
+        f"at least {shape.least}" if shape.least is not None else "",
+        f"above {shape.above}" if shape.above is not None else "",
+        f"at most {shape.most}" if shape.most is not None else "",
+        f"below {shape.below}" if shape.below is not None else "",
+    ]
+    return f"{kind} {' and '.join(limit for limit in limits if limit)}".strip()
+
+
+def _truth(node: Node, problems: Problems, path: Path) -> Any:
+    if isinstance(node, Scalar) and isinstance(node.value, bool):
+        return node.value
+    mend = "write true or false"
+    if isinstance(node, Scalar) and isinstance(node.value, str):
+        meant = plain_value(node.value)
+        word = meant.reads_as if isinstance(meant, Surprise) else str(meant).lower()
+        if word in ("true", "false"):
+            mend = f"write {word}"
+    return _mismatch(node, path, problems, "true or false", mend)
+
+
+def _words(shape: Words, node: Node, problems: Problems, path: Path) -> Any:
+    allowed = _alternatives(shape.allowed)
+    if not isinstance(node, Scalar) or isinstance(node.value, bool) or node.value is None:
+        return _mismatch(node, path, problems, allowed, "write one of them")
+    value = node.value
+    if any(value == word and type(value) is type(word) for word in shape.allowed):
+        return value
+    near = difflib.get_close_matches(node.text[:60], [str(word) for word in shape.allowed], n=1)
+    mend = f"did you mean `{near[0]}`?" if near else "use one of them"
+    seen = _cited(shown(node.text, path))
+    problems.add(node.mark, "LP106", path, f"expected {allowed}, found {seen}", mend)
+    return WRONG
+
+
+def _mismatch(node: Node, path: Path, problems: Problems, allowed: str, mend: str) -> Any:
+    problems.add(node.mark, "LP103", path, f"expected {allowed}, found {_found(node, path)}", mend)
+    return WRONG
+
+
+def _found(node: Node, path: Path) -> str:
+    if isinstance(node, Map):
+        return "a map"
+    if isinstance(node, Items):
+        return "a list"
+    assert isinstance(node, Scalar)
+    if node.value is None or isinstance(node.value, bool):
+        return type_word(node.value)
+    kind = "text" if isinstance(node.value, str) else "the number"
+    seen = shown(node.text, path)
+    if seen == "(value hidden)":
+        return f"{kind} {seen}"
+    return f'{kind} "{seen}"' if kind == "text" else f"{kind} {seen}"
+
+
+def _cited(seen: str) -> str:
+    return seen if seen == "(value hidden)" else f"`{seen}`"
+
+
+def _did_you_mean(key: str, open_names: list[str], fields: dict[str, Field]) -> str:
+    near = difflib.get_close_matches(key[:60], open_names, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean `{near[0]}`?"
+    return (
+        f"allowed here: {', '.join(fields)}"
+        if len(fields) <= 12
+        else "delete it, or look in deploy_profiles/schema.json"
+    )
+
+
+def _alternatives(words: Iterable[object]) -> str:
+    listed = [str(word) for word in words]
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} or {listed[-1]}"
+
+
+def _some(fields: dict[str, Field]) -> str:
+    names = list(fields)
+    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+
+
+def _example(shape: Shape) -> str:
+    match shape:
+        case Optional():
+            return _example(shape.shape)
+        case Text(form=form) if form is not None:
+            return form.example
+        case Number():
+            return "1" if shape.least is None else str(shape.least)
+        case Truth():
+            return "true"
+        case Words():
+            return str(shape.allowed[0])
+        case Either():
+            return _example(shape.arms[0])
+        case _:
+            return "…"

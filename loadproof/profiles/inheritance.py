@@ -1,0 +1,112 @@
+"""`extends:` names one parent file, relative to the child: maps merge, lists replace, positions stay the source's.
+
+A parent must lie inside the child's profile root (the nearest folder above named `deploy_profiles`, else the child's
+own folder), symbolic links resolved: no profile reads, or quotes in a message, a file that is not a profile.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path as FilePath
+from typing import Final
+
+from loadproof.profiles.reader import MOST_BYTES, read_yaml
+from loadproof.profiles.secrets import shown
+from loadproof.profiles.tree import Entry, Map, Node, Problems, Scalar
+
+ROOT_NAME: Final = "deploy_profiles"
+MOST_PARENTS: Final = 8
+KEY: Final = "extends"
+SUFFIXES: Final = (".yaml", ".yml")
+
+
+def read_with_parents(file: FilePath, problems: Problems) -> Node | None:
+    """The merged tree of `file` and its parents. None when the file itself cannot be read."""
+    return _read(file, profile_root(file), problems, ())
+
+
+def read_bytes(file: FilePath) -> bytes:
+    """A file's content, cut one byte past the limit: a huge file costs no more than a large one."""
+    with file.open("rb") as handle:
+        return handle.read(MOST_BYTES + 1)
+
+
+def profile_root(file: FilePath) -> FilePath:
+    """The folder that a profile's parents must lie in."""
+    folder = file.resolve().parent
+    for candidate in (folder, *folder.parents):
+        if candidate.name == ROOT_NAME:
+            return candidate
+    return folder
+
+
+def _read(file: FilePath, root: FilePath, problems: Problems, chain: tuple[FilePath, ...]) -> Node | None:
+    tree = read_yaml(read_bytes(file), str(file), problems)
+    if not isinstance(tree, Map) or KEY not in tree.entries:
+        return tree
+    entry = tree.entries.pop(KEY)
+    parent = _parent_file(entry, file, root, problems, (*chain, file.resolve()))
+    if parent is None:
+        return None
+    inherited = _read(parent, root, problems, (*chain, file.resolve()))
+    # A parent that cannot be read has said so; the child's missing keys would only be noise.
+    return merged(inherited, tree) if isinstance(inherited, Map) else None
+
+
+def _parent_file(
+    entry: Entry, file: FilePath, root: FilePath, problems: Problems, chain: tuple[FilePath, ...]
+) -> FilePath | None:
+    node, path = entry.node, (KEY,)
+    if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value:
+        problems.add(node.mark, "LP011", path, "expected one file name", "name the parent, relative to this file")
+        return None
+    seen = shown(node.value, path)
+    given = FilePath(node.value)
+    parent = FilePath(os.path.normpath(file.parent / given))
+    try:
+        resolved = parent.resolve()
+        inside = resolved.is_relative_to(root.resolve())
+        readable = inside and resolved.is_file()
+    except (OSError, ValueError, RuntimeError):
+        resolved, inside, readable = parent, True, False
+    if given.is_absolute() or not inside:
+        message, mend = f"parent `{seen}` lies outside {root.name}/", "keep parents inside that folder"
+    elif resolved.suffix not in SUFFIXES:
+        message, mend = f"parent `{seen}` is not a .yaml or .yml file", "name a profile"
+    elif not readable:
+        message, mend = f"parent `{seen}` does not exist", "name a file, relative to this one"
+    elif resolved in chain:
+        message, mend = f"parent `{seen}` extends this file in turn", "break the circle"
+    elif len(chain) > MOST_PARENTS:
+        message, mend = f"more than {MOST_PARENTS} parents in a row", "merge some of them"
+    else:
+        return parent
+    problems.add(node.mark, "LP011", path, message, mend)
+    return None
+
+
+def merged(parent: Map, child: Map) -> Map:
+    """`child` over `parent`: maps merge key by key, anything else replaces. Parts told apart by a tag replace too."""
+    if _changes_kind(parent, child):
+        return child
+    entries = dict(parent.entries)
+    for key, entry in child.entries.items():
+        inherited = entries.get(key)
+        if inherited and isinstance(inherited.node, Map) and isinstance(entry.node, Map):
+            entries[key] = Entry(entry.key_mark, merged(inherited.node, entry.node))
+        else:
+            entries[key] = entry
+    return Map(child.mark, entries)
+
+
+def _changes_kind(parent: Map, child: Map) -> bool:
+    """A container of another family, or a source of another type, shares no keys worth keeping."""
+    return any(
+        key in parent.entries and key in child.entries and _word(parent, key) != _word(child, key)
+        for key in ("family", "type")
+    )
+
+
+def _word(node: Map, key: str) -> object:
+    value = node.entries[key].node
+    return value.value if isinstance(value, Scalar) else None

@@ -1,0 +1,119 @@
+"""From files to profiles: read, merge, build, check; every problem at once, with its place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from loadproof.errors import InputError, Problem, ProfileError
+from loadproof.profiles.building import WRONG, build_part
+from loadproof.profiles.inheritance import SUFFIXES, read_bytes, read_with_parents
+from loadproof.profiles.reader import read_yaml
+from loadproof.profiles.schema import Environment, Part, Profile
+from loadproof.profiles.tree import Mark, Node, Problems
+
+ENVIRONMENT_FILE: Final = "environment.yaml"
+P = TypeVar("P", bound=Part)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The outcome for one file. `profile` (or `environment`) is set exactly when there is no error."""
+
+    file: Path
+    problems: tuple[Problem, ...]
+    suppressed: int  # problems past the limit: counted, not listed
+    profile: Profile | None = None
+    environment: Environment | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True without errors; warnings are allowed."""
+        return self.profile is not None or self.environment is not None
+
+
+def check_file(path: Path) -> Checked:
+    """Check one profile, or one environment.yaml. Never raises for bad content.
+
+    Raises InputError when `path` is not a readable file.
+    """
+    problems = Problems()
+    try:
+        if path.name == ENVIRONMENT_FILE:
+            tree = read_yaml(read_bytes(path), str(path), problems)
+        else:
+            tree = read_with_parents(path, problems)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); name a profile or a folder") from None
+    if path.name == ENVIRONMENT_FILE:
+        environment = _built(Environment, tree, problems, str(path))
+        return Checked(path, tuple(sorted(problems.found)), problems.suppressed, environment=environment)
+    profile = _built(Profile, tree, problems, str(path))
+    return Checked(path, tuple(sorted(problems.found)), problems.suppressed, profile=profile)
+
+
+def load_profile(path: Path) -> Profile:
+    """The profile in one file. Raises ProfileError with every problem."""
+    checked = check_file(path)
+    if checked.profile is None:
+        raise ProfileError(_all(checked))
+    return checked.profile
+
+
+def load_environment(folder: Path) -> Environment:
+    """The environment of one folder. Raises ProfileError, or InputError when there is no environment.yaml."""
+    checked = check_file(folder / ENVIRONMENT_FILE)
+    if checked.environment is None:
+        raise ProfileError(_all(checked))
+    return checked.environment
+
+
+def profile_files(root: Path, environment: str) -> list[Path]:
+    """The profiles of one environment, sorted by name. Raises InputError when there is no such folder."""
+    folder = root / environment
+    if not folder.is_dir():
+        known = sorted(child.parent.name for child in root.glob(f"*/{ENVIRONMENT_FILE}"))
+        raise InputError(f"no environment `{environment}` in {root}; known: {', '.join(known) or 'none'}")
+    return sorted(
+        file
+        for file in folder.iterdir()
+        if file.suffix in SUFFIXES and file.name != ENVIRONMENT_FILE and file.is_file()
+    )
+
+
+def profile_hash(profile: Profile) -> str:
+    """SHA-256 (hexadecimal) over the profile as canonical JSON, defaults included: what evidence is tied to."""
+    written = json.dumps(profile.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(written.encode()).hexdigest()
+
+
+def _built(model: type[P], tree: Node | None, problems: Problems, file: str) -> P | None:
+    if tree is None:
+        return None
+    part: Any = build_part(model, tree, problems)
+    if part is WRONG or problems.errors:
+        return None
+    return _validated(model, part, problems, file)
+
+
+def _validated(model: type[P], part: P, problems: Problems, file: str) -> P | None:
+    """pydantic has the last word: what it refuses is never a profile, whatever this package thinks."""
+    try:
+        return model.model_validate(_plain(part))
+    except ValueError as error:
+        place = Mark(file, 1, 1)
+        problems.add(place, "LP199", (), f"refused by the schema ({type(error).__name__})", "report this file")
+        return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Part):
+        return {name: _plain(getattr(value, name)) for name in value.model_fields_set}
+    return tuple(_plain(item) for item in value) if isinstance(value, tuple) else value
+
+
+def _all(checked: Checked) -> list[Problem]:
+    return [problem for problem in checked.problems if problem.severity == "error"]

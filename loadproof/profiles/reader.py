@@ -1,0 +1,307 @@
+"""Bytes to a tree with positions: strict YAML, every problem in one pass, no value converted silently.
+
+Reads PyYAML's events (libyaml's when it is there), never its nodes: no alias is ever expanded, no tag resolved, and
+the depth is known before anything is built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+
+from loadproof.profiles.plain import Surprise, plain_value
+from loadproof.profiles.secrets import HIDDEN, shown, shown_key
+from loadproof.profiles.tree import Entry, Items, Map, Mark, Node, Path, Problems, Scalar, Unusable
+
+MOST_BYTES: Final = 256 * 1024
+MOST_DEPTH: Final = 32
+
+# What YAML calls printable, less the line breaks that only YAML 1.1 knows (editors count lines without them).
+_UNPRINTABLE: Final = re.compile(
+    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+_SCANNER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_yaml(data: bytes, file: str, problems: Problems, scanner: Any = _SCANNER) -> Node | None:
+    """The tree of one YAML file, or None when there is nothing to go on with. Never raises for bad content.
+
+    `file` is how messages name it; `scanner` is PyYAML's C or pure Python loader class (same results).
+    """
+    start = Mark(file, 1, 1)
+    if len(data) > MOST_BYTES:
+        problems.add(start, "LP001", (), f"file is {len(data)} bytes, allowed are {MOST_BYTES}", "split or shorten it")
+        return None
+    text = _decoded(data, file, problems)
+    if text is None:
+        return None
+    builder = _Builder(file, problems)
+    try:
+        for event in _events(text, scanner):
+            if not builder.take(event):
+                return None
+    except yaml.MarkedYAMLError as error:
+        _syntax_problem(error, file, problems)
+        return None
+    except yaml.YAMLError:
+        problems.add(start, "LP003", (), "not readable as YAML", "compare it with an example profile")
+        return None
+    if builder.root is None:
+        problems.add(start, "LP004", (), "file is empty", "write the profile, or delete the file")
+    return builder.root
+
+
+def _events(text: str, scanner: Any) -> Iterator[Any]:
+    loader = scanner(text)
+    try:
+        while loader.check_event():
+            yield loader.get_event()
+    finally:
+        loader.dispose()
+
+
+def _decoded(data: bytes, file: str, problems: Problems) -> str | None:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        problems.add(Mark(file, 1, 1), "LP002", (), "file is UTF-16, allowed is UTF-8", "save it as UTF-8")
+        return None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line_start = data.rfind(b"\n", 0, error.start) + 1
+        mark = Mark(file, data.count(b"\n", 0, error.start) + 1, _width(data[line_start : error.start]) + 1)
+        found = f"byte 0x{data[error.start]:02X} at offset {error.start} is not UTF-8"
+        problems.add(mark, "LP002", (), found, "save the file as UTF-8")
+        return None
+    bad = _UNPRINTABLE.search(text)
+    if bad is None:
+        return text
+    at = bad.start()
+    mark = Mark(file, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+    found = f"character U+{ord(text[at]):04X} is not allowed"
+    problems.add(mark, "LP002", (), found, "delete it, or write it as an escape inside double quotes")
+    return None
+
+
+def _width(line: bytes) -> int:
+    return len(line.decode("utf-8", "replace"))
+
+
+def _syntax_problem(error: yaml.MarkedYAMLError, file: str, problems: Problems) -> None:
+    at = error.problem_mark or error.context_mark
+    mark = Mark(file, at.line + 1, at.column + 1) if at else Mark(file, 1, 1)
+    said = error.problem or ""
+    for fragment, message, mend in _SYNTAX:
+        if fragment in said:
+            problems.add(mark, "LP003", (), message, mend)
+            return
+    problems.add(mark, "LP003", (), "not readable as YAML here", "look for a missing quote, colon or indent above")
+
+
+# The scanner's sentence -> ours. Its own text is never passed on: it may quote the file.
+_SYNTAX: Final = (
+    ("could not find expected ':'", "a key without its colon", "write `key: value`, and quote text over lines"),
+    ("mapping values are not allowed", "a second `: ` in one line", "quote a value that holds a colon"),
+    ("cannot start any token", "a character that no plain word may start with", "use spaces, or quote the value"),
+    ("did not find expected key", "indentation that fits no open map", "line it up with the keys above"),
+    ("expected <block end>", "indentation that fits no open map", "line it up with the keys above"),
+    ("did not find expected '-' indicator", "indentation that fits no open list", "line it up with the `-` above"),
+    ("unexpected end of stream", "a quote that is never closed", "close it"),
+    ("document start", "text after the end of the profile", "keep one profile in a file"),
+    ("did not find expected ',' or", "a list or map in brackets that is not closed", "close it, or add a comma"),
+    ("expected ',' or", "a list or map in brackets that is not closed", "close it, or add a comma"),
+    ("unknown escape character", "an escape that double quotes do not know", "use single quotes, or double the \\"),
+    ("sequence entries are not allowed", "a list begun on its key's line", "put `-` on a line of its own"),
+)
+
+
+class _Open:
+    """A map or list being filled. `path` names it; `key` is the entry that the next node belongs to."""
+
+    __slots__ = ("awaits_value", "key", "key_mark", "keys_seen", "node", "path", "skip")
+
+    def __init__(self, node: Map | Items, path: Path) -> None:
+        self.node = node
+        self.path = path
+        self.key = ""
+        self.key_mark = node.mark
+        self.awaits_value = False
+        self.skip = False  # the key was refused: read its value for its own problems, keep nothing
+        self.keys_seen: dict[str, Mark] = {}
+
+
+class _Builder:
+    """Events to nodes on an explicit stack: depth costs no recursion."""
+
+    def __init__(self, file: str, problems: Problems) -> None:
+        self.file = file
+        self.problems = problems
+        self.root: Node | None = None
+        self.stack: list[_Open] = []
+        self.documents = 0
+
+    def take(self, event: Any) -> bool:
+        """Take one event; False stops reading."""
+        if isinstance(event, yaml.ScalarEvent):
+            self._scalar(event)
+        elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            return self._open(event)
+        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            self.stack.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            self._alias(event)
+        elif isinstance(event, yaml.DocumentStartEvent):
+            return self._document(event)
+        return True
+
+    def _mark(self, event: Any) -> Mark:
+        return Mark(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
+
+    def _path(self) -> Path:
+        """The path of the node that comes next."""
+        if not self.stack:
+            return ()
+        top = self.stack[-1]
+        step = top.key if isinstance(top.node, Map) else len(top.node.nodes)
+        return (*top.path, step)
+
+    def _expects_key(self) -> bool:
+        return bool(self.stack) and isinstance(self.stack[-1].node, Map) and not self.stack[-1].awaits_value
+
+    def _document(self, event: Any) -> bool:
+        self.documents += 1
+        if self.documents > 1:
+            self.problems.add(
+                self._mark(event), "LP004", (), "a second document begins here", "keep one profile in a file"
+            )
+            return False
+        if event.version or event.tags:
+            self.problems.add(self._mark(event), "LP006", (), "a % directive is not allowed", "delete it")
+        return True
+
+    def _alias(self, event: Any) -> None:
+        mark = self._mark(event)
+        name = shown(event.anchor, self._path())
+        self.problems.add(
+            mark,
+            "LP005",
+            () if self._expects_key() else self._path(),
+            f"alias `*{name}` is not allowed: small files can expand without bound"
+            if name != HIDDEN
+            else f"an alias {HIDDEN} is not allowed: small files can expand without bound",
+            "write the value out",
+        )
+        if self._expects_key():
+            self._refused_key(mark)
+        else:
+            self._place(Unusable(mark))
+
+    def _decorations(self, event: Any) -> bool:
+        """Report an anchor or a tag; True when a tag makes the value unusable."""
+        mark = self._mark(event)
+        path = () if self._expects_key() else self._path()
+        if event.anchor is not None:
+            self.problems.add(mark, "LP005", path, "an anchor (`&`) is not allowed", "delete it, and write values out")
+        if event.tag is not None:
+            self.problems.add(mark, "LP006", path, "a tag (`!`) is not allowed", "delete it, or quote the text")
+            return True
+        return False
+
+    def _open(self, event: Any) -> bool:
+        mark = self._mark(event)
+        if len(self.stack) >= MOST_DEPTH:
+            self.problems.add(mark, "LP001", (), f"nested deeper than {MOST_DEPTH} levels", "write it flatter")
+            return False
+        self._decorations(event)
+        as_key = self._expects_key()
+        node: Map | Items = Map(mark) if isinstance(event, yaml.MappingStartEvent) else Items(mark)
+        path = self._path()
+        if as_key:
+            self.problems.add(mark, "LP008", self.stack[-1].path, "a map or list cannot be a key", "use a word")
+            self._refused_key(mark)
+        else:
+            self._place(node)
+        self.stack.append(_Open(node, path))
+        return True
+
+    def _scalar(self, event: Any) -> None:
+        tagged = self._decorations(event)
+        if self._expects_key():
+            self._key(event)
+            return
+        mark, path = self._mark(event), self._path()
+        quoted = not event.implicit[0]
+        if tagged:
+            self._place(Unusable(mark))
+            return
+        value = event.value if quoted else plain_value(event.value)
+        if isinstance(value, Surprise):
+            self._place(Unusable(mark))
+            self._surprise(mark, path, event.value, value)
+        else:
+            self._place(Scalar(value, event.value, quoted, mark))
+
+    def _surprise(self, mark: Mark, path: Path, text: str, surprise: Surprise) -> None:
+        seen = shown(text, path)
+        if seen == HIDDEN:
+            message, mend = f"an unquoted value {HIDDEN} that is not text to YAML", "quote it"
+        elif not text:
+            message, mend = "no value: reads as null", surprise.instead
+        else:
+            message, mend = f"`{seen}` reads as {surprise.reads_as}", surprise.instead
+        self.problems.add(mark, "LP009", path, message, mend)
+
+    def _key(self, event: Any) -> None:
+        top, mark, text = self.stack[-1], self._mark(event), event.value
+        value = text if not event.implicit[0] else plain_value(text)
+        if text == "<<" and event.implicit[0]:
+            self.problems.add(mark, "LP005", top.path, "a merge key (`<<`) is not allowed", "write the keys out")
+            self._refused_key(mark)
+            return
+        if not isinstance(value, str):
+            reads_as = value.reads_as if isinstance(value, Surprise) else type_word(value)
+            self.problems.add(
+                mark, "LP008", top.path, f"key `{shown_key(text)}` reads as {reads_as}", "quote it, or use a word"
+            )
+        first = top.keys_seen.setdefault(text, mark)
+        if first is not mark:
+            where = f"{first.line}:{first.column}"
+            self.problems.add(
+                mark,
+                "LP007",
+                top.path,
+                f"duplicate key `{shown_key(text)}` (first at {where}); the later would win silently",
+                "delete one",
+            )
+            self._refused_key(mark)
+            return
+        top.key, top.key_mark, top.awaits_value, top.skip = text, mark, True, False
+
+    def _refused_key(self, mark: Mark) -> None:
+        top = self.stack[-1]
+        top.key, top.key_mark, top.awaits_value, top.skip = "?", mark, True, True
+
+    def _place(self, node: Node) -> None:
+        if not self.stack:
+            self.root = node
+            return
+        top = self.stack[-1]
+        if isinstance(top.node, Items):
+            top.node.nodes.append(node)
+            return
+        if not top.skip:
+            top.node.entries[top.key] = Entry(top.key_mark, node)
+        top.awaits_value = False
+
+
+def type_word(value: object) -> str:
+    """How messages name the kind of a value."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return "a number"
+    return "text"

@@ -1,0 +1,86 @@
+"""What a message may show: never a secret, never more than a line, never a character that acts on a terminal."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+HIDDEN: Final = "(value hidden)"
+_LONGEST_SHOWN: Final = 60
+
+# Keys that name a secret. `tokens` (a count) and `..._per_token` are the schema's own words, not secrets.
+_SECRET_KEY: Final = re.compile(
+    r"(?i)(?<!per_)(?<!per-)(?:^|[_\-.\s]|(?<=[a-z])(?=[A-Z]))"
+    r"(?:token|secret|secrets|password|passwd|passphrase|pwd|pass|credential|credentials|auth|authorization|bearer"
+    r"|api_?-?key|access_?-?key|secret_?-?key|private_?-?key|signing_?-?key|encryption_?-?key)"
+    r"(?:$|[_\-.\s\d]|(?=[A-Z]))"
+)
+_SECRET_SHAPES: Final = re.compile(
+    r"hf_[A-Za-z0-9]{8,}"  # Hugging Face
+    r"|(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}"  # AWS key ids
+    r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}"
+    r"|sk-[A-Za-z0-9_-]{16,}|xox[abprs]-[\w-]{8,}|AIza[\w-]{30,}|npm_[A-Za-z0-9]{20,}|pypi-[\w-]{20,}"
+    r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}"  # JSON web token
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
+    r"|://[^/\s:@]+:[^/\s@]+@"  # user:password in a URL
+    r"|(?i:bearer\s+)[\w.~+/=-]{16,}"
+    r"|\{\{resolve:(?:secretsmanager|ssm-secure):"  # would be readable in DescribeModel
+)
+_RANDOM_WORD: Final = re.compile(r"(?<![\w/+=-])[A-Za-z0-9/+=_-]{32,}(?![\w/+=-])")
+_HEXADECIMAL: Final = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_./:-]{1,60}\Z")
+
+
+def is_secret_key(key: str) -> bool:
+    """True when a key's name says that its value is a secret (`HF_TOKEN`, `db-password`, `apiKey`)."""
+    return _SECRET_KEY.search(key) is not None
+
+
+def is_secret_value(text: str) -> bool:
+    """True when a text has the shape of a credential: a known prefix, or one long random-looking word."""
+    return _SECRET_SHAPES.search(text) is not None or any(_looks_random(word) for word in _RANDOM_WORD.findall(text))
+
+
+def shown(text: str, path: tuple[str | int, ...] = ()) -> str:
+    """`text` as a message may quote it. Hidden when the path or the text itself looks secret.
+
+    Values under any `environment` map are always hidden: what a variable holds is nobody's business in a log.
+    """
+    keys = [step for step in path if isinstance(step, str)]
+    in_environment = "environment" in keys[:-1]
+    if in_environment or any(is_secret_key(key) or is_secret_value(key) for key in keys) or is_secret_value(text):
+        return HIDDEN
+    return _printable(text)
+
+
+def shown_path(path: tuple[str | int, ...]) -> str:
+    """`path` in dotted form; keys that are not plain words are quoted, secret-looking ones hidden."""
+    dotted = ""
+    for step in path:
+        if isinstance(step, int):
+            dotted += f"[{step}]"
+        else:
+            dotted += ("." if dotted else "") + shown_key(step)
+    return dotted
+
+
+def shown_key(key: str) -> str:
+    """A key as a message may show it."""
+    if is_secret_value(key):
+        return "(key hidden)"
+    return key if _PLAIN_KEY.match(key) else f'"{_printable(key)}"'
+
+
+def _printable(text: str) -> str:
+    # Cut first: a message about a megabyte of text costs no more than one about a word.
+    cut = text[: _LONGEST_SHOWN + 1]
+    escaped = "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in cut)
+    return escaped if len(escaped) <= _LONGEST_SHOWN else escaped[: _LONGEST_SHOWN - 1] + "…"
+
+
+def _looks_random(word: str) -> bool:
+    if _HEXADECIMAL.fullmatch(word) or ("/" in word[1:-1].strip("/") and "." in word):
+        return len(word) not in (32, 40, 64) and _HEXADECIMAL.fullmatch(word) is not None
+    kinds = (str.islower, str.isupper, str.isdigit)
+    mixed = sum(any(kind(char) for char in word) for kind in kinds) == 3
+    return mixed and len(set(word)) >= len(word) / 3
