@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 
 from loadproof import catalog
-from loadproof.capacity.servers import ServerRow, server_row
+from loadproof.capacity.servers import FabricRow, ServerRow, fabric_row, server_row
 from loadproof.errors import InputError
 from loadproof.profiles.schema import ArchitectureOverride, Component, Family, Profile
 from loadproof.profiles.settings import accelerators_per_copy as accelerators_of
@@ -62,6 +62,7 @@ class Deployment:
     family: Family
     version: str
     server: ServerRow
+    fabric: FabricRow
     memory_fraction: float
     limits: BatchLimits
     copies: int
@@ -186,6 +187,7 @@ def _deployment(
         family=family,
         version=version,
         server=server,
+        fabric=fabric_row(instance.fabric, accelerators, family),
         memory_fraction=_memory_fraction(settings) or server.memory_fraction,
         limits=_limits(family, settings, architecture),
         copies=copies,

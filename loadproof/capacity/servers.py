@@ -39,10 +39,14 @@ class ServerRow:
 
 @dataclass(frozen=True, slots=True)
 class FabricRow:
-    """What an all-reduce over `accelerators` of one instance gets: effective GB/s (1e9) and start-up time."""
+    """What an all-reduce over `accelerators` of one instance gets: effective GB/s (1e9) and start-up time.
+
+    `server` names the family the row was fitted under; empty means any other.
+    """
 
     fabric: str
     accelerators: int
+    server: str
     effective_gb_per_s: float
     latency_us: float
     source: str
@@ -55,11 +59,13 @@ def server_row(family: str, version: str) -> ServerRow:
     return max(fitting, key=lambda row: len(row.version)) if fitting else rows[-1]
 
 
-def fabric_row(fabric: str, accelerators: int) -> FabricRow:
-    """The row of the smallest measured group that holds `accelerators`, else of the largest one measured."""
+def fabric_row(fabric: str, accelerators: int, family: str) -> FabricRow:
+    """The row of the smallest measured group that holds `accelerators`, else of the largest one measured; rows
+    fitted under this server family come first."""
     if accelerators == 1:
-        return FabricRow("none", 1, 1.0, 0.0, "one accelerator: nothing to reduce")
-    rows = sorted((row for row in _fabrics() if row.fabric == fabric), key=lambda row: row.accelerators)
+        return FabricRow("none", 1, "", 1.0, 0.0, "one accelerator: nothing to reduce")
+    of_fabric = sorted((row for row in _fabrics() if row.fabric == fabric), key=lambda row: row.accelerators)
+    rows = [row for row in of_fabric if row.server == family] or [row for row in of_fabric if not row.server]
     return next((row for row in rows if row.accelerators >= accelerators), rows[-1])
 
 
@@ -97,6 +103,7 @@ def _fabrics() -> tuple[FabricRow, ...]:
             FabricRow(
                 fabric=row["fabric"],
                 accelerators=int(row["accelerators"]),
+                server=row["server"],
                 effective_gb_per_s=float(row["effective_gb_per_s"]),
                 latency_us=float(row["latency_us"]),
                 source=row["source"],

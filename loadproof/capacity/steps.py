@@ -7,7 +7,6 @@ from typing import Literal
 
 from loadproof.capacity.deployment import Deployment
 from loadproof.capacity.memory import kv_bytes_per_token_per_accelerator
-from loadproof.capacity.servers import fabric_row
 
 Resource = Literal["bandwidth", "compute", "fabric", "server"]
 
@@ -60,7 +59,7 @@ class StepTimes:
         heads_here = max(1.0, shape.heads / n)
         self._full_blocks = 0.0 if server.split_kv else (chip.multiprocessors or 0) / heads_here
 
-        fabric = fabric_row(deployment.instance.fabric, n)
+        fabric = deployment.fabric
         doublings = log2(n)
         reduces = shape.layers * shape.allreduces_per_layer
         self._allreduce_base_ms = reduces * fabric.latency_us * 1e-3 * doublings
@@ -68,7 +67,7 @@ class StepTimes:
         self._server_base_ms = server.step_ms + server.step_ms_per_doubling * doublings
         self._server_per_sequence_ms = server.step_ms_per_sequence
 
-    def decode_ms(self, batch: int, context_tokens: float) -> float:
+    def decode_ms(self, batch: float, context_tokens: float) -> float:
         """One decode step of `batch` sequences that attend to `context_tokens` tokens together."""
         return self.step_ms(decodes=batch, context_tokens=context_tokens)
 
@@ -80,11 +79,11 @@ class StepTimes:
     def step_ms(
         self,
         *,
-        decodes: int = 0,
+        decodes: float = 0,
         context_tokens: float = 0,
-        prefill_tokens: int = 0,
+        prefill_tokens: float = 0,
         prefill_pairs: float = 0,
-        prefill_requests: int = 0,
+        prefill_requests: float = 0,
     ) -> float:
         """One step of any mix, in ms. `prefill_pairs` counts (new token, attended token) pairs of the prompts."""
         tokens = decodes + prefill_tokens
@@ -109,7 +108,8 @@ class StepTimes:
         """Weights one step reads. Each token picks experts evenly: one stays idle with probability (1 - k/E)^tokens."""
         if not self._expert_read_ms:
             return self._shared_read_ms
-        return self._shared_read_ms + self._expert_read_ms * (1 - self._expert_skip**tokens)
+        idle = self._expert_skip**tokens
+        return self._shared_read_ms + self._expert_read_ms * (1.0 - float(idle))
 
     def _kv_ms(self, decodes: float, context_tokens: float) -> float:
         return context_tokens * self._kv_ms_per_token * max(1.0, self._full_blocks / decodes)

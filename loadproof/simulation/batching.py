@@ -19,11 +19,11 @@ class StepDurations(Protocol):
     def step_ms(
         self,
         *,
-        decodes: int = 0,
+        decodes: float = 0,
         context_tokens: float = 0,
-        prefill_tokens: int = 0,
+        prefill_tokens: float = 0,
         prefill_pairs: float = 0,
-        prefill_requests: int = 0,
+        prefill_requests: float = 0,
     ) -> float: ...
 
 
