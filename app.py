@@ -1,0 +1,26 @@
+"""CDK's door: `cdk synth|diff|deploy -c env=dev [-c profile=chat,search]`."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+
+
+def enter_environment():
+    """Go on inside `.venv` (from `make setup`), unless some virtual environment is active already.
+
+    cdk.json can then say `python3 app.py` for everybody: an inactive .venv, an activated environment of any name,
+    and a container without either. Written for any Python 3, as the outer one may be old.
+    """
+    python = ROOT / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if sys.prefix == sys.base_prefix and python.exists():
+        os.execv(str(python), [str(python), *sys.argv])
+
+
+if __name__ == "__main__":
+    enter_environment()
+    sys.path.insert(0, str(ROOT))
+    from stacks.application import main
+
+    sys.exit(main(ROOT / "deploy_profiles"))

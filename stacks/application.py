@@ -1,0 +1,94 @@
+"""From `-c env=` and `-c profile=` to stacks. Composes; what a profile means is decided elsewhere.
+
+Synthesis is a pure function of the repository and these two: no credentials, no network, no git, no clock.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from aws_cdk import App
+
+from loadproof.errors import ExitCode, InputError, LoadproofError, Problem, ProfileError
+from loadproof.profiles import load_environment, load_profile, profile_files
+from stacks.context import Deployment
+from stacks.endpoint_stack import EndpointStack
+
+
+def main(profiles_root: Path) -> int:
+    """Synthesize into the folder the CDK CLI names. Bad input is told line by line, without a traceback."""
+    app = App()
+    try:
+        deployments = read_deployments(
+            profiles_root, app.node.try_get_context("env"), app.node.try_get_context("profile")
+        )
+        add_stacks(app, deployments)
+    except LoadproofError as error:
+        print(f"loadproof: {error}" if not isinstance(error, ProfileError) else error, file=sys.stderr)
+        return int(error.exit_code)
+    app.synth()
+    return int(ExitCode.OK)
+
+
+def read_deployments(profiles_root: Path, environment_name: str | None, wanted: str | None) -> tuple[Deployment, ...]:
+    """The chosen profiles of an environment, chosen by file name before anything is read or built.
+
+    `wanted` is a comma-separated list of profile names, None for all. Raises InputError with what is allowed, and
+    ProfileError with every problem of every chosen file.
+    """
+    folder = _environment_folder(profiles_root, environment_name)
+    files = _chosen(profile_files(profiles_root, folder.name), wanted, folder.name)
+    problems: list[Problem] = []
+    deployments = []
+    try:
+        environment = load_environment(folder)
+    except ProfileError as error:
+        problems.extend(error.problems)
+    for file in files:
+        try:
+            profile = load_profile(file)
+        except ProfileError as error:
+            problems.extend(error.problems)
+            continue
+        if not problems:
+            deployments.append(Deployment(folder.name, environment, profile))
+    if problems:
+        raise ProfileError(problems)
+    return tuple(deployments)
+
+
+def add_stacks(app: App, deployments: Sequence[Deployment]) -> None:
+    """One stack a profile. Raises InputError with a line for every profile that cannot be provisioned."""
+    refused = []
+    for deployment in deployments:
+        try:
+            EndpointStack(app, deployment=deployment)
+        except InputError as error:
+            refused.append(f"profile {deployment.profile.name}: {error}")
+    if refused:
+        raise InputError("\n".join(refused))
+
+
+def _environment_folder(profiles_root: Path, name: str | None) -> Path:
+    allowed = sorted(path.parent.name for path in profiles_root.glob("*/environment.yaml"))
+    if name is None:
+        raise InputError(f"no environment chosen; add -c env=NAME, one of: {', '.join(allowed)}")
+    if name not in allowed:
+        raise InputError(
+            f"-c env={name}: no {profiles_root.name}/{name}/environment.yaml; one of: {', '.join(allowed)}"
+        )
+    return profiles_root / name
+
+
+def _chosen(files: Sequence[Path], wanted: str | None, environment_name: str) -> Iterator[Path]:
+    by_name = {file.stem: file for file in files}
+    names = list(by_name) if wanted is None else [name.strip() for name in str(wanted).split(",") if name.strip()]
+    unknown = [name for name in names if name not in by_name]
+    if unknown or not names:
+        raise InputError(
+            f"-c profile={wanted}: {', '.join(unknown) or 'nothing'} not in environment {environment_name}; "
+            f"one or more (comma-separated) of: {', '.join(by_name)}"
+        )
+    return (by_name[name] for name in dict.fromkeys(names))

@@ -1,0 +1,1 @@
+"""The buffer: a queue in front of an endpoint, and the consumer that empties it."""

@@ -1,0 +1,54 @@
+"""What every construct of one profile's stack is given, and the ARNs that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loadproof.catalog import registry
+from loadproof.profiles import components_of, names
+from loadproof.profiles.schema import Component, Environment, Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One profile in one environment. Pure: no construct, no AWS call."""
+
+    environment_name: str
+    environment: Environment
+    profile: Profile
+
+    @property
+    def stack_name(self) -> str:
+        return names.stack_name(self.environment_name, self.profile.name)
+
+    @property
+    def endpoint_name(self) -> str:
+        return names.endpoint_name(self.environment_name, self.profile.name)
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        return components_of(self.profile)
+
+    @property
+    def hosts_components(self) -> bool:
+        """True when copies are inference components, False for a plain variant."""
+        return self.profile.endpoint is not None and self.profile.endpoint.hosting == "inference_components"
+
+    @property
+    def partition(self) -> str:
+        return registry(self.environment.region).partition
+
+    def component_name(self, component: Component, adapter: str | None = None) -> str:
+        return names.inference_component_name(self.endpoint_name, component.name, adapter)
+
+    def arn(self, service: str, resource: str, *, region: str | None = None, account: str | None = None) -> str:
+        """An ARN in this environment; pass `""` for the parts that a service's ARNs leave empty.
+
+        Literal on purpose: account and region are known, and a reader of the template sees whom a role may touch.
+        """
+        region = self.environment.region if region is None else region
+        account = self.environment.account if account is None else account
+        return f"arn:{self.partition}:{service}:{region}:{account}:{resource}"
+
+    def s3_arn(self, bucket_and_key: str) -> str:
+        return self.arn("s3", bucket_and_key, region="", account="")

@@ -1,0 +1,83 @@
+"""One stack a profile: reads as a table of contents."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, Environment, Stack, Tags
+from constructs import Construct
+
+from loadproof.profiles import profile_hash
+from stacks.alarms import Alarms
+from stacks.buffer.infrastructure import Buffer
+from stacks.context import Deployment
+from stacks.copy_scaling import CopyScaling
+from stacks.execution_role import ExecutionRole
+from stacks.model_endpoint import ModelEndpoint
+
+
+class EndpointStack(Stack):
+    """An LLM endpoint on SageMaker with its scaling, buffer and alarms."""
+
+    def __init__(self, scope: Construct, *, deployment: Deployment) -> None:
+        environment, profile = deployment.environment, deployment.profile
+        super().__init__(
+            scope,
+            deployment.stack_name,
+            env=Environment(account=environment.account, region=environment.region),
+            description=profile.description,
+            analytics_reporting=False,
+        )
+        for name, value in environment.tags.items():
+            Tags.of(self).add(name, value)
+        role = ExecutionRole(self, "ExecutionRole", deployment=deployment)
+        self.endpoint = ModelEndpoint(self, "Endpoint", deployment=deployment, role=role)
+        buffered = profile.buffer is not None and profile.buffer.enabled
+        self.buffer = (
+            Buffer(self, "Buffer", endpoint=self.endpoint, settings=profile.buffer)
+            if profile.buffer is not None and buffered
+            else None
+        )
+        self._scale()
+        Alarms(self, "Alarms", endpoint=self.endpoint, objectives=profile.objectives, buffer=self.buffer)
+        self._outputs(profile_hash(profile))
+
+    def _scale(self) -> None:
+        deployment = self.endpoint.deployment
+        for component in self.endpoint.components:
+            wanted = component.component
+            if wanted.scaling is not None:
+                CopyScaling(
+                    self,
+                    f"Scaling-{wanted.name}",
+                    deployment=deployment,
+                    scaling=wanted.scaling,
+                    min_copies=wanted.copies.min,
+                    max_copies=wanted.copies.max,
+                    component_name=component.name,
+                    scaled=component.resource,
+                    buffer=self.buffer,
+                )
+        machines, scaling = deployment.profile.endpoint, deployment.profile.scaling
+        if not self.endpoint.components and machines is not None and scaling is not None:
+            # A plain variant has one copy an instance, so its copies are its instances.
+            CopyScaling(
+                self,
+                "Scaling-main",
+                deployment=deployment,
+                scaling=scaling,
+                min_copies=machines.min_instances,
+                max_copies=machines.max_instances,
+                component_name=None,
+                scaled=self.endpoint.resource,
+                buffer=self.buffer,
+            )
+
+    def _outputs(self, profile_sha256: str) -> None:
+        values = {"EndpointName": self.endpoint.resource.attr_endpoint_name, "ProfileHash": profile_sha256}
+        if self.endpoint.components:
+            values["ComponentNames"] = ",".join(component.name for component in self.endpoint.components)
+        if self.buffer is not None:
+            values["QueueUrl"] = self.buffer.queue.queue_url
+            values["DeadLetterQueueUrl"] = self.buffer.dead_letter_queue.queue_url
+            values["ResultsBucketName"] = self.buffer.results.bucket_name
+        for name, value in values.items():
+            CfnOutput(self, name, value=value)

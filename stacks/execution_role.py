@@ -1,0 +1,190 @@
+"""The role SageMaker takes on to run a profile's containers: what they need and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from loadproof.errors import InputError
+from loadproof.profiles.schema import Component, HubSource, JumpStartSource, S3Source
+from stacks.context import Deployment
+from stacks.images import image_of
+
+_ECR_URI = re.compile(
+    r"^(?P<account>\d{12})\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/"
+    r"(?P<repository>[a-z0-9._/-]+?)(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?$"
+)
+_VPC_ACTIONS = [
+    "ec2:CreateNetworkInterface",
+    "ec2:CreateNetworkInterfacePermission",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DeleteNetworkInterfacePermission",
+    "ec2:DescribeDhcpOptions",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeVpcs",
+]
+
+
+class ExecutionRole(Construct):
+    """Trusts SageMaker for this account only. Policies are inline, so whatever uses the role waits for them."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
+        super().__init__(scope, construct_id)
+        account = deployment.environment.account
+        self.role = iam.CfnRole(
+            self,
+            "Role",
+            description=f"Runs the containers of {deployment.endpoint_name}",
+            assume_role_policy_document={
+                "Version": "2012-10-17",
+                "Statement": [
+                    {
+                        "Effect": "Allow",
+                        "Principal": {"Service": "sagemaker.amazonaws.com"},
+                        "Action": "sts:AssumeRole",
+                        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
+                    }
+                ],
+            },
+            policies=[
+                iam.CfnRole.PolicyProperty(
+                    policy_name="endpoint",
+                    policy_document={"Version": "2012-10-17", "Statement": list(_statements(deployment))},
+                )
+            ],
+        )
+
+    @property
+    def arn(self) -> str:
+        return self.role.attr_arn
+
+
+def _statements(deployment: Deployment) -> Iterable[dict[str, Any]]:
+    yield from _logs_and_metrics(deployment)
+    yield from _images(deployment)
+    yield from _weights(deployment)
+    yield from _outputs(deployment)
+    yield from _key(deployment)
+    if deployment.environment.network is not None:
+        yield _allow("NetworkInterfaces", _VPC_ACTIONS, "*")
+
+
+def _logs_and_metrics(deployment: Deployment) -> Iterable[dict[str, Any]]:
+    groups = [f"/aws/sagemaker/Endpoints/{deployment.endpoint_name}"]
+    if deployment.hosts_components:
+        groups.append(f"/aws/sagemaker/InferenceComponents/{deployment.endpoint_name}-*")
+    arns = [deployment.arn("logs", f"log-group:{group}") for group in groups]
+    yield _allow("LogGroups", ["logs:CreateLogGroup", "logs:DescribeLogStreams"], arns)
+    yield _allow("LogStreams", ["logs:CreateLogStream", "logs:PutLogEvents"], [f"{arn}:log-stream:*" for arn in arns])
+    metrics = _allow("Metrics", ["cloudwatch:PutMetricData"], "*")
+    metrics["Condition"] = {"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}}
+    yield metrics
+
+
+def _images(deployment: Deployment) -> Iterable[dict[str, Any]]:
+    images = [image_of(component.container, deployment.environment.region) for component in deployment.components]
+    repositories = sorted({_repository_arn(image, deployment) for image in images})
+    yield _allow("RegistryLogin", ["ecr:GetAuthorizationToken"], "*")
+    yield _allow(
+        "PullImages",
+        ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
+        repositories,
+    )
+
+
+def _repository_arn(image: str, deployment: Deployment) -> str:
+    match = _ECR_URI.match(image)
+    if match is None:
+        raise InputError(
+            f"container.image: found `{image}`, but SageMaker pulls from Amazon ECR only; "
+            f"push it there and write <account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>"
+        )
+    return deployment.arn("ecr", f"repository/{match['repository']}", region=match["region"], account=match["account"])
+
+
+def _weights(deployment: Deployment) -> Iterable[dict[str, Any]]:
+    places = sorted({place for component in deployment.components for place in _places(component)})
+    if places:
+        yield _allow("ReadWeights", ["s3:GetObject"], [deployment.s3_arn(_objects(place)) for place in places])
+        yield from _listing("ListWeights", places, deployment)
+    contents = sorted(
+        {
+            component.model.source.hub_content_arn
+            for component in deployment.components
+            if isinstance(component.model.source, JumpStartSource) and component.model.source.hub_content_arn
+        }
+    )
+    if contents:
+        yield _allow("ReadHubContent", ["sagemaker:DescribeHubContent"], contents)
+
+
+def _places(component: Component) -> Iterable[str]:
+    """`bucket/key` of everything a component's containers read from S3; a prefix ends with a slash."""
+    source = component.model.source
+    if isinstance(source, S3Source | JumpStartSource):
+        yield source.s3_uri.removeprefix("s3://")
+    elif not isinstance(source, HubSource):
+        raise InputError("model.source: nothing is given, but backend sagemaker needs weights; add a source")
+    for adapter in component.adapters:
+        yield adapter.s3_uri.removeprefix("s3://")
+
+
+def _objects(place: str) -> str:
+    return f"{place}*" if place.endswith("/") else place
+
+
+def _listing(sid: str, places: list[str], deployment: Deployment) -> Iterable[dict[str, Any]]:
+    """One ListBucket statement a bucket, for the prefixes only."""
+    by_bucket: dict[str, list[str]] = {}
+    for place in places:
+        bucket, _, key = place.partition("/")
+        by_bucket.setdefault(bucket, []).append(f"{key}*" if key.endswith("/") or not key else key)
+    for position, (bucket, prefixes) in enumerate(sorted(by_bucket.items())):
+        statement = _allow(f"{sid}{position or ''}", ["s3:ListBucket"], deployment.s3_arn(bucket))
+        statement["Condition"] = {"StringLike": {"s3:prefix": prefixes}}
+        yield statement
+
+
+def _outputs(deployment: Deployment) -> Iterable[dict[str, Any]]:
+    """Where data capture and asynchronous inference write."""
+    endpoint = deployment.profile.endpoint
+    if endpoint is None:
+        return
+    uris = []
+    if endpoint.data_capture is not None:
+        uris.append(endpoint.data_capture.s3_uri)
+    if endpoint.async_inference is not None:
+        uris.append(endpoint.async_inference.output_s3_uri)
+        uris.append(endpoint.async_inference.failure_s3_uri)
+    prefixes = sorted({uri.removeprefix("s3://").rstrip("/") for uri in uris if uri})
+    if prefixes:
+        yield _allow("WriteOutputs", ["s3:PutObject"], [deployment.s3_arn(f"{prefix}/*") for prefix in prefixes])
+
+
+def _key(deployment: Deployment) -> Iterable[dict[str, Any]]:
+    """The environment's key, usable only through the services that hold the data."""
+    key = deployment.environment.kms_key_arn
+    if key is None:
+        return
+    region = deployment.environment.region
+    use = _allow("UseKey", ["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"], key)
+    use["Condition"] = {
+        "StringEquals": {"kms:ViaService": [f"s3.{region}.amazonaws.com", f"sagemaker.{region}.amazonaws.com"]}
+    }
+    yield use
+    grant = _allow("GrantKeyToVolumes", ["kms:CreateGrant"], key)
+    grant["Condition"] = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+    yield grant
+
+
+def _allow(sid: str, actions: list[str], resources: list[str] | str) -> dict[str, Any]:
+    if isinstance(resources, list) and len(resources) == 1:
+        resources = resources[0]
+    action: list[str] | str = actions[0] if len(actions) == 1 else actions
+    return {"Sid": sid, "Effect": "Allow", "Action": action, "Resource": resources}

@@ -1,0 +1,113 @@
+"""AWS::SageMaker::InferenceComponent: the copies of one model, and the adapters on top of it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from loadproof.profiles import accelerators_per_copy
+from loadproof.profiles.names import VARIANT_NAME
+from loadproof.profiles.schema import Adapter, Component, Copies, Endpoint
+from stacks.context import Deployment
+from stacks.images import instance_types
+from stacks.tags import model_tags
+
+Resource = sagemaker.CfnInferenceComponent
+Scheduling = Resource.InferenceComponentSchedulingConfigProperty
+
+
+class InferenceComponent(Construct):
+    """One model's copies on an endpoint.
+
+    The construct id carries a digest of endpoint and variant: SageMaker cannot move a component, so a move must be
+    a new logical id (delete and create). The name is explicit because CloudFormation gives back no other handle
+    than the ARN, and Application Auto Scaling wants the name.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        deployment: Deployment,
+        component: Component,
+        endpoint: Endpoint,
+        endpoint_resource: sagemaker.CfnEndpoint,
+        model: sagemaker.CfnModel,
+    ) -> None:
+        super().__init__(scope, f"Component-{component.name}-{_place_digest(deployment)}")
+        self.component = component
+        self.name = deployment.component_name(component)
+        self.resource = Resource(
+            self,
+            "Base",
+            inference_component_name=self.name,
+            endpoint_name=endpoint_resource.attr_endpoint_name,
+            variant_name=VARIANT_NAME,
+            **_specifications(endpoint, component, model.attr_model_name),
+            # CreateInferenceComponent refuses 0; a component that may scale to zero starts with one copy.
+            runtime_config=Resource.InferenceComponentRuntimeConfigProperty(copy_count=max(1, component.copies.min)),
+            tags=model_tags(component.model),
+        )
+        self.adapters = [self._adapter(deployment, endpoint_resource, adapter) for adapter in component.adapters]
+
+    def _adapter(
+        self, deployment: Deployment, endpoint_resource: sagemaker.CfnEndpoint, adapter: Adapter
+    ) -> sagemaker.CfnInferenceComponent:
+        """A LoRA adapter: it runs inside its base's copies, so it asks for no resources of its own."""
+        resource = Resource(
+            self,
+            f"Adapter-{adapter.name}",
+            inference_component_name=deployment.component_name(self.component, adapter.name),
+            endpoint_name=endpoint_resource.attr_endpoint_name,
+            specification=Resource.InferenceComponentSpecificationProperty(
+                base_inference_component_name=self.name,
+                container=Resource.InferenceComponentContainerSpecificationProperty(artifact_url=adapter.s3_uri),
+            ),
+            tags=model_tags(self.component.model),
+        )
+        resource.add_resource_dependency(self.resource)
+        return resource
+
+
+def _place_digest(deployment: Deployment) -> str:
+    place = f"{deployment.endpoint_name}/{VARIANT_NAME}"
+    return hashlib.sha256(place.encode()).hexdigest()[:8]
+
+
+def _specifications(endpoint: Endpoint, component: Component, model_name: str) -> dict[str, Any]:
+    """`specification`, or with several instance types one `specifications` entry for each of them."""
+    copies = component.copies
+    common: dict[str, Any] = {
+        "model_name": model_name,
+        "startup_parameters": Resource.InferenceComponentStartupParametersProperty(
+            model_data_download_timeout_in_seconds=endpoint.model_download_timeout_s,
+            container_startup_health_check_timeout_in_seconds=endpoint.container_startup_timeout_s,
+        ),
+        "compute_resource_requirements": Resource.InferenceComponentComputeResourceRequirementsProperty(
+            number_of_accelerator_devices_required=accelerators_per_copy(component),
+            number_of_cpu_cores_required=copies.cpus_per_copy,
+            min_memory_required_in_mb=copies.memory_mib_per_copy,
+        ),
+        "data_cache_config": Resource.InferenceComponentDataCacheConfigProperty(enable_caching=copies.data_cache),
+        "scheduling_config": _scheduling(copies),
+    }
+    kinds = instance_types(endpoint)
+    if len(kinds) == 1:
+        return {"specification": Resource.InferenceComponentSpecificationProperty(**common)}
+    one_kind = Resource.InferenceComponentSpecificationForInstanceTypeProperty
+    return {"specifications": [one_kind(instance_type=kind, **common) for kind in kinds]}
+
+
+def _scheduling(copies: Copies) -> Scheduling | None:
+    if copies.placement is None:
+        return None
+    return Scheduling(
+        placement_strategy=copies.placement.upper(),
+        # Optional for the API, required by CloudFormation's schema.
+        availability_zone_balance=Resource.InferenceComponentAvailabilityZoneBalanceProperty(
+            enforcement_mode="PERMISSIVE"
+        ),
+    )

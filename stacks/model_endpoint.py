@@ -1,0 +1,96 @@
+"""The endpoint of a profile: models, configuration, endpoint, and the copies on it."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from loadproof.errors import InputError
+from stacks.context import Deployment
+from stacks.endpoint_config import endpoint_config_resource
+from stacks.execution_role import ExecutionRole
+from stacks.inference_component import InferenceComponent
+from stacks.models import model_resource
+
+
+class ModelEndpoint(Construct):
+    """A SageMaker endpoint with inference components, or with one plain variant.
+
+    The endpoint's logical id depends on nothing an edit may change: a new model, image or instance type replaces
+    the model and the configuration, and the endpoint moves over to them in place.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment, role: ExecutionRole) -> None:
+        super().__init__(scope, construct_id)
+        endpoint = deployment.profile.endpoint
+        if endpoint is None:
+            raise InputError("endpoint: nothing is given, but backend sagemaker needs instances; add `endpoint:`")
+        self.deployment = deployment
+        models = {
+            component.name: model_resource(
+                self, f"Model-{component.name}", deployment=deployment, component=component, role_arn=role.arn
+            )
+            for component in deployment.components
+        }
+        self.config = endpoint_config_resource(
+            self,
+            "Config",
+            deployment=deployment,
+            endpoint=endpoint,
+            role_arn=role.arn,
+            model=None if deployment.hosts_components else models["main"],
+        )
+        self.resource = self._endpoint()
+        self.components = (
+            [
+                InferenceComponent(
+                    self,
+                    deployment=deployment,
+                    component=component,
+                    endpoint=endpoint,
+                    endpoint_resource=self.resource,
+                    model=models[component.name],
+                )
+                for component in deployment.components
+            ]
+            if deployment.hosts_components
+            else []
+        )
+
+    @property
+    def name(self) -> str:
+        return self.deployment.endpoint_name
+
+    @property
+    def main_component_name(self) -> str | None:
+        """The component that serves the profile's own model; None for a plain variant."""
+        return self.components[0].name if self.components else None
+
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow streaming and plain invocation of exactly this endpoint and its components."""
+        arns = [self.deployment.arn("sagemaker", f"endpoint/{self.name}")]
+        arns += [
+            self.deployment.arn("sagemaker", f"inference-component/{component.name}") for component in self.components
+        ]
+        return iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"],
+            resource_arns=arns,
+        )
+
+    def _endpoint(self) -> sagemaker.CfnEndpoint:
+        """An update keeps what autoscaling has reached, and takes from the profile what nothing else decides."""
+        from_profile = ["DataCaptureConfig"]
+        if not self.deployment.hosts_components and self.deployment.profile.scaling is None:
+            from_profile.append("DesiredInstanceCount")
+        return sagemaker.CfnEndpoint(
+            self,
+            "Endpoint",
+            endpoint_name=self.name,
+            endpoint_config_name=self.config.attr_endpoint_config_name,
+            retain_all_variant_properties=True,
+            exclude_retained_variant_properties=[
+                sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=kind) for kind in from_profile
+            ],
+        )

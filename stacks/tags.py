@@ -1,0 +1,41 @@
+"""Tags that say what a container holds: the local cloud and the bill read them, nothing else does."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnTag
+
+from loadproof.profiles.schema import ArchitectureOverride, Model
+
+MODEL_ID = "loadproof:model-id"
+ARCHITECTURE = "loadproof:architecture"
+
+
+def model_tags(model: Model) -> list[CfnTag]:
+    """`loadproof:model-id`, and with an override `loadproof:architecture`."""
+    tags = [CfnTag(key=MODEL_ID, value=model.id)]
+    if model.architecture is not None:
+        tags.append(CfnTag(key=ARCHITECTURE, value=architecture_text(model.architecture)))
+    return tags
+
+
+def architecture_text(shape: ArchitectureOverride) -> str:
+    """`layers=32 hidden=4096 ...`: the field names of `catalog.Architecture`, at most 256 characters.
+
+    Zero counts of experts are left out, and active parameters where all are active.
+    """
+    fields: dict[str, float | None] = {
+        "layers": shape.num_hidden_layers,
+        "hidden": shape.hidden_size,
+        "heads": shape.num_attention_heads,
+        "kv_heads": shape.num_key_value_heads,
+        "head_dim": shape.head_dim,
+        "intermediate": shape.intermediate_size,
+        "vocab": shape.vocab_size,
+        "context": shape.max_position_embeddings,
+        "experts": shape.num_experts or None,
+        "experts_per_token": shape.num_experts_per_token or None,
+        "moe_intermediate": shape.moe_intermediate_size or None,
+        "parameters_b": shape.parameters_b,
+        "active_parameters_b": shape.active_parameters_b,
+    }
+    return " ".join(f"{name}={value:g}" for name, value in fields.items() if value is not None)
