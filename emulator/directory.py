@@ -45,6 +45,7 @@ class VariantView:
     instances: int
     container: ContainerView | None
     generation: int
+    routing_strategy: str = "RANDOM"  # RoutingConfig.RoutingStrategy; AWS's default when the config names none
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,135 @@
+"""From deployed resources to a running container, or to the reason why it cannot start.
+
+Nothing here knows of profiles: image, variables, instance type, accelerators and two tags are all there is, as on AWS.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from emulator.directory import ContainerView
+from emulator.model_server.clock import Clock
+from emulator.model_server.container import CannotStartError
+from emulator.model_server.engine import Engine
+from emulator.model_server.payloads.ask import Dialect, ServerLimits
+from emulator.model_server.payloads.lmi import LmiDialect
+from emulator.model_server.payloads.openai import OpenAiDialect
+from emulator.model_server.payloads.tgi import DEFAULT_PAYLOAD_LIMIT_BYTES, TgiDialect
+from emulator.model_server.twin import TwinContainer
+from loadproof.capacity import Deployment, StepTimes, architecture_from_tag, deployment_from_container, memory_fit
+from loadproof.capacity.deployment import UNLIMITED
+from loadproof.capacity.memory import batch_limits
+from loadproof.errors import LoadproofError
+from loadproof.profiles.schema import Family
+from loadproof.simulation import ContinuousBatcher
+
+MODEL_ID_TAG = "loadproof:model-id"
+ARCHITECTURE_TAG = "loadproof:architecture"
+
+# Repository names are AWS's own (deep learning containers); the first that occurs in the image's path decides.
+_FAMILY_OF_REPOSITORY: tuple[tuple[str, Family], ...] = (
+    ("tgi-inference", "tgi"),
+    ("djl-inference", "lmi"),
+    ("sglang", "sglang"),
+    ("vllm", "vllm"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a container is to run."""
+
+    instance_type: str
+    accelerators_per_copy: int
+
+
+def family_and_version(image: str) -> tuple[Family, str] | None:
+    """The server family and version an image URI names, None for an image of nobody's known.
+
+    `…/djl-inference:0.38.0-lmi29.0.0-cu130` is (lmi, 0.38.0); TGI's version stands after `tgi` in its tag.
+    """
+    path, _, tag = image.rpartition("/")[2].partition(":")
+    for repository, family in _FAMILY_OF_REPOSITORY:
+        if repository in path:
+            found = re.search(r"tgi(\d[\d.]*)", tag) if family == "tgi" else re.match(r"v?(\d[\d.]*)", tag)
+            return family, found.group(1) if found else ""
+    return None
+
+
+def twin_deployment(view: ContainerView, place: Place) -> tuple[Family, Deployment]:
+    """The planner's view of one copy. Raises CannotStartError with the reason a real container would die of."""
+    known = family_and_version(view.image)
+    if known is None:
+        raise CannotStartError(
+            f"the twin knows no model server in image {view.image}; known are TGI, LMI (djl-inference), vLLM and "
+            "SGLang. Start the local cloud with --backend URL to put your own server behind it"
+        )
+    family, version = known
+    model_id = view.tags.get(MODEL_ID_TAG)
+    if not model_id:
+        raise CannotStartError(
+            f"the model has no tag {MODEL_ID_TAG}: the twin cannot know what the container would load. "
+            "Tag the AWS::SageMaker::Model or the inference component with the model's Hugging Face id"
+        )
+    shape = view.tags.get(ARCHITECTURE_TAG)
+    try:
+        deployment = deployment_from_container(
+            family=family,
+            version=version,
+            variables=view.environment,
+            model_id=model_id,
+            architecture=architecture_from_tag(shape) if shape else None,
+            instance_type=place.instance_type,
+            accelerators_per_copy=place.accelerators_per_copy,
+            copies=1,
+        )
+    except LoadproofError as error:
+        raise CannotStartError(str(error)) from None
+    _check_memory(deployment)
+    return family, deployment
+
+
+def _check_memory(deployment: Deployment) -> None:
+    fit = memory_fit(deployment)
+    if fit.fits == "no":
+        raise CannotStartError(
+            f"CUDA out of memory: {deployment.model_id} on {deployment.accelerators} accelerator(s) of "
+            f"{deployment.instance.instance_type} needs {fit.weights_gib:.1f} GiB of weights on each and room for a "
+            f"request of {fit.longest_request_tokens} tokens; "
+            f"{-fit.margin_gib:.1f} GiB are missing from {fit.usable_gib:.1f} usable"
+        )
+
+
+def start_twin(view: ContainerView, place: Place, clock: Clock) -> TwinContainer:
+    """One copy of the twin, ready to serve. Raises CannotStartError."""
+    family, deployment = twin_deployment(view, place)
+    batcher = ContinuousBatcher(StepTimes(deployment), batch_limits(deployment))
+    limits = server_limits(family, deployment, view.environment)
+    return TwinContainer(
+        Engine(batcher, clock), dialect_of(family, limits, deployment.model_id), limits.max_admitted_requests
+    )
+
+
+def server_limits(family: Family, deployment: Deployment, environment: Mapping[str, str]) -> ServerLimits:
+    """What the server's front admits. Unset total: the model's context; never more than the cache holds."""
+    limits = deployment.limits
+    longest = limits.max_request_tokens or deployment.architecture.context or UNLIMITED
+    payload = environment.get("PAYLOAD_LIMIT", "")
+    tgi_body_bytes = int(payload) if payload.isdigit() else DEFAULT_PAYLOAD_LIMIT_BYTES
+    return ServerLimits(
+        max_total_tokens=min(longest, memory_fit(deployment).kv_token_capacity),
+        max_input_tokens=limits.max_input_tokens,
+        max_admitted_requests=limits.max_admitted_requests,
+        max_body_bytes=tgi_body_bytes if family == "tgi" else None,
+    )
+
+
+def dialect_of(family: Family, limits: ServerLimits, model: str) -> Dialect:
+    """The payloads of a family (protocols as in the catalog: TGI, LMI, else OpenAI)."""
+    if family == "tgi":
+        return TgiDialect(limits, model)
+    if family == "lmi":
+        return LmiDialect(limits, model)
+    return OpenAiDialect(limits, model)
