@@ -10,24 +10,26 @@ from loadproof.capacity.memory import batch_limits
 from loadproof.capacity.steps import StepTimes
 from loadproof.errors import InputError
 
-# SageMaker closes a synchronous invocation after 60 s; a streamed one may take 8 minutes.
+# SageMaker closes an invocation that is not streamed after 60 s.
 INVOCATION_LIMIT_MS = 60_000.0
-STREAMING_LIMIT_MS = 480_000.0
 
 
 @dataclass(frozen=True, slots=True)
 class PredictedLevel:
     """What the planner expects at one concurrency (over all copies). Times are means in ms, without the network.
 
-    `ttft_ms` = queue + prefill; `e2e_ms` = `ttft_ms` + (output tokens - 1) · `tpot_ms`. `batch` is what one copy runs
-    at once, `queue_ms` the wait of a request that found the batch full. `refused` requests in flight are more than
-    the server admits: it answers them with an error at once.
+    `ttft_ms` = queue + prefill; `e2e_ms` = `ttft_ms` + (output tokens - 1) · `tpot_ms`. `ttft_last_ms` is the TTFT of
+    the last request of a batch, whose prompt waits for all the others'. `batch` is what one copy runs at once,
+    `queue_ms` the wait of a request that found the batch full, `prefill_step_ms` one step that prefills. `refused`
+    requests in flight are more than the server admits: it answers them with an error at once.
     """
 
     concurrency: int
     batch: int
     queue_ms: float
+    prefill_step_ms: float
     ttft_ms: float
+    ttft_last_ms: float
     tpot_ms: float
     e2e_ms: float
     output_tokens_per_s: float
@@ -71,20 +73,23 @@ def predict_level(
     in_flight = concurrency / busy_copies
     admitted = min(in_flight, limits.max_admitted_requests)
     batch = min(admitted, capacity)
-    prefill_ms, first_token_ms = _prefill(deployment, input_tokens, batch)
+    groups, step_ms = _prefill(deployment, input_tokens, batch)
+    prefill_ms = groups * step_ms
     context = batch * (input_tokens + output_tokens / 2)
     decode_ms = StepTimes(deployment).step_ms(decodes=batch, context_tokens=context)
     service_ms = prefill_ms + (output_tokens - 1) * decode_ms
     requests_per_ms = batch / service_ms * busy_copies
     e2e_ms = admitted / batch * service_ms
     queue_ms = e2e_ms - service_ms
-    ttft_ms = queue_ms + first_token_ms
+    ttft_ms = queue_ms + (groups + 1) / 2 * step_ms  # the mean over the groups of a batch
     tpot_ms = (e2e_ms - ttft_ms) / (output_tokens - 1) if output_tokens > 1 else decode_ms
     return PredictedLevel(
         concurrency=concurrency,
         batch=ceil(batch),
         queue_ms=queue_ms,
+        prefill_step_ms=step_ms,
         ttft_ms=ttft_ms,
+        ttft_last_ms=queue_ms + prefill_ms,
         tpot_ms=tpot_ms,
         e2e_ms=e2e_ms,
         output_tokens_per_s=requests_per_ms * output_tokens * 1e3,
@@ -95,19 +100,15 @@ def predict_level(
 
 
 def _prefill(deployment: Deployment, input_tokens: int, batch: float) -> tuple[float, float]:
-    """(time to prefill a whole batch, mean time to a request's first token), in ms.
-
-    The step's token budget cuts the batch into groups; a request waits for the groups before its own.
-    """
-    steps = StepTimes(deployment)
+    """(groups a batch's prompts are prefilled in, ms to prefill one group): the step's token budget cuts them."""
     budget = deployment.limits.step_prefill_tokens
     group = max(1.0, min(batch, budget // input_tokens))
-    groups = batch / group
-    pieces = max(1, ceil(input_tokens / budget)) if deployment.limits.scheduler == "chunked" else 1
+    # A prompt longer than the budget takes several steps of a chunked scheduler, one over-long step of any other.
+    pieces = ceil(input_tokens / budget) if deployment.limits.scheduler == "chunked" else 1
     tokens = group * input_tokens
-    one_ms = pieces * steps.step_ms(
+    piece_ms = StepTimes(deployment).step_ms(
         prefill_tokens=tokens / pieces,
         prefill_pairs=tokens * input_tokens / 2 / pieces,
         prefill_requests=group,
     )
-    return groups * one_ms, (groups + 1) / 2 * one_ms
+    return batch / group, pieces * piece_ms

@@ -11,10 +11,6 @@ from loadproof.profiles.schema import Objectives
 
 Expected = Literal["meets", "near", "misses", "unknown"]
 
-# The closed form predicts means. Equal requests in a closed loop spread little; the tail is widened by a stated
-# share instead of pretending to know the distribution.
-_TAIL = {"p50": 1.0, "p90": 1.1, "p95": 1.15, "p99": 1.25}
-
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveOutlook:
@@ -30,35 +26,46 @@ class ObjectiveOutlook:
 
 
 def outlook_of(
-    objectives: Objectives, level: PredictedLevel | None, confidence: Confidence
+    objectives: Objectives, level: PredictedLevel | None, output_tokens: int, confidence: Confidence
 ) -> tuple[ObjectiveOutlook, ...]:
-    """One row for each bound the profile sets, in the profile's order."""
+    """One row for each bound the profile sets, in the profile's order; `level` is the one the objectives name."""
     bounds = objectives.model_dump(exclude={"at_concurrency"}, exclude_none=True)
-    return tuple(_outlook(name, bound, level, confidence) for name, bound in bounds.items())
+    rows = []
+    for name, bound in bounds.items():
+        predicted = None if level is None else _predicted(name, level, output_tokens)
+        rows.append(_outlook(name, bound, predicted, confidence))
+    return tuple(rows)
 
 
-def _outlook(name: str, bound: float, level: PredictedLevel | None, confidence: Confidence) -> ObjectiveOutlook:
+def _outlook(name: str, bound: float, predicted: float | None, confidence: Confidence) -> ObjectiveOutlook:
     at_least = name.endswith("_min")
     comparison: Literal["<=", ">="] = ">=" if at_least else "<="
-    predicted = None if level is None else _predicted(name, level)
     if predicted is None:
         return ObjectiveOutlook(name, comparison, bound, None, None, None, "unknown")
-    low, high = confidence.interval(predicted, ttft=name.startswith("ttft"))
     if name == "error_rate_max":  # counted, not timed: the server refuses requests or it does not
         low = high = predicted
+    else:
+        low, high = confidence.interval(predicted, ttft=name.startswith("ttft"))
     surely = low >= bound if at_least else high <= bound
     never = high < bound if at_least else low > bound
     expected: Expected = "meets" if surely else "misses" if never else "near"
     return ObjectiveOutlook(name, comparison, bound, predicted, low, high, expected)
 
 
-def _predicted(name: str, level: PredictedLevel) -> float | None:
+def _predicted(name: str, level: PredictedLevel, output_tokens: int) -> float:
+    """The closed form knows equal requests: their spread is the order of their prefills, nothing else."""
     if name == "error_rate_max":
         return level.refused / level.concurrency
     if name == "output_tokens_per_s_min":
         return level.output_tokens_per_s
     if name == "requests_per_s_min":
         return level.requests_per_s
-    metric, statistic = name.removesuffix("_ms").rsplit("_", 1)
-    means = {"ttft": level.ttft_ms, "itl": level.tpot_ms, "tpot": level.tpot_ms, "e2e": level.e2e_ms}
-    return means[metric] * _TAIL[statistic]
+    metric, statistic = name.removesuffix("_ms").rsplit("_p", 1)
+    quantile = int(statistic) / 100
+    if metric == "ttft":
+        return level.ttft_ms if quantile <= 0.5 else level.ttft_last_ms
+    if metric == "itl":
+        # Each other request of the batch is prefilled once during an answer, and that step is one long gap.
+        stalled_share = (level.batch - 1) / max(1, output_tokens - 1)
+        return level.tpot_ms + (level.prefill_step_ms if stalled_share > 1 - quantile else 0.0)
+    return level.tpot_ms if metric == "tpot" else level.e2e_ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal
@@ -23,7 +24,7 @@ Binds = Literal["memory"] | Resource
 class Plan:
     """What Loadproof expects of a profile's own model. Every figure here is *predicted*.
 
-    `levels` holds a None-free curve: levels no request can be served at are absent. `costs_per_million` are USD per
+    `levels` holds only levels at which requests can be served. `costs_per_million` are USD per
     million output tokens, one for each level (None: no known price). `at_objectives` is the level the objectives name.
     """
 
@@ -40,6 +41,7 @@ class Plan:
     outlook: tuple[ObjectiveOutlook, ...]
     binds: Binds
     confidence: Confidence
+    notes: tuple[str, ...]
 
     @property
     def grade(self) -> str:
@@ -78,9 +80,10 @@ def make_plan(profile: Profile) -> Plan:
         knee=find_knee([(found.concurrency, found.output_tokens_per_s, found.e2e_ms) for found in levels]),
         cost=cost,
         at_objectives=at_objectives,
-        outlook=outlook_of(profile.objectives, at_objectives, confidence),
+        outlook=outlook_of(profile.objectives, at_objectives, output_tokens, confidence),
         binds=_binds(deployment, memory, at_objectives, input_tokens, output_tokens),
         confidence=confidence,
+        notes=tuple(_notes(profile, deployment, cost)),
     )
 
 
@@ -111,3 +114,26 @@ def _binds(
         return "memory"
     shares = StepTimes(deployment).decode_shares(level.batch, level.batch * (input_tokens + output_tokens / 2))
     return max(shares, key=lambda name: shares[name])
+
+
+def _notes(profile: Profile, deployment: Deployment, cost: HourlyCost) -> Iterator[str]:
+    """What the figures leave out, in words, only where it applies to this profile."""
+    workload, settings = profile.workload, profile.container and profile.container.settings
+    if not isinstance(workload.input_tokens, int) or not isinstance(workload.output_tokens, int):
+        yield "token distributions are planned at their means; their spread widens every tail"
+    if workload.arrivals.process != "closed":
+        yield f"planned as a closed loop; the workload's arrivals are {workload.arrivals.process}"
+    if getattr(settings, "enable_prefix_caching", None) and workload.shared_prefix_tokens:
+        yield "prefix caching is not planned: shared prompts will prefill faster than predicted"
+    if getattr(settings, "rolling_batch", None) == "disable":
+        yield "dynamic batching is planned as continuous batching: expect far less throughput"
+    if getattr(settings, "speculative_config", None) or getattr(settings, "speculative_algorithm", None):
+        yield "speculative decoding is not planned"
+    if profile.components:
+        yield "further components on the endpoint are not planned here: " + ", ".join(
+            component.name for component in profile.components
+        )
+    if cost.usd_per_hour_min is None:
+        yield f"no on-demand price is known for {deployment.instance.instance_type}"
+    elif cost.price_derived:
+        yield f"the price of {deployment.instance.instance_type} is derived: {cost.price_source}"
