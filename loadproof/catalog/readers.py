@@ -16,6 +16,11 @@ from typing import TypeVar
 from loadproof.errors import InputError
 
 DATA = Path(__file__).parent / "data"
+
+# Instance families with NVMe disks on the machine. Source: EC2 instance type pages.
+LOCAL_DISK_FAMILIES = frozenset(
+    "g4dn g5 g6 g6e g7e gr6 p4d p4de p5 p5e p5en p6-b200 p6-b300 trn1 trn1n trn2".split()
+)
 Row = Mapping[str, str]
 T = TypeVar("T")
 
@@ -54,6 +59,11 @@ class Instance:
     price_derived: bool
     source: str
 
+    @property
+    def has_local_disk(self) -> bool:
+        """True for NVMe disks of its own: SageMaker then refuses a volume size and a key for it."""
+        return self.family in LOCAL_DISK_FAMILIES
+
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
@@ -90,6 +100,18 @@ class ContainerImage:
     cuda: str | None
     protocol: str
     absent_regions: frozenset[str]  # regions that have an account but not this tag
+    source: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostImage:
+    """One SageMaker host image (InferenceAmiVersion). `cuda` is its driver's own version, None on Neuron."""
+
+    ami_version: str
+    vendor: str
+    driver: str
+    cuda: str | None
     source: str
     date: str
 
@@ -191,6 +213,22 @@ def container_images() -> tuple[ContainerImage, ...]:
         )
         for row in rows("containers.csv")
     )
+
+
+@cache
+def host_images() -> Mapping[str, HostImage]:
+    """Host images by InferenceAmiVersion."""
+    return {
+        row["ami_version"]: HostImage(
+            ami_version=row["ami_version"],
+            vendor=row["vendor"],
+            driver=row["driver"],
+            cuda=row["cuda"] or None,
+            source=row["source"],
+            date=row["date"],
+        )
+        for row in rows("hosts.csv")
+    }
 
 
 def instance(instance_type: str) -> Instance:
