@@ -19,7 +19,7 @@ class PredictedLevel:
     """What the planner expects at one concurrency (over all copies). Times are means in ms, without the network.
 
     `ttft_ms` = queue + prefill; `e2e_ms` = `ttft_ms` + (output tokens - 1) · `tpot_ms`. `ttft_last_ms` is the TTFT of
-    the last request of a batch, whose prompt waits for all the others'. `batch` is what one copy runs at once,
+    the last request of a batch, whose prompt waits for the others'. `batch` is what one copy runs at once,
     `queue_ms` the wait of a request that found the batch full, `prefill_step_ms` one step that prefills. `refused`
     requests in flight are more than the server admits: it answers them with an error at once.
     """
@@ -54,43 +54,50 @@ def batch_capacity(deployment: Deployment, input_tokens: int, output_tokens: int
 
 
 def predict_level(
-    deployment: Deployment, input_tokens: int, output_tokens: int, concurrency: int
+    deployment: Deployment, input_tokens: int, output_tokens: int, concurrency: int, *, staggered: bool = False
 ) -> PredictedLevel | None:
     """The level at `concurrency` requests in flight over all copies; None when no such request can be served.
 
-    Requests spread evenly over copies. One copy runs batches of B equal requests one after another, as a closed loop
-    of equal requests settles into: `service = prefill of B + (output - 1) · decode(B)`. With c requests per copy,
-    throughput is B / service and Little's law gives the latency: `e2e = c / throughput`; what exceeds the service
-    time is queueing. Raises InputError for counts below 1.
+    Requests spread evenly over copies. One copy runs batches of B requests one after another, as a closed loop
+    settles into: `service = prefill of B + (output - 1) · decode(B)`. With c requests a copy, throughput is
+    B / service and Little's law gives the latency: `e2e = c / throughput`; what exceeds the service time is queueing.
+
+    Equal requests end together and are prefilled together: a request waits for the prompts before its own.
+    `staggered` requests (of spread lengths) arrive one by one: each waits for its own prompt and what is under way,
+    and the others' prompts lengthen its TPOT instead. Raises InputError for counts below 1.
     """
     if min(input_tokens, output_tokens, concurrency) < 1:
         raise InputError("input tokens, output tokens and concurrency must each be at least 1")
     capacity = batch_capacity(deployment, input_tokens, output_tokens)
     if capacity == 0:
         return None
-    limits = deployment.limits
     busy_copies = min(concurrency, deployment.copies)
     in_flight = concurrency / busy_copies
-    admitted = min(in_flight, limits.max_admitted_requests)
+    admitted = min(in_flight, deployment.limits.max_admitted_requests)
     batch = min(admitted, capacity)
-    groups, step_ms = _prefill(deployment, input_tokens, batch)
-    prefill_ms = groups * step_ms
-    context = batch * (input_tokens + output_tokens / 2)
-    decode_ms = StepTimes(deployment).step_ms(decodes=batch, context_tokens=context)
+
+    groups, step_ms = _prefill(deployment, input_tokens, 1.0 if staggered else batch)
+    prefill_ms = step_ms * (batch if staggered else groups)
+    decode_ms = StepTimes(deployment).decode_ms(batch, batch * (input_tokens + output_tokens / 2))
     service_ms = prefill_ms + (output_tokens - 1) * decode_ms
     requests_per_ms = batch / service_ms * busy_copies
     e2e_ms = admitted / batch * service_ms
     queue_ms = e2e_ms - service_ms
-    ttft_ms = queue_ms + (groups + 1) / 2 * step_ms  # the mean over the groups of a batch
-    tpot_ms = (e2e_ms - ttft_ms) / (output_tokens - 1) if output_tokens > 1 else decode_ms
+    if staggered:
+        others = prefill_ms / service_ms * (batch - 1) / batch  # share of the time another prompt is under way
+        first_ms = step_ms + (others * step_ms + (1 - others) * min(decode_ms, step_ms)) / 2 * (batch > 1)
+        last_ms = step_ms * min(batch, 2)
+    else:
+        first_ms, last_ms = (groups + 1) / 2 * step_ms, prefill_ms
+    ttft_ms = queue_ms + min(first_ms, service_ms)
     return PredictedLevel(
         concurrency=concurrency,
         batch=ceil(batch),
         queue_ms=queue_ms,
         prefill_step_ms=step_ms,
         ttft_ms=ttft_ms,
-        ttft_last_ms=queue_ms + prefill_ms,
-        tpot_ms=tpot_ms,
+        ttft_last_ms=queue_ms + max(first_ms, last_ms),
+        tpot_ms=(e2e_ms - ttft_ms) / (output_tokens - 1) if output_tokens > 1 else decode_ms,
         e2e_ms=e2e_ms,
         output_tokens_per_s=requests_per_ms * output_tokens * 1e3,
         requests_per_s=requests_per_ms * 1e3,

@@ -25,7 +25,8 @@ class Plan:
     """What Loadproof expects of a profile's own model. Every figure here is *predicted*.
 
     `levels` holds only levels at which requests can be served. `costs_per_million` are USD per
-    million output tokens, one for each level (None: no known price). `at_objectives` is the level the objectives name.
+    million output tokens, one for each level (None: no known price). `at_objectives` is the level at
+    `objectives_at` in flight.
     """
 
     profile_name: str
@@ -37,6 +38,7 @@ class Plan:
     costs_per_million: tuple[float | None, ...]
     knee: Knee | None
     cost: HourlyCost
+    objectives_at: int
     at_objectives: PredictedLevel | None
     outlook: tuple[ObjectiveOutlook, ...]
     binds: Binds
@@ -58,8 +60,11 @@ def make_plan(profile: Profile) -> Plan:
     input_tokens = mean_tokens(profile.workload.input_tokens)
     output_tokens = mean_tokens(profile.workload.output_tokens)
 
+    # Requests of different lengths end at different times, so their prefills spread out.
+    staggered = not isinstance(profile.workload.output_tokens, int)
+
     def level(concurrency: int) -> PredictedLevel | None:
-        return predict_level(deployment, input_tokens, output_tokens, concurrency)
+        return predict_level(deployment, input_tokens, output_tokens, concurrency, staggered=staggered)
 
     memory = memory_fit(deployment)
     curve = () if memory.fits == "no" else tuple(map(level, sorted(set(profile.benchmark.concurrency))))
@@ -79,6 +84,7 @@ def make_plan(profile: Profile) -> Plan:
         ),
         knee=find_knee([(found.concurrency, found.output_tokens_per_s, found.e2e_ms) for found in levels]),
         cost=cost,
+        objectives_at=profile.objectives.at_concurrency,
         at_objectives=at_objectives,
         outlook=outlook_of(profile.objectives, at_objectives, output_tokens, confidence),
         binds=_binds(deployment, memory, at_objectives, input_tokens, output_tokens),

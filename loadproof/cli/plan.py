@@ -1,10 +1,62 @@
-"""`loadproof plan`."""
+"""`loadproof plan PROFILE`: what the profile will do, before anything is deployed. Everything shown is predicted."""
 
 from __future__ import annotations
 
-from loadproof.errors import CouldNotRunError
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loadproof.errors import ExitCode
+
+if TYPE_CHECKING:
+    from loadproof.capacity import Plan
 
 
-def plan() -> int:
-    """(being built)"""
-    raise CouldNotRunError("not built yet")
+class Format(StrEnum):
+    """How the plan is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def plan(
+    profile: Annotated[Path, typer.Argument(help="profile file, for example deploy_profiles/dev/chat.yaml")],
+    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+) -> int:
+    """Predict memory, latency, throughput, cost and objectives of a profile. Exit 1 when it does not fit."""
+    from loadproof.capacity import make_plan
+    from loadproof.profiles import load_profile
+
+    made = make_plan(load_profile(profile))
+    if format is Format.JSON:
+        from loadproof.capacity.document import plan_document
+
+        print(_json(plan_document(made)))
+    else:
+        _print_text(made)
+    return ExitCode.MISSED if made.memory.fits == "no" else ExitCode.OK
+
+
+def _json(document: dict[str, object]) -> str:
+    import json
+
+    return json.dumps(document, indent=2, allow_nan=False)
+
+
+def _print_text(made: Plan) -> None:
+    import sys
+
+    from rich.console import Console
+
+    from loadproof.cli import plan_text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:  # a log or a file: no reason to fold the table
+        console = Console(highlight=False, width=120)
+    # A terminal that cannot show a character gets a `?` in its place, never a traceback.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
+    for part in plan_text.render(made):
+        console.print(part, soft_wrap=isinstance(part, str))

@@ -1,0 +1,165 @@
+"""The plan as a platform engineer reads it: verdict lines, memory bar, curve, objectives, cost, grade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from loadproof.capacity import MemoryFit, Plan
+
+BAR_CHARACTERS = 60
+_EXPECTED_STYLE = {"meets": "green", "near": "yellow", "misses": "bold red", "unknown": "dim"}
+_BINDS = {
+    "memory": "KV cache: requests queue for memory before the accelerator is busy",
+    "bandwidth": "memory bandwidth: each step reads weights and KV cache",
+    "compute": "compute: the batch is large enough to keep the arithmetic units busy",
+    "fabric": "the fabric: accelerators wait for each other's all-reduce",
+    "server": "the server's own time per step, not the accelerator",
+}
+
+
+def render(plan: Plan) -> Iterator[RenderableType]:
+    """The parts in reading order."""
+    yield _title(plan)
+    yield ""
+    yield from _memory(plan.memory)
+    if plan.memory.fits == "no":
+        yield from _does_not_fit(plan)
+        return
+    yield ""
+    yield _curve(plan)
+    if plan.knee is not None:
+        yield f"Knee       {plan.knee.concurrency} in flight ({plan.knee.rule}): {plan.knee.reason}"
+    yield f"Binds      {_BINDS[plan.binds]}"
+    yield f"Cost       {_cost(plan)}"
+    yield ""
+    yield _objectives(plan)
+    yield f"Grade {plan.grade}    {plan.confidence.meaning}"
+    yield (
+        f"           throughput and latency within a factor of {1 + plan.confidence.band:.2f}, "
+        f"TTFT within {1 + plan.confidence.ttft_band:.2f}; the client's network is not in it"
+    )
+    for note in plan.notes:
+        yield f"Note       {escape(note)}"
+
+
+def _title(plan: Plan) -> Text:
+    deployment = plan.deployment
+    copies = "1 copy" if deployment.copies == 1 else f"{deployment.copies} copies"
+    server = f"{deployment.family} {deployment.version}".strip()
+    where = f"{deployment.accelerators} x {deployment.accelerator.name} a copy on {deployment.instance.instance_type}"
+    return Text.assemble(
+        (plan.profile_name, "bold"), f"  {deployment.model_id}, {server}, {copies}, {where}  ", ("predicted", "italic")
+    )
+
+
+def _memory(memory: MemoryFit) -> Iterator[RenderableType]:
+    style = {"yes": "green", "marginal": "yellow", "no": "bold red"}[memory.fits]
+    yield Text.assemble(
+        "Memory     fits: ",
+        (memory.fits, style),
+        f", margin {memory.margin_gib:,.1f} GiB an accelerator after the longest request",
+    )
+    yield Text("           ") + memory_bar(memory)
+    yield (
+        f"           weights {memory.weights_gib:,.1f} + server {memory.reserve_gib + memory.activations_gib:,.1f} + "
+        f"KV cache {max(0.0, memory.kv_cache_gib):,.1f} of {memory.memory_gib:,.1f} GiB; "
+        f"KV cache holds {memory.kv_token_capacity:,} tokens"
+    )
+
+
+def memory_bar(memory: MemoryFit) -> Text:
+    """One accelerator's memory: weights, server, KV cache, and what the server leaves alone."""
+    parts = (
+        (memory.weights_gib, "█", "blue"),
+        (memory.reserve_gib + memory.activations_gib, "▓", "magenta"),
+        (max(0.0, memory.kv_cache_gib), "▒", "green"),
+        (memory.memory_gib - memory.usable_gib, "·", "dim"),
+    )
+    bar, filled, summed = Text("["), 0, 0.0
+    for gib, character, style in parts:
+        summed += gib
+        end = min(BAR_CHARACTERS, round(BAR_CHARACTERS * summed / memory.memory_gib))
+        bar.append(character * max(0, end - filled), style)
+        filled = max(filled, end)
+    return bar.append("]")
+
+
+def _does_not_fit(plan: Plan) -> Iterator[str]:
+    memory = plan.memory
+    yield (
+        f"Verdict    does not fit: {-memory.margin_gib:,.1f} GiB short on each accelerator "
+        f"(weights, server and KV cache of one request of {memory.longest_request_tokens:,} tokens)"
+    )
+    yield (
+        "           raise the tensor parallel degree, take a larger accelerator, quantize the weights, "
+        "or lower the longest request"
+    )
+
+
+def _curve(plan: Plan) -> Table:
+    table = Table(
+        title=f"Predicted at {plan.input_tokens:,} input and {plan.output_tokens:,} output tokens, closed loop",
+        title_justify="left",
+    )
+    for name in ("in flight", "batch a copy", "queue ms", "TTFT ms", "TPOT ms", "E2E ms", "tokens/s", "requests/s"):
+        table.add_column(name, justify="right")
+    table.add_column("USD / M tokens", justify="right")
+    table.add_column("")
+    knee = plan.knee.concurrency if plan.knee else None
+    for level, cost in zip(plan.levels, plan.costs_per_million, strict=True):
+        remarks = ["knee"] if level.concurrency == knee else []
+        if level.refused:
+            remarks.append(f"{level.refused} refused")
+        if level.over_60_s:
+            remarks.append("over 60 s: stream, or SageMaker closes it")
+        table.add_row(
+            str(level.concurrency),
+            str(level.batch),
+            f"{level.queue_ms:,.0f}",
+            f"{level.ttft_ms:,.0f}",
+            f"{level.tpot_ms:,.1f}",
+            f"{level.e2e_ms:,.0f}",
+            f"{level.output_tokens_per_s:,.0f}",
+            f"{level.requests_per_s:,.2f}",
+            "unknown" if cost is None else f"{cost:,.2f}",
+            ", ".join(remarks),
+        )
+    return table
+
+
+def _cost(plan: Plan) -> str:
+    cost = plan.cost
+    if cost.usd_per_hour_min is None or cost.usd_per_hour_max is None:
+        return "unknown: no on-demand price in the catalog"
+    low = f"{cost.usd_per_hour_min:,.2f} USD an hour with {_instances(cost.instances_min)}"
+    if cost.instances_max == cost.instances_min:
+        return f"{low}, on demand in {plan.deployment.instance.price_region}"
+    high = f"{cost.usd_per_hour_max:,.2f} with {_instances(cost.instances_max)}"
+    return f"{low}, {high}, on demand in {plan.deployment.instance.price_region}"
+
+
+def _instances(count: int) -> str:
+    return "1 instance" if count == 1 else f"{count} instances"
+
+
+def _objectives(plan: Plan) -> Table:
+    table = Table(title=f"Outlook of the objectives at {plan.objectives_at} in flight", title_justify="left")
+    table.add_column("objective")
+    for name in ("bound", "predicted", "range"):
+        table.add_column(name, justify="right")
+    table.add_column("outlook")
+    for row in plan.outlook:
+        digits = 3 if row.name == "error_rate_max" else 1 if row.bound < 1000 else 0
+        table.add_row(
+            row.name,
+            f"{row.comparison} {row.bound:,.{digits}f}",
+            "none" if row.predicted is None else f"{row.predicted:,.{digits}f}",
+            "" if row.low is None or row.high is None else f"{row.low:,.{digits}f} .. {row.high:,.{digits}f}",
+            Text(row.expected, _EXPECTED_STYLE[row.expected]),
+        )
+    return table
