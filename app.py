@@ -21,6 +21,8 @@ def enter_environment():
 if __name__ == "__main__":
     enter_environment()
     sys.path.insert(0, str(ROOT))
+    # Node 20 works (package.json allows it); jsii would greet every command with a banner about its end of life.
+    os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
     from stacks.application import main
 
     sys.exit(main(ROOT / "deploy_profiles"))

@@ -4,7 +4,7 @@
 |---|---|
 | `e2e_pXX_ms` | ModelLatency pXX + OverheadLatency pXX, both microseconds, in milliseconds |
 | `error_rate_max` | (InvocationModelErrors + MidStreamErrors) / Invocations |
-| `ttft_*`, `itl_*`, `tpot_*`, `output_tokens_per_s_min`, `requests_per_s_min` | none: SageMaker publishes no such metric |
+| `ttft_*`, `itl_*`, `tpot_*`, `*_per_s_min` | none: SageMaker publishes no such metric |
 
 The last row is what the benchmark is for. The sum of two percentiles is not the percentile of the sum: it lies above
 it or close to it, so the alarm errs towards telling.

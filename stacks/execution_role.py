@@ -156,7 +156,7 @@ def _outputs(deployment: Deployment) -> Iterable[dict[str, Any]]:
     endpoint = deployment.profile.endpoint
     if endpoint is None:
         return
-    uris = []
+    uris: list[str | None] = []
     if endpoint.data_capture is not None:
         uris.append(endpoint.data_capture.s3_uri)
     if endpoint.async_inference is not None:

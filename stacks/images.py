@@ -56,7 +56,7 @@ def has_local_disk(endpoint: Endpoint) -> bool:
 
 
 def _cuda_major(container: Container) -> int:
-    if container.image is not None or container.family == "custom":
+    if container.image is not None:
         return 0  # an image of one's own: only its owner knows
     cuda = container_image(container.family, container.version).cuda
     return int(cuda.split(".")[0]) if cuda else 0
