@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from invocation.faults import (
     CanceledFault,
@@ -31,6 +31,11 @@ class Timeouts:
     first_byte_s: float = 120.0
     idle_s: float = 60.0
     total_s: float = 600.0
+
+    @classmethod
+    def within(cls, total_s: float) -> Timeouts:
+        """One limit for the whole request; a first token may take all of it, a gap between tokens a minute."""
+        return cls(min(10.0, total_s), total_s, min(60.0, total_s), total_s)
 
 
 class Receiver(Protocol):
@@ -99,8 +104,7 @@ class Connection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's own is no subclass
         self.open = True
 
     def data_received(self, data: bytes) -> None:

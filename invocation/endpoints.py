@@ -40,9 +40,14 @@ def describe_target(
     Raises CouldNotRunError if it does not exist, may not be described, cannot be reached, or if `component` belongs
     to another endpoint.
     """
+    return describe_with(_client(region, endpoint_url), endpoint, component)
+
+
+def describe_with(client: Any, endpoint: str, component: str | None = None) -> TargetDescription:
+    """The same with a boto3 SageMaker client of the caller's own."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    client = _client(region, endpoint_url)
+    region = client.meta.region_name
     try:
         described = client.describe_endpoint(EndpointName=endpoint)
         names = [component] if component else _component_names(client, endpoint)

@@ -47,7 +47,7 @@ class _Lines:
 
 
 class ServerSentEvents:
-    """The `data` of each event; comments and all other fields are skipped."""
+    """The `data` of each event; comments and all other fields are skipped. A bare line of JSON counts as an event."""
 
     def __init__(self) -> None:
         self._lines = _Lines()
@@ -76,6 +76,8 @@ class ServerSentEvents:
                 self._data = []
         elif line.startswith(b"data:"):
             self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+        elif line.startswith(b"{"):
+            events.append(line)  # no SSE field: a bare JSON error where a stream was expected
 
 
 class JsonLines:

@@ -8,6 +8,7 @@ from invocation.codecs.types import Completion, GenerationRequest, TokenChunk, T
 from invocation.codecs.values import (
     count_of,
     dump,
+    list_of,
     load_at_end,
     load_object,
     object_of,
@@ -63,7 +64,7 @@ class OpenAiDecoder:
     def _take(self, event: dict[str, Any], chunks: list[TokenChunk]) -> None:
         refuse_error(event)
         text = ""
-        for choice in event.get("choices") or ():
+        for choice in list_of(event.get("choices")):
             part = object_of(choice)
             text += _text_of_choice(part)
             if part.get("finish_reason") is not None:
@@ -94,7 +95,7 @@ def _text_of_choice(choice: dict[str, Any]) -> str:
         return text_of(choice.get("text"))
     fields = object_of(delta)
     text = "".join(text_of(fields.get(name)) for name in _TEXT_FIELDS)
-    for call in fields.get("tool_calls") or ():
+    for call in list_of(fields.get("tool_calls")):
         function = object_of(object_of(call).get("function") or {})
         text += text_of(function.get("name")) + text_of(function.get("arguments"))
     return text
@@ -139,8 +140,8 @@ class OpenAiCodec:
     def decode_unary(self, body: bytes) -> Completion:
         answer = load_object(body)
         refuse_error(answer)
-        choices = answer.get("choices")
-        if not isinstance(choices, list) or not choices:
+        choices = list_of(answer.get("choices"))
+        if not choices:
             raise PayloadError(f"no `choices` in the answer: {body[:80]!r}")
         choice = object_of(choices[0])
         if choice.get("finish_reason") is None:

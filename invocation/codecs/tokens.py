@@ -22,10 +22,15 @@ from invocation.sse import JsonLines, ServerSentEvents, Splitter
 
 
 class TokenEventDecoder:
-    """Decoder of token events, one token an event. The end marker is non-null `generated_text` or `details`."""
+    """Decoder of token events, one token an event. The end marker is non-null `generated_text` or `details`.
 
-    def __init__(self, splitter: Splitter) -> None:
+    `one_over`: the server's `generated_tokens` may be one more than it generated. LMI's vLLM handler adds one to vLLM's
+    own count, its older handlers did not; so where the report is exactly one above the events, the events are right.
+    """
+
+    def __init__(self, splitter: Splitter, *, one_over: bool = False) -> None:
         self._splitter = splitter
+        self._one_over = one_over
         self._counted = 0
         self._text_length = 0
         self._end: dict[str, Any] | None = None
@@ -70,12 +75,11 @@ class TokenEventDecoder:
             self._end = self._end or {}
 
     def _output_tokens(self, reported: int | None) -> tuple[int | None, TokenSource]:
-        """LMI reports one token more than it sent; where both counts stand, one apart, the events are right."""
-        if reported is not None and reported != self._counted + 1:
-            return reported, "server"
-        if self._counted:
+        if reported is None:
+            return (self._counted, "chunks") if self._counted else (None, "none")
+        if self._one_over and self._counted and reported == self._counted + 1:
             return self._counted, "chunks"
-        return (reported, "server") if reported is not None else (None, "none")
+        return reported, "server"
 
 
 class _TokenCodec:
@@ -137,10 +141,10 @@ class LmiCodec(_TokenCodec):
 
     def _extend(self, parameters: dict[str, Any], request: GenerationRequest) -> None:
         if request.ignore_eos:
-            parameters["ignore_eos"] = True
+            parameters["ignore_eos_token"] = True
 
     def stream_decoder(self) -> TokenEventDecoder:
-        return TokenEventDecoder(JsonLines())
+        return TokenEventDecoder(JsonLines(), one_over=True)
 
 
 def _unwrapped(body: bytes) -> dict[str, Any]:

@@ -53,6 +53,15 @@ def object_of(value: object) -> dict[str, Any]:
     raise PayloadError(f"expected a JSON object, found {type(value).__name__}")
 
 
+def list_of(value: object) -> list[Any]:
+    """A list that may be absent."""
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return value
+    raise PayloadError(f"expected a JSON array, found {type(value).__name__}")
+
+
 def count_of(value: object) -> int | None:
     """A token count, or None where the server gives none."""
     if value is None:

@@ -1,0 +1,148 @@
+"""A scripted HTTP server on raw sockets and builders of payloads, for the tests of `invocation`."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import orjson
+
+
+@dataclass
+class Exchange:
+    """One request as the server read it, and the connection to answer on."""
+
+    target: str
+    headers: dict[str, str]
+    body: bytes
+    connection_number: int
+    _writer: asyncio.StreamWriter
+
+    async def send(self, *pieces: bytes, gap_s: float = 0.0) -> None:
+        """Write each piece as a segment of its own."""
+        for piece in pieces:
+            self._writer.write(piece)
+            await self._writer.drain()
+            await asyncio.sleep(gap_s)
+
+    def reset(self) -> None:
+        """Close with RST instead of FIN."""
+        raw = self._writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+Script = Callable[[Exchange], Awaitable[None]]
+
+
+@dataclass
+class Server:
+    port: int
+    requests: list[Exchange] = field(default_factory=list)
+    connections: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@asynccontextmanager
+async def serving(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+    """Run `script` for every request until the block ends; every connection and task is gone then."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server.connections += 1
+        number = server.connections
+        try:
+            while exchange := await _read(reader, writer, number):
+                server.requests.append(exchange)
+                await script(exchange)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(serve(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    listener = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls)
+    server = Server(listener.sockets[0].getsockname()[1])
+    try:
+        yield server
+    finally:
+        listener.close()
+        running = list(tasks)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> Exchange | None:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head.strip().split("\r\n")
+    headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+    body = await reader.readexactly(int(headers["content-length"]))
+    return Exchange(first.split(" ")[1], headers, body, number, writer)
+
+
+def chunked(*pieces: bytes) -> bytes:
+    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces if piece)
+
+
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+END = b"0\r\n\r\n"
+
+
+def answer(status: int, body: bytes, **headers: str) -> bytes:
+    extra = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    head = f"HTTP/1.1 {status} Status\r\n{extra}content-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def token_event(text: str, index: int, details: dict[str, object] | None = None, whole: str | None = None) -> bytes:
+    """One TGI event without framing."""
+    token = {"id": 100 + index, "text": text, "logprob": -0.5, "special": False}
+    return orjson.dumps({"index": index, "token": token, "generated_text": whole, "details": details})
+
+
+def token_events(texts: Sequence[str], generated_tokens: int | None = None, input_length: int = 7) -> list[bytes]:
+    """All events of one generation; the last carries `details` with `generated_tokens` (default: the true count)."""
+    reported = len(texts) if generated_tokens is None else generated_tokens
+    details: dict[str, object] = {"finish_reason": "length", "generated_tokens": reported, "seed": None}
+    details["input_length"] = input_length
+    last = len(texts)
+    return [
+        token_event(text, i, details if i == last else None, "".join(texts) if i == last else None)
+        for i, text in enumerate(texts, start=1)
+    ]
+
+
+def sse(*events: bytes) -> bytes:
+    return b"".join(b"data: " + event + b"\n\n" for event in events)
+
+
+def chat_event(delta: dict[str, object] | None = None, finish_reason: str | None = None, **more: object) -> bytes:
+    """One chat completion chunk."""
+    choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
+    return orjson.dumps({"id": "c", "object": "chat.completion.chunk", "choices": choices, **more})
+
+
+def chunkings(data: bytes, cuts: Sequence[int]) -> list[bytes]:
+    """`data` cut at `cuts` (any integers; taken modulo the length)."""
+    places = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
+    return [data[a:b] for a, b in itertools.pairwise(places)]

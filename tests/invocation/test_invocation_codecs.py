@@ -1,0 +1,316 @@
+"""Payloads of TGI, LMI and OpenAI servers: requests, streams however cut, whole answers, errors in disguise."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from invocation_fakes import chat_event, chunkings, sse, token_event, token_events
+
+from invocation.codecs import Codec, Completion, GenerationRequest, TokenChunk, codec_for
+from invocation.faults import InBandError, InvocationFault, PayloadError, TruncatedStreamError
+from loadproof.errors import InputError
+
+CUTS = st.lists(st.integers(0, 100_000), max_size=20)
+# Text that breaks naive readers: multi-byte, line ends and framing inside JSON strings, the SSE line separators.
+TEXTS = st.lists(
+    st.sampled_from(["a", " ü", "日本", "🚀", "\r\n", "data: ", "[DONE]", "\u2028", '"}', ""]), min_size=1, max_size=8
+)
+LINE_ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
+USAGE = {"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14}
+
+
+def _stream(codec: Codec, *pieces: bytes) -> tuple[list[TokenChunk], Completion]:
+    decoder = codec.stream_decoder()
+    chunks = [chunk for piece in pieces for chunk in decoder.feed(piece)]
+    return chunks, decoder.finish()
+
+
+# Requests
+
+
+def test_tgi_request() -> None:
+    """The documented shape, greedy and seeded."""
+    request = GenerationRequest("Hi", 16, temperature=0.0, seed=0)
+    assert orjson.loads(codec_for("tgi").encode(request)) == {
+        "inputs": "Hi",
+        "parameters": {
+            "max_new_tokens": 16,
+            "details": True,
+            "decoder_input_details": False,
+            "do_sample": False,
+            "seed": 0,
+        },
+        "stream": True,
+    }
+
+
+def test_lmi_request() -> None:
+    """LMI's own name for going on past the end, and a temperature that samples."""
+    request = GenerationRequest("Hi", 16, stream=False, temperature=0.5, ignore_eos=True)
+    assert orjson.loads(codec_for("lmi").encode(request)) == {
+        "inputs": "Hi",
+        "parameters": {
+            "max_new_tokens": 16,
+            "details": True,
+            "do_sample": True,
+            "temperature": 0.5,
+            "ignore_eos_token": True,
+        },
+        "stream": False,
+    }
+
+
+def test_openai_requests() -> None:
+    """Usage is asked for in streams only; vLLM's extension is sent only when wanted."""
+    request = GenerationRequest("Hi", 16, ignore_eos=True)
+    assert orjson.loads(codec_for("openai", model="m").encode(request)) == {
+        "model": "m",
+        "prompt": "Hi",
+        "max_tokens": 16,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "ignore_eos": True,
+    }
+    assert orjson.loads(codec_for("openai-chat").encode(GenerationRequest("Hi", 16, stream=False))) == {
+        "messages": [{"role": "user", "content": "Hi"}],
+        "max_tokens": 16,
+        "stream": False,
+    }
+
+
+def test_a_prompt_no_json_can_carry_is_bad_input() -> None:
+    """A lone surrogate is refused before anything is sent."""
+    with pytest.raises(InputError, match="invalid characters"):
+        codec_for("tgi").encode(GenerationRequest("\ud800", 1))
+
+
+def test_an_unknown_protocol_names_the_known_ones() -> None:
+    """The message lists what is allowed."""
+    with pytest.raises(InputError, match="use tgi, lmi, openai or openai-chat"):
+        codec_for("grpc")
+
+
+# Streams
+
+
+@given(TEXTS, CUTS, LINE_ENDS)
+def test_tgi_any_chunking_gives_the_same_tokens(texts: list[str], cuts: list[int], line_end: bytes) -> None:
+    """Lines, CRLFs and characters may fall between reads; each event is one token."""
+    events = token_events(texts)
+    raw = b": ping" + line_end + b"".join(b"data:" + event + line_end + line_end for event in events)
+    chunks, completion = _stream(codec_for("tgi"), *chunkings(raw, cuts))
+    assert chunks == [TokenChunk(text, 1) for text in texts]
+    assert completion == Completion(len("".join(texts)), "length", len(texts), 7, "server")
+
+
+@given(TEXTS, CUTS, LINE_ENDS)
+def test_lmi_any_chunking_gives_the_same_tokens(texts: list[str], cuts: list[int], line_end: bytes) -> None:
+    """JSON lines, the last one with or without its line end."""
+    raw = line_end.join(token_events(texts))
+    chunks, completion = _stream(codec_for("lmi"), *chunkings(raw + line_end, cuts))
+    assert chunks == [TokenChunk(text, 1) for text in texts]
+    assert (completion.output_tokens, completion.token_source) == (len(texts), "server")
+    assert _stream(codec_for("lmi"), *chunkings(raw, cuts))[1] == completion
+
+
+@given(TEXTS, CUTS, LINE_ENDS)
+def test_openai_any_chunking_gives_the_same_tokens(texts: list[str], cuts: list[int], line_end: bytes) -> None:
+    """Role first, text, finish, usage, [DONE]; events without text are no tokens."""
+    events = [chat_event({"role": "assistant", "content": ""}), *(chat_event({"content": text}) for text in texts)]
+    events += [chat_event({}, "stop"), chat_event(usage=USAGE), b"[DONE]"]
+    raw = b"".join(b"data: " + event + line_end + line_end for event in events)
+    chunks, completion = _stream(codec_for("openai-chat"), *chunkings(raw, cuts))
+    assert chunks == [TokenChunk(text, 1) for text in texts if text]
+    assert completion == Completion(len("".join(texts)), "stop", 9, 5, "server")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "raw"),
+    [
+        ("tgi", sse(*token_events(["a", "é", "c"]))),
+        ("lmi", b"\n".join(token_events(["a", "é", "c"])) + b"\n"),
+        ("openai-chat", sse(chat_event({"content": "a"}), chat_event({"content": "é"}), chat_event({}, "stop"))),
+    ],
+)
+def test_every_truncation_is_an_error(protocol: str, raw: bytes) -> None:
+    """Cut at any byte before the end marker's own JSON is whole, no stream passes for complete."""
+    whole = raw.rindex(b"}") + 1
+    for cut in range(whole):
+        with pytest.raises(TruncatedStreamError):
+            _stream(codec_for(protocol), raw[:cut])
+    assert _stream(codec_for(protocol), raw[:whole])[1].finish_reason in ("length", "stop")
+
+
+@given(st.sampled_from(["tgi", "lmi", "openai"]), st.binary(max_size=200), CUTS)
+def test_arbitrary_bytes_give_typed_errors_only(protocol: str, data: bytes, cuts: list[int]) -> None:
+    """Noise, bare or behind `data:`, never leaks another exception and never completes."""
+    for raw in (data, b"data: " + data + b"\n\n", b'data: {"token":' + data + b"}\n\n"):
+        with pytest.raises(InvocationFault):
+            _stream(codec_for(protocol), *chunkings(raw, cuts))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["token", "text", "details", "choices", "delta", "usage", "error", "finish_reason", "content",
+                         "generated_text", "generated_tokens", "completion_tokens", "tool_calls", "function"]),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@settings(max_examples=400)
+@given(st.sampled_from(["tgi", "lmi", "openai"]), st.lists(JSON, max_size=3))
+def test_wrong_types_anywhere_give_typed_errors_only(protocol: str, values: list[object]) -> None:
+    """Valid JSON of a wrong shape, streamed or whole, is a payload fault or an answer, never a TypeError."""
+    codec = codec_for(protocol)
+    with suppress(InvocationFault):
+        _stream(codec, sse(*(orjson.dumps(value) for value in values)))
+    for value in values:
+        with suppress(InvocationFault):
+            codec.decode_unary(orjson.dumps(value))
+
+
+def test_multi_line_data_and_foreign_fields() -> None:
+    """Several data lines form one event; a byte order mark, ids, events and retries are skipped."""
+    event = token_events(["x"])[0]
+    head, tail = event.split(b'"generated_text"', 1)
+    raw = b"\xef\xbb\xbfid: 1\nevent: message\nretry: 5\ndata: " + head + b'\ndata: "generated_text"' + tail + b"\n\n"
+    assert _stream(codec_for("tgi"), raw)[1].output_tokens == 1
+
+
+def test_lmi_counts_one_token_too_many_and_the_events_decide() -> None:
+    """Three events and a report of four is LMI's quirk: three, by our count. Three or six stand as reported."""
+    texts = ["a", "b", "c"]
+    by_report = {
+        reported: _stream(codec_for("lmi"), b"\n".join(token_events(texts, reported)))[1] for reported in (3, 4, 6)
+    }
+    assert {k: (c.output_tokens, c.token_source) for k, c in by_report.items()} == {
+        3: (3, "server"),
+        4: (3, "chunks"),
+        6: (6, "server"),
+    }
+    tgi = _stream(codec_for("tgi"), sse(*token_events(texts, 4)))[1]
+    assert (tgi.output_tokens, tgi.token_source) == (4, "server")
+
+
+def test_without_details_the_events_are_counted() -> None:
+    """`generated_text` alone also marks the end."""
+    raw = sse(token_event("a", 1), token_event("b", 2, whole="ab"))
+    _, completion = _stream(codec_for("tgi"), raw)
+    assert completion == Completion(2, "", 2, None, "chunks")
+
+
+def test_reasoning_and_tool_calls_are_generated_tokens() -> None:
+    """The first reasoning token is the first token, under either name; so are a tool call's pieces."""
+    call = {"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": "{}"}}]}
+    deltas = [{"reasoning_content": "hm"}, {"reasoning": "so"}, {"content": "yes"}, call]
+    raw = sse(*(chat_event(delta) for delta in deltas), chat_event({}, "tool_calls"))
+    chunks, completion = _stream(codec_for("openai-chat"), raw)
+    assert chunks == [("hm", 1), ("so", 1), ("yes", 1), ("f{}", 1)]
+    assert (completion.output_tokens, completion.token_source) == (4, "chunks")
+
+
+def test_several_tokens_in_a_chunk_are_counted_by_usage() -> None:
+    """Running usage gives each chunk its tokens; closing usage gives the total."""
+    running = [
+        chat_event({"content": "one two"}, usage={"completion_tokens": 2}),
+        chat_event({"content": " three"}, usage={"completion_tokens": 5}),
+        chat_event({}, "length", usage={"completion_tokens": 5, "prompt_tokens": 3}),
+    ]
+    chunks, completion = _stream(codec_for("openai-chat"), sse(*running, b"[DONE]"))
+    assert [chunk.tokens for chunk in chunks] == [2, 3]
+    assert (completion.output_tokens, completion.input_tokens) == (5, 3)
+    closing = sse(chat_event({"content": "one two"}), chat_event({}, "length"), chat_event(usage=USAGE))
+    chunks, completion = _stream(codec_for("openai-chat"), closing)
+    assert ([chunk.tokens for chunk in chunks], completion.output_tokens) == ([1], 9)
+
+
+def test_completions_stream() -> None:
+    """`text_completion` events carry text in the choice itself."""
+    events = [
+        {"choices": [{"text": "a", "finish_reason": None}]},
+        {"choices": [{"text": "b", "finish_reason": "length"}]},
+    ]
+    chunks, completion = _stream(codec_for("openai"), sse(*map(orjson.dumps, events), b"[DONE]"))
+    assert ([chunk.text for chunk in chunks], completion.finish_reason) == (["a", "b"], "length")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "event", "code", "message"),
+    [
+        ("tgi", {"error": "Model is overloaded", "error_type": "overloaded"}, "overloaded", "Model is overloaded"),
+        ("lmi", {"error": "boom", "code": 424}, "424", "boom"),
+        ("openai", {"error": {"message": "gone", "type": "server_error", "code": 500}}, "server_error", "gone"),
+        ("openai", {"object": "error", "message": "bad", "type": "BadRequestError"}, "BadRequestError", "bad"),
+        ("openai", {"choices": [{"text": "", "finish_reason": "abort"}]}, "abort", "finish reason `abort`"),
+        ("lmi", {"details": {"finish_reason": "error"}, "token": {"text": ""}}, "error", "finish reason `error`"),
+    ],
+)
+def test_an_error_in_the_stream_is_no_answer(protocol: str, event: object, code: str, message: str) -> None:
+    """Each server's error object after a 200, also where [DONE] follows, also as a bare line of JSON."""
+    raw = orjson.dumps(event)
+    first = sse(token_event("a", 1)) if protocol == "tgi" else b""
+    line = raw + b"\n" if protocol == "lmi" else sse(raw, b"[DONE]")
+    for stream in (first + line, first + raw):
+        with pytest.raises(InBandError, match=message) as caught:
+            _stream(codec_for(protocol), stream)
+        assert caught.value.code == code
+
+
+def test_null_finish_reason_is_truncated() -> None:
+    """[DONE] alone does not make an answer complete."""
+    with pytest.raises(TruncatedStreamError, match="1 tokens without a finish_reason"):
+        _stream(codec_for("openai-chat"), sse(chat_event({"content": "a"}), b"[DONE]"))
+
+
+# Whole answers
+
+
+def test_tgi_unary_bare_and_in_a_list() -> None:
+    """`/generate` answers with the object, `/invocations` with a list of one; input tokens are not given."""
+    answer = {"generated_text": "abc", "details": {"finish_reason": "eos_token", "generated_tokens": 3, "seed": None}}
+    for body in (answer, [answer]):
+        completion = codec_for("tgi").decode_unary(orjson.dumps(body))
+        assert completion == Completion(3, "eos_token", 3, None, "server")
+
+
+def test_lmi_unary_has_no_finish_reason() -> None:
+    """LMI puts vLLM's stop_reason there, which is null for a normal end; the answer is whole nevertheless."""
+    body = orjson.dumps({"generated_text": "abc", "details": {"finish_reason": None, "generated_tokens": 3}})
+    assert codec_for("lmi").decode_unary(body) == Completion(3, "", 3, None, "server")
+
+
+def test_openai_unary() -> None:
+    """Chat and completions bodies; usage counts."""
+    chat = {"choices": [{"message": {"content": "hey", "reasoning_content": "hm"}, "finish_reason": "stop"}]}
+    body = orjson.dumps({**chat, "usage": USAGE})
+    assert codec_for("openai-chat").decode_unary(body) == Completion(5, "stop", 9, 5, "server")
+    plain = orjson.dumps({"choices": [{"text": "hey", "finish_reason": "length"}]})
+    assert codec_for("openai").decode_unary(plain) == Completion(3, "length", None, None, "none")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body", "fault"),
+    [
+        ("tgi", b"", PayloadError),
+        ("tgi", b"[]", PayloadError),
+        ("tgi", b'{"outputs": "a"}', PayloadError),
+        ("tgi", b'{"error": "x", "error_type": "generation"}', InBandError),
+        ("lmi", b'{"generated_text": 5}', PayloadError),
+        ("openai", b'{"choices": []}', PayloadError),
+        ("openai", b'{"choices": [{"text": "a", "finish_reason": null}]}', TruncatedStreamError),
+        ("openai", b'{"choices": [{"finish_reason": ""}], "usage": {"completion_tokens": -1}}', PayloadError),
+        ("openai", b'{"error": {"message": "x"}}', InBandError),
+    ],
+)  # fmt: skip
+def test_whole_answers_that_are_none(protocol: str, body: bytes, fault: type[Exception]) -> None:
+    """Empty, of another shape, or an error with status 200."""
+    with pytest.raises(fault):
+        codec_for(protocol).decode_unary(body)
