@@ -134,8 +134,8 @@ class Buffer(Construct):
             description=f"Sends queued requests to {self._endpoint.name} and stores the answers",
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=lambda_.Architecture.ARM_64,
-            handler="consumer.handler",
-            code=lambda_.Code.from_asset(str(RUNTIME), exclude=["__pycache__", "*.pyc", "__init__.py"]),
+            handler="consumer.handler.handler",
+            code=lambda_.Code.from_asset(str(RUNTIME), exclude=["**/__pycache__", "*.pyc"]),
             layers=[lambda_.LayerVersion.from_layer_version_arn(self, "Powertools", layer_arn("powertools", region))],
             role=role,
             log_group=log_group,
@@ -144,11 +144,7 @@ class Buffer(Construct):
             environment=self._variables(),
         )
         self._in_network(function, role)
-        self.queue.grant_consume_messages(role)
-        self._endpoint.grant_invoke(role)
-        self.results.grant_put(role, f"{RESULTS_PREFIX}*")
-        self.results.grant_read(role, f"{RESULTS_PREFIX}*")
-        log_group.grant_write(role)
+        self._grant_to(role, log_group)
         lambda_.CfnEventSourceMapping(
             self,
             "Source",
@@ -161,6 +157,29 @@ class Buffer(Construct):
             ),
         ).node.add_dependency(role)
         return function
+
+    def _grant_to(self, role: iam.Role, log_group: logs.LogGroup) -> None:
+        """One queue, one endpoint, one prefix, one log group."""
+        self.queue.grant_consume_messages(role)
+        self._endpoint.grant_invoke(role)
+        log_group.grant_write(role)
+        # Spelled out, because the bucket's own grants also allow tagging, legal holds and every listing.
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["s3:GetObject", "s3:PutObject"],
+                resources=[self.results.arn_for_objects(f"{RESULTS_PREFIX}*")],
+            )
+        )
+        # A missing result is a 404 only to who may list; to anybody else it is a 403.
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["s3:ListBucket"],
+                resources=[self.results.bucket_arn],
+                conditions={"StringLike": {"s3:prefix": f"{RESULTS_PREFIX}*"}},
+            )
+        )
+        if self._key is not None:
+            self._key.grant_encrypt_decrypt(role)
 
     def _variables(self) -> dict[str, str]:
         profile = self._endpoint.deployment.profile

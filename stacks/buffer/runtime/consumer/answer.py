@@ -1,0 +1,128 @@
+"""From a model's stream to one answer: TGI and OpenAI server-sent events, LMI JSON lines, in any chunking.
+
+A stream that merely stops is not an answer: only the model's own end marker (a finish reason, or TGI's and LMI's
+closing `generated_text`) makes one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class StreamError(Exception):
+    """The stream broke, reported an error, or ended without its end marker."""
+
+
+def streaming_request(request: dict[str, Any], protocol: str) -> dict[str, Any]:
+    """The request, asking for a stream that tells its token counts. `protocol` is tgi, lmi or openai."""
+    wanted: dict[str, Any] = request | {"stream": True}
+    if protocol != "openai" and "inputs" in request:
+        parameters = request.get("parameters")
+        wanted["parameters"] = (parameters if isinstance(parameters, dict) else {}) | {"details": True}
+    else:
+        options = request.get("stream_options")
+        wanted["stream_options"] = (options if isinstance(options, dict) else {}) | {"include_usage": True}
+    return wanted
+
+
+class AnswerBuilder:
+    """Fed with bytes as they come, in parts that need not end where lines end."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._choices: dict[int, dict[str, Any]] = {}
+        self._usage: dict[str, Any] | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes. Raises StreamError when the model reports an error or talks nonsense."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._line(line)
+
+    def finish(self) -> dict[str, Any]:
+        """The answer: `{"choices": [{"index", "text" or "message", "finish_reason"}], "usage": … or None}`.
+
+        Raises StreamError unless every choice has ended.
+        """
+        if self._rest.strip():
+            self._line(self._rest)
+        if not self._choices or any(choice["finish_reason"] is None for choice in self._choices.values()):
+            raise StreamError("the stream ended without the model's end marker")
+        return {"choices": [self._choices[index] for index in sorted(self._choices)], "usage": self._usage}
+
+    def _line(self, line: bytes) -> None:
+        line = line.strip()
+        if not line or line.startswith((b":", b"event:", b"id:", b"retry:")):
+            return
+        payload = line.removeprefix(b"data:").strip()
+        if payload in (b"", b"[DONE]"):
+            return
+        try:
+            event = json.loads(payload)
+        except ValueError:
+            raise StreamError("the stream holds something that is not JSON") from None
+        if not isinstance(event, dict):
+            raise StreamError("the stream holds something that is not an object")
+        self._event(event)
+
+    def _event(self, event: dict[str, Any]) -> None:
+        if event.get("error"):
+            raise StreamError(f"the model reported an error ({event.get('error_type') or 'no type given'})")
+        usage = event.get("usage")
+        if isinstance(usage, dict):
+            self._usage = usage
+        for part in event.get("choices") or ():
+            self._openai_part(part)
+        if "token" in event or "generated_text" in event:
+            self._tgi_part(event)
+
+    def _tgi_part(self, event: dict[str, Any]) -> None:
+        """TGI's and LMI's shape; the last event repeats the whole text, which is the one to trust."""
+        choice = self._choices.setdefault(0, {"index": 0, "text": "", "finish_reason": None})
+        token = event.get("token") or {}
+        if not token.get("special"):
+            choice["text"] += token.get("text") or ""
+        whole, details = event.get("generated_text"), event.get("details") or {}
+        if isinstance(whole, str):
+            choice["text"] = whole
+            choice["finish_reason"] = details.get("finish_reason") or "unknown"
+            if "generated_tokens" in details:
+                self._usage = {
+                    "prompt_tokens": details.get("input_length"),
+                    "completion_tokens": details["generated_tokens"],
+                }
+
+    def _openai_part(self, part: dict[str, Any]) -> None:
+        """Chat deltas and completion texts; a choice begins with its first part."""
+        index = int(part.get("index", 0))
+        choice = self._choices.setdefault(index, {"index": index, "finish_reason": None})
+        delta = part.get("delta")
+        if isinstance(delta, dict):
+            _merge(choice.setdefault("message", {}), delta)
+        else:
+            choice["text"] = choice.get("text", "") + (part.get("text") or "")
+        choice["finish_reason"] = part.get("finish_reason") or choice["finish_reason"]
+
+
+_WHOLE = frozenset({"role", "id", "type", "name"})  # sent once, never in pieces
+
+
+def _merge(whole: dict[str, Any], delta: dict[str, Any]) -> None:
+    """Add a delta to what is there: texts grow, `tool_calls` entries grow by their index, the rest is set."""
+    for name, value in delta.items():
+        if value is None:
+            continue
+        if name == "tool_calls":
+            calls = whole.setdefault(name, [])
+            for position, call in enumerate(value):
+                index = call.get("index", position)
+                while len(calls) <= index:
+                    calls.append({})
+                _merge(calls[index], {key: entry for key, entry in call.items() if key != "index"})
+        elif isinstance(value, dict):
+            _merge(whole.setdefault(name, {}), value)
+        elif isinstance(value, str) and name not in _WHOLE:
+            whole[name] = whole.get(name, "") + value
+        else:
+            whole[name] = value
