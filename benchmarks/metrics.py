@@ -1,7 +1,7 @@
 """What one load level measured. Every metric: its name, unit and formula, from records alone.
 
-All latencies are of successful requests and count from the *intended* send time, so that a client that sends late cannot
-hide it. A failed request is in the error figures and in no latency.
+All latencies are of successful requests and count from the *intended* send time, so that a client that sends late
+cannot hide it. A failed request is in the error figures and in no latency.
 
 - **TTFT** (ms) = first token − intended send. Streaming only.
 - **ITL** (ms) = gap between two instants at which tokens came, one sample a gap, pooled over requests. Tokens that come
@@ -14,7 +14,8 @@ hide it. A failed request is in the error figures and in no latency.
 - **requests/s** = successful requests / duration.
 - **goodput** (requests/s) = successful requests that met every latency objective, each bound taken as a bound on
   the request's own value (for ITL: on the same percentile of its own gaps) / duration.
-- **lag** (ms) = sent − intended send, of every request that was sent: what the generator itself added.
+- **lag** (ms) = dispatched − intended send, of every request: what the generator itself added. Opening a connection
+  is the network's time: it is in the latencies, not in the lag.
 - **cost per million output tokens** (USD) = USD per hour / 3600 / output tokens per second · 10⁶.
 """
 
@@ -87,8 +88,8 @@ def itl_gaps_ms(record: RequestRecord) -> Samples:
     return np.diff(instants) / NS_PER_MS
 
 
-def lag_ms(record: RequestRecord) -> float | None:
-    return None if record.sent_ns is None else (record.sent_ns - record.intended_ns) / NS_PER_MS
+def lag_ms(record: RequestRecord) -> float:
+    return (record.dispatched_ns - record.intended_ns) / NS_PER_MS
 
 
 _PER_REQUEST = {"ttft": ttft_ms, "tpot": tpot_ms, "e2e": e2e_ms}
@@ -143,7 +144,6 @@ def measure_level(
     finished = [record for record in records if record.finished]
     succeeded = [record for record in finished if record.ok]
     failed = [record for record in finished if not record.ok]
-    lags = [lag for record in finished if (lag := lag_ms(record)) is not None]
     seconds = duration_s(finished)
     output_per_s = _rate(_total_output(succeeded), seconds)
     return LevelMetrics(
@@ -157,7 +157,7 @@ def measure_level(
         itl_ms=spread(pooled("itl", succeeded)),
         tpot_ms=spread(pooled("tpot", succeeded)),
         e2e_ms=spread(pooled("e2e", succeeded)),
-        lag_ms=spread(np.asarray(lags, dtype=np.float64)),
+        lag_ms=spread(np.asarray([lag_ms(record) for record in finished], dtype=np.float64)),
         output_tokens_per_s=output_per_s,
         input_tokens_per_s=_rate(_total_input(succeeded), seconds),
         requests_per_s=_rate(len(succeeded), seconds),

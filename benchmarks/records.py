@@ -6,7 +6,7 @@ Times are nanoseconds since the run's zero, on one monotonic clock; `plan.json` 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal
@@ -24,9 +24,11 @@ Phase = Literal["warmup", "measured"]
 class RequestRecord:
     """One request, as sent and as answered.
 
-    `intended_ns`: when it should have left (closed loop: when its slot became free); `sent_ns`: when it left (None: it
-    never did). `token_times_ns` are the instants at which tokens came and `tokens_at` how many came with each. Empty
-    and None mean no data. `outcome` is "ok", "canceled" (the run was stopped while it was in flight) or a kind of error.
+    `intended_ns`: when it should have left (closed loop: when its slot became free). `dispatched_ns`: when the
+    generator let it go. `sent_ns`: when it was written to a connection (None: there never was one); between the two
+    lies only the opening of a connection, where none was open. `token_times_ns` are the instants at which tokens came,
+    `tokens_at` how many came with each. Empty and None mean no data. `outcome` is "ok", "canceled" (the run was
+    stopped while it was in flight) or a kind of error.
     """
 
     phase: Phase
@@ -35,6 +37,7 @@ class RequestRecord:
     concurrency: int
     index: int  # within the level (and phase)
     intended_ns: int
+    dispatched_ns: int
     sent_ns: int | None
     first_token_ns: int | None
     last_token_ns: int | None
@@ -63,7 +66,7 @@ class RequestRecord:
 
 
 _FIELDS = frozenset(field.name for field in fields(RequestRecord))
-_REQUIRED = frozenset(field.name for field in fields(RequestRecord)[:18])
+_REQUIRED = frozenset(field.name for field in fields(RequestRecord) if field.default is MISSING)
 
 
 class RecordWriter:

@@ -71,7 +71,7 @@ def percentile_interval(per_request: Sequence[Samples], rank_percent: float, see
 
 
 def ratio_interval(amounts: Samples, durations: Samples, scale: float, seed: int) -> Interval | None:
-    """Bootstrap interval of `scale · Σ amounts / Σ durations`, drawing (amount, duration) pairs. None without samples."""
+    """Bootstrap interval of `scale · Σ amounts / Σ durations`, drawing pairs. None without samples."""
     if amounts.size == 0 or durations.sum() <= 0:
         return None
     weights = np.asarray(list(_draws(amounts.size, RESAMPLES_MOST, seed)))

@@ -1,11 +1,11 @@
 """PASS, FAIL, INCONCLUSIVE or INVALID, with the evidence.
 
 For each objective the observed value comes with a 95% bootstrap interval. It is PASS when the interval's bad end meets
-the bound, FAIL when its good end misses it, else INCONCLUSIVE. Fewer than `FEWEST_REQUESTS` requests with data are never
-more than INCONCLUSIVE, and no data never passes. The share of failed requests is counted, not estimated: it has no
-interval. A level is *valid* when the generator itself was on time: its dispatch lag p99 is at most 5 ms and at most 10%
-of the tightest latency objective. The run is INVALID when the level it is judged at is not (without latency or rate
-objectives: when any level is not), since its figures then say more about the client than about the endpoint.
+the bound, FAIL when its good end misses it, else INCONCLUSIVE. Fewer than `FEWEST_REQUESTS` requests with data are
+never more than INCONCLUSIVE, and no data never passes. The share of failed requests is counted, not estimated: it has
+no interval. A level is *valid* when the generator itself was on time: its dispatch lag p99 is at most 5 ms and at most
+10% of the tightest latency objective. The run is INVALID when the level it is judged at is not (without latency or
+rate objectives: when any level is not), since its figures then say more about the client than about the endpoint.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LAG_SHARE_OF_OBJECTIVE = 0.10
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One objective judged. `low`..`high` is the interval; `margin` is the relative distance to the bound, > 0 inside."""
+    """One objective judged: `low`..`high` is the interval, `margin` the distance to the bound over the bound."""
 
     name: str
     comparison: str

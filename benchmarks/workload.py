@@ -1,8 +1,8 @@
 """Prompts of about N tokens, the same for the same seed and salt, no two alike.
 
-A prompt of N tokens is N common English words: such a word with the space before it is one token in the vocabularies of
-Llama, Qwen and GPT models, and exactly one token to the local cloud's twin. Without the model's own tokenizer that is an
-*estimate*, and reports call it so; where the server says how many tokens it read, its count is used instead.
+A prompt of N tokens is N common English words: such a word with the space before it is one token in the vocabularies
+of Llama, Qwen and GPT models, and exactly one token to the local cloud's twin. Without the model's own tokenizer that
+is an *estimate*, and reports call it so; where the server says how many tokens it read, its count is used instead.
 
 Each prompt begins with the request's number spelled in words (after the shared prefix, if there is one), mixed with the
 run's salt: a server that caches prefixes finds nothing to reuse from another request, nor from an earlier run.
@@ -15,28 +15,12 @@ import math
 import random
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 
 from benchmarks.spec import TokenCounts, WorkloadSpec
 
 # Short, frequent and distinct. 256 of them, so that a number is spelled one byte a word.
-WORDS = tuple(
-    """
-    able about above across act add after again age ago air all almost along also among animal answer any area arm art
-    ask away baby back bad ball bank base bath bear beat bed been before began begin behind being below best better big
-    bird black blood blue board boat body bone book both bottom box boy bread break bring brother brown build burn
-    business busy buy call came camp can capital car care carry case catch cause cell cent center century chance change
-    check child choose church circle city claim class clean clear climb clock close cloth cloud coast coat cold color
-    come common company complete condition consider contain control cook cool copy corn corner correct cost cotton could
-    count country course cover cow create cross crowd cry current cut dance dark day dead deal dear death decide deep
-    degree depend describe desert design develop did differ direct discuss distant divide doctor does dog dollar done
-    door double down draw dream dress drink drive drop dry during each ear early earth ease east eat edge effect egg
-    eight either electric element else end enemy energy engine enough enter equal especially even evening event ever
-    every exact example except excite exercise expect experience eye face fact fair fall family famous far farm fast
-    father favor fear feed feel feet few field fig fight figure fill final find fine finger finish fire first fish fit
-    five flat floor flow flower fly follow food foot for force foreign forest form forward found four free fresh friend
-    from front fruit full fun future
-    """.split()[:256]
-)
+WORDS = tuple(Path(__file__).with_name("words.txt").read_text(encoding="utf-8").split())
 CORPUS_WORDS = 32_768
 UNIQUE_WORDS = 4  # 256⁴ numbers: more requests than any run sends
 

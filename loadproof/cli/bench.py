@@ -1,10 +1,148 @@
-"""`loadproof bench`."""
+"""`loadproof bench`: load on what is deployed, measured and judged."""
 
 from __future__ import annotations
 
-from loadproof.errors import CouldNotRunError
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loadproof.errors import InputError
+
+if TYPE_CHECKING:
+    from benchmarks.spec import BenchmarkSpec
 
 
-def bench() -> int:
-    """(being built)"""
-    raise CouldNotRunError("not built yet")
+class Format(StrEnum):
+    """What goes to stdout."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class TargetProtocol(StrEnum):
+    """Payloads the server speaks."""
+
+    TGI = "tgi"
+    LMI = "lmi"
+    OPENAI = "openai"
+
+
+def bench(
+    profile: Annotated[Path | None, typer.Argument(help="profile whose deployed endpoint to load")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="instead of a profile: sagemaker://ENDPOINT[/COMPONENT] or http(s)://HOST[:PORT][/PATH]; "
+            "without PATH /invocations for tgi and lmi, /v1/completions for openai"
+        ),
+    ] = None,
+    protocol: Annotated[TargetProtocol | None, typer.Option(help="payloads the target speaks")] = None,
+    endpoint_url: Annotated[
+        str | None, typer.Option(help="AWS endpoint URL, for example a local cloud's; default: AWS_ENDPOINT_URL")
+    ] = None,
+    region: Annotated[
+        str | None, typer.Option(help="of a sagemaker:// target; default: AWS_REGION, AWS_DEFAULT_REGION, us-east-1")
+    ] = None,
+    component: Annotated[str | None, typer.Option(help="component of the profile; default: its own model")] = None,
+    env: Annotated[str | None, typer.Option(help="environment; default: the folder the profile lies in")] = None,
+    model: Annotated[str | None, typer.Option(help="model name to send, where the server wants one")] = None,
+    concurrency: Annotated[
+        str | None, typer.Option(help="requests in flight, one level each: 1,2,4 (default with --target: 1,2,4,8)")
+    ] = None,
+    requests_per_level: Annotated[
+        int | None, typer.Option(min=1, help="requests at each level (default with --target: 32)")
+    ] = None,
+    input_tokens: Annotated[int | None, typer.Option(min=1, help="prompt length (default with --target: 256)")] = None,
+    output_tokens: Annotated[int | None, typer.Option(min=1, help="answer length (default with --target: 64)")] = None,
+    warmup: Annotated[
+        int | None, typer.Option(min=0, help="requests before each level that count in no figure (default: 4)")
+    ] = None,
+    timeout_s: Annotated[float | None, typer.Option(min=0.001, help="for one request (default: 120)")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="of prompts and intervals (default: 0)")] = None,
+    stream: Annotated[bool | None, typer.Option(help="stream the answers (default: yes)")] = None,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(help="bound to judge by, repeatable: ttft_p95_ms=500; replaces the profile's of that name"),
+    ] = None,
+    at_concurrency: Annotated[
+        int | None, typer.Option(min=1, help="level the objectives must hold at (default with --target: the highest)")
+    ] = None,
+    max_error_rate: Annotated[
+        float, typer.Option(min=0, max=1, help="share of all requests that may fail when no objective says otherwise")
+    ] = 0.0,
+    out: Annotated[Path | None, typer.Option(help="new or empty folder for the results; default runs/<run-id>")] = None,
+    resume: Annotated[Path | None, typer.Option(help="continue the run in this folder")] = None,
+    format: Annotated[Format, typer.Option(help="text for people; json prints summary.json and nothing else")] = (
+        Format.TEXT
+    ),
+) -> int:
+    """Load a deployed endpoint level by level, then judge it: PASS, FAIL, INCONCLUSIVE or INVALID, with evidence.
+
+    Exit code: 0 PASS · 1 FAIL or INCONCLUSIVE, also by any failed request unless an objective or --max-error-rate
+    allows it · 2 bad usage · 3 could not run, or INVALID: the client was too slow to measure · 130 interrupted.
+    """
+    from loadproof.cli.bench_spec import Options, spec_from_profile, spec_from_target
+
+    options = Options(
+        protocol=protocol.value if protocol else None,
+        endpoint_url=endpoint_url,
+        region=region,
+        component=component,
+        environment=env,
+        model=model,
+        concurrency=concurrency,
+        requests_per_level=requests_per_level,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        warmup_requests=warmup,
+        request_timeout_s=timeout_s,
+        seed=seed,
+        streaming=stream,
+        objectives=tuple(objective or ()),
+        at_concurrency=at_concurrency,
+        max_error_rate=max_error_rate,
+    )
+    if profile is not None and target is not None:
+        raise InputError("give either a PROFILE or --target, not both")
+    spec = None
+    if profile is not None:
+        spec = spec_from_profile(profile, options)
+    elif target is not None:
+        spec = spec_from_target(target, options)
+    elif resume is None:
+        raise InputError("give a PROFILE or a --target, for example: loadproof bench deploy_profiles/dev/chat.yaml")
+    elif options != Options():
+        raise InputError(
+            "--resume alone continues the run as planned; to check other options against its plan, "
+            "repeat the PROFILE or --target too"
+        )
+    return _run(spec, out, resume, format)
+
+
+def _run(spec: BenchmarkSpec | None, out: Path | None, resume: Path | None, format: Format) -> int:
+    """Run or resume with progress on stderr, then print the summary or the tables on stdout."""
+    import sys
+
+    from rich.console import Console
+
+    from benchmarks.console import ProgressView, print_result
+    from benchmarks.job import resume_benchmark, run_benchmark
+
+    if resume is not None and out is not None and out.resolve() != resume.resolve():
+        raise InputError(f"--out {out} and --resume {resume} differ; a resumed run stays in its folder")
+    with ProgressView(Console(stderr=True, highlight=False)) as view:
+        if resume is not None:
+            result = resume_benchmark(resume, view.show, spec)
+        else:
+            assert spec is not None
+            result = run_benchmark(spec, view.show, out)
+    # A terminal that cannot show a character gets a `?` in its place, never a traceback.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
+    if format is Format.JSON:
+        sys.stdout.write((result.folder / "summary.json").read_text(encoding="utf-8"))
+    else:
+        print_result(result, Console(highlight=False))
+    return result.exit_code

@@ -1,0 +1,82 @@
+"""From a target to an invoker, and from a `--target` text to a target."""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import urlsplit
+
+from benchmarks.spec import Protocol, Target
+from invocation import HttpTransport, Invoker, SageMakerTransport, Timeouts, codec_for
+from invocation.credentials import is_loopback
+from loadproof.errors import InputError
+
+DEFAULT_REGION = "us-east-1"
+CONNECT_TIMEOUT_S = 10.0
+# A container of SageMaker's contract answers here, an OpenAI-compatible server there.
+DEFAULT_PATHS: dict[Protocol, str] = {"tgi": "/invocations", "lmi": "/invocations", "openai": "/v1/completions"}
+_SAGEMAKER = re.compile(r"sagemaker://(?P<endpoint>[A-Za-z0-9-]+)(/(?P<component>[A-Za-z0-9-]+))?/?")
+
+
+def parse_target(
+    text: str,
+    protocol: Protocol,
+    *,
+    streaming: bool,
+    endpoint_url: str | None = None,
+    region: str | None = None,
+    model: str | None = None,
+) -> Target:
+    """`sagemaker://ENDPOINT[/COMPONENT]` or `http(s)://HOST[:PORT][/PATH]`. Raises InputError.
+
+    An http target without a path gets the protocol's usual one; a path that ends in `/chat/completions` is spoken to
+    in chat messages.
+    """
+    if text.startswith(("http://", "https://")):
+        if endpoint_url is not None:
+            raise InputError("--endpoint-url goes with sagemaker:// targets; an http target is its own URL")
+        path = urlsplit(text).path
+        url = text.rstrip("/") + DEFAULT_PATHS[protocol] if path in ("", "/") else text
+        return Target("openai", url, protocol, streaming, model=model)
+    match = _SAGEMAKER.fullmatch(text)
+    if match is None:
+        raise InputError(
+            f"--target {text!r}: expected sagemaker://ENDPOINT[/COMPONENT] or http(s)://HOST[:PORT][/PATH]"
+        )
+    return Target(
+        kind="sagemaker",
+        endpoint=match["endpoint"],
+        component=match["component"],
+        protocol=protocol,
+        streaming=streaming,
+        endpoint_url=endpoint_url,
+        region=region or DEFAULT_REGION,
+        model=model,
+        local_cloud=endpoint_url is not None and is_loopback(endpoint_url),
+    )
+
+
+def service_url(service: str) -> str | None:
+    """The endpoint URL botocore would take from the environment for a service (`SAGEMAKER_RUNTIME`)."""
+    return os.environ.get(f"AWS_ENDPOINT_URL_{service}") or os.environ.get("AWS_ENDPOINT_URL") or None
+
+
+def open_invoker(target: Target, request_timeout_s: float) -> Invoker:
+    """Raises InputError for names and URLs that cannot be, CouldNotRunError without credentials."""
+    chat = target.protocol == "openai" and urlsplit(target.endpoint).path.endswith("/chat/completions")
+    codec = codec_for("openai-chat" if chat else target.protocol, model=target.model)
+    timeouts = Timeouts(
+        connect_s=min(CONNECT_TIMEOUT_S, request_timeout_s),
+        first_byte_s=request_timeout_s,
+        idle_s=request_timeout_s,
+        total_s=request_timeout_s,
+    )
+    if target.kind == "openai":
+        return Invoker(HttpTransport(target.endpoint), codec, timeouts=timeouts)
+    transport = SageMakerTransport(
+        target.endpoint,
+        component=target.component,
+        region=target.region or DEFAULT_REGION,
+        endpoint_url=target.endpoint_url,
+    )
+    return Invoker(transport, codec, timeouts=timeouts)

@@ -1,0 +1,195 @@
+"""From a profile to a spec: where it is deployed, what to send, what it must meet, what the planner expects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+
+from benchmarks.connect import service_url
+from benchmarks.objectives import NAMES, Objective
+from benchmarks.spec import (
+    BenchmarkSpec,
+    PredictedPoint,
+    Prediction,
+    ProfileRef,
+    Protocol,
+    Target,
+    TokenCounts,
+    WorkloadSpec,
+)
+from invocation.credentials import is_loopback
+from invocation.endpoints import TargetDescription, describe_target
+from loadproof.capacity.confidence import confidence_of
+from loadproof.capacity.cost import hourly_cost
+from loadproof.capacity.curve import predict_level
+from loadproof.capacity.deployment import Deployment, deployment_of
+from loadproof.capacity.memory import memory_fit
+from loadproof.capacity.plan import mean_tokens
+from loadproof.errors import CouldNotRunError, InputError
+from loadproof.profiles import components_of, load_environment, load_profile, profile_hash
+from loadproof.profiles.names import endpoint_name, inference_component_name
+from loadproof.profiles.schema import Component, CustomSettings, Profile, TokenDistribution
+
+_PROTOCOLS: dict[str, Protocol] = {"tgi": "tgi", "lmi": "lmi", "vllm": "openai", "sglang": "openai"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileChoice:
+    """Which deployed thing to benchmark. `environment` None: the folder the profile lies in names it."""
+
+    file: Path
+    environment: str | None = None
+    component: str | None = None
+    endpoint_url: str | None = None
+
+
+def spec_of_profile(
+    choice: ProfileChoice, adjust: Callable[[BenchmarkSpec], BenchmarkSpec] = lambda spec: spec
+) -> BenchmarkSpec:
+    """The spec of a profile as it is deployed now; `adjust` may change it before the planner predicts its levels.
+
+    Raises ProfileError or InputError for the files, CouldNotRunError when the endpoint is not there or not InService.
+    """
+    profile = load_profile(choice.file)
+    if profile.backend != "sagemaker" or profile.endpoint is None:
+        raise InputError(f"{choice.file}: backend {profile.backend} cannot be benchmarked; use backend sagemaker")
+    if profile.workload.arrivals.process != "closed":
+        raise InputError(
+            f"{choice.file}: workload.arrivals.process: found {profile.workload.arrivals.process}, "
+            "the benchmark drives closed; set closed"
+        )
+    component = _component(profile, choice)
+    environment_name, folder = _environment_of(choice)
+    region = load_environment(folder).region
+    target = _target(profile, component, environment_name, region, choice.endpoint_url)
+    described = _in_service(target, choice.endpoint_url)
+    deployment = _deployed(profile, component, described)
+    workload = WorkloadSpec(
+        input_tokens=token_counts(profile.workload.input_tokens),
+        output_tokens=token_counts(profile.workload.output_tokens),
+        seed=profile.benchmark.seed,
+        shared_prefix_tokens=profile.workload.shared_prefix_tokens,
+    )
+    spec = BenchmarkSpec(
+        target=target,
+        workload=workload,
+        concurrency=tuple(sorted(set(profile.benchmark.concurrency))),
+        requests_per_level=profile.benchmark.requests_per_level,
+        warmup_requests=profile.benchmark.warmup_requests,
+        request_timeout_s=profile.benchmark.request_timeout_s,
+        objectives=objectives_of(profile),
+        at_concurrency=profile.objectives.at_concurrency,
+        profile=ProfileRef(profile.name, str(choice.file), profile_hash(profile), environment_name),
+        usd_per_hour=_usd_per_hour(profile, deployment),
+    )
+    return with_prediction(adjust(spec), deployment)
+
+
+def objectives_of(profile: Profile) -> tuple[Objective, ...]:
+    """The bounds a profile sets, in the order of their names."""
+    bounds = ((name, getattr(profile.objectives, name)) for name in NAMES)
+    return tuple(Objective(name, float(bound)) for name, bound in bounds if bound is not None)
+
+
+def token_counts(tokens: int | TokenDistribution) -> TokenCounts:
+    if isinstance(tokens, int):
+        return TokenCounts("fixed", float(tokens))
+    return TokenCounts(
+        tokens.distribution, float(mean_tokens(tokens)), float(tokens.stddev or 0), tokens.min, tokens.max
+    )
+
+
+def with_prediction(spec: BenchmarkSpec, deployment: Deployment) -> BenchmarkSpec:
+    """The spec with the planner's figures at its levels, for the copies that are in service."""
+    if memory_fit(deployment).fits == "no":
+        return spec
+    inputs, outputs = round(spec.workload.input_tokens.mean), round(spec.workload.output_tokens.mean)
+    levels = [predict_level(deployment, inputs, outputs, concurrency) for concurrency in spec.concurrency]
+    points = tuple(
+        PredictedPoint(
+            concurrency=level.concurrency,
+            ttft_ms=level.ttft_ms,
+            tpot_ms=level.tpot_ms,
+            e2e_ms=level.e2e_ms,
+            output_tokens_per_s=level.output_tokens_per_s,
+            requests_per_s=level.requests_per_s,
+        )
+        for level in levels
+        if level is not None
+    )
+    return replace(spec, predicted=Prediction(confidence_of(deployment).grade, points)) if points else spec
+
+
+def _component(profile: Profile, choice: ProfileChoice) -> Component:
+    components = {component.name: component for component in components_of(profile)}
+    name = choice.component or next(iter(components))
+    if name not in components:
+        raise InputError(f"{choice.file}: no component `{name}`; it has {', '.join(components)}")
+    return components[name]
+
+
+def _environment_of(choice: ProfileChoice) -> tuple[str, Path]:
+    """An environment is a folder: the profile's own, or with --env the one beside it."""
+    own = choice.file.resolve().parent
+    folder = own if choice.environment is None else own.parent / choice.environment
+    if not (folder / "environment.yaml").is_file():
+        raise InputError(
+            f"{folder}: no environment.yaml, so nothing says where {choice.file.name} is deployed; "
+            "give a profile of an environment, or name one with --env"
+        )
+    return folder.name, folder
+
+
+def _target(profile: Profile, component: Component, environment: str, region: str, endpoint_url: str | None) -> Target:
+    endpoint = endpoint_name(environment, profile.name)
+    assert profile.endpoint is not None
+    plain = profile.endpoint.hosting == "plain_variant"
+    settings = component.container.settings
+    if isinstance(settings, CustomSettings):
+        protocol: Protocol = settings.protocol
+    else:
+        protocol = _PROTOCOLS[component.container.family]
+    url = endpoint_url or service_url("SAGEMAKER_RUNTIME")
+    return Target(
+        kind="sagemaker",
+        endpoint=endpoint,
+        component=None if plain else inference_component_name(endpoint, component.name),
+        protocol=protocol,
+        streaming=profile.workload.streaming,
+        endpoint_url=url,
+        region=region,
+        local_cloud=url is not None and is_loopback(url),
+    )
+
+
+def _in_service(target: Target, endpoint_url: str | None) -> TargetDescription:
+    described = describe_target(
+        target.endpoint,
+        target.component,
+        region=target.region or "",
+        endpoint_url=endpoint_url or service_url("SAGEMAKER"),
+    )
+    for name, status, reason in (
+        (described.endpoint, described.status, described.failure_reason),
+        *((part.name, part.status, part.failure_reason) for part in described.components),
+    ):
+        if status != "InService":
+            raise CouldNotRunError(f"{name} is {status}, not InService{f': {reason}' if reason else ''}")
+    return described
+
+
+def _deployed(profile: Profile, component: Component, described: TargetDescription) -> Deployment:
+    deployment = deployment_of(profile, component)
+    copies = sum(part.copies for part in described.components)
+    return replace(deployment, copies=copies) if copies else deployment
+
+
+def _usd_per_hour(profile: Profile, deployment: Deployment) -> float | None:
+    """Price of the instances that hold the copies in service; None where several components share them."""
+    assert profile.endpoint is not None
+    if profile.components:
+        return None
+    instances = max(profile.endpoint.min_instances, ceil(deployment.copies / deployment.copies_per_instance))
+    return hourly_cost(deployment.instance, instances, instances).usd_per_hour_min

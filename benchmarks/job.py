@@ -1,0 +1,208 @@
+"""One benchmark run from spec to verdict: the function behind `loadproof bench`, and behind any other driver."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from benchmarks.connect import open_invoker
+from benchmarks.plan import FILE_NAME as PLAN_FILE
+from benchmarks.plan import RunPlan, read_plan, run_id_of, utc_text, write_json, write_plan
+from benchmarks.records import FILE_NAME as RECORDS_FILE
+from benchmarks.records import RecordWriter, read_records
+from benchmarks.spec import BenchmarkSpec
+from benchmarks.summary import FILE_NAME as SUMMARY_FILE
+from benchmarks.summary import build_summary, finished_requests
+from benchmarks.sweep import OnProgress, Sweep, why_never_ran
+from invocation import Invoker
+from loadproof.errors import CouldNotRunError, ExitCode, InputError
+
+_EXIT_CODES = {
+    "PASS": ExitCode.OK,
+    "FAIL": ExitCode.MISSED,
+    "INCONCLUSIVE": ExitCode.MISSED,  # what was not shown to hold must not open a gate
+    "INVALID": ExitCode.COULD_NOT_RUN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A run that has a summary. `report` is None when the page could not be written; `report_problem` says why."""
+
+    folder: Path
+    summary: dict[str, Any]
+    report: Path | None
+    report_problem: str | None
+    exit_code: ExitCode
+
+
+def run_benchmark(spec: BenchmarkSpec, on_progress: OnProgress, folder: Path | None = None) -> RunResult:
+    """Run `spec` into `folder` (None: `runs/<run-id>`), which must be new or empty.
+
+    Ctrl-C ends it with what there is (exit code 130). Raises InputError for a folder in use, CouldNotRunError when the
+    endpoint cannot be reached or lets no request through; then the folder is left as it was found.
+    """
+    invoker = open_invoker(spec.target, spec.request_timeout_s)
+    now_ns = time.time_ns()
+    run_id = run_id_of(now_ns, spec.profile.name if spec.profile else _target_name(spec))
+    spec = replace(spec, workload=replace(spec.workload, salt=run_id))
+    folder = Path("runs", run_id) if folder is None else folder
+    _claim(folder)
+    plan = RunPlan(run_id, utc_text(now_ns), now_ns, spec, _conditions(), (utc_text(now_ns),))
+    try:
+        write_plan(folder, plan)
+        return _run_session(folder, plan, invoker, on_progress)
+    except CouldNotRunError:
+        _release(folder)
+        raise
+
+
+def resume_benchmark(folder: Path, on_progress: OnProgress, expected: BenchmarkSpec | None = None) -> RunResult:
+    """Send what an earlier run into `folder` did not finish, and judge the whole. Raises as `run_benchmark` does.
+
+    `expected`, where given, must be what that run was planned to be; only its endpoint URL may have moved.
+    """
+    plan = read_plan(folder).resumed(time.time_ns())
+    if expected is not None:
+        plan = replace(plan, spec=_moved(plan.spec, expected, folder))
+    invoker = open_invoker(plan.spec.target, plan.spec.request_timeout_s)
+    write_plan(folder, plan)
+    return _run_session(folder, plan, invoker, on_progress)
+
+
+def judge_run(folder: Path, *, interrupted: bool = False) -> RunResult:
+    """Write summary.json and report.html of what a run folder holds. Raises CouldNotRunError if nothing got through."""
+    plan = read_plan(folder)
+    file = read_records(folder / RECORDS_FILE)
+    reason = None if interrupted else why_never_ran(file.records)
+    if reason:
+        raise CouldNotRunError(f"no request got through: {reason}")
+    summary = build_summary(plan, file, interrupted=interrupted)
+    write_json(folder / SUMMARY_FILE, summary)
+    report, problem = _render(folder)
+    code = ExitCode.INTERRUPTED if interrupted else _EXIT_CODES[summary["verdict"]["outcome"]]
+    return RunResult(folder, summary, report, problem, code)
+
+
+def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress) -> RunResult:
+    done = finished_requests(read_records(folder / RECORDS_FILE))
+    # Times of every session count from the run's first zero, so that later sessions lie after earlier ones.
+    zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
+    with RecordWriter(folder / RECORDS_FILE) as writer:
+        sweep = Sweep(plan.spec, invoker, writer.append, on_progress, plan.session, zero_ns, done)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_drive(sweep, invoker))
+    return judge_run(folder, interrupted=sweep.runner.stopped)
+
+
+async def _drive(sweep: Sweep, invoker: Invoker) -> None:
+    with _stopped_by_signals(sweep.runner.stop):
+        try:
+            await sweep.run()
+        finally:
+            await invoker.close()
+
+
+@contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """SIGINT and SIGTERM end the load in order; only the main thread may hear them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # not built for this platform: asyncio's own loop measures too, only less finely
+        return None
+    return uvloop.new_event_loop
+
+
+def _render(folder: Path) -> tuple[Path | None, str | None]:
+    """The page is a view of files already written: if it fails, the verdict still stands."""
+    from benchmarks.report import render_report
+
+    try:
+        return render_report(folder), None
+    except (OSError, InputError) as error:
+        return None, str(error)
+
+
+def _moved(planned: BenchmarkSpec, expected: BenchmarkSpec, folder: Path) -> BenchmarkSpec:
+    """The planned spec at the expected endpoint URL. Raises InputError naming every part that differs."""
+    target = replace(planned.target, endpoint_url=expected.target.endpoint_url)
+    comparable = replace(
+        expected,
+        workload=replace(expected.workload, salt=planned.workload.salt),
+        usd_per_hour=planned.usd_per_hour,
+        predicted=planned.predicted,
+        profile=expected.profile and planned.profile and replace(expected.profile, file=planned.profile.file),
+    )
+    planned = replace(planned, target=target)
+    ours, theirs = planned.to_json(), comparable.to_json()
+    different = [name for name in ours if ours[name] != theirs[name]]
+    if different:
+        raise InputError(
+            f"{folder}: the run was planned with another {', '.join(different)}; resume it as planned, "
+            "or start a new run"
+        )
+    return planned
+
+
+def _claim(folder: Path) -> None:
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"{folder}: not empty; give a new folder, or continue the run in it with --resume {folder}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made a folder ({error.strerror}); give another --out") from None
+
+
+def _release(folder: Path) -> None:
+    """Take back what a run without any result wrote, so that the same command can be tried again."""
+    for name in (PLAN_FILE, RECORDS_FILE):
+        (folder / name).unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _target_name(spec: BenchmarkSpec) -> str:
+    if spec.target.kind == "openai":
+        return urlsplit(spec.target.endpoint).netloc
+    return spec.target.component or spec.target.endpoint
+
+
+def _conditions() -> dict[str, Any]:
+    """The machine and versions a run was made with: whatever may explain a difference between two runs."""
+    try:
+        loadproof = version("loadproof")
+    except PackageNotFoundError:
+        loadproof = "unknown"
+    return {
+        "loadproof": loadproof,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu_count": os.cpu_count(),
+        "event_loop": "asyncio" if _loop_factory() is None else "uvloop",
+    }

@@ -1,0 +1,104 @@
+"""`plan.json`: what a run set out to do, written before the first request and enough to resume or to judge the run."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from benchmarks.spec import BenchmarkSpec
+from loadproof.errors import InputError
+
+SCHEMA_VERSION = 1
+FILE_NAME = "plan.json"
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """One run. Times in records count from `zero_unix_ns`; each start of the program on this run is a session."""
+
+    run_id: str
+    created_utc: str
+    zero_unix_ns: int
+    spec: BenchmarkSpec
+    conditions: dict[str, Any]
+    sessions_utc: tuple[str, ...]
+
+    @property
+    def session(self) -> int:
+        return len(self.sessions_utc) - 1
+
+    def resumed(self, now_unix_ns: int) -> RunPlan:
+        return replace(self, sessions_utc=(*self.sessions_utc, utc_text(now_unix_ns)))
+
+
+def utc_text(unix_ns: int) -> str:
+    return datetime.fromtimestamp(unix_ns / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def run_id_of(unix_ns: int, name: str) -> str:
+    """`20261121-101500-chat`: sortable, and says what it was."""
+    safe = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name).strip("-")
+    return f"{datetime.fromtimestamp(unix_ns / 1e9, UTC):%Y%m%d-%H%M%S}-{safe[:60] or 'run'}"
+
+
+def write_plan(folder: Path, plan: RunPlan) -> None:
+    write_json(
+        folder / FILE_NAME,
+        {
+            "schema_version": SCHEMA_VERSION,
+            "run_id": plan.run_id,
+            "created_utc": plan.created_utc,
+            "zero_unix_ns": plan.zero_unix_ns,
+            "sessions_utc": plan.sessions_utc,
+            "conditions": plan.conditions,
+            "spec": plan.spec.to_json(),
+        },
+    )
+
+
+def read_plan(folder: Path) -> RunPlan:
+    """Raises InputError when the folder holds no plan this version understands."""
+    path = folder / FILE_NAME
+    try:
+        row = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: not a run folder ({error.strerror}); give the folder of an earlier run") from None
+    except orjson.JSONDecodeError as error:
+        raise InputError(
+            f"{path}: not JSON ({error}); the plan of a run is written once, restore it or start anew"
+        ) from None
+    if not isinstance(row, dict) or row.get("schema_version") != SCHEMA_VERSION:
+        raise InputError(f"{path}: expected schema_version {SCHEMA_VERSION}; use the Loadproof that wrote it")
+    try:
+        return RunPlan(
+            run_id=row["run_id"],
+            created_utc=row["created_utc"],
+            zero_unix_ns=row["zero_unix_ns"],
+            spec=BenchmarkSpec.from_json(row["spec"]),
+            conditions=row["conditions"],
+            sessions_utc=tuple(row["sessions_utc"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: damaged ({error!r}); restore it or start a new run") from None
+
+
+def write_json(path: Path, document: object) -> None:
+    """Whole or not at all: a reader never sees half a file, not even after a crash."""
+    body = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

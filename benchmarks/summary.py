@@ -1,0 +1,142 @@
+"""`summary.json`: what a run folder amounts to. A pure function of plan and records, so it can be rebuilt at any time.
+
+The document's shape is a contract (docs/decisions/0001). Keys beyond it: a level's `tokens_per_arrival` and
+`input_token_source`, an objective's `requests` (how many its interval rests on), `conditions.rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.metrics import LevelMetrics, measure_level
+from benchmarks.objectives import ERROR_RATE
+from benchmarks.plan import RunPlan
+from benchmarks.records import RecordFile, RequestRecord, latest
+from benchmarks.spec import BenchmarkSpec, TokenCounts
+from benchmarks.sweep import knee_of
+from benchmarks.verdict import LAG_LIMIT_MS, LAG_SHARE_OF_OBJECTIVE, Judgement, decide, invalid_reasons, judge
+
+SCHEMA_VERSION = 1
+FILE_NAME = "summary.json"
+RULES = {
+    "percentiles": "exact, linear interpolation between order statistics (numpy `linear`)",
+    "intervals": "95%, percentile bootstrap over whole requests",
+    "latency": "successful requests, from the intended send time",
+    "itl": "gaps between instants at which tokens came; tokens that come together end one gap",
+    "valid": f"dispatch lag p99 at most {LAG_LIMIT_MS:g} ms and {LAG_SHARE_OF_OBJECTIVE:.0%} of the tightest objective",
+}
+
+
+def build_summary(plan: RunPlan, file: RecordFile, *, interrupted: bool = False) -> dict[str, Any]:
+    """The summary of everything recorded so far. Levels that nothing was recorded of are absent."""
+    spec = plan.spec
+    of_level = _measured(spec, latest(file.records))
+    levels = [
+        measure_level(spec.concurrency[level], records, spec.objectives, spec.usd_per_hour)
+        for level, records in of_level.items()
+    ]
+    judgements = _judge_all(spec, of_level, levels)
+    verdict = decide(judgements, levels, spec.objectives, spec.judged_concurrency, spec.max_error_rate)
+    valid_levels = [level for level in levels if not invalid_reasons(level, spec.objectives)]
+    knee = knee_of(valid_levels)
+    reasons = (("the run was interrupted",) if interrupted else ()) + verdict.reasons
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": plan.run_id,
+        "created_utc": plan.created_utc,
+        "loadproof_version": plan.conditions["loadproof"],
+        "target": {
+            "kind": spec.target.kind,
+            "endpoint": spec.target.endpoint,
+            "component": spec.target.component,
+            "endpoint_url": spec.target.endpoint_url,
+            "region": spec.target.region,
+            "protocol": spec.target.protocol,
+            "streaming": spec.target.streaming,
+        },
+        "profile": asdict(spec.profile) if spec.profile else None,
+        "workload": _workload(spec),
+        "conditions": _conditions(plan, file, interrupted),
+        "levels": [_level(level, spec) for level in levels],
+        "knee": asdict(knee) if knee else None,
+        "predicted": asdict(spec.predicted) if spec.predicted else None,
+        "objectives": [asdict(judgement) for judgement in judgements],
+        "verdict": {
+            "outcome": "INCONCLUSIVE" if interrupted and verdict.outcome == "PASS" else verdict.outcome,
+            "at_concurrency": verdict.at_concurrency,
+            "reasons": reasons,
+        },
+    }
+
+
+def _measured(spec: BenchmarkSpec, records: Sequence[RequestRecord]) -> dict[int, list[RequestRecord]]:
+    of_level: dict[int, list[RequestRecord]] = {}
+    for record in records:
+        if record.phase == "measured":
+            of_level.setdefault(record.level, []).append(record)
+    return dict(sorted(of_level.items(), key=lambda item: spec.concurrency[item[0]]))
+
+
+def _judge_all(
+    spec: BenchmarkSpec, of_level: dict[int, list[RequestRecord]], levels: Sequence[LevelMetrics]
+) -> list[Judgement]:
+    """Objectives are judged where they must hold; without data there each stays open."""
+    empty = measure_level(spec.judged_concurrency, ())
+    records, metrics = next(
+        (
+            (records, metrics)
+            for records, metrics in zip(of_level.values(), levels, strict=True)
+            if metrics.concurrency == spec.judged_concurrency
+        ),
+        ([], empty),
+    )
+    return [judge(objective, records, metrics, spec.workload.seed) for objective in spec.objectives]
+
+
+def _level(level: LevelMetrics, spec: BenchmarkSpec) -> dict[str, Any]:
+    reasons = invalid_reasons(level, spec.objectives)
+    return {**asdict(level), "valid": not reasons, "invalid_reasons": reasons}
+
+
+def _workload(spec: BenchmarkSpec) -> dict[str, Any]:
+    workload = spec.workload
+    return {
+        "input_tokens": _typical(workload.input_tokens),
+        "output_tokens": _typical(workload.output_tokens),
+        "seed": workload.seed,
+        "input_distribution": workload.input_tokens.distribution,
+        "output_distribution": workload.output_tokens.distribution,
+        "shared_prefix_tokens": workload.shared_prefix_tokens,
+        "requests_per_level": spec.requests_per_level,
+        "warmup_requests": spec.warmup_requests,
+        "request_timeout_s": spec.request_timeout_s,
+    }
+
+
+def _typical(counts: TokenCounts) -> int:
+    return round(counts.mean)
+
+
+def _conditions(plan: RunPlan, file: RecordFile, interrupted: bool) -> dict[str, Any]:
+    guard = (
+        {} if any(o.name == ERROR_RATE for o in plan.spec.objectives) else {"max_error_rate": plan.spec.max_error_rate}
+    )
+    return {
+        **plan.conditions,
+        "local_cloud": plan.spec.target.local_cloud,
+        "sessions": len(plan.sessions_utc),
+        "torn_lines": file.torn_lines,
+        "interrupted": interrupted,
+        "usd_per_hour": plan.spec.usd_per_hour,
+        **guard,
+        "rules": RULES,
+    }
+
+
+def finished_requests(file: RecordFile) -> frozenset[tuple[int, int]]:
+    """(level, index) of every measured request that needs no second try."""
+    return frozenset(
+        (record.level, record.index) for record in file.records if record.phase == "measured" and record.finished
+    )

@@ -1,0 +1,133 @@
+"""From the options of `loadproof bench` to what will be run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from benchmarks.connect import parse_target, service_url
+from benchmarks.objectives import Objective, parse_objective
+from benchmarks.spec import BenchmarkSpec, Protocol, WorkloadSpec, fixed_tokens
+from loadproof.errors import InputError
+
+DEFAULT_CONCURRENCY = (1, 2, 4, 8)
+DEFAULT_REQUESTS_PER_LEVEL = 32
+DEFAULT_INPUT_TOKENS = 256
+DEFAULT_OUTPUT_TOKENS = 64
+MOST_CONCURRENCY = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options as given; None where the profile or the default decides."""
+
+    protocol: str | None = None
+    endpoint_url: str | None = None
+    region: str | None = None
+    component: str | None = None
+    environment: str | None = None
+    model: str | None = None
+    concurrency: str | None = None
+    requests_per_level: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    warmup_requests: int | None = None
+    request_timeout_s: float | None = None
+    seed: int | None = None
+    streaming: bool | None = None
+    objectives: tuple[str, ...] = ()
+    at_concurrency: int | None = None
+    max_error_rate: float = 0.0
+
+
+def spec_from_target(text: str, options: Options) -> BenchmarkSpec:
+    """A spec without a profile. Raises InputError."""
+    _refuse(options, "a PROFILE", component=options.component, env=options.environment)
+    if options.protocol is None:
+        raise InputError("--target needs --protocol tgi, lmi or openai: the payloads the server speaks")
+    streaming = options.streaming is not False
+    sagemaker = text.startswith("sagemaker:")
+    target = parse_target(
+        text,
+        cast(Protocol, options.protocol),
+        streaming=streaming,
+        endpoint_url=options.endpoint_url or (service_url("SAGEMAKER_RUNTIME") if sagemaker else None),
+        region=options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+        model=options.model,
+    )
+    workload = WorkloadSpec(fixed_tokens(DEFAULT_INPUT_TOKENS), fixed_tokens(DEFAULT_OUTPUT_TOKENS))
+    spec = BenchmarkSpec(target, workload, DEFAULT_CONCURRENCY, DEFAULT_REQUESTS_PER_LEVEL)
+    return _with_options(spec, options)
+
+
+def spec_from_profile(file: Path, options: Options) -> BenchmarkSpec:
+    """The spec of a deployed profile; options override its benchmark. Raises InputError, CouldNotRunError."""
+    from benchmarks.from_profile import ProfileChoice, spec_of_profile
+
+    _refuse(options, "--target", protocol=options.protocol, region=options.region)
+    choice = ProfileChoice(file, options.environment, options.component, options.endpoint_url)
+    return spec_of_profile(choice, lambda spec: _with_options(spec, options))
+
+
+def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
+    workload = spec.workload
+    if options.input_tokens is not None:
+        workload = replace(workload, input_tokens=fixed_tokens(options.input_tokens))
+    if options.output_tokens is not None:
+        workload = replace(workload, output_tokens=fixed_tokens(options.output_tokens))
+    if options.seed is not None:
+        workload = replace(workload, seed=options.seed)
+    changes: dict[str, Any] = {
+        name: value
+        for name in ("requests_per_level", "warmup_requests", "request_timeout_s", "at_concurrency")
+        if (value := getattr(options, name)) is not None
+    }
+    if options.concurrency is not None:
+        changes["concurrency"] = parse_concurrency(options.concurrency)
+    spec = replace(
+        spec,
+        workload=workload,
+        objectives=_merged(spec.objectives, options.objectives),
+        max_error_rate=options.max_error_rate,
+        target=replace(
+            spec.target,
+            model=options.model or spec.target.model,
+            streaming=spec.target.streaming if options.streaming is None else options.streaming,
+        ),
+        **changes,
+    )
+    if spec.judged_concurrency not in spec.concurrency:
+        levels = ", ".join(map(str, spec.concurrency))
+        raise InputError(
+            f"objectives must hold at {spec.judged_concurrency} in flight, which is none of the levels {levels}; "
+            f"add it to --concurrency or name a level with --at-concurrency"
+        )
+    return spec
+
+
+def parse_concurrency(text: str) -> tuple[int, ...]:
+    """`1,2,4` as levels. Raises InputError."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and 1 <= int(part) <= MOST_CONCURRENCY for part in parts):
+        raise InputError(f"--concurrency {text!r}: expected numbers from 1 to {MOST_CONCURRENCY} like 1,2,4")
+    levels = tuple(int(part) for part in parts)
+    if len(set(levels)) != len(levels):
+        raise InputError(f"--concurrency {text!r}: a level is named twice; name each once")
+    return levels
+
+
+def _merged(planned: tuple[Objective, ...], given: tuple[str, ...]) -> tuple[Objective, ...]:
+    """The profile's objectives with those given on the command line in place of their namesakes."""
+    bounds = {objective.name: objective for objective in planned}
+    for text in given:
+        objective = parse_objective(text)
+        bounds[objective.name] = objective
+    return tuple(bounds.values())
+
+
+def _refuse(options: Options, place: str, **given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"--{name} {value}: goes with {place} only; leave it out")

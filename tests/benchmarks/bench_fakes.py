@@ -1,0 +1,165 @@
+"""A small model server behind SageMaker's runtime protocol, written for these tests: what it does is told, not modelled.
+
+It streams TGI events in event-stream frames (or plain for an HTTP target), one every `itl_s`, and keeps a log of the
+truth: when it got each request and when it sent each token. Faults are by request number, counted from 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from invocation.eventstream import encode_payload_part
+
+Fault = str  # "cut" | "refuse" | "stall" | "missing" | "no_capacity"
+
+
+@dataclass
+class Served:
+    """One request as the server saw it."""
+
+    prompt: str
+    received_ns: int
+    token_ns: list[int] = field(default_factory=list)
+
+
+@dataclass
+class FakeEndpoint:
+    """`fault_of(number)` says what goes wrong with a request; None is nothing."""
+
+    ttft_s: float = 0.01
+    itl_s: float = 0.002
+    tokens_per_event: int = 1
+    fault_of: Callable[[int], Fault | None] = lambda number: None
+    served: list[Served] = field(default_factory=list)
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await _head(reader):
+                await self._answer(head, json.loads(await reader.readexactly(head.length)), writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, head: _Head, body: dict, writer: asyncio.StreamWriter) -> None:
+        now_ns = time.perf_counter_ns()
+        number = len(self.served)
+        served = Served(body["inputs"], now_ns)
+        self.served.append(served)
+        fault = self.fault_of(number)
+        if fault in ERRORS:
+            status, document = ERRORS[fault]
+            error = "ValidationError" if status == 400 else "ModelError"
+            await _plain(writer, status, document, f"x-amzn-errortype: {error}\r\n")
+            return
+        if fault == "stall":
+            await asyncio.sleep(60)
+        tokens = body["parameters"]["max_new_tokens"]
+        if not body["stream"]:
+            await asyncio.sleep(self.ttft_s + self.itl_s * (tokens - 1))
+            details = {"finish_reason": "length", "generated_tokens": tokens}
+            await _plain(writer, 200, {"generated_text": "word" * tokens, "details": details})
+            return
+        await self._stream(head, served, len(body["inputs"].split()), tokens, fault, writer)
+
+    async def _stream(self, head, served, input_tokens, tokens, fault, writer) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        start_s = time.perf_counter()
+        framed = encode_payload_part if head.path.endswith("-response-stream") else bytes
+        for first in range(0, tokens, self.tokens_per_event):
+            due_s = start_s + self.ttft_s + self.itl_s * (first // self.tokens_per_event)
+            await asyncio.sleep(max(0.0, due_s - time.perf_counter()))
+            count = min(self.tokens_per_event, tokens - first)
+            events = b"".join(
+                _event(index, index == tokens - 1, tokens, input_tokens) for index in range(first, first + count)
+            )
+            if fault == "cut" and first >= tokens // 2:
+                writer.write(_chunk(b""))
+                return
+            served.token_ns += [time.perf_counter_ns()] * count
+            writer.write(_chunk(framed(events)))
+        writer.write(_chunk(b""))
+
+
+ERRORS = {
+    "refuse": (424, {"ErrorCode": "MODEL", "Message": "the model said no", "OriginalStatusCode": 500}),
+    "missing": (400, {"Message": "Endpoint demo of account 123456789012 not found."}),
+    "no_capacity": (400, {"Message": "Inference Component has no capacity to process this request."}),
+}
+
+
+@dataclass(frozen=True)
+class _Head:
+    path: str
+    length: int
+
+
+async def _head(reader: asyncio.StreamReader) -> _Head | None:
+    try:
+        lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    headers = dict(line.lower().split(": ", 1) for line in lines[1:] if line)
+    return _Head(lines[0].split(" ")[1], int(headers["content-length"]))
+
+
+def _event(index: int, last: bool, tokens: int, input_tokens: int) -> bytes:
+    event: dict[str, object] = {
+        "index": index + 1,
+        "token": {"id": index, "text": " word", "logprob": -0.1, "special": False},
+        "generated_text": " word" * tokens if last else None,
+        "details": {"finish_reason": "length", "generated_tokens": tokens, "input_length": input_tokens}
+        if last
+        else None,
+    }
+    return b"data:" + json.dumps(event).encode() + b"\n\n"
+
+
+def _chunk(data: bytes) -> bytes:
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
+async def _plain(writer: asyncio.StreamWriter, status: int, document: dict, headers: str = "") -> None:
+    body = json.dumps(document).encode()
+    head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{headers}content-length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+
+
+@contextmanager
+def serving(endpoint: FakeEndpoint) -> Iterator[FakeEndpoint]:
+    """Serve on a free port from a thread of its own, so that the client's event loop is the client's alone."""
+    loop = asyncio.new_event_loop()
+    started = threading.Event()
+
+    async def serve() -> None:
+        server = await asyncio.start_server(endpoint.handle, "127.0.0.1", 0)
+        endpoint.port = server.sockets[0].getsockname()[1]
+        started.set()
+        async with server:
+            await asyncio.Event().wait()
+
+    def run() -> None:
+        task = loop.create_task(serve())
+        loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    started.wait(5)
+    try:
+        yield endpoint
+    finally:
+        for task in asyncio.all_tasks(loop):
+            loop.call_soon_threadsafe(task.cancel)
+        thread.join(5)
+        loop.close()
