@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Picture of a run's report for the README: `scripts/screenshot.py RUN_DIR OUT.png [--dark] [--width 1240] [--height 1500]`.
+"""Picture of a run's report for the README: `scripts/screenshot.py RUN_DIR OUT.png [--dark] [--width W] [--height H]`.
 
 Needs chromium and chromedriver on PATH; nothing is downloaded. The picture is the top of the page.
 """
@@ -18,9 +18,16 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
 FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --hide-scrollbars"
-).split()
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
 
 
 def main() -> int:
@@ -34,10 +41,14 @@ def main() -> int:
     report = (arguments.run_folder / "report.html").resolve()
     chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
     if not report.is_file():
-        print(f"{report}: not found; render it with `python -m benchmarks.report {arguments.run_folder}`", file=sys.stderr)
+        print(
+            f"{report}: not found; render it with `python -m benchmarks.report {arguments.run_folder}`", file=sys.stderr
+        )
         return 2
     if not chromium or not chromedriver:
-        print("chromium and chromedriver are needed on PATH (apt-get install chromium chromium-driver)", file=sys.stderr)
+        print(
+            "chromium and chromedriver are needed on PATH (apt-get install chromium chromium-driver)", file=sys.stderr
+        )
         return 3
     with tempfile.TemporaryDirectory() as user_data:
         picture = _take(report, chromium, chromedriver, user_data, arguments)

@@ -1,12 +1,14 @@
 """The page's pictures as plain Plotly figures (`{"data": [...], "layout": {...}}`), ready for JSON.
 
-Rules: measured is solid with filled marks, predicted dashed with open marks, a bound dotted; a series without data is
-left out and a figure without series is None. No foreign text goes in here (Plotly reads labels as markup): every
-label is made of our own words and numbers. Colours hold 3:1 contrast on both the light and the dark page.
+Rules: measured is solid with filled marks, predicted dashed with open marks, a bound dotted. `noun` says what the solid
+series are: "measured", or "on the twin" where the twin answered. A series without data is left out and a figure without
+series is None. No foreign text goes in here (Plotly reads labels as markup): every label is made of our own words and
+numbers. Colours hold 3:1 contrast on both the light and the dark page.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,7 +23,7 @@ FAR_BOUND = 2.5  # a bound this many times past all data is named at the edge in
 IN_FLIGHT = "requests in flight"
 
 
-def curve(summary: Summary, latency: str) -> Figure | None:
+def curve(summary: Summary, latency: str, noun: str) -> Figure | None:
     """Latency over output tokens/s, one mark per level: measured p50 and the judged tail, predicted, knee, bounds."""
     bounds = _bounds(summary, latency)
     tail = bounds[0][0] if bounds and bounds[0][0] != "p50" else "p95"
@@ -30,7 +32,8 @@ def curve(summary: Summary, latency: str) -> Figure | None:
         points = [
             (level.output_tokens_per_s, at(level, latency, statistic), level.concurrency) for level in summary.levels
         ]
-        traces.append(_measured(points, f"measured {statistic}", colour, symbol, labelled=statistic == tail))
+        trace = _series(points, f"{statistic} {noun}", colour, symbol)
+        traces.append(_labelled(trace, summary) if statistic == tail else trace)
     traces.append(
         _predicted(
             (level.output_tokens_per_s, predicted_at(level, latency), level.concurrency)
@@ -45,12 +48,12 @@ def curve(summary: Summary, latency: str) -> Figure | None:
     return figure
 
 
-def percentiles(summary: Summary, latency: str) -> Figure | None:
+def percentiles(summary: Summary, latency: str, noun: str) -> Figure | None:
     """One latency over concurrency: p50, p95, p99 measured, the predicted one, and the objectives on it."""
     traces = [
-        _measured(
+        _series(
             [(level.concurrency, at(level, latency, statistic), level.concurrency) for level in summary.levels],
-            f"measured {statistic}",
+            f"{statistic} {noun}",
             colour,
             symbol,
         )
@@ -63,16 +66,16 @@ def percentiles(summary: Summary, latency: str) -> Figure | None:
     )
     figure = _figure(traces, x_title=IN_FLIGHT, y_title=f"{SHORT[latency]} (ms)")
     if figure:
+        _concurrency_axis(figure, summary)
         bounds = _bounds(summary, latency)
         _draw_bounds(figure, [(f"{name} ≤ {number(bound)} ms", bound) for name, bound in bounds])
-        _concurrency_axis(figure, summary)
     return figure
 
 
 def throughput(summary: Summary, rates: Sequence[tuple[str, str, str, str]], y_title: str) -> Figure | None:
     """Rates over concurrency. `rates`: (field of Level, label, colour, symbol); the first also has its prediction."""
     traces = [
-        _measured(
+        _series(
             [(level.concurrency, getattr(level, field), level.concurrency) for level in summary.levels],
             label,
             colour,
@@ -88,10 +91,10 @@ def throughput(summary: Summary, rates: Sequence[tuple[str, str, str, str]], y_t
     )
     figure = _figure(traces, x_title=IN_FLIGHT, y_title=y_title)
     if figure:
+        _concurrency_axis(figure, summary)
         fields = {f"{field}_min" for field, *_ in rates}
         bounds = [(f"≥ {number(one.bound)}", one.bound) for one in summary.objectives if one.name in fields]
         _draw_bounds(figure, bounds)
-        _concurrency_axis(figure, summary)
     return figure
 
 
@@ -186,14 +189,11 @@ def _bounds(summary: Summary, latency: str) -> list[tuple[str, float]]:
 Point = tuple[float | None, float | None, int]
 
 
-def _measured(
-    points: Iterable[Point], name: str, colour: str, symbol: str, *, labelled: bool = False
-) -> dict[str, Any]:
-    trace = _series(points, name, colour, symbol)
-    if labelled:
-        trace |= {"mode": "lines+markers+text", "textposition": "top left", "cliponaxis": False}
-        trace["text"] = [str(concurrency) for concurrency in trace["customdata"]]
-    return trace
+def _labelled(trace: dict[str, Any], summary: Summary) -> dict[str, Any]:
+    """The trace with each mark's concurrency beside it; the knee's is in its own note."""
+    knee = summary.knee.concurrency if summary.knee else None
+    text = ["" if concurrency == knee else str(concurrency) for concurrency in trace["customdata"]]
+    return trace | {"mode": "lines+markers+text", "textposition": "top left", "cliponaxis": False, "text": text}
 
 
 def _predicted(points: Iterable[Point]) -> dict[str, Any]:
@@ -243,61 +243,80 @@ def _layout(x_title: str, y_title: str) -> dict[str, Any]:
 def _draw_bounds(figure: Figure, bounds: Sequence[tuple[str, float]]) -> None:
     """Dotted lines with their words; a bound far above the data is named at the upper edge instead."""
     layout = figure["layout"]
-    highest = max(y for trace in figure["data"] for y in trace["y"] if y is not None)
-    far = [(label, bound) for label, bound in bounds if bound > FAR_BOUND * highest]
-    for label, bound in bounds:
-        if (label, bound) in far:
-            continue
-        layout["shapes"].append(
-            {
-                "type": "line",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "y0": bound,
-                "y1": bound,
-                "line": {"color": TEAL, "width": 2, "dash": "dot"},
-            }
-        )
-        layout["annotations"].append(
-            _note(f"objective {label}") | {"xref": "paper", "x": 0.01, "y": bound, "yanchor": "bottom", "xanchor": "left"}
-        )
+    highest = max(y for _, y in _points(figure))
+    near = [(label, bound) for label, bound in bounds if bound <= FAR_BOUND * highest]
+    far = [label for label, bound in bounds if bound > FAR_BOUND * highest]
+    # Head room for the words, in data units: Plotly's own range ignores shapes and annotations.
+    top = max([highest, *(bound for _, bound in near)]) * (1.22 if far else 1.14) or 1
+    layout["yaxis"]["range"] = [0, top]
+    for label, bound in near:
+        line = {"color": TEAL, "width": 2, "dash": "dot"}
+        span = {"xref": "paper", "x0": 0, "x1": 1, "y0": bound, "y1": bound}
+        layout["shapes"].append({"type": "line", "line": line} | span)
+        x, anchor = (0.01, "left") if _left_is_clearer(figure, bound, top) else (0.99, "right")
+        place = {"xref": "paper", "x": x, "xanchor": anchor, "y": bound, "yanchor": "bottom"}
+        layout["annotations"].append(_note(f"objective {label}") | place)
     if far:
-        text = "objective " + ", ".join(label for label, _ in far) + " lies above this chart ↑"
         place = {"xref": "paper", "yref": "paper", "x": 0.01, "y": 1, "yanchor": "top", "xanchor": "left"}
-        layout["annotations"].append(_note(text) | place)
-    near = [bound for label, bound in bounds if (label, bound) not in far]
-    # Head room for the labels, in data units: Plotly's own range ignores shapes and annotations.
-    layout["yaxis"]["range"] = [0, max([highest, *near]) * (1.22 if far else 1.14) or 1]
+        layout["annotations"].append(_note(f"↑ objective {', '.join(far)} (off this chart)") | place)
+
+
+def _left_is_clearer(figure: Figure, bound: float, top: float) -> bool:
+    """Whether fewer points stand in the strip above a bound's line on the left than on the right."""
+    strip = [x for x, y in _points(figure) if -0.05 * top <= y - bound <= 0.12 * top]
+    logarithmic = figure["layout"]["xaxis"].get("type") == "log"
+    first, last = min(x for x, _ in _points(figure)), max(x for x, _ in _points(figure))
+    middle = math.sqrt(first * last) if logarithmic else (first + last) / 2
+    return sum(x <= middle for x in strip) <= sum(x > middle for x in strip)
+
+
+def _points(figure: Figure) -> list[tuple[float, float]]:
+    return [(x, y) for trace in figure["data"] for x, y in zip(trace["x"], trace["y"], strict=True) if y is not None]
 
 
 def _draw_knee(figure: Figure, summary: Summary, latency: str, statistic: str) -> None:
-    if summary.knee is None:
+    """A ring around the knee's mark, named where the curve leaves room: below it, or above near the floor."""
+    knee = next(
+        (level for level in summary.levels if summary.knee and level.concurrency == summary.knee.concurrency), None
+    )
+    if knee is None:
         return
-    for level in summary.levels:
-        x, y = level.output_tokens_per_s, at(level, latency, statistic)
-        if level.concurrency != summary.knee.concurrency or x is None or y is None:
-            continue
-        ring = {"color": "rgba(0,0,0,0)", "size": 18, "symbol": "circle", "line": {"color": GREY, "width": 2}}
-        figure["data"].append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [x],
-                "y": [y],
-                "marker": ring,
-                "name": "knee",
-                "hoverinfo": "skip",
-            }
-        )
-        figure["layout"]["annotations"].append(
-            _note(f"knee: {level.concurrency} in flight")
-            | {"x": x, "y": y, "showarrow": True, "arrowcolor": GREY, "ax": -70, "ay": -48, "standoff": 10}
-        )
+    x, y = knee.output_tokens_per_s, at(knee, latency, statistic)
+    if x is None or y is None:
+        return
+    figure["data"].append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [x],
+            "y": [y],
+            "marker": {"color": "rgba(0,0,0,0)", "size": 18, "line": {"color": GREY, "width": 2}},
+            "name": "knee",
+            "hoverinfo": "skip",
+        }
+    )
+    top = figure["layout"]["yaxis"]["range"][1]
+    farthest = max(x for x, _ in _points(figure))
+    below = y > 0.45 * top
+    reach = 0.27 * top  # 58 px of the plot's height, about
+    lands = y - reach if below else y + reach
+    crowded = any(-0.1 * top < lands - shape["y0"] < 0.15 * top for shape in figure["layout"]["shapes"])
+    distance_px = 84 if crowded else 58
+    offset = {"ay": distance_px if below else -distance_px, "ax": 50 if below and x < 0.7 * farthest else -60}
+    figure["layout"]["annotations"].append(
+        _note(f"knee: {knee.concurrency} in flight")
+        | {"x": x, "y": y, "showarrow": True, "arrowcolor": GREY, "standoff": 10}
+        | offset
+    )
 
 
 def _note(text: str) -> dict[str, Any]:
-    return {"text": text, "showarrow": False, "font": {"size": 12}}
+    return {
+        "text": text,
+        "showarrow": False,
+        "font": {"size": 12},
+        "bgcolor": GREY,
+    }  # page.css gives it the page's ground
 
 
 def _concurrency_axis(figure: Figure, summary: Summary) -> None:

@@ -11,14 +11,17 @@
     Plotly.newPlot(place, data, { ...layout, dragmode: false }, config);
   }
 
-  // A chart has the width of the screen it was drawn on; paper is narrower.
-  const fit = (width) => {
+  // A chart has the width of the screen it was drawn on; paper (A4 between 12 mm margins, at 96 dpi) is narrower.
+  const PAPER_PX = 696;
+  const GAP_PX = 28;
+  window.addEventListener("beforeprint", () => {
     for (const place of places) {
-      Plotly.relayout(place, width ? { width: Math.min(width, place.clientWidth), autosize: false } : { width: undefined, autosize: true });
+      const width = place.closest(".pair") ? (PAPER_PX - GAP_PX) / 2 : PAPER_PX;
+      Plotly.relayout(place, { width, autosize: false });
     }
-  };
-  const PAPER_PX = 330; // half of A4 between 12 mm margins at 96 dpi, less the gap
-  window.addEventListener("beforeprint", () => fit(PAPER_PX));
-  window.addEventListener("afterprint", () => fit(null));
+  });
+  window.addEventListener("afterprint", () => {
+    for (const place of places) Plotly.relayout(place, { width: null, autosize: true });
+  });
   document.documentElement.dataset.drawn = String(places.length);
 })();

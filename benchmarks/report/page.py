@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import charts, wording
-from benchmarks.report.reading import Summary, read_summary
+from benchmarks.report.reading import Objective, Summary, read_summary
 from benchmarks.report.timeline import Timeline, read_timeline
 
 _IN_SCRIPT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -83,27 +84,46 @@ def page_of(summary: Summary, timeline: Timeline | None) -> str:
 
 
 def verdict_sentence(summary: Summary) -> str:
-    """Why the verdict is what it is, in one sentence."""
+    """Why the verdict is what it is, in one sentence; the verdict's own first reason where objectives do not say it."""
     verdict = summary.verdict
     where = f" at {verdict.at_concurrency} requests in flight" if verdict.at_concurrency else ""
-    missed = [objective for objective in summary.objectives if objective.verdict == "FAIL"]
-    if verdict.outcome == "PASS":
-        count = len(summary.objectives)
-        return f"{'The objective was' if count == 1 else f'All {count} objectives were'} met{where}."
-    if verdict.outcome == "FAIL" and missed:
-        worst = min(missed, key=lambda objective: objective.margin if objective.margin is not None else 0.0)
-        more = f"; {len(missed) - 1} more missed" if len(missed) > 1 else ""
-        return (
-            f"{wording.objective_title(worst.name)} was {wording.objective_value(worst.name, worst.observed)}{where}, "
-            f"the objective is {wording.bound(worst)}{more}."
-        )
+    decisive = [objective for objective in summary.objectives if objective.verdict == verdict.outcome]
+    if decisive:
+        closest = min(decisive, key=lambda objective: objective.margin if objective.margin is not None else math.inf)
+        return _SENTENCES[verdict.outcome](closest, len(decisive), where)
     if verdict.reasons:
         return wording.visible(verdict.reasons[0])
     return {
+        "PASS": "No objectives were given; requests succeeded.",
         "FAIL": f"The objectives were not met{where}.",
         "INCONCLUSIVE": f"The samples do not settle whether the objectives hold{where}.",
         "INVALID": "The measurement itself cannot be trusted.",
     }[verdict.outcome]
+
+
+def _passed(closest: Objective, count: int, where: str) -> str:
+    objectives = "The one objective was" if count == 1 else f"All {count} objectives were"
+    value = wording.objective_value(closest.name, closest.observed)
+    room = f", {wording.margin(closest.margin)} its bound" if closest.margin is not None else ""
+    return f"{objectives} met{where}; the closest is {wording.objective_title(closest.name)} with {value}{room}."
+
+
+def _failed(worst: Objective, count: int, where: str) -> str:
+    value = wording.objective_value(worst.name, worst.observed)
+    more = f"; {count - 1} more missed" if count > 1 else ""
+    return f"{wording.objective_title(worst.name)} was {value}{where}, the objective is {wording.bound(worst)}{more}."
+
+
+def _undecided(closest: Objective, count: int, where: str) -> str:
+    title, more = wording.objective_title(closest.name), f"; {count - 1} more undecided" if count > 1 else ""
+    if closest.observed is None:
+        return f"{title} has no data{where}, so {wording.bound(closest)} stays open{more}."
+    value = wording.objective_value(closest.name, closest.observed)
+    spread = f" (95 % interval {wording.interval(closest)})" if closest.low is not None else ""
+    return f"{title} was {value}{spread}{where}: too few samples to settle {wording.bound(closest)}{more}."
+
+
+_SENTENCES = {"PASS": _passed, "FAIL": _failed, "INCONCLUSIVE": _undecided}
 
 
 def json_in_script(value: Any) -> str:
@@ -116,13 +136,14 @@ def json_in_script(value: Any) -> str:
 
 def _figures(summary: Summary, timeline: Timeline | None) -> dict[str, charts.Figure]:
     """Figures by the id of their place on the page; what has no data is absent."""
-    tokens = (("output_tokens_per_s", "measured", charts.BLUE, "circle"),)
+    noun = "on the twin" if _on_twin(summary) else "measured"
+    tokens = (("output_tokens_per_s", noun, charts.BLUE, "circle"),)
     requests = (
-        ("requests_per_s", "measured, all", charts.BLUE, "circle"),
-        ("goodput_per_s", "measured, within every objective", charts.ORANGE, "square"),
+        ("requests_per_s", f"{noun}, all", charts.BLUE, "circle"),
+        ("goodput_per_s", f"{noun}, within the objectives", charts.ORANGE, "square"),
     )
-    drawn = {f"curve-{latency}": charts.curve(summary, latency) for latency in ("ttft", "tpot")}
-    drawn |= {f"percentiles-{latency}": charts.percentiles(summary, latency) for latency in wording.LATENCIES}
+    drawn = {f"curve-{latency}": charts.curve(summary, latency, noun) for latency in ("ttft", "tpot")}
+    drawn |= {f"percentiles-{latency}": charts.percentiles(summary, latency, noun) for latency in wording.LATENCIES}
     drawn["tokens"] = charts.throughput(summary, tokens, "output tokens per second")
     drawn["requests"] = charts.throughput(summary, requests, "requests per second")
     drawn["timeline"] = charts.timeline(timeline) if timeline else None
@@ -137,16 +158,16 @@ def _policy(scripts: Iterable[str]) -> str:
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
     )
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def _other_reasons(summary: Summary) -> list[str]:
-    sentence = verdict_sentence(summary)
-    shown = [wording.visible(reason) for reason in summary.verdict.reasons]
-    return [reason for reason in shown if reason != sentence]
+    """The verdict's reasons that neither the sentence nor the objectives table tells already."""
+    if summary.verdict.outcome == "PASS" and summary.objectives:
+        return []
+    told = tuple(f"{objective.name}:" for objective in summary.objectives)
+    shown = [wording.visible(reason) for reason in summary.verdict.reasons if not reason.startswith(told)]
+    return [reason for reason in shown if reason != verdict_sentence(summary)]
 
 
 def _judged(summary: Summary) -> int | None:

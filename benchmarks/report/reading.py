@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from loadproof.errors import InputError
 
 SCHEMA_VERSION = 1
-Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
 
 class _Part(BaseModel):
@@ -89,11 +88,11 @@ class Objective(_Part):
     low: float | None = None
     high: float | None = None
     margin: float | None = None
-    verdict: Outcome
+    verdict: Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
 
 class Verdict(_Part):
-    outcome: Outcome | Literal["INVALID"]
+    outcome: Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
     at_concurrency: int | None = None
     reasons: list[str] = Field(default_factory=list)
 

@@ -40,7 +40,7 @@ def timeline_of(records: Sequence[RequestRecord]) -> Timeline:
     def seconds(record: RequestRecord, at_ns: int) -> float:
         return round((at_ns - shifts[record.session]) / 1e9, 4)
 
-    # An end before a start at the same instant: the slot is handed on, it does not count twice.
+    # Ends before starts at the same instant, and one step for both: a slot handed on is no dip.
     changes = sorted(
         [(seconds(record, record.end_ns), -1, record.finished and not record.ok) for record in records]
         + [(seconds(record, record.intended_ns), 1, False) for record in records]
@@ -52,6 +52,8 @@ def timeline_of(records: Sequence[RequestRecord]) -> Timeline:
         if failed:
             failures.append((at_s, count))
         count += change
+        if in_flight and in_flight[-1][0] == at_s:
+            in_flight.pop()
         in_flight.append((at_s, count))
     answered = sorted(
         (seconds(record, record.intended_ns), (record.first_token_ns - record.intended_ns) / 1e6)

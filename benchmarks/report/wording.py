@@ -59,7 +59,7 @@ def objective_title(name: str) -> str:
         return f"{SHORT[latency[0]]} {latency[1]}"
     if name == ERROR_RATE:
         return "Error rate"
-    return _RATES[name][0] if name in _RATES else visible(name)
+    return _RATES[name][0] if name in _RATES else visible(name, 40)
 
 
 def objective_value(name: str, value: float | None) -> str:
@@ -95,7 +95,9 @@ def notes(level: Level, summary: Summary) -> str:
     if summary.knee and level.concurrency == summary.knee.concurrency:
         said.append("knee")
     if not level.valid:
-        said.append("invalid: " + ("; ".join(visible(reason) for reason in level.invalid_reasons) or "reason not given"))
+        said.append(
+            "invalid: " + ("; ".join(visible(reason) for reason in level.invalid_reasons) or "reason not given")
+        )
     said += [f"{count:,} × {visible(kind, 80)}" for kind, count in sorted(level.errors_by_kind.items())]
     if level.unfinished:
         said.append(f"{level.unfinished:,} did not finish")
@@ -106,7 +108,8 @@ def margin(value: float | None) -> str:
     """A margin relative to the bound, in words that need no sign convention."""
     if value is None:
         return NO_DATA
-    return f"{number(abs(100 * value))} % {'inside' if value >= 0 else 'outside'}"
+    percent = abs(100 * value)
+    return f"{percent:,.{0 if percent >= 9.95 else 1}f} % {'inside' if value >= 0 else 'outside'}"
 
 
 def visible(value: Any, longest: int = LONGEST_TEXT) -> str:

@@ -61,6 +61,7 @@ def _level_records(
                 concurrency=concurrency,
                 index=index,
                 intended_ns=intended_ns,
+                dispatched_ns=intended_ns,
                 sent_ns=intended_ns + int(random_source.uniform(0.05, 0.6) * 1e6),
                 first_token_ns=None if failed else first_ns,
                 last_token_ns=None if failed else arrivals[-1],

@@ -1,0 +1,214 @@
+"""The page itself: verdict first, every figure in a table, nothing foreign that runs, nothing half-written."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_run import write_sample
+
+from benchmarks.report import render_report
+from benchmarks.report.page import json_in_script, page_of, verdict_sentence
+from benchmarks.report.reading import Summary, read_summary
+from loadproof.errors import InputError
+
+HOSTILE = ["</script><b>x", '"><img src=x onerror=alert(1)>', "a\u2028b\u2029", "\u202eexe", "W" * 10_000, "\ud800"]
+
+
+class Seen(HTMLParser):
+    """Elements, text outside scripts and styles, and scripts, as a parser sees them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text: list[str] = []
+        self.scripts: list[str] = []
+        self.handlers: list[str] = []
+        self.policy = ""
+        self._inside = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self._inside = tag
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+        if tag == "script":
+            self.scripts.append("")
+        if ("http-equiv", "Content-Security-Policy") in attrs:
+            self.policy = dict(attrs)["content"] or ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script":
+            self.scripts[-1] += data
+        elif self._inside != "style":
+            self.text.append(data)
+
+
+def read_page(folder: Path) -> Seen:
+    return Seen(render_report(folder).read_text(encoding="utf-8"))
+
+
+def words(seen: Seen) -> str:
+    return re.sub(r"\s+", " ", " ".join(seen.text))
+
+
+def verdict(outcome: str, objectives: list[dict[str, Any]], reasons: list[str] | None = None) -> str:
+    summary = Summary.model_validate(
+        {
+            "schema_version": 1,
+            "run_id": "r",
+            "objectives": objectives,
+            "verdict": {"outcome": outcome, "at_concurrency": 8, "reasons": reasons or []},
+        }
+    )
+    return verdict_sentence(summary)
+
+
+TTFT = {"name": "ttft_p95_ms", "bound": 500.0, "observed": 412.0, "low": 390.0, "high": 431.0, "margin": 0.176}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "objective", "sentence"),
+    [
+        (
+            "PASS",
+            {},
+            "The one objective was met at 8 requests in flight; the closest is TTFT p95 with 412 ms, 18 % inside",
+        ),
+        ("FAIL", {"observed": 620.0}, "TTFT p95 was 620 ms at 8 requests in flight, the objective is ≤ 500 ms."),
+        (
+            "INCONCLUSIVE",
+            {},
+            "TTFT p95 was 412 ms (95 % interval 390 to 431 ms) at 8 requests in flight: too few samples",
+        ),
+        ("INCONCLUSIVE", {"observed": None}, "TTFT p95 has no data at 8 requests in flight, so ≤ 500 ms stays open."),
+    ],
+)
+def test_the_verdict_says_why_in_one_sentence(outcome: str, objective: dict[str, Any], sentence: str) -> None:
+    """What was observed, where, and the bound."""
+    assert verdict(outcome, [TTFT | {"verdict": outcome} | objective]).startswith(sentence)
+
+
+def test_a_verdict_beyond_the_objectives_gives_its_own_reason() -> None:
+    """INVALID speaks of the generator, not of objectives; a run without objectives claims none was met."""
+    reason = "at 8 in flight: dispatch lag p99 9.0 ms exceeds 5.0 ms"
+    assert verdict("INVALID", [TTFT | {"verdict": "PASS"}], [reason]) == reason
+    assert verdict("PASS", []) == "No objectives were given; requests succeeded."
+
+
+def test_the_page_leads_with_the_verdict_and_holds_the_figures_in_tables(tmp_path: Path) -> None:
+    """Without any script, text alone tells verdict, objectives, levels and conditions."""
+    seen = read_page(write_sample(tmp_path))
+    text = words(seen)
+    assert text.index("PASS") < text.index("Objectives") < text.index("Levels") < text.index("Run conditions")
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    for level in summary["levels"]:
+        assert f"{level['e2e_ms']['p99']:,.0f}" in text
+    assert "3 × throttled" in text
+    assert seen.tags.count("table") == 11  # objectives, levels, four latencies, five groups of conditions
+
+
+def test_the_twin_is_named_on_the_local_cloud_and_only_there(tmp_path: Path) -> None:
+    """Simulated latencies are never shown as measured ones."""
+    local = read_page(write_sample(tmp_path / "local"))
+    assert "Simulated endpoint." in words(local)
+    assert "measured" not in local.scripts[0]
+    cloud = read_page(write_sample(tmp_path / "cloud", conditions={"local_cloud": False}))
+    assert "Simulated endpoint." not in words(cloud)
+    assert "p95 measured" in cloud.scripts[0]
+
+
+def test_no_data_is_a_dash(tmp_path: Path) -> None:
+    """A run that was stopped before its first level ended still has a page, without a single invented 0."""
+    smallest = {
+        "schema_version": 1,
+        "run_id": "r",
+        "levels": [{"concurrency": 3}],
+        "verdict": {"outcome": "INCONCLUSIVE"},
+    }
+    (tmp_path / "summary.json").write_text(json.dumps(smallest))
+    seen = read_page(tmp_path)
+    assert re.search(r"In flight .* Notes 3( –){11} ", words(seen))
+    assert json.loads(seen.scripts[0]) == {}
+
+
+def test_only_the_pages_own_scripts_may_run(tmp_path: Path) -> None:
+    """The policy forbids every load and names the two scripts by hash; neither inline code nor eval is allowed."""
+    seen = read_page(write_sample(tmp_path))
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in seen.scripts[1:]]
+    assert len(hashes) == 2
+    policy = dict(part.strip().split(" ", 1) for part in seen.policy.split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == " ".join(f"'sha256-{digest}'" for digest in hashes)
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    """Names that close scripts, open images, reorder or never end: no element, no handler."""
+    plain = read_page(write_sample(tmp_path / "plain"))
+    many = {text: text for text in HOSTILE}
+    folder = write_sample(
+        tmp_path / "hostile",
+        run_id=HOSTILE[0],
+        profile={"name": "".join(HOSTILE), "file": HOSTILE[1], "sha256": HOSTILE[2], "environment": HOSTILE[3]},
+        conditions=many | {"local_cloud": True},
+        knee={"concurrency": 4, "rule": HOSTILE[0], "reason": HOSTILE[4]},
+    )
+    seen = read_page(folder)
+    assert not seen.handlers
+    assert {tag: seen.tags.count(tag) for tag in ("script", "img", "b")} == {"script": 3, "img": 0, "b": 0}
+    assert seen.scripts[1:] == plain.scripts[1:]
+    text = words(seen)
+    assert "</script><b>x" in text and '"><img src=x onerror=alert(1)>' in text and "\\u202eexe" in text
+    assert "W" * 241 not in text
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_embedded_json_reads_back_and_cannot_leave_its_script(value: Any) -> None:
+    """The escaped JSON is ASCII without <, > and &, and means the same."""
+    embedded = json_in_script(value)
+    assert embedded.isascii() and not set("<>&") & set(embedded)
+    assert json.loads(embedded) == value
+
+
+def test_the_same_run_gives_the_same_page(tmp_path: Path) -> None:
+    """Rendering is a pure function of the files: no clock, no random id."""
+    summary = read_summary(write_sample(tmp_path))
+    assert page_of(summary, None) == page_of(summary, None)
+
+
+def test_a_failed_rendering_leaves_the_old_report(tmp_path: Path) -> None:
+    """A summary that cannot be read neither truncates report.html nor leaves a temporary file."""
+    (tmp_path / "report.html").write_text("old")
+    (tmp_path / "summary.json").write_text("{}")
+    with pytest.raises(InputError):
+        render_report(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "summary.json"]
+    assert (tmp_path / "report.html").read_text() == "old"
+
+
+def test_the_command_prints_the_path_or_one_line_of_error(tmp_path: Path) -> None:
+    """`python -m benchmarks.report RUN_DIR`: 0 and the path; 2 and a sentence, never a traceback."""
+    folder = write_sample(tmp_path / "run")
+    command = [sys.executable, "-m", "benchmarks.report"]
+    good = subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False)
+    assert (good.returncode, good.stdout.strip()) == (0, str(folder / "report.html"))
+    bad = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert bad.returncode == 2
+    assert bad.stderr.startswith(f"{tmp_path}/summary.json: not found") and bad.stderr.count("\n") == 1

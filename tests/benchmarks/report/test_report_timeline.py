@@ -1,0 +1,83 @@
+"""The run over time, from requests."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.records import RequestRecord
+from benchmarks.report.timeline import DRAWN_REQUESTS, read_timeline, timeline_of
+
+MS = 1_000_000
+
+
+def request(intended_ms: int, first_ms: int | None, end_ms: int, **changes: Any) -> RequestRecord:
+    plain = RequestRecord(
+        phase="measured",
+        session=0,
+        level=0,
+        concurrency=2,
+        index=intended_ms,
+        intended_ns=intended_ms * MS,
+        dispatched_ns=intended_ms * MS,
+        sent_ns=intended_ms * MS,
+        first_token_ns=None if first_ms is None else first_ms * MS,
+        last_token_ns=None if first_ms is None else end_ms * MS,
+        end_ns=end_ms * MS,
+        token_times_ns=(),
+        tokens_at=(),
+        planned_input_tokens=1,
+        planned_output_tokens=1,
+        input_tokens=1,
+        output_tokens=1,
+        token_source="server",
+        outcome="ok",
+    )
+    return dataclasses.replace(plain, **changes)
+
+
+def test_in_flight_counts_up_at_the_intended_send_and_down_at_the_end() -> None:
+    """Two overlapping requests, then one that takes over a slot at the same instant: 1, 2, 2 (no dip), 1, 0."""
+    run = timeline_of([request(1000, 1100, 1500), request(1200, 1300, 2000), request(1500, 1600, 2500)])
+    assert run.in_flight == ((0.0, 1), (0.2, 2), (0.5, 2), (1.0, 1), (1.5, 0))
+    assert run.ttft == ((0.0, 100.0), (0.2, 100.0), (0.5, 100.0))
+
+
+def test_a_failed_request_is_marked_and_has_no_latency() -> None:
+    """Failure: a mark where it ended, at the count then. Canceled: neither a failure nor a latency."""
+    run = timeline_of(
+        [request(0, None, 300, outcome="throttled"), request(0, 50, 400), request(0, None, 500, outcome="canceled")]
+    )
+    assert run.failures == ((0.3, 3),)
+    assert run.ttft == ((0.0, 50.0),)
+    assert run.requests == 3
+
+
+def test_rests_between_sessions_are_cut_to_two_seconds() -> None:
+    """A run resumed an hour later shows its second session 2 s after the end of the first."""
+    hour_ms = 3_600_000
+    run = timeline_of([request(0, 10, 100), request(hour_ms, hour_ms + 10, hour_ms + 100, session=1)])
+    assert run.sessions == 2
+    assert [seconds for seconds, _ in run.ttft] == [0.0, 2.1]
+
+
+def test_thinning_keeps_the_slowest_request() -> None:
+    """5,001 requests are drawn as at most 2,000 marks, and the one peak of 900 ms is among them."""
+    records = [request(at, at + (900 if at == 3333 else 20), at + 1000) for at in range(5001)]
+    run = timeline_of(records)
+    assert run.thinned
+    assert len(run.ttft) <= DRAWN_REQUESTS
+    assert max(ttft for _, ttft in run.ttft) == 900.0
+    assert run.in_flight[-1][1] == 0
+
+
+def test_warm_up_and_torn_lines_are_left_out(tmp_path: Path) -> None:
+    """A killed run's last half line and its warm-up requests do not show; without any request there is no timeline."""
+    assert read_timeline(tmp_path) is None
+    lines = [json.dumps(dataclasses.asdict(one)) for one in (request(0, 5, 9, phase="warmup"), request(10, 15, 19))]
+    (tmp_path / "requests.jsonl").write_text("\n".join([*lines, lines[1][:40]]))
+    run = read_timeline(tmp_path)
+    assert run is not None
+    assert (run.requests, run.ttft) == (1, ((0.0, 5.0),))

@@ -1,0 +1,239 @@
+"""The report in a real browser: it draws, says nothing to the console, asks the network for nothing, and prints."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.support.ui import WebDriverWait
+
+from benchmarks.report import render_report
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+HOSTILE = ["</script><b>x", '"><img src=x onerror=alert(1)>', "a\u2028b\u2029", "\u202eexe", "W" * 10_000]
+FIGURES = [
+    "curve-ttft",
+    "curve-tpot",
+    *(f"percentiles-{latency}" for latency in ("ttft", "itl", "tpot", "e2e")),
+    "tokens",
+    "requests",
+    "timeline",
+]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory, write_sample: Callable[..., Path]) -> Path:
+    return render_report(write_sample(tmp_path_factory.mktemp("sample")))
+
+
+@pytest.fixture(scope="module")
+def hostile_report(tmp_path_factory: pytest.TempPathFactory, write_sample: Callable[..., Path]) -> Path:
+    folder = write_sample(
+        tmp_path_factory.mktemp("hostile"),
+        run_id=HOSTILE[0],
+        profile={"name": HOSTILE[0], "file": HOSTILE[1], "sha256": HOSTILE[4], "environment": HOSTILE[3]},
+        target={"endpoint": HOSTILE[4], "model": HOSTILE[0]},
+        conditions={text: text for text in HOSTILE},
+        knee={"concurrency": 4, "rule": HOSTILE[1], "reason": HOSTILE[4]},
+        verdict={"outcome": "INVALID", "at_concurrency": 8, "reasons": HOSTILE},
+        objectives=[{"name": HOSTILE[4], "comparison": HOSTILE[1], "bound": 1, "verdict": "INCONCLUSIVE"}],
+    )
+    return render_report(folder)
+
+
+@contextmanager
+def viewport(browser: Chrome, width: int) -> Iterator[None]:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def open_page(browser: Chrome, page: Path) -> int:
+    """Open a report and wait until it says how many charts it drew."""
+    browser.get_log("browser")
+    browser.get_log("performance")
+    browser.get(page.as_uri())
+    WebDriverWait(browser, 30).until(lambda _: run(browser, "document.documentElement.dataset.drawn !== undefined"))
+    return int(run(browser, "document.documentElement.dataset.drawn"))
+
+
+def run(browser: Chrome, expression: str) -> Any:
+    return browser.execute_script(f"return {expression}")
+
+
+def requested(browser: Chrome) -> list[str]:
+    """Addresses the page asked for, out of the browser's own network events."""
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    sent = (event for event in events if event["method"] == "Network.requestWillBeSent")
+    return [event["params"]["request"]["url"] for event in sent]
+
+
+def test_every_chart_draws_its_marks_inside_its_axes(browser: Chrome, report: Path) -> None:
+    """All nine figures draw, and each curve's marks lie within the rectangle that the axes span."""
+    assert open_page(browser, report) == len(FIGURES)
+    for figure in FIGURES:
+        marks, outside = run(
+            browser,
+            f"""(() => {{
+              const chart = document.getElementById("{figure}");
+              const axes = chart.querySelector(".draglayer .xy .nsewdrag").getBoundingClientRect();
+              const marks = [...chart.querySelectorAll(".cartesianlayer .subplot.xy .points path")];
+              const out = marks.filter((mark) => {{
+                const box = mark.getBoundingClientRect();
+                const x = box.x + box.width / 2, y = box.y + box.height / 2;
+                return !(x >= axes.left - 1 && x <= axes.right + 1 && y >= axes.top - 1 && y <= axes.bottom + 1);
+              }});
+              return [marks.length, out.length];
+            }})()""",
+        )
+        assert marks >= 6, figure
+        assert outside == 0, figure
+
+
+def test_higher_latency_stands_higher_on_the_page(browser: Chrome, report: Path) -> None:
+    """On the TTFT curve the mark of 32 in flight stands above and right of the mark of 1."""
+    open_page(browser, report)
+    first, last = run(
+        browser,
+        """(() => {
+          const marks = [...document.querySelectorAll("#curve-ttft .trace:first-child .points path")];
+          const box = (mark) => { const b = mark.getBoundingClientRect(); return [b.x, b.y]; };
+          return [box(marks[0]), box(marks.at(-1))];
+        })()""",
+    )
+    assert last[0] > first[0]
+    assert last[1] < first[1]
+
+
+def test_the_knee_the_bound_and_predicted_are_named_on_the_chart(browser: Chrome, report: Path) -> None:
+    """A reader of the picture alone finds the knee, the objective and which line is predicted."""
+    open_page(browser, report)
+    text = run(browser, "document.getElementById('curve-ttft').textContent")
+    for words in ("knee: 16 in flight", "objective p95 ≤ 250 ms", "predicted", "output tokens per second", "TTFT (ms)"):
+        assert words in text
+
+
+@pytest.mark.parametrize("which", ["report", "hostile_report"])
+def test_the_console_is_silent_and_the_network_unused(
+    browser: Chrome, which: str, request: pytest.FixtureRequest
+) -> None:
+    """No message of any level, no policy violation, and the one address asked for is the file itself."""
+    page: Path = request.getfixturevalue(which)
+    open_page(browser, page)
+    assert browser.get_log("browser") == []
+    assert [address for address in requested(browser) if not address.startswith("data:")] == [page.as_uri()]
+
+
+def test_the_policy_stops_a_script_that_is_not_the_pages(browser: Chrome, report: Path) -> None:
+    """Were a hostile script to get in, it would not run."""
+    open_page(browser, report)
+    run(
+        browser,
+        """(() => {
+          const intruder = document.createElement("script");
+          intruder.textContent = "window.intruded = true";
+          document.body.append(intruder);
+        })()""",
+    )
+    assert run(browser, "window.intruded === undefined")
+    assert any("Content Security Policy" in entry["message"] for entry in browser.get_log("browser"))
+
+
+def test_hostile_text_is_shown_as_text(browser: Chrome, hostile_report: Path) -> None:
+    """The heading is the name, character for character; no element was made of it and nothing ran."""
+    open_page(browser, hostile_report)
+    assert run(browser, "document.querySelector('h1').textContent") == "</script><b>x"
+    assert run(browser, "document.querySelectorAll('b, img, iframe, main script').length") == 0
+    assert "\\u202eexe" in run(browser, "document.body.innerText")
+
+
+@pytest.mark.parametrize("which", ["report", "hostile_report"])
+@pytest.mark.parametrize("width", [320, 390, 820, 1600])
+def test_no_width_overflows_sideways(browser: Chrome, which: str, width: int, request: pytest.FixtureRequest) -> None:
+    """From a phone to a wide screen the page never scrolls sideways; wide tables scroll in their own frame."""
+    with viewport(browser, width):
+        open_page(browser, request.getfixturevalue(which))
+        assert run(browser, "document.documentElement.scrollWidth") <= width
+        widest = run(
+            browser, "Math.max(...[...document.querySelectorAll('.chart')].map((c) => c.scrollWidth - c.clientWidth))"
+        )
+        assert widest <= 0
+
+
+def test_it_prints_on_paper(browser: Chrome, report: Path) -> None:
+    """Printing gives a PDF of a few A4 pages, and the charts have their screen width again afterwards."""
+    with viewport(browser, 1200):
+        open_page(browser, report)
+        before = run(browser, "document.querySelector('#curve-ttft svg').getBoundingClientRect().width")
+        printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
+        pdf = base64.b64decode(printed["data"])
+        assert pdf.startswith(b"%PDF-")
+        assert 2 <= pdf.count(b"/Type /Page\n") <= 8
+        after = run(browser, "document.querySelector('#curve-ttft svg').getBoundingClientRect().width")
+        assert after == before
+
+
+def test_without_scripts_the_tables_tell_everything(browser: Chrome, report: Path) -> None:
+    """With scripts off no chart draws, the page says so, and verdict, objectives and levels are there."""
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get(report.as_uri())
+        text = browser.find_element("tag name", "body").text
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert "All 5 objectives were met at 8 requests in flight" in text
+    assert "the tables hold the same numbers" in text
+    assert "3 × throttled" in text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_keeps_its_contrast(browser: Chrome, report: Path, scheme: str) -> None:
+    """Body text, quiet text, verdict and chart labels have at least 4.5:1 (WCAG AA) against what is behind them."""
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+    open_page(browser, report)
+    pairs = run(
+        browser,
+        """(() => {
+          const behind = (element) => {
+            for (let one = element; one; one = one.parentElement) {
+              const colour = getComputedStyle(one).backgroundColor;
+              if (!/, 0\\)$/.test(colour) && colour !== "transparent") return colour;
+            }
+          };
+          const texts = ["p", ".quiet", ".verdict .mark", "td", "thead th", ".key dt", ".notice"];
+          const found = texts.map((place) => {
+            const element = document.querySelector(place);
+            return [place, getComputedStyle(element).color, behind(element)];
+          });
+          const chart = document.querySelector("#curve-ttft");
+          found.push(["chart", getComputedStyle(chart.querySelector(".xtick text")).fill, behind(chart)]);
+          return found;
+        })()""",
+    )
+    assert len({ground for _, _, ground in pairs}) > 1
+    for place, ink, ground in pairs:
+        assert contrast(ink, ground) >= 4.5, (place, ink, ground)
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2 contrast ratio: (L1 + 0.05) / (L2 + 0.05), L the relative luminance of `rgb(r, g, b)`."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    channels = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
