@@ -16,7 +16,7 @@ import aiohttp
 from aiohttp import web
 
 from emulator.directory import ComponentView, ContainerView, Directory, VariantView
-from emulator.model_server import backend, start
+from emulator.model_server import backend
 from emulator.model_server.clock import Clock, WallClock
 from emulator.model_server.container import (
     CannotStartError,
@@ -25,6 +25,7 @@ from emulator.model_server.container import (
     ContainerRequest,
     ContainerResponse,
 )
+from emulator.model_server.start import Place, start_twin, twin_deployment
 from emulator.runtime import errors, target
 from emulator.runtime.errors import MAX_BODY_BYTES, InvokeError
 from emulator.runtime.fleet import Copy, Fleet
@@ -124,10 +125,10 @@ class Runtime:
             return backend.health_problem(self._backend_url)
         try:
             if isinstance(view, ComponentView):
-                place = start.Place(view.instance_type, view.accelerators_per_copy)
+                place = Place(view.instance_type, view.accelerators_per_copy)
             else:
                 place = target.whole_instance(view.instance_type)
-            start.twin_deployment(view.container, place)
+            twin_deployment(view.container, place)
         except CannotStartError as error:
             return str(error)
         return None
@@ -289,9 +290,9 @@ class Runtime:
 
     # ---------------------------------------------------------------------------------------------------- containers
 
-    def _start_container(self, view: ContainerView, place: start.Place) -> Container:
+    def _start_container(self, view: ContainerView, place: Place) -> Container:
         if self._backend_url is None:
-            return start.start_twin(view, place, self._clock)
+            return start_twin(view, place, self._clock)
         if self._session is None:
             raise CannotStartError("the runtime is not started")
         return backend.HttpContainer(self._backend_url, self._session)
