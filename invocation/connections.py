@@ -211,8 +211,13 @@ class ConnectionPool:
                 connection.abort()
 
     async def warm(self, count: int, timeouts: Timeouts) -> None:
-        """Open `count` connections now, so that no request pays for its handshake."""
-        self._idle += await asyncio.gather(*(self._open(timeouts) for _ in range(count)))
+        """Have `count` connections open now, so that no request pays for its handshake. Raises InvocationFault."""
+        missing = max(0, count - len(self._idle))
+        opened = await asyncio.gather(*(self._open(timeouts) for _ in range(missing)), return_exceptions=True)
+        self._idle += [result for result in opened if isinstance(result, Connection)]
+        for result in opened:
+            if isinstance(result, BaseException):
+                raise result
 
     def cancel_all(self) -> None:
         """End every exchange under way; each raises CanceledFault to its own caller."""

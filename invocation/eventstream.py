@@ -42,16 +42,22 @@ class FrameDecoder:
     """Bytes in, whole and verified frames out. After an error the decoder is of no further use."""
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
+        self._missing = 0  # bytes before anything can be decoded; until then reads are only collected
         self._max_frame_bytes = max_frame_bytes
         self._header_blocks: dict[bytes, Mapping[str, HeaderValue]] = {}
 
     def feed(self, data: bytes) -> list[Frame]:
         """All frames complete so far. Raises FrameError at the first damaged one."""
         if self._rest:
-            data = self._rest + data
+            self._rest.append(data)
+            self._missing -= len(data)
+            if self._missing > 0:
+                return []
+            data = b"".join(self._rest)
         frames: list[Frame] = []
         start, size = 0, len(data)
+        needed = PRELUDE_BYTES
         while size - start >= PRELUDE_BYTES:
             total, headers_length, prelude_crc = _prelude.unpack_from(data, start)
             if crc32(data[start : start + 8]) != prelude_crc:
@@ -59,6 +65,7 @@ class FrameDecoder:
             self._check_lengths(total, headers_length)
             end = start + total
             if end > size:
+                needed = total
                 break
             body_end = end - 4
             if crc32(data[start:body_end]) != _u32.unpack_from(data, body_end)[0]:
@@ -67,13 +74,15 @@ class FrameDecoder:
             headers = self._headers(data[start + PRELUDE_BYTES : headers_end])
             frames.append(Frame(headers, data[headers_end:body_end]))
             start = end
-        self._rest = data[start:]
+        self._rest = [data[start:]] if start < size else []
+        self._missing = needed - (size - start)
         return frames
 
     def finish(self) -> None:
         """Raises TruncatedStreamError if the stream ended inside a frame."""
         if self._rest:
-            raise TruncatedStreamError(f"event stream ended inside a frame ({len(self._rest)} bytes of it arrived)")
+            arrived = sum(map(len, self._rest))
+            raise TruncatedStreamError(f"event stream ended inside a frame ({arrived} bytes of it arrived)")
 
     def _check_lengths(self, total: int, headers_length: int) -> None:
         if total > self._max_frame_bytes:

@@ -26,7 +26,7 @@ class OutcomeKind(StrEnum):
     TRUNCATED = "truncated"  # ended in order, but without its end marker
     TIMEOUT = "timeout"
     CONNECTION = "connection"  # refused, reset, closed before any answer, TLS
-    VALIDATION = "validation"  # any other 4xx: the same request would fail again
+    VALIDATION = "validation"  # any other 4xx: input, rights or target are wrong
     INTERNAL = "internal"  # any other 5xx
     CANCELED = "canceled"  # ended by us
 
@@ -120,6 +120,8 @@ def _class_of_status(
         return OutcomeKind.MODEL_ERROR, _retry_of_model_error(original_status)
     if status == 408:
         return OutcomeKind.TIMEOUT, RetryClass.TRY_AGAIN
+    if status in (401, 403, 404) or (code == "ValidationError" and "not found" in message.lower()):
+        return OutcomeKind.VALIDATION, RetryClass.SLOW_DOWN  # our rights or our target are wrong, not the request
     if 400 <= status < 500 or status < 400:  # a redirect or an odd 1xx..3xx will not change by repeating it
         return OutcomeKind.VALIDATION, RetryClass.POISON
     return OutcomeKind.INTERNAL, RetryClass.TRY_AGAIN

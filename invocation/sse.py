@@ -23,7 +23,8 @@ class _Lines:
     """Whole lines without their ends. LF, CRLF and CR end a line, also when CRLF falls between two reads."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []  # pieces of a line without its end
+        self._rest_bytes = 0
         self._after_cr = False
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -35,14 +36,21 @@ class _Lines:
             # A raw CR or LF cannot occur inside JSON text, so this rewrites line ends only.
             self._after_cr = data.endswith(b"\r")
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        lines = (self._rest + data).split(b"\n")
-        self._rest = lines.pop()
-        if len(self._rest) > MAX_EVENT_BYTES:
-            raise PayloadError(f"a line of the stream is longer than {MAX_EVENT_BYTES} bytes")
+        lines = data.split(b"\n")
+        last = lines.pop()
+        if lines:
+            if self._rest:
+                lines[0] = b"".join((*self._rest, lines[0]))
+            self._rest, self._rest_bytes = [], 0
+        if last:
+            self._rest.append(last)
+            self._rest_bytes += len(last)
+            if self._rest_bytes > MAX_EVENT_BYTES:
+                raise PayloadError(f"a line of the stream is longer than {MAX_EVENT_BYTES} bytes")
         return lines
 
     def flush(self) -> bytes:
-        rest, self._rest = self._rest, b""
+        rest, self._rest = b"".join(self._rest), []
         return rest
 
 

@@ -56,7 +56,7 @@ class _PooledTransport:
         secure = url.scheme == "https"
         assert url.hostname is not None
         port = url.port or (443 if secure else 80)
-        self._host = url.netloc.rpartition("@")[2]
+        self._host = url.netloc
         self._pool = ConnectionPool(url.hostname, port, (tls or ssl.create_default_context()) if secure else None)
 
     async def warm(self, count: int, timeouts: Timeouts) -> None:
@@ -144,6 +144,8 @@ def request_bytes(target: str, headers: Mapping[str, str], body: bytes) -> bytes
 
 def parse_url(url: str) -> SplitResult:
     """An absolute http(s) URL. Raises InputError."""
+    if "@" in url:
+        raise InputError("URL with a user or password: put credentials into a header instead")  # do not show them
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)

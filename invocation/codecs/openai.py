@@ -142,7 +142,7 @@ class OpenAiCodec:
         refuse_error(answer)
         choices = list_of(answer.get("choices"))
         if not choices:
-            raise PayloadError(f"no `choices` in the answer: {body[:80]!r}")
+            raise PayloadError("no `choices` in the answer")
         choice = object_of(choices[0])
         if choice.get("finish_reason") is None:
             raise TruncatedStreamError("the answer has no finish_reason")

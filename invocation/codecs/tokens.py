@@ -105,7 +105,7 @@ class _TokenCodec:
         answer = _unwrapped(body)
         refuse_error(answer)
         if "generated_text" not in answer:
-            raise PayloadError(f"no `generated_text` in the answer: {body[:80]!r}")
+            raise PayloadError("no `generated_text` in the answer")
         text = text_of(answer["generated_text"])
         details = object_of(answer.get("details") or {})
         finish_reason = text_of(details.get("finish_reason"))
@@ -152,7 +152,7 @@ def _unwrapped(body: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise PayloadError(f"not JSON: {error}: {body[:80]!r}") from error
+        raise PayloadError(f"{len(body)} bytes that are not JSON: {error}") from error
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     return object_of(value)

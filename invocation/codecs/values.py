@@ -1,4 +1,7 @@
-"""Reading untrusted JSON without surprises: every wrong type is a PayloadError."""
+"""Reading untrusted JSON without surprises: every wrong type is a PayloadError.
+
+Messages say what was found by type, size and place, never by content: it may be a user's text.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ def load_object(data: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise PayloadError(f"not JSON: {error}: {data[:80]!r}") from error
+        raise PayloadError(f"{len(data)} bytes that are not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise PayloadError(f"expected a JSON object, found {type(value).__name__}: {data[:80]!r}")
+        raise PayloadError(f"expected a JSON object, found {type(value).__name__}")
     return value
 
 
@@ -35,7 +38,7 @@ def load_at_end(data: bytes) -> dict[str, Any]:
     try:
         return load_object(data)
     except PayloadError as error:
-        raise TruncatedStreamError(f"the stream ended inside an event: {data[-80:]!r}") from error
+        raise TruncatedStreamError(f"the stream ended inside an event ({len(data)} bytes of it arrived)") from error
 
 
 def text_of(value: object) -> str:
@@ -68,7 +71,7 @@ def count_of(value: object) -> int | None:
         return None
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    raise PayloadError(f"expected a token count, found {value!r}")
+    raise PayloadError(f"expected a token count, found {type(value).__name__} or a negative number")
 
 
 def refuse_error(event: dict[str, Any]) -> None:

@@ -234,8 +234,16 @@ FAULTS: dict[str, tuple[Script, OutcomeKind, RetryClass, int | None, str, int]] 
         OutcomeKind.NO_CAPACITY, RetryClass.NO_CAPACITY_YET, 400, "ValidationError", 0,
     ),
     "validation": (
-        sends(answer(400, b'{"Message":"Endpoint ep not found"}', x_amzn_errortype="ValidationError")),
-        OutcomeKind.VALIDATION, RetryClass.POISON, 400, "ValidationError", 0,
+        sends(answer(422, b'{"error":"inputs must be shorter","error_type":"validation"}')),
+        OutcomeKind.VALIDATION, RetryClass.POISON, 422, "validation", 0,
+    ),
+    "an endpoint that is not there": (
+        sends(answer(400, b'{"Message":"Endpoint ep of account 1 not found."}', x_amzn_errortype="ValidationError")),
+        OutcomeKind.VALIDATION, RetryClass.SLOW_DOWN, 400, "ValidationError", 0,
+    ),
+    "no right to invoke": (
+        sends(answer(403, b'{"Message":"denied"}', x_amzn_errortype="AccessDeniedException")),
+        OutcomeKind.VALIDATION, RetryClass.SLOW_DOWN, 403, "AccessDeniedException", 0,
     ),
     "model not ready": (
         sends(answer(429, b"{}", x_amzn_errortype="ModelNotReadyException")),
@@ -529,6 +537,7 @@ def test_the_same_on_uvloop() -> None:
         (lambda: HttpTransport("localhost:8000"), "expected http://HOST"),
         (lambda: HttpTransport("http://h:99999/"), "expected http://HOST"),
         (lambda: HttpTransport("http://h/\r\nx: y"), "expected http://HOST"),
+        (lambda: HttpTransport("http://user:secret@h/"), "put credentials into a header"),
         (lambda: HttpTransport("http://h/", headers={"a": "secret\r\nb: c"}), "header 'a'"),
     ],
 )

@@ -1,0 +1,83 @@
+"""Credentials are renewed away from the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from invocation.credentials import CredentialSource, is_loopback
+from invocation.sigv4 import Credentials
+from loadproof.errors import CouldNotRunError
+
+
+def test_renewal_does_not_hold_up_requests() -> None:
+    """After a minute the old keys are still handed out while the new ones are fetched, once for all callers."""
+    now = [0.0]
+    release = threading.Event()
+    fetched: list[int] = []
+
+    def fetch() -> Credentials:
+        fetched.append(len(fetched))
+        if len(fetched) > 1:
+            release.wait(5)
+        return Credentials(f"key-{len(fetched)}", "secret")
+
+    async def main() -> list[str]:
+        source = CredentialSource(fetch, lambda: now[0])
+        first = await asyncio.gather(*(source.current() for _ in range(3)))
+        now[0] = 61.0
+        while_renewing = [await source.current() for _ in range(3)]
+        release.set()
+        while (await source.current()).access_key == "key-1":
+            await asyncio.sleep(0.005)
+        return [keys.access_key for keys in (*first, *while_renewing, await source.current())]
+
+    assert asyncio.run(main()) == ["key-1"] * 6 + ["key-2"]
+    assert len(fetched) == 2
+
+
+def test_keys_that_cannot_be_fetched_are_told_and_old_ones_kept() -> None:
+    """The first failure is the caller's; a later one leaves the keys there are."""
+    now = [0.0]
+    answers: list[Credentials | CouldNotRunError] = [
+        CouldNotRunError("expired session"),
+        Credentials("key", "secret"),
+        CouldNotRunError("expired session"),
+    ]
+
+    def fetch() -> Credentials:
+        answer = answers.pop(0)
+        if isinstance(answer, CouldNotRunError):
+            raise answer
+        return answer
+
+    async def main() -> str:
+        source = CredentialSource(fetch, lambda: now[0])
+        with pytest.raises(CouldNotRunError, match="expired session"):
+            await source.current()
+        await source.current()
+        now[0] = 61.0
+        await source.current()
+        await asyncio.sleep(0.05)
+        return (await source.current()).access_key
+
+    assert asyncio.run(main()) == "key"
+    assert answers == []
+
+
+@pytest.mark.parametrize(
+    ("url", "loopback"),
+    [
+        ("http://127.0.0.1:4566", True),
+        ("http://[::1]:80", True),
+        ("http://localhost", True),
+        ("http://a.localhost:1", True),
+        ("http://10.0.0.1", False),
+        ("https://localhost.example.com", False),
+    ],
+)
+def test_what_is_loopback(url: str, loopback: bool) -> None:
+    """Only this machine's own addresses."""
+    assert is_loopback(url) is loopback
