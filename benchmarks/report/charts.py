@@ -34,12 +34,11 @@ def curve(summary: Summary, latency: str, noun: str) -> Figure | None:
         ]
         trace = _series(points, f"{statistic} {noun}", colour, symbol)
         traces.append(_labelled(trace, summary) if statistic == tail else trace)
-    traces.append(
-        _predicted(
-            (level.output_tokens_per_s, predicted_at(level, latency), level.concurrency)
-            for level in _predicted_levels(summary)
-        )
-    )
+    expected = [
+        (level.output_tokens_per_s, predicted_at(level, latency), level.concurrency)
+        for level in _predicted_levels(summary)
+    ]
+    traces.append(_predicted(expected, "predicted mean"))
     figure = _figure(traces, x_title="output tokens per second", y_title=f"{SHORT[latency]} (ms)")
     if figure:
         _draw_bounds(figure, [(f"{name} ≤ {number(bound)} ms", bound) for name, bound in bounds])
@@ -59,11 +58,10 @@ def percentiles(summary: Summary, latency: str, noun: str) -> Figure | None:
         )
         for statistic, (colour, symbol) in STATISTICS.items()
     ]
-    traces.append(
-        _predicted(
-            (level.concurrency, predicted_at(level, latency), level.concurrency) for level in _predicted_levels(summary)
-        )
-    )
+    expected = [
+        (level.concurrency, predicted_at(level, latency), level.concurrency) for level in _predicted_levels(summary)
+    ]
+    traces.append(_predicted(expected, "predicted mean"))
     figure = _figure(traces, x_title=IN_FLIGHT, y_title=f"{SHORT[latency]} (ms)")
     if figure:
         _concurrency_axis(figure, summary)
@@ -84,11 +82,10 @@ def throughput(summary: Summary, rates: Sequence[tuple[str, str, str, str]], y_t
         for field, label, colour, symbol in rates
     ]
     first = rates[0][0]
-    traces.append(
-        _predicted(
-            (level.concurrency, getattr(level, first, None), level.concurrency) for level in _predicted_levels(summary)
-        )
-    )
+    expected = [
+        (level.concurrency, getattr(level, first, None), level.concurrency) for level in _predicted_levels(summary)
+    ]
+    traces.append(_predicted(expected, "predicted"))
     figure = _figure(traces, x_title=IN_FLIGHT, y_title=y_title)
     if figure:
         _concurrency_axis(figure, summary)
@@ -196,8 +193,8 @@ def _labelled(trace: dict[str, Any], summary: Summary) -> dict[str, Any]:
     return trace | {"mode": "lines+markers+text", "textposition": "top left", "cliponaxis": False, "text": text}
 
 
-def _predicted(points: Iterable[Point]) -> dict[str, Any]:
-    trace = _series(points, "predicted", GREY, "circle-open")
+def _predicted(points: Iterable[Point], name: str) -> dict[str, Any]:
+    trace = _series(points, name, GREY, "circle-open")
     trace["line"]["dash"] = "dash"
     return trace
 

@@ -74,7 +74,7 @@ def page_of(summary: Summary, timeline: Timeline | None) -> str:
         other_reasons=_other_reasons(summary),
         judged=_judged(summary),
         on_twin=_on_twin(summary),
-        conditions=_rows(summary),
+        conditions=_conditions(summary),
         figures=figures,
         figures_json=Markup(json_in_script(figures)),
         style=Markup(_text("page.css")),
@@ -181,34 +181,39 @@ def _on_twin(summary: Summary) -> bool:
     return summary.conditions.get("local_cloud") is True and summary.conditions.get("backend", "twin") == "twin"
 
 
-def _rows(summary: Summary) -> list[tuple[str, list[tuple[str, str]]]]:
-    """What the run was, as groups of (name, value), foreign text made visible; nested maps become dotted names."""
-    profile = summary.profile.model_dump() if summary.profile else {}
-    run = {"run": summary.run_id, "created (UTC)": summary.created_utc, "loadproof": summary.loadproof_version}
+def _conditions(summary: Summary) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What the run was, as titled groups of (name, value) with foreign text made visible; a nested map is a group."""
+    run = {"run": summary.run_id, "created (UTC)": summary.created_utc}
+    if "loadproof" not in summary.conditions:
+        run["loadproof"] = summary.loadproof_version
     sources = sorted({level.token_source for level in summary.levels if level.token_source})
-    groups: list[tuple[str, Mapping[str, Any]]] = [
+    parts: list[tuple[str, Mapping[str, Any]]] = [
         ("Run", run),
         ("Target", summary.target.model_dump()),
-        ("Profile", profile),
-        ("Workload", dict(summary.workload) | {"token counts from": ", ".join(sources) or None}),
+        ("Profile", summary.profile.model_dump() if summary.profile else {}),
+        ("Workload", summary.workload | {"output tokens counted by": ", ".join(sources) or None}),
         ("Conditions", summary.conditions),
     ]
-    return [(title, list(_flat(values))) for title, values in groups if values]
+    groups: list[tuple[str, list[tuple[str, str]]]] = []
+    for title, values in parts:
+        nested = [(name, value) for name, value in values.items() if isinstance(value, dict)]
+        groups.append((title, _pairs({name: value for name, value in values.items() if not isinstance(value, dict)})))
+        groups += [(wording.visible(f"{title}: {name}", longest=80), _pairs(value)) for name, value in nested]
+    return [(title, pairs) for title, pairs in groups if pairs]
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
-    for name, value in values.items():
-        label = wording.visible(f"{prefix}{name}".replace("_", " "), longest=80)
-        if isinstance(value, dict) and not prefix:
-            yield from _flat(value, f"{name}.")
-        elif value is None or value == "":
-            yield label, wording.NO_DATA
-        elif isinstance(value, bool):
-            yield label, "yes" if value else "no"
-        elif isinstance(value, list):
-            yield label, wording.visible(", ".join(str(item) for item in value)) or wording.NO_DATA
-        else:
-            yield label, wording.visible(value)
+def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(wording.visible(name.replace("_", " "), longest=80), _said(value)) for name, value in values.items()]
+
+
+def _said(value: Any) -> str:
+    if value is None or value == "" or value == []:
+        return wording.NO_DATA
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return wording.visible(", ".join(str(item) for item in value))
+    return wording.visible(value)
 
 
 def _text(name: str) -> str:

@@ -43,7 +43,7 @@ def test_predicted_is_dashed_and_named_so() -> None:
     figure = charts.curve(summary_of(levels=LEVELS, predicted=predicted), "ttft", "measured")
     assert figure is not None
     dashed = [trace for trace in figure["data"] if trace["line"].get("dash") == "dash"]
-    assert [(trace["name"], trace["x"], trace["y"]) for trace in dashed] == [("predicted", [190.0], [52.0])]
+    assert [(trace["name"], trace["x"], trace["y"]) for trace in dashed] == [("predicted mean", [190.0], [52.0])]
     assert dashed[0]["marker"]["symbol"] == "circle-open"
 
 
