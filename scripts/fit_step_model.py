@@ -13,10 +13,11 @@ from dataclasses import replace
 from math import log
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "capacity"))
+
+from capacity_seed import SeedRow, seed_rows
 
 from loadproof.capacity import Deployment, predict_level
-from tests.capacity.seed import SeedRow, seed_rows
 
 SERVER = (
     "step_ms",

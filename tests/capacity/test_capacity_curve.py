@@ -1,0 +1,185 @@
+"""Step times and the closed-form curve: hand-worked terms, and what must hold whatever the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from capacity_seed import SeedRow
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadproof import catalog
+from loadproof.capacity import Deployment, StepTimes, deployment_from_container, predict_level
+from loadproof.errors import InputError
+
+MODELS = ("meta-llama/Llama-3.2-1B", "meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen3-32B")
+
+
+def vllm(model_id: str = "meta-llama/Llama-3.1-8B", accelerators: int = 8, copies: int = 1) -> Deployment:
+    return deployment_from_container(
+        family="vllm",
+        version="0.30.0",
+        variables={"SM_VLLM_MAX_MODEL_LEN": "8192"},
+        model_id=model_id,
+        architecture=None,
+        instance_type="ml.p5.48xlarge",
+        accelerators_per_copy=accelerators,
+        copies=copies,
+    )
+
+
+def tgi_7b(tp_degree: int = 1, instance_type: str = "ml.g5.2xlarge", copies: int = 1) -> Deployment:
+    return SeedRow("Llama 2 7B", instance_type, copies, tp_degree, 256, 256, 1, None, None).deployment()
+
+
+def bare(deployment: Deployment) -> Deployment:
+    """The hardware alone: no server time, perfect efficiencies."""
+    server = replace(
+        deployment.server,
+        step_ms=0.0,
+        step_ms_per_doubling=0.0,
+        step_ms_per_sequence=0.0,
+        bandwidth_efficiency=1.0,
+        compute_efficiency=1.0,
+        split_kv=True,
+    )
+    return replace(deployment, server=server)
+
+
+def test_one_decode_step_reads_the_weights_once() -> None:
+    """Llama 2 7B reads 6.607e9 parameters of 2 bytes at 600 GB/s: 22.02 ms."""
+    assert StepTimes(bare(tgi_7b())).decode_ms(1, 0) == pytest.approx(22.023, rel=1e-3)
+
+
+def test_reading_kv_cache_adds_its_bytes() -> None:
+    """10,000 tokens of 524,288 bytes at 600 GB/s: 8.738 ms more."""
+    steps = StepTimes(bare(tgi_7b()))
+    assert steps.decode_ms(8, 10_000) - steps.decode_ms(8, 0) == pytest.approx(8.738, rel=1e-3)
+
+
+def test_a_long_prefill_is_bound_by_compute() -> None:
+    """2 · 6.607e9 · 1,000 FLOPs at 70 TFLOP/s are 188.8 ms; attention adds 4 · 32 · 4,096 · 500,000 / 70e12: 3.7 ms."""
+    assert StepTimes(bare(tgi_7b())).prefill_ms(1000) == pytest.approx(188.77 + 3.745, rel=1e-3)
+
+
+def test_all_reduce_moves_its_bytes_twice_over_the_ring() -> None:
+    """64 reduces over 4: 64 · 2 · 3/4 · 8,192 bytes at 5.237 GB/s are 0.150 ms a token; 64 · 11 us · 2 once."""
+    shares = StepTimes(bare(tgi_7b(4, "ml.g5.12xlarge"))).decode_shares(10, 0)
+    assert shares["fabric"] == pytest.approx(10 * 0.15017 + 1.408, rel=1e-3)
+
+
+def test_shares_sum_to_the_step() -> None:
+    """What a step is spent on is all of the step."""
+    steps = StepTimes(tgi_7b(8, "ml.p4d.24xlarge"))
+    assert sum(steps.decode_shares(12, 6000).values()) == pytest.approx(steps.decode_ms(12, 6000))
+
+
+def test_few_sequences_cannot_keep_many_multiprocessors_reading() -> None:
+    """Without split KV one sequence on 32 of an A10G's 80 multiprocessors reads KV 2.5 times slower."""
+    whole = replace(bare(tgi_7b()), server=replace(bare(tgi_7b()).server, split_kv=False))
+    alone = StepTimes(whole).decode_ms(1, 4000) - StepTimes(whole).decode_ms(1, 0)
+    split = StepTimes(bare(tgi_7b())).decode_ms(1, 4000) - StepTimes(bare(tgi_7b())).decode_ms(1, 0)
+    assert alone / split == pytest.approx(2.5)
+
+
+def test_a_mixture_of_experts_reads_more_experts_in_larger_batches() -> None:
+    """Mixtral's 2 of 8 experts: one token reads its active parameters, a large batch nearly all 46.7e9."""
+    row = SeedRow("Mixtral 8x7B", "ml.p4d.24xlarge", 1, 8, 256, 256, 1, None, None)
+    steps = StepTimes(bare(row.deployment()))
+    read_ms = [steps.decode_shares(batch, 0)["bandwidth"] for batch in (1, 64)]
+    per_ms = 8 * 1555e6
+    assert read_ms[0] == pytest.approx(12.749e9 * 2 / per_ms, rel=1e-6)
+    assert read_ms[1] == pytest.approx(46.703e9 * 2 / per_ms, rel=0.05)
+
+
+def test_the_curves_parts_fit_together() -> None:
+    """E2E = TTFT + (output - 1) · TPOT, and throughput · E2E = requests in flight (Little)."""
+    level = predict_level(tgi_7b(), 256, 256, 64)
+    assert level is not None
+    assert level.e2e_ms == pytest.approx(level.ttft_ms + 255 * level.tpot_ms)
+    assert level.requests_per_s * level.e2e_ms / 1000 == pytest.approx(64)
+    assert level.queue_ms > 0
+
+
+def test_two_copies_at_twice_the_load_are_one_copy_twice() -> None:
+    """Copies do not share anything the planner knows of: same latency, twice the tokens."""
+    one, two = predict_level(vllm(copies=1), 512, 128, 8), predict_level(vllm(copies=2), 512, 128, 16)
+    assert one is not None
+    assert two is not None
+    assert two.e2e_ms == pytest.approx(one.e2e_ms)
+    assert two.output_tokens_per_s == pytest.approx(2 * one.output_tokens_per_s)
+
+
+def test_a_copy_without_a_request_adds_nothing() -> None:
+    """Three copies with one request in flight are as fast as one."""
+    one, three = predict_level(vllm(copies=1), 512, 128, 1), predict_level(vllm(copies=3), 512, 128, 1)
+    assert one is not None
+    assert three is not None
+    assert three.output_tokens_per_s == pytest.approx(one.output_tokens_per_s)
+
+
+def test_requests_past_the_servers_admission_are_refused_not_queued() -> None:
+    """600 in flight on a TGI that admits 512: 88 are answered with 429."""
+    level = predict_level(tgi_7b(), 256, 256, 600)
+    assert level is not None
+    assert level.refused == 88
+
+
+def test_a_request_that_can_never_be_served_has_no_level() -> None:
+    """4,000 + 256 tokens exceed TGI's 4,096: None, not a number."""
+    assert predict_level(tgi_7b(), 4000, 256, 1) is None
+
+
+def test_a_non_streamed_request_past_sixty_seconds_is_flagged() -> None:
+    """128 in flight on one A10G queue for more than a minute; one does not."""
+    crowded, alone = predict_level(tgi_7b(), 256, 256, 128), predict_level(tgi_7b(), 256, 256, 1)
+    assert crowded is not None
+    assert alone is not None
+    assert (crowded.over_60_s, alone.over_60_s) == (True, False)
+
+
+@pytest.mark.parametrize("counts", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
+def test_counts_below_one_are_refused(counts: tuple[int, int, int]) -> None:
+    """A level of nothing is a mistake of the caller."""
+    with pytest.raises(InputError, match="at least 1"):
+        predict_level(tgi_7b(), *counts)
+
+
+tokens = st.integers(1, 3000)
+loads = st.integers(1, 600)
+
+
+@given(tokens, st.integers(2, 1000), loads, loads, st.sampled_from(MODELS), st.booleans())
+def test_more_load_never_lowers_throughput_nor_latency(
+    input_tokens: int, output_tokens: int, first: int, second: int, model_id: str, staggered: bool
+) -> None:
+    """Along the curve throughput, TTFT and E2E only grow."""
+    low, high = sorted((first, second))
+    deployment = vllm(model_id)
+    few = predict_level(deployment, input_tokens, output_tokens, low, staggered=staggered)
+    many = predict_level(deployment, input_tokens, output_tokens, high, staggered=staggered)
+    assert few is not None
+    assert many is not None
+    assert many.output_tokens_per_s >= few.output_tokens_per_s * (1 - 1e-9)
+    assert many.ttft_ms >= few.ttft_ms * (1 - 1e-9)
+    assert many.e2e_ms >= few.e2e_ms * (1 - 1e-9)
+
+
+@given(tokens, st.integers(1, 1000), loads)
+def test_a_larger_model_is_never_faster(input_tokens: int, output_tokens: int, concurrency: int) -> None:
+    """On the same accelerators, more parameters mean no more tokens and no sooner a first one."""
+    levels = [predict_level(vllm(model_id), input_tokens, output_tokens, concurrency) for model_id in MODELS]
+    known = [level for level in levels if level is not None]
+    assert len(known) == len(MODELS)
+    for smaller, larger in pairwise(known):
+        assert larger.output_tokens_per_s <= smaller.output_tokens_per_s
+        assert larger.ttft_ms >= smaller.ttft_ms
+
+
+@given(st.sampled_from(sorted(catalog.architectures())), st.integers(1, 512), st.integers(1, 100_000))
+def test_every_catalog_model_has_a_positive_finite_step(model_id: str, batch: int, context: int) -> None:
+    """No shape in the catalog breaks the step model."""
+    step_ms = StepTimes(vllm(model_id)).decode_ms(batch, context)
+    assert 0 < step_ms < 60_000

@@ -1,0 +1,133 @@
+"""A deployment from a profile equals the one from the container that the profile deploys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loadproof import catalog
+from loadproof.capacity import Deployment, architecture_from_tag, deployment_from_container, deployment_of
+from loadproof.errors import InputError
+from loadproof.profiles import Profile, components_of, container_variables, load_profile
+from loadproof.profiles.schema import Family
+
+ROOT = Path(__file__).parents[2]
+PROFILES = sorted(path for path in ROOT.glob("deploy_profiles/*/*.yaml") if path.name != "environment.yaml")
+
+
+def from_container(family: Family, variables: dict[str, str], model_id: str = "Qwen/Qwen3-8B") -> Deployment:
+    return deployment_from_container(
+        family=family,
+        version="1",
+        variables=variables,
+        model_id=model_id,
+        architecture=None,
+        instance_type="ml.g5.12xlarge",
+        accelerators_per_copy=4,
+        copies=1,
+    )
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_the_twin_sees_what_the_planner_sees(path: Path) -> None:
+    """Image family, variables, instance and model id carry all that the profile told the planner."""
+    profile = load_profile(path)
+    component = components_of(profile)[0]
+    planned = deployment_of(profile)
+    deployed = deployment_from_container(
+        family=component.container.family,
+        version=planned.version,
+        variables=container_variables(component),
+        model_id=profile.model.id,
+        architecture=None,
+        instance_type=planned.instance.instance_type,
+        accelerators_per_copy=planned.accelerators,
+        copies=planned.copies,
+    )
+    assert deployed == planned
+
+
+def test_tgi_defaults_are_its_own() -> None:
+    """Unset: 128 requests admitted, a ratio of 0.3 and 20 decode steps before a prefill interrupts."""
+    limits = from_container("tgi", {}).limits
+    assert limits.scheduler == "prefill_first"
+    assert limits.max_admitted_requests == 128
+    assert (limits.waiting_served_ratio, limits.max_waiting_steps) == (0.3, 20)
+
+
+def test_lmi_and_vllm_prefill_in_chunks() -> None:
+    """Both run vLLM's scheduler; LMI queues 1,000 requests, and either runs 256 sequences by default."""
+    for family in ("lmi", "vllm"):
+        limits = from_container(family, {}).limits
+        assert (limits.scheduler, limits.max_sequences) == ("chunked", 256)
+    assert from_container("lmi", {"OPTION_MAX_ROLLING_BATCH_SIZE": "32"}).limits.max_sequences == 32
+    assert from_container("lmi", {}).limits.max_admitted_requests == 1000
+
+
+def test_a_smaller_tensor_parallel_degree_than_the_copys_accelerators_leaves_some_idle() -> None:
+    """TENSOR_PARALLEL_DEGREE=2 on a copy of four accelerators runs on two."""
+    assert from_container("lmi", {"TENSOR_PARALLEL_DEGREE": "2"}).accelerators == 2
+
+
+def test_an_unknown_model_is_an_error_that_says_what_to_write() -> None:
+    """No guess is made for a shape nobody gave."""
+    with pytest.raises(InputError, match=r"does not know the shape of `acme/secret-9b`; give model\.architecture"):
+        from_container("tgi", {}, "acme/secret-9b")
+
+
+def test_more_accelerators_than_the_instance_has_is_an_error() -> None:
+    """ml.g5.2xlarge has one A10G."""
+    with pytest.raises(InputError, match=r"ml\.g5\.2xlarge has 1 accelerators, one copy asks for 4"):
+        deployment_from_container(
+            family="tgi",
+            version="1",
+            variables={},
+            model_id="Qwen/Qwen3-8B",
+            architecture=None,
+            instance_type="ml.g5.2xlarge",
+            accelerators_per_copy=4,
+            copies=1,
+        )
+
+
+def test_the_architecture_tag_reads_back_the_catalogs_fields() -> None:
+    """`layers=32 hidden=4096 ...` is an Architecture; what it does not name is 0 and two all-reduces a layer."""
+    shape = architecture_from_tag("layers=32 hidden=4096 heads=32 kv_heads=8 head_dim=128 parameters_b=8.03")
+    assert (shape.layers, shape.kv_heads, shape.parameters_b) == (32, 8, 8.03)
+    assert (shape.active_parameters_b, shape.allreduces_per_layer, shape.experts) == (8.03, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("layers", "cannot read `layers`"),
+        ("colour=3", "cannot read `colour=3`"),
+        ("layers=many", "`layers=many` is no number"),
+        ("layers=32", "head_dim, heads, hidden, kv_heads, parameters_b missing"),
+    ],
+)
+def test_a_broken_architecture_tag_names_what_is_wrong(text: str, message: str) -> None:
+    """Never a traceback: the tag comes from a template."""
+    with pytest.raises(InputError, match=message):
+        architecture_from_tag(text)
+
+
+def test_a_profiles_own_architecture_wins_over_the_catalog() -> None:
+    """The override's fields become the catalog's names."""
+    path = ROOT / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml"
+    data = load_profile(path).model_dump()
+    data["model"]["architecture"] = {
+        "num_hidden_layers": 2,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "intermediate_size": 128,
+        "vocab_size": 1000,
+        "max_position_embeddings": 2048,
+        "parameters_b": 0.001,
+    }
+    shape = deployment_of(Profile.model_validate(data)).architecture
+    assert (shape.layers, shape.heads, shape.kv_heads, shape.context) == (2, 4, 2, 2048)
+    assert catalog.architecture("meta-llama/Llama-3.1-8B-Instruct") != shape

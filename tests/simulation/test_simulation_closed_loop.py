@@ -1,0 +1,83 @@
+"""The planner's closed form against the twin: two ways to the same figure, within a stated tolerance."""
+
+from __future__ import annotations
+
+from statistics import mean
+
+import pytest
+
+from loadproof.capacity import Deployment, deployment_from_container, predict_level
+from loadproof.errors import InputError
+from loadproof.profiles import Family
+from loadproof.simulation import simulate_closed_loop
+
+
+def deployment(family: Family, instance_type: str = "ml.g5.2xlarge", accelerators: int = 1) -> Deployment:
+    variables = {
+        "MAX_TOTAL_TOKENS": "4096",
+        "MAX_BATCH_PREFILL_TOKENS": "4096",
+        "SM_VLLM_MAX_MODEL_LEN": "4096",
+    }
+    return deployment_from_container(
+        family=family,
+        version="1",
+        variables=variables,
+        model_id="meta-llama/Llama-2-7b-hf",
+        architecture=None,
+        instance_type=instance_type,
+        accelerators_per_copy=accelerators,
+        copies=1,
+    )
+
+
+CASES = [
+    (family, instance, accelerators, prompt, answer, concurrency)
+    for family in ("tgi", "vllm")
+    for instance, accelerators in (("ml.g5.2xlarge", 1), ("ml.p4d.24xlarge", 8))
+    for prompt, answer in ((256, 64), (1024, 128))
+    for concurrency in (1, 4, 8)
+]
+
+
+@pytest.mark.parametrize(("family", "instance", "accelerators", "prompt", "answer", "concurrency"), CASES)
+def test_below_saturation_the_closed_form_is_within_five_percent_of_the_twin(
+    family: Family, instance: str, accelerators: int, prompt: int, answer: int, concurrency: int
+) -> None:
+    """Throughput and E2E within 5%, as long as nothing queues; TTFT within 15%."""
+    made = deployment(family, instance, accelerators)
+    level = predict_level(made, prompt, answer, concurrency)
+    assert level is not None
+    assert level.queue_ms == 0
+    done = simulate_closed_loop(made, prompt, answer, concurrency, requests=4 * concurrency)
+    tokens_per_s = sum(request.output_tokens for request in done) / done[-1].end_ms * 1000
+    assert level.output_tokens_per_s == pytest.approx(tokens_per_s, rel=0.05)
+    assert level.e2e_ms == pytest.approx(mean(request.e2e_ms for request in done), rel=0.05)
+    assert level.ttft_ms == pytest.approx(mean(request.ttft_ms for request in done), rel=0.15)
+
+
+@pytest.mark.parametrize("concurrency", [32, 64])
+def test_in_saturation_the_closed_form_is_within_ten_percent_of_the_twin(concurrency: int) -> None:
+    """Llama 2 7B on one A10G holds about 28 requests of 512 tokens; 64 in flight queue. Ten rounds, so that the
+    start and the drain weigh little."""
+    made = deployment("tgi")
+    level = predict_level(made, 256, 256, concurrency)
+    assert level is not None
+    assert level.queue_ms > 0
+    done = simulate_closed_loop(made, 256, 256, concurrency, requests=10 * concurrency)
+    tokens_per_s = 256 * len(done) / done[-1].end_ms * 1000
+    assert level.output_tokens_per_s == pytest.approx(tokens_per_s, rel=0.10)
+
+
+def test_every_request_ends_and_time_only_moves_on() -> None:
+    """Sent before first token before end; as many records as requests, in order of end."""
+    done = simulate_closed_loop(deployment("vllm"), 100, 20, 5, requests=23)
+    assert len(done) == 23
+    assert [request.end_ms for request in done] == sorted(request.end_ms for request in done)
+    for request in done:
+        assert request.sent_ms < request.first_token_ms < request.end_ms
+
+
+def test_a_request_the_server_refuses_ends_the_simulation_with_its_reason() -> None:
+    """Nothing is silently dropped."""
+    with pytest.raises(InputError, match="refuses 4000 \\+ 256 tokens: too_long"):
+        simulate_closed_loop(deployment("tgi"), 4000, 256, 1, 1)
