@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-import click
 import typer
 from rich.console import Console
+from typer.exceptions import TyperException
 
 from loadproof.cli import bench, check, demo, local, plan, schema
 from loadproof.errors import ExitCode, LoadproofError
@@ -39,11 +39,16 @@ def run(arguments: list[str]) -> int:
     except LoadproofError as error:
         Console(stderr=True, highlight=False).print(f"loadproof: {error}", markup=False, soft_wrap=True)
         return int(error.exit_code)
-    except click.exceptions.Exit as leaving:
+    except typer.Exit as leaving:
         return leaving.exit_code
-    except click.ClickException as usage:
-        usage.show()
+    except TyperException as usage:
+        # Typer carries its own Click, whose usage errors show themselves: usage line, hint, message.
+        show = getattr(usage, "show", None)
+        if show is None:
+            print(f"loadproof: {usage.format_message()}", file=sys.stderr)
+        else:
+            show()
         return int(ExitCode.BAD_INPUT)
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         return int(ExitCode.INTERRUPTED)
     return int(result or 0)
