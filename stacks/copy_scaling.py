@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, Final
 
-from aws_cdk import CfnResource
+from aws_cdk import CfnResource, Fn
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from constructs import Construct
 
@@ -19,6 +19,10 @@ from stacks.context import Deployment
 Policy = autoscaling.CfnScalingPolicy
 Target = autoscaling.CfnScalableTarget
 
+_SERVICE_LINKED_ROLE: Final = (
+    "arn:${AWS::Partition}:iam::${AWS::AccountId}:role/aws-service-role/"
+    "sagemaker.application-autoscaling.amazonaws.com/AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+)
 _COMPONENT_TRACKING: Final[dict[ScalingMetric, str]] = {
     "concurrent_requests_per_copy": "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution",
     "invocations_per_copy": "SageMakerInferenceComponentInvocationsPerCopy",
@@ -39,8 +43,9 @@ _STEP_METRICS: Final[dict[ScalingMetric, tuple[str, str]]] = {
 class CopyScaling(Construct):
     """A scalable target with its policies, schedules and the way back from zero.
 
-    `scaled` is what is scaled (component or endpoint). Neither its name nor its ARN makes CloudFormation wait for
-    it, so the order is chained by hand: scaled -> target -> policies -> alarms; deletion runs the other way.
+    `scaled` is what is scaled (component or endpoint). The target names it in a plain text, which makes
+    CloudFormation wait for nothing, so that step is chained by hand; policies and alarms refer to what they follow.
+    Order: scaled, target, policies, alarms; deletion runs the other way.
     """
 
     def __init__(
@@ -86,12 +91,7 @@ class CopyScaling(Construct):
             min_capacity=0 if scaling.to_zero else min_copies,
             max_capacity=max_copies,
             # Named, so that nothing makes a role: the service-linked one is the only one SageMaker's scaling uses.
-            role_arn=self._deployment.arn(
-                "iam",
-                "role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
-                "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint",
-                region="",
-            ),
+            role_arn=Fn.sub(_SERVICE_LINKED_ROLE),
             scheduled_actions=[_scheduled_action(schedule) for schedule in schedules] or None,
         )
 
@@ -193,9 +193,7 @@ class CopyScaling(Construct):
             )
 
     def _policy(self, construct_id: str, **properties: Any) -> autoscaling.CfnScalingPolicy:
-        policy = Policy(self, construct_id, scaling_target_id=self.target.ref, **properties)
-        policy.add_resource_dependency(self.target)
-        return policy
+        return Policy(self, construct_id, scaling_target_id=self.target.ref, **properties)
 
     def _dimensions(self, metric: ScalingMetric) -> dict[str, str]:
         if metric.endswith("_per_copy") and self._component_name is not None:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from loadproof.catalog import container_image, image_uri
+from loadproof.catalog import container_image, image_uri, instances
 from loadproof.profiles.schema import Component, Container, Endpoint, Protocol
 
 # The native CUDA 13 driver (580). On the default host a CUDA 13 container dies with CannotStartContainerError.
 _CUDA_13_HOST: Final = "al2023-ami-sagemaker-inference-gpu-4-1"
-
-# Instance families whose disks are NVMe on the machine (EC2 instance type pages). SageMaker encrypts them in
-# hardware, and refuses both KmsKeyId and VolumeSizeInGB for them.
-_LOCAL_DISK_FAMILIES: Final = frozenset(
-    {"g4dn", "g5", "g6", "g6e", "g7e", "gr6", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300"}
-    | {"trn1", "trn1n", "trn2"}
-)
 
 
 def image_of(container: Container, region: str) -> str:
@@ -51,8 +44,9 @@ def instance_types(endpoint: Endpoint) -> tuple[str, ...]:
 
 
 def has_local_disk(endpoint: Endpoint) -> bool:
-    """True when any instance type keeps its data on a disk of its own."""
-    return any(kind.split(".")[1] in _LOCAL_DISK_FAMILIES for kind in instance_types(endpoint))
+    """True when any instance type keeps its data on a disk of its own: SageMaker then refuses a key for it."""
+    known = [instances().get(kind) for kind in instance_types(endpoint)]
+    return any(row is not None and row.has_local_disk for row in known)
 
 
 def _cuda_major(container: Container) -> int:

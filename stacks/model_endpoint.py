@@ -67,17 +67,19 @@ class ModelEndpoint(Construct):
         """The component that serves the profile's own model; None for a plain variant."""
         return self.components[0].name if self.components else None
 
-    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allow streaming and plain invocation of exactly this endpoint and its components."""
+    def invoke_statement(self) -> iam.PolicyStatement:
+        """The right to invoke, streaming or not, exactly this endpoint and its components."""
         arns = [self.deployment.arn("sagemaker", f"endpoint/{self.name}")]
         arns += [
             self.deployment.arn("sagemaker", f"inference-component/{component.name}") for component in self.components
         ]
-        return iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"],
-            resource_arns=arns,
+        return iam.PolicyStatement(
+            actions=["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"], resources=arns
         )
+
+    def grant_invoke(self, grantee: iam.IGrantable) -> None:
+        """Give that right to somebody."""
+        grantee.grant_principal.add_to_principal_policy(self.invoke_statement())
 
     def _endpoint(self) -> sagemaker.CfnEndpoint:
         """An update keeps what autoscaling has reached, and takes from the profile what nothing else decides."""
