@@ -10,10 +10,11 @@ from typing import Any, Final, TypeVar
 
 from loadproof.errors import InputError, Problem, ProfileError
 from loadproof.profiles.building import WRONG, build_part
+from loadproof.profiles.checks import check_rules
 from loadproof.profiles.inheritance import SUFFIXES, read_bytes, read_with_parents
 from loadproof.profiles.reader import read_yaml
 from loadproof.profiles.schema import Environment, Part, Profile
-from loadproof.profiles.tree import Mark, Node, Problems
+from loadproof.profiles.tree import Node, Problems
 
 ENVIRONMENT_FILE: Final = "environment.yaml"
 P = TypeVar("P", bound=Part)
@@ -49,9 +50,9 @@ def check_file(path: Path) -> Checked:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); name a profile or a folder") from None
     if path.name == ENVIRONMENT_FILE:
-        environment = _built(Environment, tree, problems, str(path))
+        environment = _built(Environment, tree, problems, None)
         return Checked(path, tuple(sorted(problems.found)), problems.suppressed, environment=environment)
-    profile = _built(Profile, tree, problems, str(path))
+    profile = _built(Profile, tree, problems, _environment_beside(path))
     return Checked(path, tuple(sorted(problems.found)), problems.suppressed, profile=profile)
 
 
@@ -90,23 +91,28 @@ def profile_hash(profile: Profile) -> str:
     return hashlib.sha256(written.encode()).hexdigest()
 
 
-def _built(model: type[P], tree: Node | None, problems: Problems, file: str) -> P | None:
+def _built(model: type[P], tree: Node | None, problems: Problems, environment: Environment | None) -> P | None:
     if tree is None:
         return None
     part: Any = build_part(model, tree, problems)
-    if part is WRONG or problems.errors:
+    if part is WRONG:
         return None
-    return _validated(model, part, problems, file)
-
-
-def _validated(model: type[P], part: P, problems: Problems, file: str) -> P | None:
-    """pydantic has the last word: what it refuses is never a profile, whatever this package thinks."""
+    check_rules(part, tree, problems, environment)
+    if problems.errors:
+        return None
     try:
+        # pydantic has the last word: what it refuses is never a profile, whatever this package thinks.
         return model.model_validate(_plain(part))
     except ValueError as error:
-        place = Mark(file, 1, 1)
-        problems.add(place, "LP199", (), f"refused by the schema ({type(error).__name__})", "report this file")
+        found = f"refused by the schema ({type(error).__name__})"
+        problems.add(tree.mark, "LP199", (), found, "please report this file")
         return None
+
+
+def _environment_beside(path: Path) -> Environment | None:
+    """The environment of a profile's folder, when there is a good one."""
+    beside = path.parent / ENVIRONMENT_FILE
+    return check_file(beside).environment if beside.is_file() else None
 
 
 def _plain(value: Any) -> Any:

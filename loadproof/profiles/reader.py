@@ -212,7 +212,7 @@ class _Builder:
     def _open(self, event: Any) -> bool:
         mark = self._mark(event)
         if len(self.stack) >= MOST_DEPTH:
-            self.problems.add(mark, "LP001", (), f"nested deeper than {MOST_DEPTH} levels", "write it flatter")
+            self.problems.add(mark, "LP010", (), f"nested deeper than {MOST_DEPTH} levels", "write it flatter")
             return False
         self._decorations(event)
         as_key = self._expects_key()

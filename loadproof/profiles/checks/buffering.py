@@ -1,0 +1,128 @@
+"""Time-outs and the buffer: what repeats, loses or cuts generations (LP240-LP246)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from loadproof.errors import Severity
+from loadproof.profiles.checks.rule import Finding, Subject, rule
+from loadproof.profiles.schema import Buffer
+
+UNARY_LIMIT_S: Final = 60  # InvokeEndpoint
+STREAM_LIMIT_S: Final = 480  # InvokeEndpointWithResponseStream
+FUNCTION_LIMIT_S: Final = 900  # Lambda
+_SAFE_RECEIVES: Final = 5  # 3 put 126 of 10,000 healthy messages into the dead-letter queue under crashes, 5 none
+
+
+@rule(
+    "LP240",
+    "Visibility shorter than the work",
+    reason="A message that becomes visible again while it is worked on is generated, and paid for, twice.",
+    fix="Leave visibility_timeout_s out: the default is six times the consumer's time-out.",
+)
+def visibility(subject: Subject) -> Iterator[Finding]:
+    buffer = _enabled(subject)
+    if buffer is None or buffer.visibility_timeout_s is None:
+        return
+    work_s = buffer.invocation_timeout_s * buffer.batch_size
+    path = ("buffer", "visibility_timeout_s")
+    if buffer.visibility_timeout_s < work_s + 30:
+        found = f"visibility of {buffer.visibility_timeout_s} s is shorter than the consumer's {work_s + 30} s"
+        yield Finding(path, f"{found}: generations repeat", f"write at least {6 * work_s}, or leave it out")
+    elif buffer.visibility_timeout_s < 6 * work_s:
+        found = f"visibility of {buffer.visibility_timeout_s} s is under 6 x {work_s} s, which Lambda asks for"
+        yield Finding(path, found, f"write at least {6 * work_s}, or leave it out", "warning")
+
+
+@rule(
+    "LP241",
+    "Too few receives before the dead-letter queue",
+    reason="A crash spends a receive of every message in flight: healthy messages end in the dead-letter queue.",
+    fix="Use 5 or more.",
+)
+def receive_count(subject: Subject) -> Iterator[Finding]:
+    buffer = _enabled(subject)
+    if buffer is not None and buffer.max_receive_count < _SAFE_RECEIVES:
+        found = f"{buffer.max_receive_count} sends healthy messages to the dead-letter queue after crashes"
+        severity: Severity = "error" if buffer.max_receive_count == 1 else "warning"
+        yield Finding(("buffer", "max_receive_count"), found, f"write at least {_SAFE_RECEIVES}", severity)
+
+
+@rule(
+    "LP242",
+    "Answers in one piece take longer than SageMaker allows",
+    reason="InvokeEndpoint ends after 60 s while the model works on, unseen and paid for.",
+    fix="Stream, or keep the request time-out within 60 s.",
+)
+def unary_limit(subject: Subject) -> Iterator[Finding]:
+    profile = subject.profile
+    if profile.backend == "sagemaker" and not profile.workload.streaming:
+        allowed = profile.benchmark.request_timeout_s
+        if allowed > UNARY_LIMIT_S:
+            found = f"non-streaming time-out of {allowed:g} s exceeds SageMaker's {UNARY_LIMIT_S} s"
+            mend = f"write workload.streaming: true, or benchmark.request_timeout_s: {UNARY_LIMIT_S}"
+            yield Finding(("workload", "streaming"), found, mend)
+
+
+@rule(
+    "LP243",
+    "Streams longer than SageMaker allows",
+    reason="A response stream is cut after 8 minutes.",
+    fix="Keep the time-out within 480 s.",
+)
+def stream_limit(subject: Subject) -> Iterator[Finding]:
+    profile = subject.profile
+    if profile.backend != "sagemaker":
+        return
+    if profile.benchmark.request_timeout_s > STREAM_LIMIT_S:
+        found = f"{profile.benchmark.request_timeout_s:g} s exceed the {STREAM_LIMIT_S} s of a response stream"
+        yield Finding(("benchmark", "request_timeout_s"), found, f"lower it to {STREAM_LIMIT_S}")
+    buffer = _enabled(subject)
+    if buffer is not None and buffer.invocation_timeout_s > STREAM_LIMIT_S:
+        found = f"{buffer.invocation_timeout_s} s exceed the {STREAM_LIMIT_S} s of a response stream"
+        yield Finding(("buffer", "invocation_timeout_s"), found, f"lower it to {STREAM_LIMIT_S}")
+
+
+@rule(
+    "LP244",
+    "Batch longer than the consumer may run",
+    reason="The consumer is a Lambda function of at most 900 s, and works through a batch one by one.",
+    fix="Lower batch_size or invocation_timeout_s.",
+)
+def batch_limit(subject: Subject) -> Iterator[Finding]:
+    buffer = _enabled(subject)
+    if buffer is None:
+        return
+    work_s = buffer.batch_size * buffer.invocation_timeout_s
+    if work_s + 30 > FUNCTION_LIMIT_S:
+        work = f"{buffer.batch_size} messages of {buffer.invocation_timeout_s} s"
+        found = f"{work} exceed the function's {FUNCTION_LIMIT_S} s"
+        most = (FUNCTION_LIMIT_S - 30) // buffer.invocation_timeout_s
+        mend = f"lower batch_size to {most}" if most >= 1 else f"lower invocation_timeout_s to {FUNCTION_LIMIT_S - 30}"
+        yield Finding(("buffer", "batch_size" if most >= 1 else "invocation_timeout_s"), found, mend)
+
+
+@rule(
+    "LP245",
+    "Messages expire before they were tried",
+    reason="Retention runs on while a message waits, is worked on and comes back.",
+    fix="Raise retention_s.",
+)
+def retention(subject: Subject) -> Iterator[Finding]:
+    buffer = _enabled(subject)
+    if buffer is None:
+        return
+    visible = buffer.visibility_timeout_s or min(43200, 6 * buffer.invocation_timeout_s * buffer.batch_size)
+    needed = visible * buffer.max_receive_count
+    if buffer.retention_s < needed:
+        found = f"{buffer.retention_s} s end before {buffer.max_receive_count} receives of {visible} s each"
+        yield Finding(("buffer", "retention_s"), found, f"write at least {needed}, or leave it out")
+
+
+def _enabled(subject: Subject) -> Buffer | None:
+    buffer = subject.profile.buffer
+    return buffer if buffer is not None and buffer.enabled else None
+
+
+RULES: Final = (visibility, receive_count, unary_limit, stream_limit, batch_limit, retention)

@@ -1,0 +1,148 @@
+"""What rules ask about a profile: instances, shapes, sizes. Unknown is None: another rule says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from loadproof import catalog
+from loadproof.catalog import Accelerator, Architecture, ContainerImage, Instance
+from loadproof.profiles.checks.rule import Placed
+from loadproof.profiles.schema import Container, Endpoint, Model, TokenDistribution
+from loadproof.profiles.settings import accelerators_per_copy
+from loadproof.profiles.tree import Path
+
+GB: Final = 1e9
+GIB: Final = 1 << 30
+# Bytes a weight takes at least; scales and unquantized layers come on top. Source: the formats' bit widths.
+_WEIGHT_BYTES: Final = {"fp8": 1.0, "int8": 1.0, "awq": 0.5, "gptq": 0.5, "mxfp4": 0.5}
+_DTYPE_BYTES: Final = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0}
+# Share of memory the engine takes unless told (vLLM's own default; TGI takes all).
+_DEFAULT_MEMORY_SHARE: Final = {"lmi": 0.9, "vllm": 0.9}
+_CUDA_TAG: Final = re.compile(r"(?:^|[^a-z])cu(?:da)?-?(\d\d)\.?(\d)(?!\d)")
+
+
+def instance_types(endpoint: Endpoint) -> Iterator[tuple[Path, str]]:
+    """Every instance type of an endpoint with its path."""
+    if endpoint.instance_type is not None:
+        yield ("endpoint", "instance_type"), endpoint.instance_type
+    for at, pool in enumerate(endpoint.instance_pools):
+        yield ("endpoint", "instance_pools", at, "instance_type"), pool.instance_type
+
+
+def known_instances(endpoint: Endpoint) -> Iterator[tuple[Path, Instance]]:
+    """The instance types that the catalog knows."""
+    for path, name in instance_types(endpoint):
+        row = catalog.instances().get(name)
+        if row is not None:
+            yield path, row
+
+
+def accelerator_of(instance: Instance) -> Accelerator:
+    """The accelerator of an instance."""
+    return catalog.accelerator(instance.accelerator)
+
+
+def architecture_of(model: Model) -> Architecture | None:
+    """The model's shape: as written, else the catalog's."""
+    own = model.architecture
+    if own is None:
+        return catalog.architecture(model.id)
+    return Architecture(
+        name=model.id,
+        hf_id=model.id,
+        layers=own.num_hidden_layers,
+        hidden=own.hidden_size,
+        heads=own.num_attention_heads,
+        kv_heads=own.num_key_value_heads,
+        head_dim=own.head_dim,
+        intermediate=own.intermediate_size,
+        vocab=own.vocab_size,
+        context=own.max_position_embeddings,
+        experts=own.num_experts,
+        experts_per_token=own.num_experts_per_token,
+        moe_intermediate=own.moe_intermediate_size,
+        allreduces_per_layer=2,
+        parameters_b=own.parameters_b,
+        active_parameters_b=own.active_parameters_b or own.parameters_b,
+        source="model.architecture",
+    )
+
+
+def weight_bytes(model: Model, shape: Architecture) -> float:
+    """Bytes of the weights, at least = parameters · bytes per parameter."""
+    per_parameter = _WEIGHT_BYTES.get(model.quantization) or _DTYPE_BYTES[model.dtype]
+    return shape.parameters_b * 1e9 * per_parameter
+
+
+def kv_bytes_per_token(model: Model, shape: Architecture, placed: Placed) -> float:
+    """KV bytes per token = 2 · layers · kv_heads · head_dim · bytes per value (keys and values of every layer)."""
+    settings = placed.component.container.settings
+    quantized = getattr(settings, "kv_cache_dtype", None) == "fp8"
+    per_value = 1.0 if quantized else _DTYPE_BYTES[model.dtype]
+    return 2 * shape.layers * shape.kv_heads * shape.head_dim * per_value
+
+
+def memory_share(container: Container) -> float:
+    """Share of the accelerators' memory that the engine may use."""
+    settings = container.settings
+    for name in ("gpu_memory_utilization", "cuda_memory_fraction", "mem_fraction_static"):
+        share = getattr(settings, name, None)
+        if share is not None:
+            return float(share)
+    return _DEFAULT_MEMORY_SHARE.get(container.family, 1.0)
+
+
+def copies_per_instance(placed: Placed, instance: Instance) -> int:
+    """How many copies of one model an empty instance holds, by accelerators, host memory and vCPUs."""
+    copies = placed.component.copies
+    by_accelerators = instance.accelerator_count // accelerators_per_copy(placed.component)
+    by_memory = int(instance.host_memory_gib * 1024 // copies.memory_mib_per_copy)
+    by_cpus = int(instance.vcpu // copies.cpus_per_copy) if copies.cpus_per_copy else by_memory
+    return max(0, min(by_accelerators, by_memory, by_cpus))
+
+
+def catalog_image(container: Container) -> ContainerImage | None:
+    """The catalog's image of a container; None for an own image or a version nobody knows."""
+    if container.image is not None:
+        return None
+    of_family = [image for image in catalog.container_images() if image.family == container.family]
+    if container.version is None:
+        return of_family[0] if of_family else None
+    return next((image for image in of_family if image.version == container.version), None)
+
+
+def cuda_of(container: Container) -> str | None:
+    """CUDA of the container's image: the catalog's word, else what its tag says (`cu130`)."""
+    image = catalog_image(container)
+    if image is not None:
+        return image.cuda
+    tag = _CUDA_TAG.search(container.image or "")
+    return f"{tag.group(1)}.{tag.group(2)}" if tag else None
+
+
+def longest_request_limit(placed: Placed) -> tuple[str, int] | None:
+    """The setting that bounds prompt plus answer, and its value; the model's context without one."""
+    settings = placed.component.container.settings
+    for name in ("max_total_tokens", "max_model_len", "context_length"):
+        value = getattr(settings, name, None)
+        if value is not None:
+            return f"container.settings.{name}", value
+    shape = architecture_of(placed.component.model)
+    return ("the model's context", shape.context) if shape else None
+
+
+def most_tokens(tokens: int | TokenDistribution) -> int | None:
+    """The largest count a distribution may give; None when it has no end."""
+    if isinstance(tokens, int):
+        return tokens
+    if tokens.distribution == "fixed":
+        return int(tokens.mean) if tokens.mean is not None else None
+    return tokens.max
+
+
+def alternatives(values: list[int]) -> str:
+    """`1, 2 or 4`."""
+    words = [str(value) for value in values]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

@@ -1,0 +1,353 @@
+"""Backend, instances, routing, components: rules across fields about where copies live (LP201-LP229)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from loadproof.profiles.checks.rule import MAIN, Finding, Placed, Subject, rule
+from loadproof.profiles.schema import HubSource, JumpStartSource, LmiSettings, S3Source, VllmSettings
+from loadproof.profiles.settings import reserved_variables
+
+_MOST_VARIABLES: Final = 100
+_MOST_VARIABLE_BYTES: Final = 32 * 1024
+
+# Names the servers still read, or once read, for what a typed setting says.
+_OLD_NAMES: Final = {
+    "tgi": {"MAX_INPUT_LENGTH": "container.settings.max_input_tokens", "QUANTIZE": "model.quantization"},
+    "lmi": {
+        "OPTION_TENSOR_PARALLEL_DEGREE": "container.settings.tensor_parallel_degree",
+        "OPTION_MODEL_ID": "model.id or model.source",
+        "OPTION_REVISION": "model.source.revision",
+    },
+    "vllm": {"HF_MODEL_ID": "model.id or model.source"},
+    "sglang": {"HF_MODEL_ID": "model.id or model.source"},
+}
+
+
+@rule(
+    "LP201",
+    "A part the backend needs is missing",
+    reason="SageMaker needs weights, a container and instances; Bedrock needs none of them.",
+    fix="Add the part, or change `backend`.",
+)
+def missing_for_backend(subject: Subject) -> Iterator[Finding]:
+    profile = subject.profile
+    if profile.backend != "sagemaker":
+        return
+    if profile.container is None:
+        yield Finding((), "backend sagemaker needs `container`", "add `container:` with `family: lmi`, for example")
+    if profile.endpoint is None:
+        found = "backend sagemaker needs `endpoint`"
+        yield Finding((), found, "add `endpoint:` with `instance_type: ml.g6e.2xlarge`, for example")
+    for placed in subject.components:
+        if placed.component.model.source is None:
+            found = "backend sagemaker needs `model.source`"
+            yield Finding(placed.at("model"), found, "add `source:` with `type: s3` and `s3_uri`, or `type: hub`")
+
+
+@rule(
+    "LP202",
+    "A part the backend has no use for",
+    reason="It would be ignored, and a reader would believe otherwise.",
+    fix="Delete the part, or change `backend`.",
+)
+def useless_for_backend(subject: Subject) -> Iterator[Finding]:
+    profile = subject.profile
+    if profile.backend == "sagemaker":
+        if profile.bedrock is not None:
+            yield Finding(("bedrock",), "`bedrock` has no use with backend sagemaker", "delete it")
+        return
+    for name in ("container", "endpoint", "scaling", "adapters", "components"):
+        if getattr(profile, name):
+            yield Finding((name,), f"`{name}` has no use with backend bedrock", "delete it")
+    if profile.model.source is not None:
+        yield Finding(("model", "source"), "Bedrock hosts the weights itself", "delete `source`")
+
+
+@rule(
+    "LP203",
+    "Instance type and instance pools",
+    reason="An endpoint runs on one type, or is filled from pools; SageMaker takes exactly one of the two.",
+    fix="Keep one of `instance_type` and `instance_pools`.",
+)
+def one_way_to_name_instances(subject: Subject) -> Iterator[Finding]:
+    endpoint = subject.profile.endpoint
+    if endpoint is None:
+        return
+    if endpoint.instance_type is None and not endpoint.instance_pools:
+        found = "neither instance_type nor instance_pools is given"
+        yield Finding(("endpoint",), found, "add `instance_type: ml.g6e.2xlarge`, for example")
+    if endpoint.instance_type is not None and endpoint.instance_pools:
+        found = "instance_type and instance_pools are both given"
+        yield Finding(("endpoint", "instance_pools"), found, "keep one of them")
+
+
+@rule(
+    "LP204",
+    "Instance bounds the wrong way round",
+    reason="SageMaker refuses a minimum above the maximum.",
+    fix="Lower min_instances or raise max_instances.",
+)
+def instance_bounds(subject: Subject) -> Iterator[Finding]:
+    endpoint = subject.profile.endpoint
+    if endpoint is not None and endpoint.min_instances > endpoint.max_instances:
+        found = f"min_instances {endpoint.min_instances} is above max_instances {endpoint.max_instances}"
+        yield Finding(("endpoint", "min_instances"), found, f"lower it to {endpoint.max_instances}, or raise the other")
+
+
+@rule(
+    "LP205",
+    "Copy bounds the wrong way round",
+    reason="Application Auto Scaling refuses a minimum above the maximum.",
+    fix="Lower copies.min or raise copies.max.",
+    scope="component",
+)
+def copy_bounds(placed: Placed) -> Iterator[Finding]:
+    copies = placed.component.copies
+    if copies.min > copies.max:
+        found = f"min {copies.min} is above max {copies.max}"
+        yield Finding(placed.at("copies", "min"), found, f"raise copies.max to {copies.min}, or lower copies.min")
+
+
+@rule(
+    "LP218",
+    "Routing fields and strategy disagree",
+    reason="prefix_aware needs both of its fields, and no other strategy takes them.",
+    fix="Give prefix_length_bytes and concurrency_threshold with prefix_aware, and only with it.",
+)
+def routing_fields(subject: Subject) -> Iterator[Finding]:
+    endpoint = subject.profile.endpoint
+    if endpoint is None:
+        return
+    routing = endpoint.routing
+    for name in ("prefix_length_bytes", "concurrency_threshold"):
+        given = getattr(routing, name) is not None
+        if routing.strategy == "prefix_aware" and not given:
+            example = "4096" if name == "prefix_length_bytes" else "16"
+            yield Finding(("endpoint", "routing"), f"prefix_aware needs `{name}`", f"add `{name}: {example}`")
+        elif given and routing.strategy != "prefix_aware":
+            found = f"`{name}` has no use with {routing.strategy}"
+            yield Finding(("endpoint", "routing", name), found, "delete it, or write strategy: prefix_aware")
+
+
+@rule(
+    "LP219",
+    "Instance pools that repeat",
+    reason="SageMaker fills pools by priority; equal types or priorities leave the order open.",
+    fix="Give every pool its own type and priority.",
+)
+def pools_repeat(subject: Subject) -> Iterator[Finding]:
+    endpoint = subject.profile.endpoint
+    if endpoint is None:
+        return
+    for name in ("instance_type", "priority"):
+        seen: set[object] = set()
+        for at, pool in enumerate(endpoint.instance_pools):
+            value = getattr(pool, name)
+            if value in seen:
+                path = ("endpoint", "instance_pools", at, name)
+                yield Finding(path, f"{name} {value} is already taken", "give every pool its own")
+            seen.add(value)
+
+
+@rule(
+    "LP220",
+    "Not possible on this kind of hosting",
+    reason="A plain variant holds one model, its copies are its instances; async inference has no components.",
+    fix="Use hosting: inference_components, or leave the field out.",
+)
+def hosting_kind(subject: Subject) -> Iterator[Finding]:
+    profile, endpoint = subject.profile, subject.profile.endpoint
+    if endpoint is None:
+        return
+    if endpoint.hosting == "inference_components":
+        if endpoint.async_inference is not None:
+            found = "async inference cannot target inference components"
+            yield Finding(("endpoint", "async_inference"), found, "write hosting: plain_variant, or delete it")
+        return
+    mend = "write hosting: inference_components, or delete it"
+    if profile.components:
+        yield Finding(("components",), "a plain variant holds one model", mend)
+    if profile.adapters:
+        yield Finding(("adapters",), "a plain variant takes no adapters", mend)
+    if profile.scaling is not None and profile.scaling.to_zero is not None and endpoint.async_inference is None:
+        yield Finding(("scaling", "to_zero"), "a plain variant cannot go to zero in real time", mend)
+    for at, pool in enumerate(endpoint.instance_pools[1:], start=1):
+        del pool
+        yield Finding(("endpoint", "instance_pools", at), "a plain variant runs on one instance type here", mend)
+
+
+@rule(
+    "LP221",
+    "Names that collide",
+    reason="Components and adapters become inference components of one endpoint; `main` is the profile's own model.",
+    fix="Give each its own name.",
+)
+def names_collide(subject: Subject) -> Iterator[Finding]:
+    seen = {MAIN}
+    for placed in subject.components:
+        if placed.path:
+            yield from _taken(placed.component.name, placed.at("name"), seen)
+        names: set[str] = set()
+        for at, adapter in enumerate(placed.component.adapters):
+            yield from _taken(adapter.name, placed.at("adapters", at, "name"), names)
+
+
+def _taken(name: str, path: tuple[str | int, ...], seen: set[str]) -> Iterator[Finding]:
+    if name in seen:
+        yield Finding(path, f"name `{name}` is already taken", "choose another")
+    seen.add(name)
+
+
+@rule(
+    "LP222",
+    "Adapters the server will not load",
+    reason="LMI and vLLM load adapters only with LoRA switched on.",
+    fix="Write enable_lora: true in container.settings.",
+    scope="component",
+)
+def adapters_need_lora(placed: Placed) -> Iterator[Finding]:
+    component = placed.component
+    settings = component.container.settings
+    if component.adapters and isinstance(settings, LmiSettings | VllmSettings) and settings.enable_lora is not True:
+        found = f"{component.container.family} loads adapters only with enable_lora"
+        yield Finding(placed.at("adapters"), found, "write container.settings.enable_lora: true")
+
+
+@rule(
+    "LP223",
+    "Hub source without network",
+    reason="Network isolation keeps the container from reaching the hub: it stays Creating until its time-out.",
+    fix="Write endpoint.network_isolation: false, or stage the weights in S3 and keep the isolation.",
+    scope="component",
+)
+def hub_needs_network(placed: Placed) -> Iterator[Finding]:
+    if isinstance(placed.component.model.source, HubSource) and placed.endpoint.network_isolation:
+        found = "weights from the hub need network, network_isolation is true"
+        yield Finding(
+            placed.at("model", "source"), found, "write endpoint.network_isolation: false, or use an S3 source"
+        )
+
+
+@rule(
+    "LP224",
+    "Licence not accepted",
+    reason="JumpStart's Llama artifacts are refused until AcceptEula says yes: somebody must decide that.",
+    fix="Read the licence, then write accept_eula: true.",
+    scope="component",
+)
+def licence_not_accepted(placed: Placed) -> Iterator[Finding]:
+    model = placed.component.model
+    if isinstance(model.source, JumpStartSource) and "llama" in model.id.lower() and not model.source.accept_eula:
+        found = "this artifact asks for its licence to be accepted"
+        yield Finding(placed.at("model", "source"), found, "read it, then write accept_eula: true")
+
+
+@rule(
+    "LP225",
+    "S3 address and compression disagree",
+    reason="An uncompressed artifact is a prefix, a compressed one is a single tar.gz; SageMaker refuses the other.",
+    fix="End a prefix with a slash; write compression: gzip for a tar.gz.",
+    scope="component",
+)
+def s3_form(placed: Placed) -> Iterator[Finding]:
+    source = placed.component.model.source
+    if not isinstance(source, S3Source):
+        return
+    path, packed = placed.at("model", "source", "s3_uri"), source.s3_uri.endswith((".tar.gz", ".tgz"))
+    if source.compression == "gzip" and not packed:
+        yield Finding(path, "compression gzip needs one tar.gz object", "name the .tar.gz, or write compression: none")
+    elif source.compression == "none" and packed:
+        yield Finding(path, "a tar.gz without compression gzip", "write compression: gzip, or a prefix")
+    elif source.compression == "none" and not source.s3_uri.endswith("/"):
+        yield Finding(path, "a prefix without its closing slash", "add the slash")
+
+
+@rule(
+    "LP235",
+    "Version and image",
+    reason="`image` replaces the catalog's image, so `version` would say something that is not true.",
+    fix="Keep one of the two.",
+    scope="component",
+)
+def version_and_image(placed: Placed) -> Iterator[Finding]:
+    container = placed.component.container
+    if container.version is not None and container.image is not None:
+        yield Finding(placed.at("container", "version"), "version and image are both given", "keep one of them")
+
+
+@rule(
+    "LP236",
+    "A variable that a typed field sets",
+    reason="Two places for one setting: the plan reads the field, the server reads the variable.",
+    fix="Move the value to the typed field.",
+    scope="component",
+)
+def variable_is_typed(placed: Placed) -> Iterator[Finding]:
+    container = placed.component.container
+    reserved = {**_OLD_NAMES.get(container.family, {}), **reserved_variables(placed.component)}
+    for name in container.environment:
+        if name in reserved:
+            found = f"{name} is set by `{reserved[name]}`"
+            yield Finding(placed.at("container", "environment", name), found, "move the value there")
+
+
+@rule(
+    "LP237",
+    "Environment too large",
+    reason="SageMaker takes at most 100 variables and 32 KiB of them.",
+    fix="Delete variables, or put long ones into a file of the artifact.",
+    scope="component",
+)
+def environment_too_large(placed: Placed) -> Iterator[Finding]:
+    variables = placed.component.container.environment
+    size = sum(len(name.encode()) + len(value.encode()) for name, value in variables.items())
+    if len(variables) > _MOST_VARIABLES or size > _MOST_VARIABLE_BYTES:
+        found = f"{len(variables)} variables of {size} bytes, allowed are {_MOST_VARIABLES} of {_MOST_VARIABLE_BYTES}"
+        yield Finding(placed.at("container", "environment"), found, "delete some")
+
+
+@rule(
+    "LP234",
+    "Speculative configuration is no JSON map",
+    reason="The engine parses it as JSON when it starts, and dies otherwise.",
+    fix="""Write it like '{"method": "ngram", "num_speculative_tokens": 3}'.""",
+    scope="component",
+)
+def speculative_config(placed: Placed) -> Iterator[Finding]:
+    text = getattr(placed.component.container.settings, "speculative_config", None)
+    if text is None or isinstance(_json(text), dict):
+        return
+    example = """'{"method": "ngram", "num_speculative_tokens": 3}'"""
+    path = placed.at("container", "settings", "speculative_config")
+    yield Finding(path, "expected a JSON map", f"write it like {example}")
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+RULES: Final = (
+    missing_for_backend,
+    useless_for_backend,
+    one_way_to_name_instances,
+    instance_bounds,
+    copy_bounds,
+    routing_fields,
+    pools_repeat,
+    hosting_kind,
+    names_collide,
+    adapters_need_lora,
+    hub_needs_network,
+    licence_not_accepted,
+    s3_form,
+    speculative_config,
+    version_and_image,
+    variable_is_typed,
+    environment_too_large,
+)

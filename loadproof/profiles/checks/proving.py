@@ -1,0 +1,277 @@
+"""Workload, benchmark and objectives: can this be measured, and would it mean anything (LP250-LP269)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from math import ceil
+from typing import Final
+
+from loadproof.profiles.checks.facts import longest_request_limit, most_tokens
+from loadproof.profiles.checks.rule import Finding, Subject, rule
+from loadproof.profiles.schema import Objectives, TokenDistribution
+
+_PERCENTILE: Final = re.compile(r"(ttft|itl|tpot|e2e)_p(\d\d)_ms\Z")
+_NEEDS_STREAM: Final = ("ttft", "itl", "tpot")
+_SIDES: Final = ("input_tokens", "output_tokens")
+
+
+@rule(
+    "LP250",
+    "Distribution that cannot be drawn from",
+    reason="A mean, a spread and bounds must be there where the distribution needs them, and agree.",
+    fix="fixed: mean; normal and lognormal: mean and stddev; uniform: min and max.",
+)
+def distributions(subject: Subject) -> Iterator[Finding]:
+    workload = subject.profile.workload
+    for side in _SIDES:
+        tokens = getattr(workload, side)
+        if isinstance(tokens, TokenDistribution):
+            for name, message, mend in _distribution_problems(tokens):
+                yield Finding(("workload", side, *([name] if name else [])), message, mend)
+
+
+def _distribution_problems(tokens: TokenDistribution) -> Iterator[tuple[str, str, str]]:
+    kind = tokens.distribution
+    needed = {"fixed": ("mean",), "normal": ("mean", "stddev"), "lognormal": ("mean", "stddev"), "uniform": ("max",)}
+    for name in needed[kind]:
+        if getattr(tokens, name) is None:
+            yield "", f"{kind} needs `{name}`", f"add `{name}:`"
+    useless = {"fixed": ("stddev", "max"), "uniform": ("mean", "stddev")}.get(kind, ())
+    for name in useless:
+        if getattr(tokens, name) is not None:
+            yield name, f"`{name}` has no use with {kind}", "delete it"
+    if tokens.max is not None and tokens.min > tokens.max:
+        yield "min", f"min {tokens.min} is above max {tokens.max}", f"lower it to at most {tokens.max}"
+    elif tokens.mean is not None and kind != "uniform":
+        below = tokens.mean < tokens.min
+        if below or (tokens.max is not None and tokens.mean > tokens.max):
+            bound = f"below min {tokens.min}" if below else f"above max {tokens.max}"
+            yield "mean", f"mean {tokens.mean:g} is {bound}", "put it between min and max"
+
+
+@rule(
+    "LP251",
+    "Arrivals that lack their rate",
+    reason="Open arrivals follow a rate; a closed loop follows benchmark.concurrency and has none.",
+    fix="Give requests_per_s with constant, poisson and gamma, burstiness with gamma only.",
+)
+def arrivals(subject: Subject) -> Iterator[Finding]:
+    arrivals = subject.profile.workload.arrivals
+    path = ("workload", "arrivals")
+    is_open = arrivals.process != "closed"
+    if is_open and arrivals.requests_per_s is None:
+        yield Finding(path, f"{arrivals.process} needs `requests_per_s`", "add `requests_per_s:`")
+    if not is_open and arrivals.requests_per_s is not None:
+        found = "`requests_per_s` has no use with closed"
+        yield Finding((*path, "requests_per_s"), found, "delete it, or write process: poisson")
+    if arrivals.process == "gamma" and arrivals.burstiness is None:
+        yield Finding(path, "gamma needs `burstiness`", "add `burstiness:`, 1 for Poisson")
+    if arrivals.process != "gamma" and arrivals.burstiness is not None:
+        found = f"`burstiness` has no use with {arrivals.process}"
+        yield Finding((*path, "burstiness"), found, "delete it, or write process: gamma")
+
+
+@rule(
+    "LP252",
+    "Requests longer than the server admits",
+    reason="Such a request is refused, and the benchmark measures errors.",
+    fix="Shorten the workload (give distributions a max), or raise the server's limit.",
+)
+def request_too_long(subject: Subject) -> Iterator[Finding]:
+    workload = subject.profile.workload
+    prompt, answer = most_tokens(workload.input_tokens), most_tokens(workload.output_tokens)
+    for side, most in zip(_SIDES, (prompt, answer), strict=True):
+        tokens = getattr(workload, side)
+        if most is None and isinstance(tokens, TokenDistribution) and tokens.distribution in ("normal", "lognormal"):
+            yield Finding(
+                ("workload", side), "a tail without end: some requests will be refused", "add `max:`", "warning"
+            )
+    if not subject.components or prompt is None:
+        return
+    main = subject.components[0]
+    prompt_limit = getattr(main.component.container.settings, "max_input_tokens", None)
+    if prompt_limit is not None and prompt > prompt_limit:
+        found = f"prompts of up to {prompt} tokens exceed max_input_tokens {prompt_limit}"
+        yield Finding(("workload", "input_tokens"), found, f"shorten them to {prompt_limit}, or raise the setting")
+    limit = longest_request_limit(main)
+    if limit is not None and answer is not None and prompt + answer > limit[1]:
+        found = f"{prompt} prompt and {answer} answer tokens exceed {limit[1]} ({limit[0]})"
+        yield Finding(("workload", "output_tokens"), found, "shorten the requests, or raise the limit")
+
+
+@rule(
+    "LP253",
+    "Shared prefix longer than the prompt",
+    reason="The prefix is part of the prompt.",
+    fix="Lower shared_prefix_tokens below the shortest prompt.",
+)
+def shared_prefix(subject: Subject) -> Iterator[Finding]:
+    workload = subject.profile.workload
+    tokens = workload.input_tokens
+    shortest = tokens if isinstance(tokens, int) else int(tokens.mean or tokens.min)
+    if workload.shared_prefix_tokens > shortest:
+        found = f"{workload.shared_prefix_tokens} shared tokens exceed prompts of {shortest}"
+        yield Finding(("workload", "shared_prefix_tokens"), found, f"lower it to at most {shortest}")
+
+
+@rule(
+    "LP260",
+    "No objective",
+    reason="Without a bound there is nothing to prove: the verdict would say PASS about nothing.",
+    fix="Add a bound, such as ttft_p95_ms.",
+)
+def no_objective(subject: Subject) -> Iterator[Finding]:
+    objectives = subject.profile.objectives
+    if not any(value is not None for name, value in _bounds(objectives)):
+        yield Finding(("objectives",), "no bound is given", "add one, such as `ttft_p95_ms: 500`")
+
+
+@rule(
+    "LP261",
+    "Objective at a level that is not measured",
+    reason="The verdict reads the level of at_concurrency; another level is another answer.",
+    fix="Add the level to benchmark.concurrency, or change at_concurrency.",
+)
+def level_not_measured(subject: Subject) -> Iterator[Finding]:
+    profile = subject.profile
+    at, levels = profile.objectives.at_concurrency, profile.benchmark.concurrency
+    if profile.workload.arrivals.process == "closed" and at not in levels:
+        found = f"{at} is not among the benchmark's levels {', '.join(map(str, levels))}"
+        yield Finding(("objectives", "at_concurrency"), found, f"add {at} to benchmark.concurrency, or use one of them")
+
+
+@rule(
+    "LP262",
+    "Levels out of order",
+    reason="A sweep climbs: the knee is where throughput stops growing from one level to the next.",
+    fix="Write each level once, ascending.",
+)
+def levels_ascend(subject: Subject) -> Iterator[Finding]:
+    levels = subject.profile.benchmark.concurrency
+    for at, (left, right) in enumerate(pairwise(levels), start=1):
+        if right <= left:
+            path = ("benchmark", "concurrency", at)
+            yield Finding(path, f"{right} follows {left}", "write each level once, ascending")
+
+
+@rule(
+    "LP263",
+    "Too few requests for the figure",
+    reason="A p95 of 16 requests is their maximum, and a level of 32 with 16 requests is never reached.",
+    fix="Raise requests_per_level, or use a lower percentile.",
+)
+def too_few_requests(subject: Subject) -> Iterator[Finding]:
+    profile = subject.profile
+    requests, path = profile.benchmark.requests_per_level, ("benchmark", "requests_per_level")
+    highest = max(profile.benchmark.concurrency)
+    if requests < highest:
+        yield Finding(path, f"{requests} requests never keep {highest} in flight", f"write at least {highest}")
+    percentiles = [(int(match.group(2)), name) for name, match in _percentiles(profile.objectives)]
+    if percentiles:
+        percent, name = max(percentiles)
+        needed = ceil(100 / (100 - percent))
+        if requests < needed:
+            found = f"{name} of {requests} requests is only their maximum"
+            yield Finding(path, found, f"write at least {needed}, or bound a lower percentile", "warning")
+
+
+@rule(
+    "LP264",
+    "Objective that is not measured without streaming",
+    reason="Without a stream there is no first token and no gap between tokens to time.",
+    fix="Stream, or bound e2e instead.",
+)
+def needs_streaming(subject: Subject) -> Iterator[Finding]:
+    profile = subject.profile
+    if profile.workload.streaming:
+        return
+    for name, match in _percentiles(profile.objectives):
+        if match.group(1) in _NEEDS_STREAM:
+            found = "not measurable without streaming"
+            yield Finding(("objectives", name), found, "write workload.streaming: true, or bound e2e instead")
+
+
+@rule(
+    "LP265",
+    "Percentiles the wrong way round",
+    reason="A p50 bound above the p95 bound can never be the one that fails.",
+    fix="Let bounds grow with the percentile.",
+    severity="warning",
+)
+def percentiles_ascend(subject: Subject) -> Iterator[Finding]:
+    objectives = subject.profile.objectives
+    for metric in ("ttft", "itl", "tpot", "e2e"):
+        given = [
+            (name, getattr(objectives, name)) for name, match in _percentiles(objectives) if match.group(1) == metric
+        ]
+        for (low, low_ms), (high, high_ms) in pairwise(given):
+            if low_ms > high_ms:
+                found = f"{low} {low_ms:g} is above {high} {high_ms:g}"
+                yield Finding(("objectives", low), found, f"lower it to at most {high_ms:g}")
+
+
+@rule(
+    "LP266",
+    "Requests are given up before the objective",
+    reason="A request that times out is an error, so the bound could never be missed by latency.",
+    fix="Raise benchmark.request_timeout_s above the bound.",
+)
+def timeout_before_objective(subject: Subject) -> Iterator[Finding]:
+    profile = subject.profile
+    timeout_s = profile.benchmark.request_timeout_s
+    for name, match in _percentiles(profile.objectives):
+        bound_ms = getattr(profile.objectives, name)
+        if match.group(1) in ("ttft", "e2e") and bound_ms >= timeout_s * 1000:
+            found = f"{bound_ms:g} ms is not below the request time-out of {timeout_s:g} s"
+            yield Finding(("objectives", name), found, "raise benchmark.request_timeout_s, or lower the bound")
+
+
+@rule(
+    "LP267",
+    "Level above what the servers admit",
+    reason="Past their admission limit servers answer 429, and the level measures refusals.",
+    fix="Raise max_concurrent_requests, or lower the level.",
+    severity="warning",
+)
+def above_admission(subject: Subject) -> Iterator[Finding]:
+    if not subject.components:
+        return
+    main = subject.components[0].component
+    admitted = getattr(main.container.settings, "max_concurrent_requests", None)
+    highest = max(subject.profile.benchmark.concurrency)
+    copies = max(1, main.copies.min)
+    if admitted is not None and highest > admitted * copies:
+        found = f"level {highest} is above the {admitted * copies} requests that {copies} copies admit"
+        yield Finding(("benchmark", "concurrency"), found, "raise max_concurrent_requests, or lower the level")
+
+
+def _bounds(objectives: Objectives) -> Iterator[tuple[str, object]]:
+    for name in type(objectives).model_fields:
+        if name != "at_concurrency":
+            yield name, getattr(objectives, name)
+
+
+def _percentiles(objectives: Objectives) -> Iterator[tuple[str, re.Match[str]]]:
+    """The latency bounds that are given, in the schema's order."""
+    for name, value in _bounds(objectives):
+        match = _PERCENTILE.match(name)
+        if match and value is not None:
+            yield name, match
+
+
+RULES: Final = (
+    distributions,
+    arrivals,
+    request_too_long,
+    shared_prefix,
+    no_objective,
+    level_not_measured,
+    levels_ascend,
+    too_few_requests,
+    needs_streaming,
+    percentiles_ascend,
+    timeout_before_objective,
+    above_admission,
+)

@@ -1,0 +1,175 @@
+"""Secrets, pinning, remote code, network (LP4xx), and the environment's own rules (LP280)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
+from loadproof.profiles.schema import Environment, HubSource
+from loadproof.profiles.secrets import is_secret_key, is_secret_value
+
+_IMAGE: Final = re.compile(
+    r"[a-z0-9][a-z0-9.:-]*(?:/[a-z0-9._-]+)+(?::(?P<tag>[A-Za-z0-9_][\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?\Z"
+)
+_REGISTRY: Final = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?/")
+_MOVING_TAGS: Final = ("latest", "nightly", "main", "dev", "stable")
+# Values that name a secret's place instead of holding it.
+_NOT_A_SECRET: Final = ("", "true", "false", "0", "1")
+
+
+@rule(
+    "LP401",
+    "Secret in the container's environment",
+    reason="DescribeModel, the template and the CDK's output show it to everybody who may read them.",
+    fix="Put the secret into Secrets Manager, and stage gated weights in S3 (or name model.source.token_secret_arn).",
+    scope="component",
+)
+def secret_in_environment(placed: Placed) -> Iterator[Finding]:
+    for name, value in placed.component.container.environment.items():
+        if value.lower() in _NOT_A_SECRET:
+            continue
+        if is_secret_key(name) or is_secret_value(value):
+            found = f"{name} looks like a secret (value hidden): DescribeModel exposes it"
+            hub = "HF" in name.upper() or "HUGGING" in name.upper()
+            mend = "use model.source.token_secret_arn" if hub else "read it from Secrets Manager at start"
+            yield Finding(placed.at("container", "environment", name), found, mend)
+
+
+@rule(
+    "LP402",
+    "Image that cannot be pulled, or is not pinned",
+    reason="SageMaker pulls from Amazon ECR; a moving tag would let copies of one endpoint run different servers.",
+    fix="Write a version tag or a digest (@sha256:...).",
+    scope="component",
+)
+def image_not_pinned(placed: Placed) -> Iterator[Finding]:
+    image = placed.component.container.image
+    if image is None:
+        return
+    path, parsed = placed.at("container", "image"), _IMAGE.match(image)
+    if parsed is None:
+        example = "123456789012.dkr.ecr.us-east-1.amazonaws.com/server:1.4.2"
+        yield Finding(path, "not the URI of an image in a registry", f"write it like {example}")
+    elif _REGISTRY.match(image) is None:
+        yield Finding(path, "SageMaker pulls from Amazon ECR only", "push the image there, and write its URI")
+    elif parsed.group("digest") is None and parsed.group("tag") is None:
+        yield Finding(path, "the image has no tag, which means :latest", "add a version tag or a digest")
+    elif parsed.group("digest") is None and parsed.group("tag") in _MOVING_TAGS:
+        yield Finding(path, f"tag `{parsed.group('tag')}` moves", "write a version tag or a digest")
+
+
+@rule(
+    "LP403",
+    "Code from the model's repository",
+    reason="trust_remote_code runs Python that came with the weights; flags that forbid it have been bypassed before.",
+    fix="Write false; if the model needs it, keep the network isolated and the revision pinned.",
+    scope="component",
+)
+def remote_code(placed: Placed) -> Iterator[Finding]:
+    if not placed.component.model.trust_remote_code:
+        return
+    path = placed.at("model", "trust_remote_code")
+    if placed.endpoint.network_isolation:
+        found = "code from the model's repository will run in the container"
+        yield Finding(path, found, "write false unless the model needs it", "warning")
+    else:
+        found = "code from the model's repository would run with network access"
+        yield Finding(path, found, "write false, or use an S3 source with network_isolation: true")
+
+
+@rule(
+    "LP404",
+    "Network open without need",
+    reason="A container that loads its weights from S3 needs no outbound network, and cannot leak what it cannot send.",
+    fix="Leave endpoint.network_isolation at true.",
+    severity="warning",
+)
+def network_open(subject: Subject) -> Iterator[Finding]:
+    endpoint = subject.profile.endpoint
+    if endpoint is None or endpoint.network_isolation:
+        return
+    if not any(isinstance(placed.component.model.source, HubSource) for placed in subject.components):
+        found = "no model comes from the hub, yet the containers have network access"
+        yield Finding(("endpoint", "network_isolation"), found, "write true, or delete it")
+
+
+@rule(
+    "LP405",
+    "ARN of another service",
+    reason="It would be refused by the service, or grant a role something that was not meant.",
+    fix="Give the ARN of the kind of resource the key names.",
+    scope="component",
+)
+def arn_of_service(placed: Placed) -> Iterator[Finding]:
+    source, endpoint = placed.component.model.source, placed.endpoint
+    if isinstance(source, HubSource) and source.token_secret_arn is not None:
+        path = placed.at("model", "source", "token_secret_arn")
+        yield from _arn_is(source.token_secret_arn, path, "secretsmanager", "secret:")
+    if endpoint.capacity_reservation is not None and not placed.path:
+        path = ("endpoint", "capacity_reservation", "arn")
+        yield from _arn_is(endpoint.capacity_reservation.arn, path, "sagemaker", "")
+
+
+@rule(
+    "LP406",
+    "Secret in plain text",
+    reason="Profiles are read by everybody who reads the repository, and their text ends in templates and reports.",
+    fix="Take the secret out, and replace it where it is valid: it is in the repository's history.",
+)
+def secret_in_text(subject: Subject) -> Iterator[Finding]:
+    for path, text in _texts(subject.profile, ()):
+        if "environment" not in path and is_secret_value(text):
+            yield Finding(path, "looks like a secret (value hidden)", "take it out and revoke it")
+
+
+@rule(
+    "LP280",
+    "Environment that contradicts itself",
+    reason="A key or topic of another region cannot be used, and is refused only at deployment.",
+    fix="Use resources of the environment's own region.",
+    scope="environment",
+)
+def environment_arns(environment: Environment) -> Iterator[Finding]:
+    for name, service, kind in (("kms_key_arn", "kms", ""), ("alarm_topic_arn", "sns", "")):
+        arn = getattr(environment, name)
+        if arn is None:
+            continue
+        yield from _arn_is(arn, (name,), service, kind)
+        region = arn.split(":")[3]
+        if region != environment.region:
+            found = f"region {region or 'none'} is not the environment's {environment.region}"
+            yield Finding((name,), found, f"use one of {environment.region}")
+    for key in environment.tags:
+        if key.lower().startswith("aws:"):
+            yield Finding(("tags", key), "tags may not begin with aws:", "rename it")
+
+
+def _arn_is(arn: str, path: tuple[str | int, ...], service: str, kind: str) -> Iterator[Finding]:
+    parts = arn.split(":", 5)
+    if parts[2] != service or not parts[5].startswith(kind):
+        example = f"arn:aws:{service}:us-east-1:123456789012:{kind or '...'}"
+        yield Finding(path, f"an ARN of {parts[2]}, expected one of {service}", f"write it like {example}")
+
+
+def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, tuple):
+        for at, item in enumerate(value):
+            yield from _texts(item, (*path, at))
+    elif hasattr(value, "__dict__"):
+        for name, item in value.__dict__.items():
+            yield from _texts(item, (*path, name))
+
+
+RULES: Final = (
+    secret_in_environment,
+    image_not_pinned,
+    remote_code,
+    network_open,
+    arn_of_service,
+    secret_in_text,
+    environment_arns,
+)
