@@ -30,8 +30,10 @@ def install(functions: Functions) -> None:
     from moto.awslambda.models import LambdaFunction
     from moto.sqs.models import Queue
 
-    Queue.lambda_event_source_mappings = _NoMappings()
-    layers_of = LambdaFunction._get_layers_data
+    queue_class: Any = Queue
+    queue_class.lambda_event_source_mappings = _NoMappings()
+    function_class: Any = LambdaFunction
+    layers_of = function_class._get_layers_data
 
     def layers_data(self: Any, arns: list[str]) -> list[dict[str, Any]]:
         """Public layers of other accounts: known ones are there, unknown ones fail as a missing layer does."""
@@ -40,8 +42,8 @@ def install(functions: Functions) -> None:
             found += [{"Arn": arn, "CodeSize": 1}] if packages.is_provided(arn) else layers_of(self, [arn])
         return found
 
-    LambdaFunction._get_layers_data = layers_data
-    LambdaFunction._invoke_lambda = _invoke_lambda
+    function_class._get_layers_data = layers_data
+    function_class._invoke_lambda = _invoke_lambda
 
 
 def _invoke_lambda(self: Any, event: Any = None) -> tuple[str, bool, str]:

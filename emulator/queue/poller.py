@@ -52,7 +52,7 @@ class MappingPoller:
         self._thread.join(timeout_s)
 
     def _poll_forever(self) -> None:
-        url = None
+        url = ""
         while not self._stop.is_set():
             if not self._running.acquire(timeout=0.5):
                 continue
@@ -202,5 +202,4 @@ def _concurrency(mapping: Any) -> int:
 def _mappings(account: str, region: str) -> list[Any]:
     from moto.awslambda.utils import get_backend
 
-    found: list[Any] = get_backend(account, region).list_event_source_mappings(event_source_arn="", function_name="")
-    return found
+    return list(get_backend(account, region).list_event_source_mappings(event_source_arn="", function_name=""))

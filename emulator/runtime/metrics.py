@@ -20,12 +20,16 @@ class _Collected:
     overhead_latency_us: list[float] = field(default_factory=list)
 
 
+# The key is the sorted dimensions of the variant or the component.
+Collected = dict[tuple[tuple[str, str], ...], _Collected]
+
+
 class Metrics:
-    """Counts per resource. The key is the sorted dimensions of the variant or the component."""
+    """Counts and latencies per resource."""
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._collected: dict[tuple[tuple[str, str], ...], _Collected] = {}
+        self._collected: Collected = {}
 
     def invoked(self, dimensions: Mapping[str, str], model_us: float, overhead_us: float, error: str | None) -> None:
         """One invocation ended. Latencies in microseconds; `error` names an error metric, None when all was well."""
@@ -43,9 +47,13 @@ class Metrics:
             NAMESPACE, "NoCapacityInvocationFailures", 1.0, {"InferenceComponentName": component}
         )
 
-    def flush(self) -> None:
-        """Hand everything over. Called from a worker thread; the swap makes it safe beside `invoked`."""
+    def take(self) -> Collected:
+        """What was collected since the last take, for `hand_over`. On the event loop's thread, like `invoked`."""
         collected, self._collected = self._collected, {}
+        return collected
+
+    def hand_over(self, collected: Collected) -> None:
+        """Put the data into CloudWatch, one by one. From any thread."""
         for key, found in collected.items():
             dimensions = dict(key)
             self._record("Invocations", float(found.invocations), dimensions)

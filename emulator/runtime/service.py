@@ -137,6 +137,10 @@ class Runtime:
     def fleet(self) -> Fleet:
         return self._fleet
 
+    def flush_metrics(self) -> None:
+        """Hand the collected CloudWatch data to the directory now (it happens every few seconds anyway)."""
+        self._metrics.hand_over(self._metrics.take())
+
     # ------------------------------------------------------------------------------------------------------ handlers
 
     async def invoke(self, request: web.Request) -> web.StreamResponse:
@@ -305,7 +309,7 @@ class Runtime:
             try:
                 self._sweep()
                 if sweeps % _FLUSH_EVERY_SWEEPS == 0:
-                    await asyncio.to_thread(self._metrics.flush)
+                    await asyncio.to_thread(self._metrics.hand_over, self._metrics.take())
             except Exception:
                 log.exception("the runtime's housekeeping failed; it goes on")
 

@@ -215,7 +215,12 @@ def handle(event, context):
 
 def test_a_function_past_its_time_out_is_killed_and_the_message_comes_back(cloud: Cloud) -> None:
     """Timeout 1: the sleeper's process ends, its message is not deleted."""
-    code = "import time, os\ndef handle(event, context):\n    if event['Records'][0]['body'] == 'slow':\n        time.sleep(600)\n"
+    code = """
+import time
+def handle(event, context):
+    if event["Records"][0]["body"] == "slow":
+        time.sleep(600)
+"""
     url, arn = cloud.queue(VisibilityTimeout="60")
     name = cloud.function(code, Timeout=1)
     # A warm worker has no allowance for loading left: its time-out is exactly the function's.

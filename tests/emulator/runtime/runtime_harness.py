@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import boto3
@@ -31,6 +31,15 @@ TINY = "layers=2 hidden=64 heads=4 kv_heads=4 head_dim=16 intermediate=128 vocab
 def container(family: str = "tgi", environment: dict[str, str] | None = None) -> ContainerView:
     tags = {"loadproof:model-id": "tests/tiny", "loadproof:architecture": TINY}
     return ContainerView(IMAGES[family], environment or {}, None, tags)
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """One TGI component to state facts about, here or on AWS."""
+
+    client: Any
+    endpoint: str
+    component: str
 
 
 class FakeDirectory:
