@@ -1,10 +1,77 @@
-"""`loadproof check`."""
+"""`loadproof check [PATH...]`: every problem of every profile, in one pass, before anything is deployed."""
 
 from __future__ import annotations
 
-from loadproof.errors import CouldNotRunError
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loadproof.errors import ExitCode, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
-def check() -> int:
-    """(being built)"""
-    raise CouldNotRunError("not built yet")
+class Format(StrEnum):
+    """How problems are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
+def check(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PATH]...", help="files or folders; default: deploy_profiles, found upward from here"),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="text for people, json for programs, sarif for code review")] = (
+        Format.TEXT
+    ),
+) -> int:
+    """Check deploy profiles and environments. Exit 0 (warnings allowed) or 2."""
+    from loadproof.cli import check_formats
+    from loadproof.profiles import check_file
+
+    files = list(dict.fromkeys(file for path in paths or [default_folder()] for file in files_of(path)))
+    outcome = check_formats.Outcome.of([check_file(file) for file in files])
+    # File names may hold anything, and a terminal may know little: show escapes, never a traceback.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    match format:
+        case Format.TEXT:
+            print(check_formats.as_text(outcome, coloured=check_formats.wants_colour(sys.stdout)))
+        case Format.JSON:
+            print(check_formats.as_json(outcome))
+        case Format.SARIF:
+            print(check_formats.as_sarif(outcome))
+    return ExitCode.BAD_INPUT if outcome.errors else ExitCode.OK
+
+
+def default_folder() -> Path:
+    """`deploy_profiles` here or in a folder above, else that of the repository this package runs from."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "deploy_profiles").is_dir():
+            found = folder / "deploy_profiles"
+            return found.relative_to(here) if found.is_relative_to(here) else found
+    own = Path(__file__).parents[2] / "deploy_profiles"
+    if own.is_dir():
+        return own
+    raise InputError(f"no deploy_profiles folder in {here} or above; name a file or a folder")
+
+
+def files_of(path: Path) -> Iterator[Path]:
+    """The profiles and environments under `path`, sorted. Raises InputError when there are none."""
+    if path.is_dir():
+        found = sorted(file for suffix in ("*.yaml", "*.yml") for file in path.rglob(suffix) if not file.is_dir())
+        if not found:
+            raise InputError(f"{path}: no .yaml or .yml file in this folder; name another")
+        yield from found
+    elif path.exists():
+        yield path
+    else:
+        raise InputError(f"{path}: no such file or folder; name a profile, or a folder of profiles")

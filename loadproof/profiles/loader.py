@@ -14,7 +14,7 @@ from loadproof.profiles.checks import check_rules
 from loadproof.profiles.inheritance import SUFFIXES, read_bytes, read_with_parents
 from loadproof.profiles.reader import read_yaml
 from loadproof.profiles.schema import Environment, Part, Profile
-from loadproof.profiles.tree import Node, Problems
+from loadproof.profiles.tree import Mark, Node, Problems, place_of
 
 ENVIRONMENT_FILE: Final = "environment.yaml"
 P = TypeVar("P", bound=Part)
@@ -35,12 +35,14 @@ class Checked:
         """True without errors; warnings are allowed."""
         return self.profile is not None or self.environment is not None
 
+    @property
+    def is_environment(self) -> bool:
+        """True when the file was read as an environment."""
+        return self.file.name == ENVIRONMENT_FILE
+
 
 def check_file(path: Path) -> Checked:
-    """Check one profile, or one environment.yaml. Never raises for bad content.
-
-    Raises InputError when `path` is not a readable file.
-    """
+    """Check one profile, or one environment.yaml. Never raises: a file that cannot be read is a problem too."""
     problems = Problems()
     try:
         if path.name == ENVIRONMENT_FILE:
@@ -48,11 +50,13 @@ def check_file(path: Path) -> Checked:
         else:
             tree = read_with_parents(path, problems)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); name a profile or a folder") from None
+        found = f"file cannot be read ({error.strerror or type(error).__name__})"
+        problems.add(Mark(str(path), 1, 1), "LP012", (), found, "look at its name and permissions")
+        tree = None
     if path.name == ENVIRONMENT_FILE:
-        environment = _built(Environment, tree, problems, None)
+        environment = _built(Environment, path, tree, problems, None)
         return Checked(path, tuple(sorted(problems.found)), problems.suppressed, environment=environment)
-    profile = _built(Profile, tree, problems, _environment_beside(path))
+    profile = _built(Profile, path, tree, problems, _environment_beside(path))
     return Checked(path, tuple(sorted(problems.found)), problems.suppressed, profile=profile)
 
 
@@ -65,7 +69,7 @@ def load_profile(path: Path) -> Profile:
 
 
 def load_environment(folder: Path) -> Environment:
-    """The environment of one folder. Raises ProfileError, or InputError when there is no environment.yaml."""
+    """The environment of one folder. Raises ProfileError with every problem."""
     checked = check_file(folder / ENVIRONMENT_FILE)
     if checked.environment is None:
         raise ProfileError(_all(checked))
@@ -91,13 +95,17 @@ def profile_hash(profile: Profile) -> str:
     return hashlib.sha256(written.encode()).hexdigest()
 
 
-def _built(model: type[P], tree: Node | None, problems: Problems, environment: Environment | None) -> P | None:
+def _built(
+    model: type[P], file: Path, tree: Node | None, problems: Problems, environment: Environment | None
+) -> P | None:
     if tree is None:
         return None
     part: Any = build_part(model, tree, problems)
     if part is WRONG:
         return None
     check_rules(part, tree, problems, environment)
+    if isinstance(part, Profile) and (file.parent / ENVIRONMENT_FILE).is_file():
+        _file_named_after(part, file, tree, problems)
     if problems.errors:
         return None
     try:
@@ -107,6 +115,16 @@ def _built(model: type[P], tree: Node | None, problems: Problems, environment: E
         found = f"refused by the schema ({type(error).__name__})"
         problems.add(tree.mark, "LP199", (), found, "please report this file")
         return None
+
+
+def _file_named_after(part: Profile, file: Path, tree: Node, problems: Problems) -> None:
+    """LP013: `-c profile=NAME` chooses by file, everything deployed is named by the profile."""
+    name = part.__dict__.get("name")
+    if name is not None and name != file.stem:
+        found = f"profile `{name}` stands in {file.name}"
+        problems.add(
+            place_of(tree, ("name",)), "LP013", ("name",), found, f"rename the file to {name}.yaml, or the profile"
+        )
 
 
 def _environment_beside(path: Path) -> Environment | None:

@@ -74,6 +74,18 @@ RULES: Final = (
         fix="Name an existing .yaml file below deploy_profiles/, relative to the child, without a circle.",
     ),
     reading(
+        "LP012",
+        "File cannot be read",
+        reason="It does not exist, is no file, or may not be read.",
+        fix="Look at its name and permissions.",
+    ),
+    reading(
+        "LP013",
+        "File and profile named differently",
+        reason="`-c profile=NAME` chooses by file name, and everything deployed carries the profile's name.",
+        fix="Name the file after the profile. (Checked in folders that have an environment.yaml.)",
+    ),
+    reading(
         "LP101",
         "Unknown key",
         reason="A misspelt key would be ignored, and its default used instead.",
