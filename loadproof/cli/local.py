@@ -1,11 +1,105 @@
-"""`loadproof local up|down|status`."""
+"""`loadproof local up|down|status|env`: AWS on loopback."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Annotated
 
 import typer
+from rich.console import Console
+
+from loadproof.errors import CouldNotRunError, ExitCode, InputError
 
 app = typer.Typer(help="AWS on loopback: deploy and benchmark with no account.", no_args_is_help=True)
 
+Name = Annotated[str, typer.Option(help="Which local cloud; several can run side by side.")]
+Format = Annotated[str, typer.Option("--format", help="text or json.")]
+
 
 @app.command()
-def status() -> int:
-    """(being built)"""
-    return 0
+def up(
+    name: Name = "default",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on localhost; 0 takes a free one.")] = 0,
+    backend: Annotated[
+        str | None, typer.Option(help="Base URL of a real model server to stand behind every component.")
+    ] = None,
+    account: Annotated[str, typer.Option(help="Account id of the cloud's own credentials.")] = "123456789012",
+    region: Annotated[str, typer.Option(help="Default region.")] = "us-east-1",
+    transition_s: Annotated[float, typer.Option(min=0.0, help="Seconds from Creating to InService.")] = 0.4,
+) -> int:
+    """Start a local cloud in the background; it runs until `loadproof local down`."""
+    from emulator import local
+
+    _check(account, backend)
+    console = Console(stderr=True, highlight=False)
+    with console.status(f"starting local cloud {name} ..."):
+        cloud = local.start(name, port=port, backend=backend, account=account, region=region, transition_s=transition_s)
+    words = "serves" if cloud.fresh else "is running already"
+    print(f"local cloud {name} {words} at {cloud.endpoint_url} (account {cloud.account}, {cloud.region})")
+    print(f'point a shell at it:  eval "$(loadproof local env{_name_option(name)})"')
+    print(f"log: {cloud.log_file}")
+    return ExitCode.OK
+
+
+@app.command()
+def down(
+    name: Name = "default",
+    everything: Annotated[bool, typer.Option("--all", help="Stop every local cloud of this user.")] = False,
+) -> int:
+    """Stop a local cloud and all it started; its stacks, queues and objects are gone with it."""
+    from emulator import local
+
+    if everything:
+        stopped = local.stop_all()
+        print("stopped: " + (", ".join(stopped) if stopped else "none was running"))
+    else:
+        was_running = local.stop(name)
+        print(f"local cloud {name} {'stopped' if was_running else 'was not running'}")
+    return ExitCode.OK
+
+
+@app.command()
+def status(output: Format = "text") -> int:
+    """List the running local clouds."""
+    from emulator import local
+    from emulator.state import known_states
+
+    if output not in ("text", "json"):
+        raise InputError(f"--format: found {output!r}, allowed are text and json")
+    clouds = [state for state in known_states() if local.find(state.name)]
+    if output == "json":
+        fields = ("name", "pid", "port", "endpoint_url", "region", "account", "log_file", "backend_url")
+        print(json.dumps([{field: getattr(state, field) for field in fields} for state in clouds], indent=2))
+        return ExitCode.OK
+    if not clouds:
+        print("no local cloud is running; start one with: loadproof local up")
+    for state in clouds:
+        print(f"{state.name}: {state.endpoint_url} (pid {state.pid}, account {state.account}, {state.region})")
+    return ExitCode.OK
+
+
+@app.command()
+def env(name: Name = "default") -> int:
+    """Print the shell lines that point the AWS CLI, SDKs and the CDK CLI at a local cloud."""
+    from emulator import local
+
+    state = local.find(name)
+    if state is None:
+        raise CouldNotRunError(
+            f"local cloud {name} is not running; start it with: loadproof local up{_name_option(name)}"
+        )
+    for variable, value in local.environment_of(state).items():
+        print(f"export {variable}={shlex.quote(value)}")
+    return ExitCode.OK
+
+
+def _name_option(name: str) -> str:
+    return "" if name == "default" else f" --name {name}"
+
+
+def _check(account: str, backend: str | None) -> None:
+    if not (len(account) == 12 and account.isdigit()):
+        raise InputError(f"--account: found {account!r}, allowed are twelve digits")
+    if backend is not None and not backend.startswith(("http://", "https://")):
+        raise InputError(f"--backend: found {backend!r}, allowed is a URL such as http://localhost:8000")

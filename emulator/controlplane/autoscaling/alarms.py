@@ -1,0 +1,93 @@
+"""The two CloudWatch alarms behind a target tracking policy, as the service makes them.
+
+High: above the target for 3 minutes. Low: below 90% of the target for 15 minutes. Source: Application Auto Scaling
+user guide, target tracking; high-resolution metrics have 10 s periods.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+# metric type -> (CloudWatch metric, statistic, period in seconds)
+PREDEFINED = {
+    "SageMakerVariantInvocationsPerInstance": ("InvocationsPerInstance", "Sum", 60),
+    "SageMakerInferenceComponentInvocationsPerCopy": ("InvocationsPerCopy", "Sum", 60),
+    "SageMakerVariantConcurrentRequestsPerModelHighResolution": ("ConcurrentRequestsPerModel", "Maximum", 10),
+    "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution": (
+        "ConcurrentRequestsPerCopy",
+        "Maximum",
+        10,
+    ),
+    "SageMakerVariantProvisionedConcurrencyUtilization": (
+        "ServerlessProvisionedConcurrencyUtilization",
+        "Maximum",
+        60,
+    ),
+}
+
+
+def dimensions_of(resource_id: str) -> list[dict[str, str]]:
+    """CloudWatch dimensions of a scalable target: a component's or a variant's."""
+    parts = resource_id.split("/")
+    if parts[0] == "inference-component":
+        return [{"Name": "InferenceComponentName", "Value": parts[1]}]
+    return [{"Name": "EndpointName", "Value": parts[1]}, {"Name": "VariantName", "Value": parts[3]}]
+
+
+def tracking_alarms(resource_id: str, policy_arn: str, configuration: dict[str, Any]) -> list[dict[str, Any]]:
+    """PutMetricAlarm requests for one policy: high, and low unless scale-in is off."""
+    target = float(configuration["TargetValue"])
+    metric = _metric(resource_id, configuration)
+    period_s = metric.pop("period_s")
+    alarms = [_alarm("High", "GreaterThanThreshold", target, 180 // period_s)]
+    if not configuration.get("DisableScaleIn"):
+        alarms.append(_alarm("Low", "LessThanThreshold", round(target * 0.9, 6), 900 // period_s))
+    return [
+        {
+            **alarm,
+            **metric,
+            "AlarmName": f"TargetTracking-{resource_id}-Alarm{alarm['AlarmName']}-{uuid.uuid4()}",
+            "AlarmDescription": "DO NOT EDIT OR DELETE. For TargetTrackingScaling policy " + policy_arn + ".",
+            "AlarmActions": [policy_arn],
+        }
+        for alarm in alarms
+    ]
+
+
+def _alarm(side: str, comparison: str, threshold: float, periods: int) -> dict[str, Any]:
+    return {
+        "AlarmName": side,
+        "ComparisonOperator": comparison,
+        "Threshold": threshold,
+        "EvaluationPeriods": periods,
+    }
+
+
+def _metric(resource_id: str, configuration: dict[str, Any]) -> dict[str, Any]:
+    predefined = configuration.get("PredefinedMetricSpecification")
+    if predefined:
+        name, statistic, period_s = PREDEFINED[predefined["PredefinedMetricType"]]
+        return {
+            "Namespace": "AWS/SageMaker",
+            "MetricName": name,
+            "Dimensions": dimensions_of(resource_id),
+            "Statistic": statistic,
+            "Period": period_s,
+            "period_s": period_s,
+        }
+    custom = configuration["CustomizedMetricSpecification"]
+    if "Metrics" in custom:
+        queries = [{**one} for one in custom["Metrics"]]
+        for query in queries:
+            if "MetricStat" in query:
+                query["MetricStat"] = {**query["MetricStat"], "Period": 60}
+        return {"Metrics": queries, "period_s": 60}
+    return {
+        "Namespace": custom["Namespace"],
+        "MetricName": custom["MetricName"],
+        "Dimensions": custom.get("Dimensions", []),
+        "Statistic": custom["Statistic"],
+        "Period": 60,
+        "period_s": 60,
+    }

@@ -1,0 +1,404 @@
+"""Applying a template: create, update with replacement, roll back, clean up, delete.
+
+The order is CloudFormation's: dependencies first; a replacement is made before the old resource goes; what an update
+no longer needs is removed last; a failure restores what was there and says why in the stack's events.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from emulator.controlplane.cloudformation.resources.base import ResourceFailed, ResourceType, Work
+from emulator.controlplane.cloudformation.schemas import schema_of
+from emulator.controlplane.cloudformation.stack import Output, Resource, Stack
+from emulator.controlplane.cloudformation.template import Resolver, Template
+from emulator.controlplane.wire import AwsError
+
+log = logging.getLogger(__name__)
+WorkOf = Callable[[Stack, str], Work]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a stack is to become."""
+
+    template: Template
+    parameters: dict[str, str]
+    resolved: dict[str, Any]
+    tags: dict[str, str]
+
+
+class Deployer:
+    """Runs one operation on one stack at a time; `types` are the resource types provided here."""
+
+    def __init__(
+        self,
+        types: dict[str, ResourceType],
+        work_of: WorkOf,
+        imports: Callable[[Stack, str], str],
+    ) -> None:
+        self._types = types
+        self._work_of = work_of
+        self._imports = imports
+
+    def create(self, stack: Stack, goal: Goal) -> None:
+        """CREATE_COMPLETE, or ROLLBACK_COMPLETE with nothing left behind."""
+        self._adopt(stack, goal)
+        try:
+            for name in self._wanted(stack, goal):
+                self._create_one(stack, goal, name)
+            stack.outputs = self._outputs(stack, goal)
+            stack.move("CREATE_COMPLETE")
+        except _Stopped as stopped:
+            self._roll_back_creation(stack, stopped.reason)
+        except AwsError as error:
+            self._roll_back_creation(stack, error.message)
+
+    def update(self, stack: Stack, goal: Goal) -> None:
+        """UPDATE_COMPLETE, or UPDATE_ROLLBACK_COMPLETE with everything as it was."""
+        assert stack.template is not None
+        before = Goal(stack.template, stack.parameters, stack.resolved, stack.tags)
+        journal = _Journal()
+        self._adopt(stack, goal)
+        try:
+            wanted = self._wanted(stack, goal)
+            for name in wanted:
+                self._apply_one(stack, goal, name, journal)
+            outputs = self._outputs(stack, goal)
+        except (_Stopped, AwsError) as stopped:
+            reason = stopped.reason if isinstance(stopped, _Stopped) else stopped.message
+            self._roll_back_update(stack, before, journal, reason)
+            return
+        stack.outputs = outputs
+        stack.move("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+        removed = [stack.resources[name] for name in self._removal_order(stack, before) if name not in wanted]
+        self._clean_up(stack, journal.replaced, "UpdateReplacePolicy")
+        self._clean_up(stack, removed, "DeletionPolicy")
+        for resource in removed:
+            stack.resources.pop(resource.logical_id, None)
+        stack.move("UPDATE_COMPLETE")
+
+    def delete(self, stack: Stack) -> None:
+        """DELETE_COMPLETE, or DELETE_FAILED naming what would not go."""
+        failed = self._delete_all(stack)
+        if failed:
+            stack.move("DELETE_FAILED", f"The following resource(s) failed to delete: [{', '.join(failed)}].")
+        else:
+            stack.move("DELETE_COMPLETE")
+
+    def _adopt(self, stack: Stack, goal: Goal) -> None:
+        stack.template, stack.parameters, stack.resolved, stack.tags = (
+            goal.template,
+            goal.parameters,
+            goal.resolved,
+            goal.tags,
+        )
+
+    def resolver(self, stack: Stack, goal: Goal) -> Resolver:
+        """Evaluates functions against what the stack holds now."""
+
+        def lookup(name: str, attribute: str | None) -> Any:
+            resource = stack.resources.get(name)
+            if resource is None:
+                raise AwsError("ValidationError", f"Template error: resource {name} does not exist in this stack")
+            return attribute_of(resource, attribute)
+
+        return Resolver(goal.template, goal.resolved, lookup, lambda name: self._imports(stack, name))
+
+    def _wanted(self, stack: Stack, goal: Goal) -> list[str]:
+        """Logical ids to exist afterwards, dependencies first; a false condition leaves a resource out."""
+        resolver = self.resolver(stack, goal)
+        resources = goal.template.resources
+        return [
+            name
+            for name in goal.template.order
+            if "Condition" not in resources[name] or resolver.condition(resources[name]["Condition"])
+        ]
+
+    def _outputs(self, stack: Stack, goal: Goal) -> list[Output]:
+        resolver = self.resolver(stack, goal)
+        outputs = []
+        for name, entry in goal.template.section("Outputs").items():
+            if "Condition" in entry and not resolver.condition(entry["Condition"]):
+                continue
+            value = resolver.resolve(entry.get("Value"))
+            export = resolver.resolve(entry["Export"]["Name"]) if "Export" in entry else None
+            outputs.append(Output(name, str(value), entry.get("Description"), export))
+        return outputs
+
+    def _create_one(self, stack: Stack, goal: Goal, name: str) -> Resource:
+        """Create one resource and put it in the stack's place for it. Raises _Stopped."""
+        definition = goal.template.resources[name]
+        fresh = Resource(name, definition["Type"], "", {}, {}, definition, stack_tags=goal.tags)
+        stack.tell(fresh, "CREATE_IN_PROGRESS")
+        previous = stack.resources.get(name)
+        try:
+            fresh.properties = self._checked(stack, goal, name)
+            kind = self._types[definition["Type"]]
+            fresh.physical_id, fresh.attributes = kind.create(self._work_of(stack, name), fresh.properties)
+        except Exception as error:
+            fresh.physical_id = getattr(error, "physical_id", "")
+            stack.tell(fresh, "CREATE_FAILED", _reason(error))
+            if previous is None:
+                stack.resources[name] = fresh
+            raise _Stopped(fresh, f"The following resource(s) failed to create: [{name}]. ") from error
+        stack.resources[name] = fresh
+        stack.tell(fresh, "CREATE_COMPLETE")
+        return fresh
+
+    def _checked(self, stack: Stack, goal: Goal, name: str) -> dict[str, Any]:
+        """Resolved properties, after AWS's schema and our own list of what has an effect here."""
+        definition = goal.template.resources[name]
+        type_name = definition["Type"]
+        kind = self._types.get(type_name)
+        if kind is None:
+            raise ResourceFailed(f"The local cloud does not provide resource type {type_name}.")
+        properties: dict[str, Any] = self.resolver(stack, goal).resolve(definition.get("Properties", {}))
+        schema = schema_of(type_name, stack.caller.region)
+        problems = schema.problems(properties) if schema else []
+        if problems:
+            raise ResourceFailed("Properties validation failed for resource " + name + ": " + "; ".join(problems[:5]))
+        unsupported = sorted(properties.keys() - kind.supported)
+        if unsupported:
+            raise ResourceFailed(
+                f"The local cloud does not provide {', '.join(unsupported)} of {type_name} (AWS does)."
+            )
+        return properties
+
+    def _apply_one(self, stack: Stack, goal: Goal, name: str, journal: _Journal) -> None:
+        """Bring one resource to the goal: create, leave, update in place, or replace."""
+        old = stack.resources.get(name)
+        if old is None:
+            journal.created.append(self._create_one(stack, goal, name))
+            return
+        try:
+            new = self._checked(stack, goal, name)
+        except Exception as error:
+            stack.tell(old, "UPDATE_FAILED", _reason(error))
+            raise _Stopped(old, f"The following resource(s) failed to update: [{name}]. ") from error
+        definition = goal.template.resources[name]
+        if definition["Type"] == old.type_name and new == old.properties and not self._retagged(old, goal):
+            old.definition = definition
+            return
+        if definition["Type"] != old.type_name or needs_replacement(old, new, stack.caller.region):
+            self._replace(stack, goal, old, new, journal)
+        else:
+            self._update_in_place(stack, goal, old, new, journal)
+
+    def _retagged(self, old: Resource, goal: Goal) -> bool:
+        return old.stack_tags != goal.tags and "Tags" in self._types[old.type_name].supported
+
+    def _update_in_place(self, stack: Stack, goal: Goal, old: Resource, new: dict[str, Any], journal: _Journal) -> None:
+        kind = self._types[old.type_name]
+        stack.tell(old, "UPDATE_IN_PROGRESS")
+        try:
+            attributes = kind.update(self._work_of(stack, old.logical_id), old.physical_id, old.properties, new)
+        except Exception as error:
+            stack.tell(old, "UPDATE_FAILED", _reason(error))
+            raise _Stopped(old, f"The following resource(s) failed to update: [{old.logical_id}]. ") from error
+        if attributes is None:
+            self._replace(stack, goal, old, new, journal)
+            return
+        journal.updated.append(replace(old))
+        definition = goal.template.resources[old.logical_id]
+        updated = replace(old, properties=new, attributes=attributes, definition=definition, stack_tags=goal.tags)
+        stack.resources[old.logical_id] = updated
+        stack.tell(updated, "UPDATE_COMPLETE")
+
+    def _replace(self, stack: Stack, goal: Goal, old: Resource, new: dict[str, Any], journal: _Journal) -> None:
+        kind = self._types[goal.template.resources[old.logical_id]["Type"]]
+        stack.tell(
+            old,
+            "UPDATE_IN_PROGRESS",
+            "Requested update requires the creation of a new physical resource; hence creating one.",
+        )
+        name_property = kind.name_property
+        same_type = goal.template.resources[old.logical_id]["Type"] == old.type_name
+        if (
+            same_type
+            and name_property
+            and name_property in new
+            and new[name_property] == old.properties.get(name_property)
+        ):
+            reason = (
+                "CloudFormation cannot update a stack when a custom-named resource requires replacing. "
+                f"Rename {new[name_property]} and update the stack again."
+            )
+            stack.tell(old, "UPDATE_FAILED", reason)
+            raise _Stopped(old, f"The following resource(s) failed to update: [{old.logical_id}]. ")
+        journal.replaced.append(replace(old))
+        try:
+            fresh = self._create_one(stack, goal, old.logical_id)
+        except _Stopped as stopped:
+            journal.replaced.pop()
+            if stopped.resource.physical_id:
+                journal.replacements.append(stopped.resource)
+            raise
+        journal.replacements.append(fresh)
+        stack.tell(fresh, "UPDATE_COMPLETE")
+
+    def _roll_back_creation(self, stack: Stack, reason: str) -> None:
+        if stack.disable_rollback:
+            stack.move("CREATE_FAILED", reason)
+            return
+        stack.move("ROLLBACK_IN_PROGRESS", reason + "Rollback requested by user.")
+        failed = self._delete_all(stack)
+        if failed:
+            stack.move("ROLLBACK_FAILED", f"The following resource(s) failed to delete: [{', '.join(failed)}].")
+        else:
+            stack.move("ROLLBACK_COMPLETE")
+
+    def _roll_back_update(self, stack: Stack, before: Goal, journal: _Journal, reason: str) -> None:
+        """Old properties back in place, old resources back in the stack, new ones removed."""
+        if stack.disable_rollback:
+            stack.move("UPDATE_FAILED", reason)
+            return
+        stack.move("UPDATE_ROLLBACK_IN_PROGRESS", reason)
+        self._adopt(stack, before)
+        failed = []
+        for old in reversed(journal.updated):
+            current = stack.resources[old.logical_id]
+            stack.tell(current, "UPDATE_IN_PROGRESS")
+            try:
+                work = self._work_of(stack, old.logical_id)
+                self._types[old.type_name].update(work, old.physical_id, current.properties, old.properties)
+            except Exception as error:
+                stack.tell(current, "UPDATE_FAILED", _reason(error))
+                failed.append(old.logical_id)
+                continue
+            stack.resources[old.logical_id] = old
+            stack.tell(old, "UPDATE_COMPLETE")
+        for old in journal.replaced:
+            stack.resources[old.logical_id] = old
+            stack.tell(old, "UPDATE_COMPLETE")
+        if failed:
+            stack.move("UPDATE_ROLLBACK_FAILED", f"The following resource(s) failed to update: [{', '.join(failed)}].")
+            return
+        stack.move("UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS")
+        failures = [one for one in stack.resources.values() if one.status == "CREATE_FAILED"]
+        half_made = [one for one in failures if one.physical_id]
+        self._clean_up(stack, [*half_made, *journal.replacements, *reversed(journal.created)], "")
+        for resource in [*journal.created, *failures]:
+            stack.resources.pop(resource.logical_id, None)
+        stack.move("UPDATE_ROLLBACK_COMPLETE")
+
+    def _removal_order(self, stack: Stack, goal: Goal) -> list[str]:
+        """What the stack holds, dependents first."""
+        order = [name for name in reversed(goal.template.order) if name in stack.resources]
+        return order + [name for name in stack.resources if name not in order]
+
+    def _clean_up(self, stack: Stack, resources: Iterable[Resource], policy: str) -> None:
+        """Remove what is no longer needed; as on AWS, a failure here is told but does not fail the update."""
+        for resource in resources:
+            if policy and resource.retained(policy):
+                stack.tell(resource, "DELETE_SKIPPED")
+                continue
+            self._delete_one(stack, resource)
+
+    def _delete_all(self, stack: Stack) -> list[str]:
+        """Remove every resource, dependents first; returns the names of those that stayed."""
+        assert stack.template is not None
+        goal = Goal(stack.template, stack.parameters, stack.resolved, stack.tags)
+        failed = []
+        for name in self._removal_order(stack, goal):
+            resource = stack.resources[name]
+            if not resource.physical_id:
+                stack.resources.pop(name)
+            elif resource.retained("DeletionPolicy"):
+                stack.tell(resource, "DELETE_SKIPPED")
+                stack.resources.pop(name)
+            elif self._delete_one(stack, resource):
+                stack.resources.pop(name)
+            else:
+                failed.append(name)
+        return failed
+
+    def _delete_one(self, stack: Stack, resource: Resource) -> bool:
+        stack.tell(resource, "DELETE_IN_PROGRESS")
+        try:
+            work = self._work_of(stack, resource.logical_id)
+            self._types[resource.type_name].delete(work, resource.physical_id, resource.properties)
+        except Exception as error:
+            if not _gone(error):
+                stack.tell(resource, "DELETE_FAILED", _reason(error))
+                return False
+        stack.tell(resource, "DELETE_COMPLETE")
+        return True
+
+
+@dataclass(slots=True)
+class _Journal:
+    """What an update has done so far, in order, so that it can be undone."""
+
+    created: list[Resource]
+    updated: list[Resource]
+    replaced: list[Resource]
+    replacements: list[Resource]
+
+    def __init__(self) -> None:
+        self.created, self.updated, self.replaced, self.replacements = [], [], [], []
+
+
+class _Stopped(Exception):
+    """The operation cannot go on; the resource's own event tells why."""
+
+    def __init__(self, resource: Resource, reason: str) -> None:
+        super().__init__(reason)
+        self.resource = resource
+        self.reason = reason
+
+
+def attribute_of(resource: Resource, attribute: str | None) -> Any:
+    """What Ref (None) or GetAtt yields. Raises AwsError for an attribute the type does not have."""
+    if attribute is None:
+        return resource.physical_id
+    found: Any = resource.attributes
+    for part in [attribute] if attribute in resource.attributes else attribute.split("."):
+        if not isinstance(found, dict) or part not in found:
+            raise AwsError(
+                "ValidationError",
+                f"Template error: resource {resource.logical_id} does not support attribute type {attribute} "
+                "in Fn::GetAtt",
+            )
+        found = found[part]
+    return found
+
+
+def needs_replacement(old: Resource, new: dict[str, Any], region: str) -> bool:
+    """Whether a create-only property (by AWS's schema) differs."""
+    schema = schema_of(old.type_name, region)
+    return schema is not None and any(_at(old.properties, path) != _at(new, path) for path in schema.create_only)
+
+
+def _at(properties: Any, path: str) -> Any:
+    for part in path.split("/"):
+        properties = properties.get(part) if isinstance(properties, dict) else None
+    return properties
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ResourceFailed):
+        return str(error)
+    if isinstance(error, AwsError):
+        return f'Resource handler returned message: "{error.message}" ({error.code})'
+    response = getattr(error, "response", None)
+    if isinstance(response, dict) and "Error" in response:
+        return (
+            f'Resource handler returned message: "{response["Error"].get("Message")}" ({response["Error"].get("Code")})'
+        )
+    log.exception("a resource failed in an unexpected way", exc_info=error)
+    return f'Resource handler returned message: "{type(error).__name__}: {error}" (InternalFailure)'
+
+
+def _gone(error: Exception) -> bool:
+    """Whether deleting failed only because there was nothing to delete."""
+    if isinstance(error, AwsError):
+        return "Could not find" in error.message or error.code == "ObjectNotFoundException"
+    code = str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
+    return code in {
+        "NoSuchEntity", "NoSuchBucket", "ResourceNotFoundException", "ParameterNotFound", "404", "NotFoundException",
+        "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "NotFound", "RepositoryNotFoundException",
+    }  # fmt: skip

@@ -1,0 +1,38 @@
+"""The resource types that can be deployed here. Any other type fails the deployment, with the reason in its event."""
+
+from __future__ import annotations
+
+from emulator.controlplane.cloudformation.resources.autoscaling import ScalableTarget, ScalingPolicy
+from emulator.controlplane.cloudformation.resources.base import ResourceType
+from emulator.controlplane.cloudformation.resources.cloudwatch import Alarm, CompositeAlarm, Dashboard, LogGroup
+from emulator.controlplane.cloudformation.resources.functions import (
+    EventSourceMapping,
+    Function,
+    LayerVersion,
+    Permission,
+)
+from emulator.controlplane.cloudformation.resources.iam import ManagedPolicy, Policy, Role
+from emulator.controlplane.cloudformation.resources.inert import CdkMetadata, WaitConditionHandle
+from emulator.controlplane.cloudformation.resources.keys import Key, KeyAlias, Parameter, Repository
+from emulator.controlplane.cloudformation.resources.messaging import (
+    Queue,
+    QueuePolicy,
+    Subscription,
+    Topic,
+    TopicPolicy,
+)
+from emulator.controlplane.cloudformation.resources.sagemaker import Endpoint, EndpointConfig, InferenceComponent, Model
+from emulator.controlplane.cloudformation.resources.storage import Bucket, BucketPolicy, Table
+
+_TYPES: tuple[ResourceType, ...] = (
+    Model(), EndpointConfig(), Endpoint(), InferenceComponent(), ScalableTarget(), ScalingPolicy(),
+    Alarm(), CompositeAlarm(), Dashboard(), LogGroup(),
+    Function(), EventSourceMapping(), Permission(), LayerVersion(),
+    Role(), Policy(), ManagedPolicy(),
+    Queue(), QueuePolicy(), Topic(), TopicPolicy(), Subscription(),
+    Bucket(), BucketPolicy(), Table(),
+    Key(), KeyAlias(), Parameter(), Repository(),
+    CdkMetadata(), WaitConditionHandle(),
+)  # fmt: skip
+
+RESOURCE_TYPES: dict[str, ResourceType] = {one.type_name: one for one in _TYPES}

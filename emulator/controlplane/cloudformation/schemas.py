@@ -1,0 +1,123 @@
+"""AWS's own resource schemas: what a type may hold, what only a replacement can change.
+
+The schemas are those that cfn-lint carries (a dependency of moto's server), read as plain JSON files; cfn-lint's code
+is not imported. So a property that AWS does not know fails here with the same kind of reason.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TypeSchema:
+    """One resource type's schema."""
+
+    type_name: str
+    document: dict[str, Any]
+
+    @property
+    def create_only(self) -> frozenset[str]:
+        """Paths like `ProductionVariants` or `Code/S3Key` whose change needs a replacement."""
+        return frozenset(_paths(self.document.get("createOnlyProperties", ())))
+
+    def problems(self, properties: dict[str, Any]) -> list[str]:
+        """Why AWS would refuse these properties: unknown, missing, wrong type, out of range."""
+        from jsonschema import Draft7Validator
+
+        validator = Draft7Validator({**_relaxed(self.type_name), "type": "object"})
+        return [
+            _worded(error) for error in sorted(validator.iter_errors(properties), key=lambda e: list(map(str, e.path)))
+        ]
+
+
+def schema_of(type_name: str, region: str) -> TypeSchema | None:
+    """The schema of a type in a region; None when AWS has no such type there."""
+    name = _hashes(region).get(type_name)
+    if name is None:
+        return None
+    return TypeSchema(type_name, _load(_data() / "resources" / f"{name}.json"))
+
+
+@cache
+def _data() -> Path:
+    spec = importlib.util.find_spec("cfnlint")
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeError("cfn-lint is missing; install the extra: pip install 'loadproof[local]'")
+    return Path(spec.submodule_search_locations[0]) / "data" / "schemas"
+
+
+@cache
+def _hashes(region: str) -> dict[str, str]:
+    path = _data() / "providers" / f"{region}.json"
+    return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+
+
+@cache
+def _load(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text("utf-8")))
+
+
+@cache
+def _relaxed(type_name: str) -> dict[str, Any]:
+    """The schema with what Python's `re` cannot read left out, and read-only properties removed.
+
+    CloudFormation turns text into numbers and booleans and back by itself, so scalar types accept text too.
+    """
+    hashes = {name: value for name, value in _hashes("us-east-1").items()}
+    document = json.loads(json.dumps(_load(_data() / "resources" / f"{hashes[type_name]}.json")))
+    for path in _paths(document.get("readOnlyProperties", ())):
+        if "/" not in path:
+            document["properties"].pop(path, None)
+    relaxed: dict[str, Any] = _relax({k: v for k, v in document.items() if k not in _NOT_VALIDATION})
+    return relaxed
+
+
+_NOT_VALIDATION = {
+    "handlers", "createOnlyProperties", "readOnlyProperties", "writeOnlyProperties", "tagging", "primaryIdentifier",
+    "propertyTransform", "sourceUrl", "typeName", "description", "$schema", "conditionalCreateOnlyProperties",
+}  # fmt: skip
+
+
+def _relax(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_relax(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    relaxed = {name: _relax(value) for name, value in node.items()}
+    pattern = relaxed.get("pattern")
+    if isinstance(pattern, str) and not _readable(pattern):
+        del relaxed["pattern"]
+    if relaxed.get("type") in ("integer", "number", "boolean") and "enum" not in relaxed:
+        relaxed["type"] = [relaxed["type"], "string"]
+    elif relaxed.get("type") == "string":
+        relaxed["type"] = ["string", "integer", "number", "boolean"]
+    relaxed.pop("format", None)
+    return relaxed
+
+
+def _readable(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
+def _paths(pointers: Any) -> Iterator[str]:
+    for pointer in pointers:
+        yield str(pointer).removeprefix("/properties/")
+
+
+def _worded(error: Any) -> str:
+    place = "/".join(str(part) for part in error.absolute_path)
+    if error.validator == "additionalProperties":
+        return f"#/{place}: extraneous key ({error.message})"
+    return f"#/{place}: {error.message[:300]}"

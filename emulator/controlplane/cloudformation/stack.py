@@ -1,0 +1,97 @@
+"""What a stack is: its resources, events, outputs and status."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from emulator.controlplane.cloudformation.template import Template
+from emulator.controlplane.wire import Caller
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Resource:
+    """One deployed resource. `properties` are resolved: what the service was really told."""
+
+    logical_id: str
+    type_name: str
+    physical_id: str
+    properties: dict[str, Any]
+    attributes: dict[str, Any]
+    definition: dict[str, Any]  # the template's entry: policies, metadata
+    status: str = "CREATE_COMPLETE"
+    reason: str | None = None
+    stack_tags: dict[str, str] = field(default_factory=dict)
+    updated: datetime = field(default_factory=now)
+
+    def retained(self, policy: str) -> bool:
+        return self.definition.get(policy) in ("Retain", "RetainExceptOnCreate")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    key: str
+    value: str
+    description: str | None
+    export: str | None
+
+
+@dataclass(slots=True)
+class Stack:
+    """One stack. `parameters` are as given (`UsePreviousValue` reads these), `resolved` are what Ref yields."""
+
+    name: str
+    arn: str
+    caller: Caller
+    status: str
+    template: Template | None = None
+    parameters: dict[str, str] = field(default_factory=dict)
+    resolved: dict[str, Any] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    capabilities: list[str] = field(default_factory=list)
+    role_arn: str | None = None
+    resources: dict[str, Resource] = field(default_factory=dict)
+    outputs: list[Output] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    reason: str | None = None
+    termination_protection: bool = False
+    disable_rollback: bool = False
+    client_token: str | None = None
+    created: datetime = field(default_factory=now)
+    updated: datetime | None = None
+    deleted: datetime | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self.status.endswith("_IN_PROGRESS") and self.status != "REVIEW_IN_PROGRESS"
+
+    def move(self, status: str, reason: str | None = None) -> None:
+        """Change the stack's own status and tell it as an event."""
+        self.status, self.reason = status, reason
+        self._event(self.name, self.arn, "AWS::CloudFormation::Stack", status, reason)
+
+    def tell(self, resource: Resource, status: str, reason: str | None = None) -> None:
+        """Change a resource's status and tell it as an event."""
+        resource.status, resource.reason, resource.updated = status, reason, now()
+        self._event(resource.logical_id, resource.physical_id, resource.type_name, status, reason)
+
+    def _event(self, logical_id: str, physical_id: str, type_name: str, status: str, reason: str | None) -> None:
+        event = {
+            "StackId": self.arn,
+            "EventId": f"{logical_id}-{status}-{uuid.uuid4()}",
+            "StackName": self.name,
+            "LogicalResourceId": logical_id,
+            "PhysicalResourceId": physical_id,
+            "ResourceType": type_name,
+            "Timestamp": now(),
+            "ResourceStatus": status,
+            "ResourceStatusReason": reason,
+            "ClientRequestToken": self.client_token,
+        }
+        self.events.append({name: value for name, value in event.items() if value is not None})

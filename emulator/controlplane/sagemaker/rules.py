@@ -1,0 +1,156 @@
+"""What SageMaker refuses, each rule with the message a client reads. Sources: API reference, observed refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from emulator.controlplane.sagemaker.capacity import copy_size, instance_bounds, instance_size, instance_type_of
+from emulator.controlplane.sagemaker.store import Endpoint, Store, key
+from emulator.controlplane.wire import AwsError, Caller, Params
+
+RoleCheck = Callable[[str, str], str | None]  # (account, role ARN) -> why SageMaker cannot assume it
+
+
+def refuse(message: str) -> AwsError:
+    return AwsError("ValidationException", message)
+
+
+def check_role(roles: RoleCheck, caller: Caller, role_arn: str) -> None:
+    """SageMaker assumes the execution role at once; a missing role or a wrong trust policy is refused."""
+    reason = roles(caller.account, role_arn)
+    if reason is not None:
+        raise refuse(
+            f"Could not assume role {role_arn}. Please ensure that the role exists and allows principal "
+            f"'sagemaker.amazonaws.com' to assume the role. ({reason})"
+        )
+
+
+def check_model(params: Params) -> None:
+    """A model has one container or a list, and an image or a model package in each."""
+    if bool(params.get("PrimaryContainer")) == bool(params.get("Containers")):
+        raise refuse("Exactly one of PrimaryContainer and Containers is required.")
+    for container in params.get("Containers") or [params["PrimaryContainer"]]:
+        if not container.get("Image") and not container.get("ModelPackageName"):
+            raise refuse("A container needs an Image or a ModelPackageName.")
+        if container.get("ModelDataUrl") and container.get("ModelDataSource"):
+            raise refuse("ModelDataUrl and ModelDataSource are mutually exclusive.")
+        if sum(len(k) + len(v) for k, v in container.get("Environment", {}).items()) > 32 * 1024:
+            raise refuse("The environment of a container is limited to 32 KB.")
+
+
+def check_config(store: Store, caller: Caller, params: Params) -> None:
+    """Every variant by itself, then the rules for hosting inference components."""
+    variants = params["ProductionVariants"]
+    names = [variant["VariantName"] for variant in variants]
+    if len(set(names)) != len(names):
+        raise refuse(f"Variant names must be unique, found {', '.join(names)}.")
+    for variant in variants:
+        _check_variant(store, caller, variant, params)
+
+
+def _check_variant(store: Store, caller: Caller, variant: dict[str, Any], params: Params) -> None:
+    name = variant["VariantName"]
+    kinds = [kind for kind in ("InstanceType", "InstancePools", "ServerlessConfig") if variant.get(kind)]
+    if len(kinds) != 1:
+        raise refuse(
+            f"Variant {name} needs exactly one of InstanceType, InstancePools and ServerlessConfig, "
+            f"found {', '.join(kinds) or 'none'}."
+        )
+    if kinds[0] == "ServerlessConfig":
+        raise AwsError("UnsupportedOperation", "The local cloud does not provide serverless variants.")
+    model_name = variant.get("ModelName")
+    if model_name:
+        if key(caller, model_name) not in store.models:
+            raise refuse(f'Could not find model "{caller.arn("sagemaker", f"model/{model_name.lower()}")}".')
+        if not variant.get("InitialInstanceCount"):
+            raise refuse(f"Variant {name} needs an InitialInstanceCount of at least 1.")
+    elif not params.get("ExecutionRoleArn"):
+        raise refuse(
+            f"ExecutionRoleArn is required: variant {name} has no ModelName, so it hosts inference components."
+        )
+    fewest, most = instance_bounds(variant)
+    if fewest > most:
+        raise refuse(
+            f"Variant {name}: MinInstanceCount {fewest} must be less than or equal to MaxInstanceCount {most}."
+        )
+    if not fewest <= int(variant.get("InitialInstanceCount", max(fewest, 1))) <= most:
+        raise refuse(
+            f"Variant {name}: InitialInstanceCount {variant['InitialInstanceCount']} must lie between "
+            f"MinInstanceCount {fewest} and MaxInstanceCount {most}."
+        )
+
+
+def hosts_components(variant: dict[str, Any]) -> bool:
+    return not variant.get("ModelName")
+
+
+def check_specification(
+    store: Store, caller: Caller, specification: dict[str, Any], variant: dict[str, Any], endpoint_name: str
+) -> None:
+    """One component's specification against its variant: model or image, resources that an instance has."""
+    base_name = specification.get("BaseInferenceComponentName")
+    needs = specification.get("ComputeResourceRequirements")
+    if base_name:
+        _check_adapter(store, caller, specification, base_name, endpoint_name)
+        return
+    model_name = specification.get("ModelName")
+    image = specification.get("Container", {}).get("Image")
+    if bool(model_name) == bool(image):
+        raise refuse("A specification needs either a ModelName or a Container with an Image.")
+    if model_name and key(caller, model_name) not in store.models:
+        raise refuse(f'Could not find model "{caller.arn("sagemaker", f"model/{model_name.lower()}")}".')
+    if not needs:
+        raise refuse("ComputeResourceRequirements are required for a base inference component.")
+    if needs.get("MaxMemoryRequiredInMb", needs["MinMemoryRequiredInMb"]) < needs["MinMemoryRequiredInMb"]:
+        raise refuse("MaxMemoryRequiredInMb must not be less than MinMemoryRequiredInMb.")
+    check_fits(specification, variant)
+
+
+def _check_adapter(
+    store: Store, caller: Caller, specification: dict[str, Any], base_name: str, endpoint_name: str
+) -> None:
+    base = store.components.get(key(caller, base_name))
+    if base is None or base.endpoint_name != endpoint_name:
+        raise refuse(f"Base inference component {base_name} does not exist on endpoint {endpoint_name}.")
+    if base.specification.get("BaseInferenceComponentName"):
+        raise refuse(f"{base_name} is an adapter itself and cannot be a base inference component.")
+    if specification.get("ComputeResourceRequirements"):
+        raise refuse("An adapter must not have ComputeResourceRequirements: it runs in its base component.")
+    if not specification.get("Container", {}).get("ArtifactUrl"):
+        raise refuse("An adapter needs Container.ArtifactUrl.")
+
+
+def check_fits(specification: dict[str, Any], variant: dict[str, Any]) -> None:
+    """One copy must fit on one instance."""
+    instance_type = instance_type_of(variant)
+    offer, size = instance_size(instance_type), copy_size(specification)
+    if offer is None or offer.holds(size):
+        return
+    raise refuse(
+        f"One copy requests {size.accelerators:g} accelerators, {size.cpus:g} vCPUs and {size.memory_mib:g} MB, "
+        f"but {instance_type} has {offer.accelerators:g}, {offer.cpus:g} and {offer.memory_mib:g} MB."
+    )
+
+
+def check_update(store: Store, endpoint: Endpoint, config: dict[str, Any], scaled: frozenset[str]) -> None:
+    """A new configuration against what runs: components keep their variant and still fit, scaled variants stay.
+
+    `scaled` names the variants that are scalable targets: AWS refuses to remove them or to change their instance type.
+    """
+    new = {variant["VariantName"]: variant for variant in config["ProductionVariants"]}
+    old = {variant.name: variant.config for variant in endpoint.variants}
+    for component in store.components_of(endpoint.caller, endpoint.name):
+        variant = new.get(component.variant_name)
+        if variant is None or not hosts_components(variant):
+            raise refuse(
+                f"Variant {component.variant_name} hosts inference component {component.name} "
+                "and cannot be removed or given a ModelName."
+            )
+        check_fits(component.specification, variant)
+    for name in sorted(scaled & old.keys()):
+        if name not in new or instance_type_of(new[name]) != instance_type_of(old[name]):
+            raise refuse(
+                f"Variant {name} is registered with Application Auto Scaling: deregister it before "
+                "changing its instance type or removing it."
+            )

@@ -1,0 +1,165 @@
+"""The process of one local cloud: `python -m emulator.server --state FILE ...`. Started by `emulator.local`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from pathlib import Path
+
+from aiohttp import web
+
+from emulator.controlplane.moto_host import start_moto
+from emulator.controlplane.plane import ControlPlane
+from emulator.controlplane.sagemaker import Timing
+from emulator.front import MAX_BODY_BYTES, Front
+from emulator.queue import QueuePoller
+from emulator.runtime import Runtime
+from emulator.state import CloudState
+
+log = logging.getLogger("emulator")
+_PARENT_POLL_S = 0.5
+
+
+def main() -> None:
+    """Serve until SIGTERM, SIGINT, or the death of the process named by --parent-pid."""
+    options = _options()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    # Whatever this process calls as a client is itself: no proxy, no real credentials.
+    os.environ.update({"NO_PROXY": "localhost,127.0.0.1,::1", "AWS_EC2_METADATA_DISABLED": "true"})
+    asyncio.run(serve(options))
+
+
+async def serve(options: argparse.Namespace) -> None:
+    """Bring everything up, publish the state file, wait for the end, take everything down."""
+    sockets = _listen(options.port)
+    port = sockets[0].getsockname()[1]
+    endpoint_url = f"http://localhost:{port}"
+    timing = Timing(options.transition_s, options.transition_s, options.transition_s / 2)
+    moto, moto_port = start_moto(options.account)
+    plane = ControlPlane(account=options.account, region=options.region, timing=timing)
+    plane.clients.endpoint_url = endpoint_url
+    app = web.Application(client_max_size=MAX_BODY_BYTES)
+    runtime = Runtime(plane.directory, account=options.account, region=options.region, backend_url=options.backend)
+    runtime.setup(app)
+    plane.startable = runtime.check_startable
+    Front(plane, moto_port).setup(app)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    await runner.setup()
+    for sock in sockets:
+        await web.SockSite(runner, sock).start()
+    poller = QueuePoller(
+        endpoint_url=endpoint_url,
+        account=options.account,
+        region=options.region,
+        access_key=options.access_key,
+        secret_key=options.secret_key,
+    )
+    poller.start()
+    state = _state(options, port, endpoint_url)
+    state.write(Path(options.state))
+    log.info("local cloud %s serves at %s (pid %d)", options.name, endpoint_url, os.getpid())
+    try:
+        await _end(options.parent_pid)
+    finally:
+        log.info("local cloud %s stops", options.name)
+        with contextlib.suppress(FileNotFoundError):
+            Path(options.state).unlink()
+        await asyncio.to_thread(poller.stop)
+        await runner.cleanup()
+        moto.stop()
+
+
+def _listen(port: int) -> list[socket.socket]:
+    """Sockets on 127.0.0.1 and, where there is IPv6, on ::1 with the same port: `localhost` may mean either."""
+    first = _bound(socket.AF_INET, "127.0.0.1", port)
+    sockets = [first]
+    with contextlib.suppress(OSError):
+        sockets.append(_bound(socket.AF_INET6, "::1", first.getsockname()[1]))
+    return sockets
+
+
+def _bound(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind((host, port))
+        sock.listen(1024)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+async def _end(parent_pid: int | None) -> None:
+    """Return on a signal, or when the parent is gone (a killed parent can tell nobody)."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    parent = _process(parent_pid)
+    while not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _PARENT_POLL_S)
+        if parent_pid is not None and (parent is None or not parent.is_running()):
+            log.warning("the process that started this local cloud is gone")
+            return
+
+
+def _process(pid: int | None):  # type: ignore[no-untyped-def]
+    import psutil
+
+    if pid is None:
+        return None
+    try:
+        return psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _state(options: argparse.Namespace, port: int, endpoint_url: str) -> CloudState:
+    import psutil
+
+    return CloudState(
+        name=options.name,
+        pid=os.getpid(),
+        port=port,
+        endpoint_url=endpoint_url,
+        region=options.region,
+        account=options.account,
+        access_key=options.access_key,
+        secret_key=options.secret_key,
+        log_file=options.log_file,
+        started_s=psutil.Process().create_time(),
+        backend_url=options.backend,
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="emulator.server")
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--state", required=True, help="written once the cloud serves")
+    parser.add_argument("--log-file", required=True)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--account", default="123456789012")
+    parser.add_argument("--region", default="us-east-1")
+    parser.add_argument("--backend", default=None, help="base URL of a real model server")
+    parser.add_argument("--transition-s", type=float, default=0.4, help="Creating to InService")
+    parser.add_argument("--parent-pid", type=int, default=None, help="stop when this process is gone")
+    options = parser.parse_args()
+    # Through the environment, not the arguments: those are visible to every user of the machine.
+    options.access_key = os.environ.pop("LOADPROOF_ACCESS_KEY")
+    options.secret_key = os.environ.pop("LOADPROOF_SECRET_KEY")
+    return options
+
+
+if __name__ == "__main__":
+    main()
