@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from binascii import crc32
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import orjson
@@ -39,7 +39,7 @@ class Frame(NamedTuple):
 
 
 class FrameDecoder:
-    """Bytes in, whole and verified frames out. After an error the decoder is of no further use."""
+    """Bytes in, whole and verified frames out. After a fault the decoder is of no further use."""
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._rest: list[bytes] = []
@@ -47,15 +47,14 @@ class FrameDecoder:
         self._max_frame_bytes = max_frame_bytes
         self._header_blocks: dict[bytes, Mapping[str, HeaderValue]] = {}
 
-    def feed(self, data: bytes) -> list[Frame]:
-        """All frames complete so far. Raises FrameError at the first damaged one."""
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Yields the frames that `data` completes; take them all. Raises FrameError at the first damaged one."""
         if self._rest:
             self._rest.append(data)
             self._missing -= len(data)
             if self._missing > 0:
-                return []
+                return
             data = b"".join(self._rest)
-        frames: list[Frame] = []
         start, size = 0, len(data)
         needed = PRELUDE_BYTES
         while size - start >= PRELUDE_BYTES:
@@ -72,11 +71,10 @@ class FrameDecoder:
                 raise FrameError("event stream: message checksum mismatch")
             headers_end = start + PRELUDE_BYTES + headers_length
             headers = self._headers(data[start + PRELUDE_BYTES : headers_end])
-            frames.append(Frame(headers, data[headers_end:body_end]))
+            yield Frame(headers, data[headers_end:body_end])
             start = end
         self._rest = [data[start:]] if start < size else []
         self._missing = needed - (size - start)
-        return frames
 
     def finish(self) -> None:
         """Raises TruncatedStreamError if the stream ended inside a frame."""
@@ -175,24 +173,27 @@ class PayloadPartDecoder:
     def __init__(self) -> None:
         self._frames = FrameDecoder()
 
-    def feed(self, data: bytes) -> bytes:
-        """The container's bytes completed by `data`. Raises FrameError, ModelStreamError, InternalStreamFailure."""
-        parts = [
-            frame.payload if frame.headers.get(":event-type") == "PayloadPart" else _other(frame)
-            for frame in self._frames.feed(data)
-        ]
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yields the parts that `data` completes; take them all.
+
+        Raises FrameError, ModelStreamError, InternalStreamFailure, after the parts before the fault.
+        """
+        for frame in self._frames.feed(data):
+            if frame.headers.get(":event-type") == "PayloadPart":
+                yield frame.payload
+            else:
+                _refuse(frame)
 
     def finish(self) -> None:
         """Raises TruncatedStreamError if the stream ended inside a frame."""
         self._frames.finish()
 
 
-def _other(frame: Frame) -> bytes:
+def _refuse(frame: Frame) -> None:
     """What is not a payload part: exceptions raise; unknown events are skipped, as AWS asks of its clients."""
     kind = frame.headers.get(":message-type")
     if kind == "event":
-        return b""
+        return
     if kind == "error":  # an unmodeled error: code and message stand in the headers
         code, message = frame.headers.get(":error-code", ""), frame.headers.get(":error-message", "")
         raise ModelStreamError(str(code) or "UnmodeledError", str(message))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from invocation.codecs.types import Codec, Completion, GenerationRequest, StreamDecoder, TokenSource
 from invocation.connections import ClockNs, Timeouts
-from invocation.faults import InvocationFault
+from invocation.faults import InvocationFault, PayloadError
 from invocation.outcomes import Outcome, OutcomeKind, RetryClass, outcome_of_fault, outcome_of_status
 from invocation.transports import Transport, Unwrapper
 
-_MAX_ERROR_BYTES = 64 * 1024
+_MAX_BODY_BYTES = 64 * 1024 * 1024  # SageMaker's own bound is 25 MB; a hostile server must not fill the memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +151,15 @@ class _Answer:
     def on_body(self, now_ns: int, data: bytes) -> None:
         decoder = self._decoder
         if decoder is None:
-            if self.status == 200 or len(self._body) < _MAX_ERROR_BYTES:
-                self._body += data
+            if len(self._body) + len(data) > _MAX_BODY_BYTES:
+                raise PayloadError(f"the answer is longer than {_MAX_BODY_BYTES} bytes")
+            self._body += data
             return
-        if self._unwrapper is not None:
-            data = self._unwrapper.feed(data)
-        for text, tokens in decoder.feed(data):
-            self.arrival_ns.append(now_ns)
-            self.arrival_tokens.append(tokens)
-            self.text_length += len(text)
+        for part in (data,) if self._unwrapper is None else self._unwrapper.feed(data):
+            for text, tokens in decoder.feed(part):
+                self.arrival_ns.append(now_ns)
+                self.arrival_tokens.append(tokens)
+                self.text_length += len(text)
 
     def complete(self, codec: Codec) -> tuple[Completion | None, Outcome]:
         """What the whole answer amounts to. Raises InvocationFault."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
@@ -22,7 +22,7 @@ _USER_AGENT = "loadproof/0.1.0"
 class Unwrapper(Protocol):
     """Takes a transport's own framing off the body of a stream."""
 
-    def feed(self, data: bytes) -> bytes: ...
+    def feed(self, data: bytes) -> Iterable[bytes]: ...
 
     def finish(self) -> None: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from invocation.codecs.types import Completion, GenerationRequest, TokenChunk, TokenSource
@@ -38,17 +39,15 @@ class OpenAiDecoder:
         self._output_tokens: int | None = None
         self._input_tokens: int | None = None
 
-    def feed(self, data: bytes) -> list[TokenChunk]:
-        chunks: list[TokenChunk] = []
+    def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for payload in self._splitter.feed(data):
-            if payload != b"[DONE]":
-                self._take(load_object(payload), chunks)
-        return chunks
+            if payload != b"[DONE]" and (chunk := self._take(load_object(payload))):
+                yield chunk
 
     def finish(self) -> Completion:
         for payload in self._splitter.flush():
             if payload != b"[DONE]":
-                self._take(load_at_end(payload), [])
+                self._take(load_at_end(payload))
         if self._finish_reason is None:
             raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without a finish_reason")
         refuse_failed(self._finish_reason)
@@ -61,7 +60,7 @@ class OpenAiDecoder:
             token_source=source,
         )
 
-    def _take(self, event: dict[str, Any], chunks: list[TokenChunk]) -> None:
+    def _take(self, event: dict[str, Any]) -> TokenChunk | None:
         refuse_error(event)
         text = ""
         for choice in list_of(event.get("choices")):
@@ -73,11 +72,12 @@ class OpenAiDecoder:
         usage = event.get("usage")
         if usage is not None:
             self._take_usage(object_of(usage))
-        if text:
-            tokens = _grown(before, self._output_tokens) if usage is not None else 1
-            self._counted += tokens
-            self._text_length += len(text)
-            chunks.append(TokenChunk(text, tokens))
+        if not text:
+            return None
+        tokens = _grown(before, self._output_tokens) if usage is not None else 1
+        self._counted += tokens
+        self._text_length += len(text)
+        return TokenChunk(text, tokens)
 
     def _take_usage(self, usage: dict[str, Any]) -> None:
         output_tokens, input_tokens = count_of(usage.get("completion_tokens")), count_of(usage.get("prompt_tokens"))

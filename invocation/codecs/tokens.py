@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -35,17 +36,15 @@ class TokenEventDecoder:
         self._text_length = 0
         self._end: dict[str, Any] | None = None
 
-    def feed(self, data: bytes) -> list[TokenChunk]:
-        chunks: list[TokenChunk] = []
+    def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for payload in self._splitter.feed(data):
-            if payload != b"[DONE]":
-                self._take(load_object(payload), chunks)
-        return chunks
+            if payload != b"[DONE]" and (chunk := self._take(load_object(payload))):
+                yield chunk
 
     def finish(self) -> Completion:
         for payload in self._splitter.flush():
             if payload != b"[DONE]":
-                self._take(load_at_end(payload), [])
+                self._take(load_at_end(payload))
         if self._end is None:
             raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without its last event")
         details = self._end
@@ -60,19 +59,20 @@ class TokenEventDecoder:
             token_source=source,
         )
 
-    def _take(self, event: dict[str, Any], chunks: list[TokenChunk]) -> None:
+    def _take(self, event: dict[str, Any]) -> TokenChunk | None:
         refuse_error(event)
-        token = event.get("token")
-        if token is not None:
-            text = text_of(object_of(token).get("text"))
-            self._counted += 1
-            self._text_length += len(text)
-            chunks.append(TokenChunk(text, 1))
         details = event.get("details")
         if details is not None:
             self._end = object_of(details)
         elif event.get("generated_text") is not None:
             self._end = self._end or {}
+        token = event.get("token")
+        if token is None:
+            return None
+        text = text_of(object_of(token).get("text"))
+        self._counted += 1
+        self._text_length += len(text)
+        return TokenChunk(text, 1)
 
     def _output_tokens(self, reported: int | None) -> tuple[int | None, TokenSource]:
         if reported is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -49,8 +50,8 @@ class Completion:
 class StreamDecoder(Protocol):
     """Sans-IO decoder of one streamed answer. Any chunking of the bytes gives the same tokens."""
 
-    def feed(self, data: bytes) -> list[TokenChunk]:
-        """Chunks that `data` completes. Raises InBandError, PayloadError."""
+    def feed(self, data: bytes) -> Iterator[TokenChunk]:
+        """Yields the chunks that `data` completes; take them all. Raises InBandError, PayloadError after those."""
         ...
 
     def finish(self) -> Completion:

@@ -103,7 +103,7 @@ def test_any_chunking_gives_the_same_parts(payloads: list[bytes], cuts: list[int
     """However the bytes are cut, the container's bytes are the same."""
     raw = b"".join(encode_payload_part(payload) for payload in payloads)
     decoder = PayloadPartDecoder()
-    assert b"".join(decoder.feed(piece) for piece in chunkings(raw, cuts)) == b"".join(payloads)
+    assert b"".join(part for piece in chunkings(raw, cuts) for part in decoder.feed(piece)) == b"".join(payloads)
     decoder.finish()
 
 
@@ -112,7 +112,7 @@ def test_arbitrary_bytes_give_typed_errors_only(data: bytes) -> None:
     """Noise either waits for more, or is one of our faults."""
     decoder = PayloadPartDecoder()
     try:
-        decoder.feed(data)
+        list(decoder.feed(data))
         decoder.finish()
     except InvocationFault:
         return
@@ -135,14 +135,14 @@ def test_every_single_bit_flip_is_found() -> None:
         damaged = bytearray(PART)
         damaged[bit // 8] ^= 1 << (bit % 8)
         with pytest.raises(FrameError):
-            FrameDecoder().feed(bytes(damaged))
+            list(FrameDecoder().feed(bytes(damaged)))
 
 
 def test_every_truncation_inside_a_frame_is_found() -> None:
     """A stream cut anywhere but between frames is truncated."""
     for cut in range(1, len(PART)):
         decoder = FrameDecoder()
-        assert decoder.feed(PART[:cut]) == []
+        assert list(decoder.feed(PART[:cut])) == []
         with pytest.raises(TruncatedStreamError):
             decoder.finish()
 
@@ -151,36 +151,35 @@ def test_a_frame_larger_than_the_bound_is_refused_from_its_prelude() -> None:
     """The bound holds before the bytes are collected."""
     lengths = struct.pack("!II", 25 * 1024 * 1024, 0)
     with pytest.raises(FrameError, match="at most 25165824"):
-        FrameDecoder().feed(lengths + struct.pack("!I", crc32(lengths)))
+        list(FrameDecoder().feed(lengths + struct.pack("!I", crc32(lengths))))
 
 
 def test_lengths_that_contradict_each_other_are_refused() -> None:
     """Headers cannot be longer than their frame."""
     lengths = struct.pack("!II", 40, 30)
     with pytest.raises(FrameError, match="30 header bytes do not fit"):
-        FrameDecoder().feed(lengths + struct.pack("!I", crc32(lengths)))
+        list(FrameDecoder().feed(lengths + struct.pack("!I", crc32(lengths))))
 
 
 def test_error_events_raise_their_own_types() -> None:
     """ModelStreamError carries its code; InternalStreamFailure is its own class; both carry the message."""
+    slow = encode_exception("ModelStreamError", "too slow", ErrorCode="ModelInvocationTimeExceeded")
     with pytest.raises(ModelStreamError, match="too slow") as caught:
-        PayloadPartDecoder().feed(
-            encode_exception("ModelStreamError", "too slow", ErrorCode="ModelInvocationTimeExceeded")
-        )
+        list(PayloadPartDecoder().feed(slow))
     assert caught.value.code == "ModelInvocationTimeExceeded"
     with pytest.raises(InternalStreamFailure, match="oops"):
-        PayloadPartDecoder().feed(encode_exception("InternalStreamFailure", "oops"))
+        list(PayloadPartDecoder().feed(encode_exception("InternalStreamFailure", "oops")))
     unmodeled = encode_frame({":message-type": "error", ":error-code": "500", ":error-message": "no"}, b"")
     with pytest.raises(ModelStreamError, match="no"):
-        PayloadPartDecoder().feed(unmodeled)
+        list(PayloadPartDecoder().feed(unmodeled))
 
 
 def test_unknown_events_are_skipped_and_unknown_messages_refused() -> None:
     """A new kind of event does not break us; a frame that is no message of the protocol does."""
     new = encode_frame({":message-type": "event", ":event-type": "Heartbeat"}, b"{}")
-    assert PayloadPartDecoder().feed(new + encode_payload_part(b"x")) == b"x"
+    assert list(PayloadPartDecoder().feed(new + encode_payload_part(b"x"))) == [b"x"]
     with pytest.raises(FrameError, match="unknown message type"):
-        PayloadPartDecoder().feed(encode_frame({}, b""))
+        list(PayloadPartDecoder().feed(encode_frame({}, b"")))
 
 
 def _frame(block: bytes, payload: bytes) -> bytes:

@@ -193,6 +193,10 @@ FAULTS: dict[str, tuple[Script, OutcomeKind, RetryClass, int | None, str, int]] 
         sends(STREAM_HEAD, parts(TOKENS[0]), parts(sse(b'{"error":"CUDA OOM","error_type":"generation"}')), END),
         OutcomeKind.IN_BAND_ERROR, RetryClass.TRY_AGAIN, 200, "generation", 1,
     ),
+    "tokens and the error in one read": (
+        sends(STREAM_HEAD + parts(TOKENS[0] + TOKENS[1] + sse(b'{"error":"x","error_type":"generation"}'))),
+        OutcomeKind.IN_BAND_ERROR, RetryClass.TRY_AGAIN, 200, "generation", 2,
+    ),
     "bad input told in the stream": (
         sends(STREAM_HEAD, parts(sse(b'{"error":"too long","error_type":"validation"}')), END),
         OutcomeKind.IN_BAND_ERROR, RetryClass.POISON, 200, "validation", 0,
@@ -202,7 +206,7 @@ FAULTS: dict[str, tuple[Script, OutcomeKind, RetryClass, int | None, str, int]] 
         OutcomeKind.IN_BAND_ERROR, RetryClass.TRY_AGAIN, 200, "EmptyAnswer", 0,
     ),
     "SageMaker's ModelStreamError": (
-        sends(STREAM_HEAD, parts(TOKENS[0]), BROKEN),
+        sends(STREAM_HEAD + parts(TOKENS[0]) + BROKEN),
         OutcomeKind.STREAM_ERROR, RetryClass.TRY_AGAIN, 200, "StreamBroken", 1,
     ),
     "SageMaker's InternalStreamFailure": (

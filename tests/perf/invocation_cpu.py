@@ -1,6 +1,6 @@
 """CPU of the client per 100,000 streamed tokens, and what it reports against what the server sent.
 
-    .venv/bin/python tests/perf/invocation_cpu.py [--streams 64,256] [--seconds 5] [--protocol sagemaker|openai]
+    .venv/bin/python tests/perf/invocation_cpu.py [--streams 64,256] [--seconds 5] [--protocol sagemaker|openai] [--tls]
 
 A server in a process of its own streams 64 tokens a request with a first token after 50 ms and a gap of 20 ms. The
 client keeps N streams busy. Figures are of this machine in this minute: client CPU is user + system of the client
@@ -17,8 +17,12 @@ import multiprocessing
 import os
 import platform
 import resource
+import ssl
+import subprocess
+import tempfile
 import time
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import numpy as np
 import orjson
@@ -91,10 +95,15 @@ class _Stream(asyncio.Protocol):
         self.transport.write(chunk)  # type: ignore[attr-defined]
 
 
-def _serve(protocol: str, port: Connection) -> None:
+def _serve(protocol: str, certificate: str | None, port: Connection) -> None:
+    tls = None
+    if certificate:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate)
+
     async def main() -> None:
         _Stream.chunks = _tgi_chunks() if protocol == "sagemaker" else _chat_chunks()
-        server = await asyncio.get_running_loop().create_server(_Stream, "127.0.0.1", 0, backlog=2048)
+        server = await asyncio.get_running_loop().create_server(_Stream, "127.0.0.1", 0, backlog=2048, ssl=tls)
         port.send(server.sockets[0].getsockname()[1])
         await asyncio.get_running_loop().run_in_executor(None, port.recv)  # until the parent closes or asks
 
@@ -142,29 +151,51 @@ def main() -> None:
     parser.add_argument("--streams", default="64,256")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--protocol", choices=["sagemaker", "openai"], default="sagemaker")
+    parser.add_argument("--tls", action="store_true")
     arguments = parser.parse_args()
-    print(f"{arguments.protocol}, {platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores")
+    wire = f"{arguments.protocol} over TLS" if arguments.tls else arguments.protocol
+    print(f"{wire}, {platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores")
     print("| streams | requests/s | failed | CPU-s per 100k tokens | CPU | TTFT p50/p99 ms | ITL p50/p99 ms | RSS MB |")
     print("|---|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        _run(arguments, _certificate(Path(folder)) if arguments.tls else None)
+
+
+def _run(arguments: argparse.Namespace, certificate: str | None) -> None:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    server = context.Process(target=_serve, args=(arguments.protocol, theirs), daemon=True)
+    server = context.Process(target=_serve, args=(arguments.protocol, certificate, theirs), daemon=True)
     server.start()
-    url = f"http://127.0.0.1:{ours.recv()}"
+    tls = ssl.create_default_context(cafile=certificate) if certificate else None
+    url = f"{'https' if tls else 'http'}://localhost:{ours.recv()}"
     try:
         for streams in map(int, arguments.streams.split(",")):
-            print(_report(streams, *uvloop.run(_load(_invoker(arguments.protocol, url), streams, arguments.seconds))))
+            invoker = _invoker(arguments.protocol, url, tls)
+            print(_report(streams, *uvloop.run(_load(invoker, streams, arguments.seconds))))
     finally:
         server.terminate()
         server.join()
 
 
-def _invoker(protocol: str, url: str) -> Invoker:
+def _invoker(protocol: str, url: str, tls: ssl.SSLContext | None) -> Invoker:
     if protocol == "openai":
-        return Invoker(HttpTransport(f"{url}/v1/chat/completions"), codec_for("openai-chat", model="m"))
+        return Invoker(HttpTransport(f"{url}/v1/chat/completions", tls=tls), codec_for("openai-chat", model="m"))
     keys = fixed(Credentials("AKID", "secret", "token"))
-    transport = SageMakerTransport("ep", component="ep-main", region="us-east-1", credentials=keys, endpoint_url=url)
+    transport = SageMakerTransport(
+        "ep", component="ep-main", region="us-east-1", credentials=keys, endpoint_url=url, tls=tls
+    )
     return Invoker(transport, codec_for("tgi"))
+
+
+def _certificate(folder: Path) -> str:
+    """A certificate for localhost with its key, in one file."""
+    file = str(folder / "both.pem")
+    request = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost"
+    command = [*request.split(), "-addext", "subjectAltName=DNS:localhost", "-keyout", file, "-out", file + ".crt"]
+    subprocess.run(command, check=True, capture_output=True)
+    with Path(file).open("a") as both:
+        both.write(Path(file + ".crt").read_text())
+    return file
 
 
 if __name__ == "__main__":
