@@ -13,6 +13,7 @@ from aws_cdk import App
 
 from loadproof.errors import ExitCode, InputError, LoadproofError, Problem, ProfileError
 from loadproof.profiles import load_environment, load_profile, profile_files
+from loadproof.profiles.checks import not_provisioned
 from stacks.context import Deployment
 from stacks.endpoint_stack import EndpointStack
 
@@ -64,10 +65,15 @@ def add_stacks(app: App, deployments: Sequence[Deployment]) -> None:
     """One stack a profile. Raises InputError with a line for every profile that cannot be provisioned."""
     refused = []
     for deployment in deployments:
+        place = f"profile {deployment.profile.name}"
+        missing = not_provisioned(deployment.profile)
+        refused.extend(f"{place}: {line}" for line in missing)
+        if missing:
+            continue
         try:
             EndpointStack(app, deployment=deployment)
         except InputError as error:
-            refused.append(f"profile {deployment.profile.name}: {error}")
+            refused.append(f"{place}: {error}")
     if refused:
         raise InputError("\n".join(refused))
 

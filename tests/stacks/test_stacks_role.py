@@ -1,0 +1,142 @@
+"""The execution role: exactly what the containers need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stacks_support import ENVIRONMENT, KEY_ARN, NETWORK, Synthesized, profile, synthesize
+
+from loadproof.errors import InputError
+
+
+def execution_role(stack: Synthesized) -> dict[str, Any]:
+    (role,) = [
+        body["Properties"]
+        for body in stack.all("AWS::IAM::Role").values()
+        if "sagemaker.amazonaws.com" in str(body["Properties"]["AssumeRolePolicyDocument"])
+    ]
+    return role
+
+
+def statements(stack: Synthesized) -> dict[str, dict[str, Any]]:
+    (policy,) = execution_role(stack)["Policies"]
+    return {statement["Sid"]: statement for statement in policy["PolicyDocument"]["Statement"]}
+
+
+def test_trusts_sagemaker_for_this_account_only(tmp_path: Path) -> None:
+    """Another account's SageMaker cannot be talked into using the role."""
+    document = execution_role(synthesize(profile(tmp_path)))["AssumeRolePolicyDocument"]
+    assert document["Statement"] == [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "sagemaker.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+            "Condition": {"StringEquals": {"aws:SourceAccount": "123456789012"}},
+        }
+    ]
+
+
+def test_rights_of_a_component_endpoint(tmp_path: Path) -> None:
+    """One prefix, one repository, the endpoint's own log groups; a star only where AWS knows nothing narrower."""
+    endpoint_logs = "arn:aws:logs:us-east-1:123456789012:log-group:/aws/sagemaker/Endpoints/loadproof-test-chat"
+    copy_logs = "arn:aws:logs:us-east-1:123456789012:log-group:/aws/sagemaker/InferenceComponents/loadproof-test-chat-*"
+    assert list(statements(synthesize(profile(tmp_path))).values()) == [
+        {
+            "Sid": "LogGroups",
+            "Effect": "Allow",
+            "Action": ["logs:CreateLogGroup", "logs:DescribeLogStreams"],
+            "Resource": [endpoint_logs, copy_logs],
+        },
+        {
+            "Sid": "LogStreams",
+            "Effect": "Allow",
+            "Action": ["logs:CreateLogStream", "logs:PutLogEvents"],
+            "Resource": [f"{endpoint_logs}:log-stream:*", f"{copy_logs}:log-stream:*"],
+        },
+        {
+            "Sid": "Metrics",
+            "Effect": "Allow",
+            "Action": "cloudwatch:PutMetricData",
+            "Resource": "*",
+            "Condition": {"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}},
+        },
+        {"Sid": "RegistryLogin", "Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"},
+        {
+            "Sid": "PullImages",
+            "Effect": "Allow",
+            "Action": [
+                "ecr:BatchCheckLayerAvailability",
+                "ecr:BatchGetImage",
+                "ecr:GetDownloadUrlForLayer",
+            ],
+            "Resource": "arn:aws:ecr:us-east-1:763104351884:repository/huggingface-pytorch-tgi-inference",
+        },
+        {
+            "Sid": "ReadWeights",
+            "Effect": "Allow",
+            "Action": "s3:GetObject",
+            "Resource": "arn:aws:s3:::example-models/llama/*",
+        },
+        {
+            "Sid": "ListWeights",
+            "Effect": "Allow",
+            "Action": "s3:ListBucket",
+            "Resource": "arn:aws:s3:::example-models",
+            "Condition": {"StringLike": {"s3:prefix": ["llama/*"]}},
+        },
+    ]
+
+
+def test_hub_weights_need_no_bucket(tmp_path: Path) -> None:
+    """A model from the hub reads nothing from S3."""
+    source = {"type": "hub", "revision": "0" * 40, "s3_uri": None, "accept_eula": None}
+    changed = profile(tmp_path, {"model": {"source": source}, "endpoint": {"network_isolation": False}})
+    assert not {"ReadWeights", "ListWeights"} & set(statements(synthesize(changed)))
+
+
+def test_key_is_used_through_services_only(tmp_path: Path) -> None:
+    """With a key: decrypt by way of S3 and SageMaker, and grants for AWS resources only."""
+    environment = ENVIRONMENT.model_copy(update={"kms_key_arn": KEY_ARN})
+    found = statements(synthesize(profile(tmp_path), environment))
+    assert found["UseKey"]["Resource"] == KEY_ARN
+    assert found["UseKey"]["Condition"] == {
+        "StringEquals": {"kms:ViaService": ["s3.us-east-1.amazonaws.com", "sagemaker.us-east-1.amazonaws.com"]}
+    }
+    assert found["GrantKeyToVolumes"]["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+
+
+def test_network_interfaces_only_inside_a_network(tmp_path: Path) -> None:
+    """The right to make network interfaces comes with a network and not before."""
+    assert "NetworkInterfaces" not in statements(synthesize(profile(tmp_path)))
+    inside = ENVIRONMENT.model_copy(update={"network": NETWORK})
+    assert (
+        "ec2:CreateNetworkInterface" in statements(synthesize(profile(tmp_path), inside))["NetworkInterfaces"]["Action"]
+    )
+
+
+def test_captured_data_may_be_written_to_its_prefix(tmp_path: Path) -> None:
+    """Data capture adds PutObject below its prefix."""
+    captured = profile(tmp_path, {"endpoint": {"data_capture": {"s3_uri": "s3://captures/chat/"}}})
+    environment = ENVIRONMENT.model_copy(update={"kms_key_arn": KEY_ARN})
+    written = statements(synthesize(captured, environment))["WriteOutputs"]
+    assert (written["Action"], written["Resource"]) == ("s3:PutObject", "arn:aws:s3:::captures/chat/*")
+
+
+def test_own_image_gives_its_own_repository(tmp_path: Path) -> None:
+    """An image of one's own is pulled from its account, region and repository, digest or tag aside."""
+    image = f"210987654321.dkr.ecr.eu-west-1.amazonaws.com/team/server@sha256:{'a' * 64}"
+    chosen = profile(tmp_path, {"container": {"image": image, "version": None}})
+    assert statements(synthesize(chosen))["PullImages"]["Resource"] == (
+        "arn:aws:ecr:eu-west-1:210987654321:repository/team/server"
+    )
+
+
+def test_image_outside_ecr_is_refused(tmp_path: Path) -> None:
+    """SageMaker pulls from ECR only; the message says what to write instead."""
+    chosen = profile(tmp_path)
+    assert chosen.container is not None
+    outside = chosen.container.model_copy(update={"image": "ghcr.io/team/server:1.0"})
+    with pytest.raises(InputError, match=r"found `ghcr.io/team/server:1.0`.*Amazon ECR only"):
+        synthesize(chosen.model_copy(update={"container": outside}))
