@@ -1,0 +1,92 @@
+"""The schema for editors: what the loader accepts, as JSON Schema (draft 2020-12).
+
+A profile that `extends` a parent may leave out anything the parent has, at every depth, so the schema holds every
+part twice: whole, and with nothing required. Which one applies is decided by the presence of `extends`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from loadproof.profiles.inheritance import KEY
+from loadproof.profiles.schema import Environment, Profile
+
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_REFERENCE: Final = "#/$defs/"
+_PARTIAL: Final = "Partial"
+_Transform = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def profile_schema() -> dict[str, Any]:
+    """JSON Schema of a profile file, `extends` included."""
+    whole, definitions = _parts(Profile)
+    partial_definitions = {f"{name}{_PARTIAL}": _partial(part) for name, part in definitions.items()}
+    partial = _partial(whole)
+    partial["properties"] = {
+        KEY: {
+            "type": "string",
+            "pattern": r"\.ya?ml$",
+            "description": "parent file, relative to this one: maps merge, lists replace",
+        },
+        **partial["properties"],
+    }
+    partial["required"] = [KEY]
+    return {
+        "$schema": _DIALECT,
+        "title": "Loadproof deploy profile",
+        "description": whole.pop("description"),
+        "if": {"type": "object", "required": [KEY]},
+        "then": {"$ref": f"{_REFERENCE}Profile{_PARTIAL}"},
+        "else": {"$ref": f"{_REFERENCE}Profile"},
+        "$defs": {"Profile": whole, f"Profile{_PARTIAL}": partial, **definitions, **partial_definitions},
+    }
+
+
+def environment_schema() -> dict[str, Any]:
+    """JSON Schema of an environment.yaml."""
+    whole, definitions = _parts(Environment)
+    return {"$schema": _DIALECT, "title": "Loadproof environment", **whole, "$defs": definitions}
+
+
+def _parts(model: type[BaseModel]) -> tuple[dict[str, Any], dict[str, Any]]:
+    schema = _mapped(model.model_json_schema(), _plain)
+    return schema, schema.pop("$defs", {})
+
+
+def _plain(node: dict[str, Any]) -> dict[str, Any]:
+    """Standard keywords only; a setting's description names the variable it becomes."""
+    kept = {key: value for key, value in node.items() if key not in ("discriminator", "variable")}
+    if isinstance(kept.get("title"), str):
+        del kept["title"]
+    if isinstance(node.get("variable"), str):
+        kept["description"] = f"{kept.get('description', '')} ({node['variable']})".strip()
+    return kept
+
+
+def _partial(part: dict[str, Any]) -> dict[str, Any]:
+    def loosen(node: dict[str, Any]) -> dict[str, Any]:
+        loose = {key: value for key, value in node.items() if key != "required" or not isinstance(value, list)}
+        if isinstance(loose.get("$ref"), str):
+            loose["$ref"] += _PARTIAL
+        if "oneOf" in loose:  # without its tag a part fits several kinds
+            loose["anyOf"] = loose.pop("oneOf")
+        return loose
+
+    # Lists replace their parent's, so what stands in one is whole again.
+    return _mapped(part, loosen, stop_at="items")
+
+
+def _mapped(node: Any, transform: _Transform, stop_at: str | None = None) -> Any:
+    """`node` with `transform` applied to every schema in it, inside out."""
+    if isinstance(node, list):
+        return [_mapped(item, transform, stop_at) for item in node]
+    if not isinstance(node, dict):
+        return node
+    inner = {
+        key: value if key in (stop_at, "default", "const", "enum") else _mapped(value, transform, stop_at)
+        for key, value in node.items()
+    }
+    return transform(inner)
