@@ -93,13 +93,17 @@ def twin_deployment(view: ContainerView, place: Place) -> tuple[Family, Deployme
 
 def _check_memory(deployment: Deployment) -> None:
     fit = memory_fit(deployment)
-    if fit.fits == "no":
+    if fit.fits != "no":
+        return
+    where = f"{deployment.model_id} on {deployment.accelerators} accelerator(s) of {deployment.instance.instance_type}"
+    if fit.kv_cache_gib <= 0:
         raise CannotStartError(
-            f"CUDA out of memory: {deployment.model_id} on {deployment.accelerators} accelerator(s) of "
-            f"{deployment.instance.instance_type} needs {fit.weights_gib:.1f} GiB of weights on each and room for a "
-            f"request of {fit.longest_request_tokens} tokens; "
-            f"{-fit.margin_gib:.1f} GiB are missing from {fit.usable_gib:.1f} usable"
+            f"CUDA out of memory: {where}: {fit.weights_gib:.1f} GiB of weights on each, {fit.usable_gib:.1f} usable"
         )
+    raise CannotStartError(
+        f"{where}: the longest request the server admits, {fit.longest_request_tokens} tokens, is larger than the "
+        f"{fit.kv_token_capacity} tokens the KV cache can hold; bound the model length or use more memory"
+    )
 
 
 def start_twin(view: ContainerView, place: Place, clock: Clock) -> TwinContainer:

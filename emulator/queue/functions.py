@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 # Lambda bounds the load of the handler's module apart from its time-out.
 _INIT_ALLOWANCE_S = 10.0
+_FOLDER_PREFIX = "loadproof-functions-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,8 @@ class Functions:
     def __init__(self, cloud_environment: Mapping[str, str]) -> None:
         """`cloud_environment`: what lets code inside reach the local cloud (endpoint, keys), for every function."""
         self._cloud_environment = dict(cloud_environment)
-        self._folder = Path(tempfile.mkdtemp(prefix="loadproof-functions-"))
+        _remove_abandoned()
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
         self._lock = threading.Lock()
         self._idle: dict[FunctionSpec, list[Worker]] = {}
         self._busy: set[Worker] = set()
@@ -239,6 +241,24 @@ class Functions:
             "AWS_EXECUTION_ENV": "AWS_Lambda_python",
             "_HANDLER": spec.handler,
         }
+
+
+def _remove_abandoned() -> None:
+    """Folders of servers that were killed before they could tidy up."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
+        owner = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
+        if owner.isdigit() and not _alive(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _unpack(code: bytes, folder: Path) -> None:
