@@ -125,7 +125,7 @@ def deployment_from_container(
         architecture=architecture or _architecture(model_id, None),
         instance_type=instance_type,
         accelerators=max(1, min(degree, accelerators_per_copy)),
-        dtype="bf16",
+        dtype=_dtype(variables),
         quantization=quantization_from_variables(family, variables),
         copies=max(1, copies),
     )
@@ -196,7 +196,11 @@ def _deployment(
 
 
 def _limits(family: Family, settings: Any, architecture: catalog.Architecture) -> BatchLimits:
-    """The family's own defaults where a setting is unset (sources: docs/capacity.md's table of server defaults)."""
+    """The family's own defaults where a setting is unset.
+
+    Sources: TGI's launcher arguments (3.x), the LMI user guide (job queue 1,000; rolling batch 256), vLLM's engine
+    arguments. SGLang sizes its batch from memory; 256 sequences and chunks of 8,192 tokens stand for it.
+    """
     if family == "tgi":
         longest_input = settings.max_input_tokens
         return BatchLimits(
@@ -236,6 +240,12 @@ def _memory_fraction(settings: Any) -> float | None:
         if (value := getattr(settings, name, None)) is not None:
             return cast(float, value)
     return None
+
+
+def _dtype(variables: Mapping[str, str]) -> str:
+    """fp32 where a variable says so; the 16-bit types weigh the same, and are what servers choose by themselves."""
+    names = ("DTYPE", "OPTION_DTYPE", "SM_VLLM_DTYPE", "SM_SGLANG_DTYPE")
+    return "fp32" if any(variables.get(name, "").endswith("32") for name in names) else "bf16"
 
 
 def _architecture(model_id: str, override: ArchitectureOverride | None) -> catalog.Architecture:

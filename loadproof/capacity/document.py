@@ -24,7 +24,11 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "accelerator": deployment.accelerator.name,
         "accelerators_per_copy": deployment.accelerators,
         "copies": deployment.copies,
-        "workload": {"input_tokens": plan.input_tokens, "output_tokens": plan.output_tokens},
+        "workload": {
+            "input_tokens": plan.input_tokens,
+            "output_tokens": plan.output_tokens,
+            "streaming": plan.streaming,
+        },
         "memory": asdict(plan.memory),
         "grade": plan.grade,
         "grade_meaning": plan.confidence.meaning,

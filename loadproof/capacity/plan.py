@@ -33,6 +33,7 @@ class Plan:
     deployment: Deployment
     input_tokens: int
     output_tokens: int
+    streaming: bool
     memory: MemoryFit
     levels: tuple[PredictedLevel, ...]
     costs_per_million: tuple[float | None, ...]
@@ -77,6 +78,7 @@ def make_plan(profile: Profile) -> Plan:
         deployment=deployment,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
+        streaming=profile.workload.streaming,
         memory=memory,
         levels=levels,
         costs_per_million=tuple(

@@ -116,7 +116,7 @@ def _curve(plan: Plan) -> Table:
         if level.refused:
             remarks.append(f"{level.refused} refused")
         if level.over_60_s:
-            remarks.append("over 60 s: stream, or SageMaker closes it")
+            remarks.append("over 60 s" if plan.streaming else "over 60 s: SageMaker closes it; stream")
         table.add_row(
             str(level.concurrency),
             str(level.batch),

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from loadproof import catalog
-from loadproof.capacity import Deployment, architecture_from_tag, deployment_from_container, deployment_of
+from loadproof.capacity import (
+    Deployment,
+    architecture_from_tag,
+    deployment_from_container,
+    deployment_of,
+    predict_level,
+)
 from loadproof.errors import InputError
 from loadproof.profiles import Profile, components_of, container_variables, load_profile
 from loadproof.profiles.schema import Family
@@ -63,6 +69,36 @@ def test_lmi_and_vllm_prefill_in_chunks() -> None:
         assert (limits.scheduler, limits.max_sequences) == ("chunked", 256)
     assert from_container("lmi", {"OPTION_MAX_ROLLING_BATCH_SIZE": "32"}).limits.max_sequences == 32
     assert from_container("lmi", {}).limits.max_admitted_requests == 1000
+
+
+def test_weights_in_32_bits_are_seen_from_the_variables() -> None:
+    """DTYPE=float32 doubles each parameter's bytes; without it they take two."""
+    assert from_container("tgi", {"DTYPE": "float32"}).weight_bytes_per_parameter == 4
+    assert from_container("tgi", {"DTYPE": "float16"}).weight_bytes_per_parameter == 2
+
+
+def test_quantized_weights_are_seen_from_the_variables() -> None:
+    """AWQ keeps four bits a parameter."""
+    assert from_container("tgi", {"HF_MODEL_QUANTIZE": "awq"}).weight_bytes_per_parameter == 0.5
+
+
+@pytest.mark.parametrize("instance_type", sorted(catalog.instances()))
+def test_every_instance_type_of_the_catalog_can_be_planned(instance_type: str) -> None:
+    """A 1B model on one accelerator and on all of them, whatever the fabric: some level, some memory."""
+    for accelerators in {1, catalog.instances()[instance_type].accelerator_count}:
+        made = deployment_from_container(
+            family="lmi",
+            version="0.38.0",
+            variables={"OPTION_MAX_MODEL_LEN": "4096"},
+            model_id="meta-llama/Llama-3.2-1B",
+            architecture=None,
+            instance_type=instance_type,
+            accelerators_per_copy=accelerators,
+            copies=1,
+        )
+        level = predict_level(made, 256, 64, 4)
+        assert level is not None
+        assert 0 < level.ttft_ms < level.e2e_ms < 60_000
 
 
 def test_a_smaller_tensor_parallel_degree_than_the_copys_accelerators_leaves_some_idle() -> None:

@@ -145,6 +145,15 @@ def test_tgi_interrupts_decoding_to_prefill_a_newcomer() -> None:
     assert (step.tokens, step.duration_ms) == (("b",), 7.0)
 
 
+def test_tgi_prefills_no_more_than_its_budget_in_one_step() -> None:
+    """Budget 40: of three prompts of 20 two go first; a prompt of 50 alone still goes, in one long step."""
+    server = batcher(TGI)
+    for name in "abc":
+        server.submit(name, 20, 1, 0.0)
+    server.submit("long", 50, 1, 0.0)
+    assert [step.prefilled for step in drained(server)] == [("a", "b"), ("c",), ("long",)]
+
+
 def test_tgi_lets_enough_wait_before_it_interrupts_a_large_batch() -> None:
     """Seven run: 0.3 · 7 = 2.1, so one waiting request waits for a second, or for 20 decode steps."""
     server = batcher(replace(TGI, kv_token_capacity=10_000, max_sequences=100))
