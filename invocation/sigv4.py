@@ -55,7 +55,7 @@ class Signer:
         canonical = f"{method}\n{quote(path, safe='/~')}\n\n{canonical_headers}\n{names}\n{sha256(body).hexdigest()}"
         scope = f"{timestamp[:8]}/{self._region}/{self._service}/aws4_request"
         to_sign = f"{_ALGORITHM}\n{timestamp}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
-        signature = hmac.digest(self._signing_key(timestamp[:8], credentials.secret_key), to_sign.encode(), sha256)
+        signature = hmac.digest(self._signing_key(timestamp[:8], credentials.secret_key), to_sign.encode(), "sha256")
         added["authorization"] = (
             f"{_ALGORITHM} Credential={credentials.access_key}/{scope}, "
             f"SignedHeaders={names}, Signature={signature.hex()}"
@@ -66,6 +66,6 @@ class Signer:
         if self._key_for != (day, secret):
             key = f"AWS4{secret}".encode()
             for part in (day, self._region, self._service, "aws4_request"):
-                key = hmac.digest(key, part.encode(), sha256)
+                key = hmac.digest(key, part.encode(), "sha256")
             self._key_for, self._key = (day, secret), key
         return self._key
