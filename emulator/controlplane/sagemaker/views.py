@@ -18,6 +18,7 @@ def variant_view(store: Store, endpoint: Endpoint, variant: Variant) -> VariantV
         instances=variant.current_count,
         container=_model_container(store, model) if model else None,
         generation=variant.generation,
+        routing_strategy=variant.config.get("RoutingConfig", {}).get("RoutingStrategy", "RANDOM"),
     )
 
 
