@@ -3,37 +3,34 @@
 Rules: measured is solid with filled marks, predicted dashed with open marks, a bound dotted. `noun` says what the solid
 series are: "measured", or "on the twin" where the twin answered. A series without data is left out and a figure without
 series is None. No foreign text goes in here (Plotly reads labels as markup): every label is made of our own words and
-numbers. Colours hold 3:1 contrast on both the light and the dark page.
+numbers.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from benchmarks.report.looks import BLUE, FAR_TAIL, MIDDLE, PINK, PREDICTED, TAIL, TEAL, Figure, Look
+from benchmarks.report.notes import draw_bounds, draw_knee
 from benchmarks.report.reading import Level, Objective, Percentiles, PredictedLevel, Summary
 from benchmarks.report.timeline import Timeline
 from benchmarks.report.wording import SHORT, latency_of, number
 
-Figure = dict[str, Any]
-BLUE, ORANGE, TEAL, PINK, GREY = "#3b82d6", "#c8691c", "#128a74", "#c2478f", "#7d8590"
-STATISTICS = {"p50": (BLUE, "circle"), "p95": (ORANGE, "square"), "p99": (PINK, "diamond")}
-FAR_BOUND = 2.5  # a bound this many times past all data is named at the edge instead of squeezing the curve flat
 IN_FLIGHT = "requests in flight"
 
 
 def curve(summary: Summary, latency: str, noun: str) -> Figure | None:
     """Latency over output tokens/s, one mark per level: measured p50 and the judged tail, predicted, knee, bounds."""
     bounds = _bounds(summary, latency)
-    tail = bounds[0][0] if bounds and bounds[0][0] != "p50" else "p95"
+    tail = max((statistic for statistic, _ in bounds if statistic != "p50"), default="p95")
     traces = []
-    for statistic, colour, symbol in (("p50", BLUE, "circle"), (tail, ORANGE, "square")):
+    for statistic, look in ((tail, TAIL), ("p50", MIDDLE)):
         points = [
             (level.output_tokens_per_s, at(level, latency, statistic), level.concurrency) for level in summary.levels
         ]
-        trace = _series(points, f"{statistic} {noun}", colour, symbol)
-        traces.append(_labelled(trace, summary) if statistic == tail else trace)
+        traces.append(_series(points, f"{statistic} {noun}", look))
+    traces[0] = _labelled(traces[0], summary)
     expected = [
         (level.output_tokens_per_s, predicted_at(level, latency), level.concurrency)
         for level in _predicted_levels(summary)
@@ -41,8 +38,11 @@ def curve(summary: Summary, latency: str, noun: str) -> Figure | None:
     traces.append(_predicted(expected, "predicted mean"))
     figure = _figure(traces, x_title="output tokens per second", y_title=f"{SHORT[latency]} (ms)")
     if figure:
-        _draw_bounds(figure, [(f"{name} ≤ {number(bound)} ms", bound) for name, bound in bounds])
-        _draw_knee(figure, summary, latency, tail)
+        draw_bounds(figure, [(f"{name} ≤ {number(bound)} ms", bound) for name, bound in bounds])
+        for level in summary.levels:
+            x, y = level.output_tokens_per_s, at(level, latency, tail)
+            if summary.knee and level.concurrency == summary.knee.concurrency and x is not None and y is not None:
+                draw_knee(figure, level.concurrency, x, y)
         figure["layout"]["xaxis"]["rangemode"] = "tozero"
     return figure
 
@@ -53,10 +53,9 @@ def percentiles(summary: Summary, latency: str, noun: str) -> Figure | None:
         _series(
             [(level.concurrency, at(level, latency, statistic), level.concurrency) for level in summary.levels],
             f"{statistic} {noun}",
-            colour,
-            symbol,
+            look,
         )
-        for statistic, (colour, symbol) in STATISTICS.items()
+        for statistic, look in (("p99", FAR_TAIL), ("p95", TAIL), ("p50", MIDDLE))
     ]
     expected = [
         (level.concurrency, predicted_at(level, latency), level.concurrency) for level in _predicted_levels(summary)
@@ -66,20 +65,19 @@ def percentiles(summary: Summary, latency: str, noun: str) -> Figure | None:
     if figure:
         _concurrency_axis(figure, summary)
         bounds = _bounds(summary, latency)
-        _draw_bounds(figure, [(f"{name} ≤ {number(bound)} ms", bound) for name, bound in bounds])
+        draw_bounds(figure, [(f"{name} ≤ {number(bound)} ms", bound) for name, bound in bounds])
     return figure
 
 
-def throughput(summary: Summary, rates: Sequence[tuple[str, str, str, str]], y_title: str) -> Figure | None:
-    """Rates over concurrency. `rates`: (field of Level, label, colour, symbol); the first also has its prediction."""
+def throughput(summary: Summary, rates: Sequence[tuple[str, str, Look]], y_title: str) -> Figure | None:
+    """Rates over concurrency. `rates`: (field of Level, label, look); the first also has its prediction."""
     traces = [
         _series(
             [(level.concurrency, getattr(level, field), level.concurrency) for level in summary.levels],
             label,
-            colour,
-            symbol,
+            look,
         )
-        for field, label, colour, symbol in rates
+        for field, label, look in rates
     ]
     first = rates[0][0]
     expected = [
@@ -91,7 +89,7 @@ def throughput(summary: Summary, rates: Sequence[tuple[str, str, str, str]], y_t
         _concurrency_axis(figure, summary)
         fields = {f"{field}_min" for field, *_ in rates}
         bounds = [(f"≥ {number(one.bound)}", one.bound) for one in summary.objectives if one.name in fields]
-        _draw_bounds(figure, bounds)
+        draw_bounds(figure, bounds)
     return figure
 
 
@@ -194,12 +192,12 @@ def _labelled(trace: dict[str, Any], summary: Summary) -> dict[str, Any]:
 
 
 def _predicted(points: Iterable[Point], name: str) -> dict[str, Any]:
-    trace = _series(points, name, GREY, "circle-open")
+    trace = _series(points, name, PREDICTED)
     trace["line"]["dash"] = "dash"
     return trace
 
 
-def _series(points: Iterable[Point], name: str, colour: str, symbol: str) -> dict[str, Any]:
+def _series(points: Iterable[Point], name: str, look: Look) -> dict[str, Any]:
     known = [point for point in points if point[0] is not None]
     return {
         "type": "scatter",
@@ -208,8 +206,8 @@ def _series(points: Iterable[Point], name: str, colour: str, symbol: str) -> dic
         "x": [x for x, _, _ in known],
         "y": [y for _, y, _ in known],
         "customdata": [concurrency for _, _, concurrency in known],
-        "line": {"color": colour, "width": 2},
-        "marker": {"color": colour, "symbol": symbol, "size": 8},
+        "line": {"color": look.colour, "width": 2},
+        "marker": {"color": look.colour, "symbol": look.symbol, "size": look.size_px},
         "hovertemplate": f"{name}: %{{y:,.4~g}} with %{{customdata}} in flight<extra></extra>",
     }
 
@@ -228,92 +226,20 @@ def _layout(x_title: str, y_title: str) -> dict[str, Any]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "showlegend": True,
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}},
+        "legend": {
+            "orientation": "h",
+            "traceorder": "normal",
+            "x": 0,
+            "y": 1.02,
+            "yanchor": "bottom",
+            "font": {"size": 12},
+        },
         "hovermode": "closest",
         "xaxis": axis | {"title": {"text": x_title, "font": {"size": 12}}},
         "yaxis": axis | {"title": {"text": y_title, "font": {"size": 12}}, "rangemode": "tozero"},
         "shapes": [],
         "annotations": [],
     }
-
-
-def _draw_bounds(figure: Figure, bounds: Sequence[tuple[str, float]]) -> None:
-    """Dotted lines with their words; a bound far above the data is named at the upper edge instead."""
-    layout = figure["layout"]
-    highest = max(y for _, y in _points(figure))
-    near = [(label, bound) for label, bound in bounds if bound <= FAR_BOUND * highest]
-    far = [label for label, bound in bounds if bound > FAR_BOUND * highest]
-    # Head room for the words, in data units: Plotly's own range ignores shapes and annotations.
-    top = max([highest, *(bound for _, bound in near)]) * (1.22 if far else 1.14) or 1
-    layout["yaxis"]["range"] = [0, top]
-    for label, bound in near:
-        line = {"color": TEAL, "width": 2, "dash": "dot"}
-        span = {"xref": "paper", "x0": 0, "x1": 1, "y0": bound, "y1": bound}
-        layout["shapes"].append({"type": "line", "line": line} | span)
-        x, anchor = (0.01, "left") if _left_is_clearer(figure, bound, top) else (0.99, "right")
-        place = {"xref": "paper", "x": x, "xanchor": anchor, "y": bound, "yanchor": "bottom"}
-        layout["annotations"].append(_note(f"objective {label}") | place)
-    if far:
-        place = {"xref": "paper", "yref": "paper", "x": 0.01, "y": 1, "yanchor": "top", "xanchor": "left"}
-        layout["annotations"].append(_note(f"↑ objective {', '.join(far)} (off this chart)") | place)
-
-
-def _left_is_clearer(figure: Figure, bound: float, top: float) -> bool:
-    """Whether fewer points stand in the strip above a bound's line on the left than on the right."""
-    strip = [x for x, y in _points(figure) if -0.05 * top <= y - bound <= 0.12 * top]
-    logarithmic = figure["layout"]["xaxis"].get("type") == "log"
-    first, last = min(x for x, _ in _points(figure)), max(x for x, _ in _points(figure))
-    middle = math.sqrt(first * last) if logarithmic else (first + last) / 2
-    return sum(x <= middle for x in strip) <= sum(x > middle for x in strip)
-
-
-def _points(figure: Figure) -> list[tuple[float, float]]:
-    return [(x, y) for trace in figure["data"] for x, y in zip(trace["x"], trace["y"], strict=True) if y is not None]
-
-
-def _draw_knee(figure: Figure, summary: Summary, latency: str, statistic: str) -> None:
-    """A ring around the knee's mark, named where the curve leaves room: below it, or above near the floor."""
-    knee = next(
-        (level for level in summary.levels if summary.knee and level.concurrency == summary.knee.concurrency), None
-    )
-    if knee is None:
-        return
-    x, y = knee.output_tokens_per_s, at(knee, latency, statistic)
-    if x is None or y is None:
-        return
-    figure["data"].append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [x],
-            "y": [y],
-            "marker": {"color": "rgba(0,0,0,0)", "size": 18, "line": {"color": GREY, "width": 2}},
-            "name": "knee",
-            "hoverinfo": "skip",
-        }
-    )
-    top = figure["layout"]["yaxis"]["range"][1]
-    farthest = max(x for x, _ in _points(figure))
-    below = y > 0.45 * top
-    reach = 0.27 * top  # 58 px of the plot's height, about
-    lands = y - reach if below else y + reach
-    crowded = any(-0.1 * top < lands - shape["y0"] < 0.15 * top for shape in figure["layout"]["shapes"])
-    distance_px = 84 if crowded else 58
-    offset = {"ay": distance_px if below else -distance_px, "ax": 50 if below and x < 0.7 * farthest else -60}
-    figure["layout"]["annotations"].append(
-        _note(f"knee: {knee.concurrency} in flight")
-        | {"x": x, "y": y, "showarrow": True, "arrowcolor": GREY, "standoff": 10}
-        | offset
-    )
-
-
-def _note(text: str) -> dict[str, Any]:
-    return {
-        "text": text,
-        "showarrow": False,
-        "font": {"size": 12},
-        "bgcolor": GREY,
-    }  # page.css gives it the page's ground
 
 
 def _concurrency_axis(figure: Figure, summary: Summary) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import charts, wording
+from benchmarks.report.looks import MIDDLE, TAIL, Figure
 from benchmarks.report.reading import Objective, Summary, read_summary
 from benchmarks.report.timeline import Timeline, read_timeline
 
@@ -134,13 +135,13 @@ def json_in_script(value: Any) -> str:
     return text
 
 
-def _figures(summary: Summary, timeline: Timeline | None) -> dict[str, charts.Figure]:
+def _figures(summary: Summary, timeline: Timeline | None) -> dict[str, Figure]:
     """Figures by the id of their place on the page; what has no data is absent."""
     noun = "on the twin" if _on_twin(summary) else "measured"
-    tokens = (("output_tokens_per_s", noun, charts.BLUE, "circle"),)
+    tokens = (("output_tokens_per_s", noun, MIDDLE),)
     requests = (
-        ("requests_per_s", f"{noun}, all", charts.BLUE, "circle"),
-        ("goodput_per_s", f"{noun}, within the objectives", charts.ORANGE, "square"),
+        ("requests_per_s", f"{noun}, all", TAIL),
+        ("goodput_per_s", f"{noun}, within the objectives", MIDDLE),
     )
     drawn = {f"curve-{latency}": charts.curve(summary, latency, noun) for latency in ("ttft", "tpot")}
     drawn |= {f"percentiles-{latency}": charts.percentiles(summary, latency, noun) for latency in wording.LATENCIES}
@@ -211,6 +212,8 @@ def _said(value: Any) -> str:
         return wording.NO_DATA
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.6g}"
     if isinstance(value, list):
         return wording.visible(", ".join(str(item) for item in value))
     return wording.visible(value)

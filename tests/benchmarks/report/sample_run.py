@@ -68,6 +68,7 @@ def _level_records(
                 end_ns=end_ns,
                 token_times_ns=() if failed else arrivals,
                 tokens_at=() if failed else (1,) * OUTPUT_TOKENS,
+                stalls_ns=(),
                 planned_input_tokens=256,
                 planned_output_tokens=OUTPUT_TOKENS,
                 input_tokens=None if failed else 256,

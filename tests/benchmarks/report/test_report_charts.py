@@ -32,7 +32,7 @@ def test_the_curve_has_throughput_across_and_latency_up() -> None:
     """p50 and p95 of three levels stand at their tokens/s, each mark of p95 named by its concurrency."""
     figure = charts.curve(summary_of(levels=LEVELS), "ttft", "measured")
     assert figure is not None
-    p50, p95 = figure["data"]
+    p95, p50 = figure["data"]
     assert (p50["x"], p50["y"]) == ([100.0, 180.0, 240.0], [50.0, 55.0, 90.0])
     assert (p95["y"], p95["text"]) == ([60.0, 70.0, 200.0], ["1", "2", "4"])
 
@@ -53,8 +53,8 @@ def test_the_judged_statistic_is_the_one_drawn() -> None:
     figure = charts.curve(summary_of(levels=levels, objectives=[objective("ttft_p99_ms", 4.0)]), "ttft", "measured")
     assert figure is not None
     assert [(trace["name"], trace["y"]) for trace in figure["data"]] == [
-        ("p50 measured", [1.0]),
         ("p99 measured", [3.0]),
+        ("p50 measured", [1.0]),
     ]
 
 
@@ -83,7 +83,7 @@ def test_the_knee_is_ringed_and_named() -> None:
     assert figure is not None
     assert (figure["data"][-1]["x"], figure["data"][-1]["y"]) == ([180.0], [70.0])
     assert figure["layout"]["annotations"][-1]["text"] == "knee: 2 in flight"
-    assert figure["data"][1]["text"] == ["1", "", "4"]
+    assert figure["data"][0]["text"] == ["1", "", "4"]
 
 
 def test_no_data_draws_nothing() -> None:
@@ -92,7 +92,7 @@ def test_no_data_draws_nothing() -> None:
     assert charts.percentiles(summary_of(levels=[level(1, 5.0, None, None)]), "ttft", "measured") is None
     gap = charts.percentiles(summary_of(levels=[LEVELS[0], level(2, None, None, None), LEVELS[2]]), "ttft", "measured")
     assert gap is not None
-    assert gap["data"][0]["y"] == [50.0, None, 90.0]
+    assert gap["data"][-1]["y"] == [50.0, None, 90.0]
 
 
 def test_series_differ_without_colour(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ def request(intended_ms: int, first_ms: int | None, end_ms: int, **changes: Any)
         end_ns=end_ms * MS,
         token_times_ns=(),
         tokens_at=(),
+        stalls_ns=(),
         planned_input_tokens=1,
         planned_output_tokens=1,
         input_tokens=1,
