@@ -14,6 +14,8 @@ cannot hide it. A failed request is in the error figures and in no latency.
 - **requests/s** = successful requests / duration.
 - **goodput** (requests/s) = successful requests that met every latency objective, each bound taken as a bound on
   the request's own value (for ITL: on the same percentile of its own gaps) / duration.
+- **loop lag** (ms) = how late the client's event loop was, at ticks of 5 ms while requests were under way
+  (`loop_probe`): the delay that a read or a send at a random moment met.
 - **lag** (ms) = dispatched − intended send, of every request: what the generator itself added. Opening a connection
   is the network's time: it is in the latencies, not in the lag.
 - **cost per million output tokens** (USD) = USD per hour / 3600 / output tokens per second · 10⁶.
@@ -28,6 +30,7 @@ from typing import Literal
 
 import numpy as np
 
+from benchmarks.loop_probe import TICK_NS
 from benchmarks.objectives import Objective
 from benchmarks.records import RequestRecord
 from benchmarks.statistics import Samples, Spread, percentile, spread
@@ -52,6 +55,7 @@ class LevelMetrics:
     tpot_ms: Spread
     e2e_ms: Spread
     lag_ms: Spread
+    loop_lag_ms: Spread
     output_tokens_per_s: float | None
     input_tokens_per_s: float | None
     requests_per_s: float | None
@@ -158,6 +162,7 @@ def measure_level(
         tpot_ms=spread(pooled("tpot", succeeded)),
         e2e_ms=spread(pooled("e2e", succeeded)),
         lag_ms=spread(np.asarray([lag_ms(record) for record in finished], dtype=np.float64)),
+        loop_lag_ms=spread(_loop_lags_ms(finished)),
         output_tokens_per_s=output_per_s,
         input_tokens_per_s=_rate(_total_input(succeeded), seconds),
         requests_per_s=_rate(len(succeeded), seconds),
@@ -167,6 +172,14 @@ def measure_level(
         token_source=_output_source(succeeded),
         input_token_source=_input_source(succeeded),
     )
+
+
+def _loop_lags_ms(finished: Sequence[RequestRecord]) -> Samples:
+    """One sample for each tick due during each request; a tick that was on time (within a timer's slack) is 0."""
+    late = [stall_ns / NS_PER_MS for record in finished for stall_ns in record.stalls_ns]
+    ticks = sum((record.end_ns - record.intended_ns) // TICK_NS for record in finished)
+    on_time = max(0, ticks - len(late)) if ticks or late else 0
+    return np.concatenate([np.zeros(on_time), np.asarray(late, dtype=np.float64)])
 
 
 def _rate(amount: float | None, seconds: float | None) -> float | None:

@@ -27,8 +27,9 @@ class RequestRecord:
     `intended_ns`: when it should have left (closed loop: when its slot became free). `dispatched_ns`: when the
     generator let it go. `sent_ns`: when it was written to a connection (None: there never was one); between the two
     lies only the opening of a connection, where none was open. `token_times_ns` are the instants at which tokens came,
-    `tokens_at` how many came with each. Empty and None mean no data. `outcome` is "ok", "canceled" (the run was
-    stopped while it was in flight) or a kind of error.
+    `tokens_at` how many came with each. `stalls_ns`: by how much the client's event loop was late while the request was
+    under way, one figure for each late tick (`loop_probe`). Empty and None mean no data. `outcome` is "ok", "canceled"
+    (the run was stopped while it was in flight) or a kind of error.
     """
 
     phase: Phase
@@ -49,6 +50,7 @@ class RequestRecord:
     input_tokens: int | None  # as the server counted them
     output_tokens: int | None
     token_source: str  # who counted output_tokens: server | chunks | none
+    stalls_ns: tuple[int, ...]
     outcome: str
     http_status: int | None = None
     error_code: str | None = None
@@ -134,8 +136,8 @@ def _record_of(line: bytes, place: str) -> RequestRecord | None:
             "read the file with the version that wrote it"
         )
     known = {name: value for name, value in row.items() if name in _FIELDS}
-    known["token_times_ns"] = tuple(known["token_times_ns"])
-    known["tokens_at"] = tuple(known["tokens_at"])
+    for name in ("token_times_ns", "tokens_at", "stalls_ns"):
+        known[name] = tuple(known[name])
     return RequestRecord(**known)
 
 

@@ -2,7 +2,7 @@
 
 A slot sends its next request when its last one ended; that moment is the next one's *intended* time, so whatever delays
 the client between the two is recorded as lag and counted in the latency. Nothing is retried. Prompts cost microseconds
-and are made at once; what a record costs (a line to disk) is paid after its times were taken.
+and are made at once; a record (a line to disk) is written right after the slot's next request has left.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from benchmarks.arrivals import closed_loop
+from benchmarks.loop_probe import LoopProbe
 from benchmarks.records import Phase, RequestRecord
 from benchmarks.workload import PlannedPrompt, Prompts
 from invocation import GenerationRequest, Invocation
@@ -52,6 +53,11 @@ class Runner:
     on_record: Callable[[RequestRecord], None]
     clock_ns: Callable[[], int] = time.perf_counter_ns
     stopped: bool = False
+    _probe: LoopProbe = field(init=False)
+    _failure: Exception | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._probe = LoopProbe(self.clock_ns)
 
     def stop(self) -> None:
         """Send nothing more and end what is in flight; `run` then returns within `CANCEL_GRACE_S`."""
@@ -59,7 +65,16 @@ class Runner:
         self.sender.cancel_all()
 
     async def run(self, batch: Batch) -> None:
-        """Returns when every request of the batch has a record, or soon after `stop`."""
+        """Returns when every request has a record, or soon after `stop`. Raises what `on_record` raised."""
+        self._probe.start()
+        try:
+            await self._run(batch)
+        finally:
+            self._probe.stop()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _run(self, batch: Batch) -> None:
         queue = iter(batch.indices)
         start_ns = self.clock_ns()
         schedule = closed_loop(len(batch.indices), batch.concurrency)
@@ -97,10 +112,28 @@ class Runner:
         try:
             invocation = await self.sender.invoke(request, intended_ns)
         except asyncio.CancelledError:
-            self.on_record(self._record(batch, index, planned, intended_ns, dispatched_ns, None))
+            self._keep(batch, index, planned, intended_ns, dispatched_ns, None)
             raise
-        self.on_record(self._record(batch, index, planned, intended_ns, dispatched_ns, invocation))
+        # Not now: the next request of this slot is due, and leaves before the loop comes to this.
+        keep = (batch, index, planned, intended_ns, dispatched_ns, invocation)
+        asyncio.get_running_loop().call_soon(self._keep, *keep)
         return invocation.end_ns
+
+    def _keep(
+        self,
+        batch: Batch,
+        index: int,
+        planned: PlannedPrompt,
+        intended_ns: int,
+        dispatched_ns: int,
+        invocation: Invocation | None,
+    ) -> None:
+        self._probe.catch_up()
+        try:
+            self.on_record(self._record(batch, index, planned, intended_ns, dispatched_ns, invocation))
+        except Exception as error:  # a full disk, a broken display: end the run, which then raises it
+            self._failure = self._failure or error
+            self.stop()
 
     def _record(
         self,
@@ -113,6 +146,7 @@ class Runner:
     ) -> RequestRecord:
         """`invocation` None: the run was stopped before there was any answer to speak of."""
         arrivals = [self._relative(time_ns) for time_ns in invocation.arrival_ns] if invocation else []
+        end_ns = invocation.end_ns if invocation else self.clock_ns()
         outcome = invocation.outcome if invocation else None
         return RequestRecord(
             phase=batch.phase,
@@ -125,7 +159,7 @@ class Runner:
             sent_ns=self._relative(invocation.sent_ns) if invocation and invocation.sent_ns is not None else None,
             first_token_ns=arrivals[0] if arrivals else None,
             last_token_ns=arrivals[-1] if arrivals else None,
-            end_ns=self._relative(invocation.end_ns if invocation else self.clock_ns()),
+            end_ns=self._relative(end_ns),
             token_times_ns=tuple(arrivals),
             tokens_at=tuple(invocation.arrival_tokens) if invocation else (),
             planned_input_tokens=planned.input_tokens,
@@ -133,6 +167,7 @@ class Runner:
             input_tokens=invocation.input_tokens if invocation else None,
             output_tokens=invocation.output_tokens if invocation else None,
             token_source=invocation.token_source if invocation else "none",
+            stalls_ns=self._probe.stalls_between(intended_ns, end_ns),
             outcome=str(outcome.kind) if outcome else "canceled",
             http_status=outcome.http_status if outcome else None,
             error_code=(outcome.code or None) if outcome else None,

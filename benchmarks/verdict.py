@@ -3,9 +3,10 @@
 For each objective the observed value comes with a 95% bootstrap interval. It is PASS when the interval's bad end meets
 the bound, FAIL when its good end misses it, else INCONCLUSIVE. Fewer than `FEWEST_REQUESTS` requests with data are
 never more than INCONCLUSIVE, and no data never passes. The share of failed requests is counted, not estimated: it has
-no interval. A level is *valid* when the generator itself was on time: its dispatch lag p99 is at most 5 ms and at most
-10% of the tightest latency objective. The run is INVALID when the level it is judged at is not (without latency or
-rate objectives: when any level is not), since its figures then say more about the client than about the endpoint.
+no interval. A level is *valid* when the generator itself was on time: its dispatch lag p99, and the p99 of how late its
+event loop was, are each at most 5 ms and at most 10% of the tightest latency objective. The run is INVALID when the
+level it is judged at is not (without latency or rate objectives: when any level is not), since its figures then say
+more about the client than about the endpoint.
 """
 
 from __future__ import annotations
@@ -60,12 +61,15 @@ def lag_limit_ms(objectives: Sequence[Objective]) -> float:
 
 def invalid_reasons(level: LevelMetrics, objectives: Sequence[Objective]) -> tuple[str, ...]:
     """Why the level's figures cannot be trusted; empty when they can."""
-    limit_ms, lag_p99_ms = lag_limit_ms(objectives), level.lag_ms.p99
-    if lag_p99_ms is None:
+    limit_ms = lag_limit_ms(objectives)
+    if level.lag_ms.p99 is None:
         return ("no request was sent",)
-    if lag_p99_ms > limit_ms:
-        return (f"dispatch lag p99 {lag_p99_ms:.1f} ms exceeds {limit_ms:.1f} ms: the client was too slow",)
-    return ()
+    lags = (("dispatch lag", level.lag_ms.p99), ("event loop lag", level.loop_lag_ms.p99))
+    return tuple(
+        f"{what} p99 {p99_ms:.1f} ms exceeds {limit_ms:.1f} ms: the client was too slow"
+        for what, p99_ms in lags
+        if p99_ms is not None and p99_ms > limit_ms
+    )
 
 
 def judge(objective: Objective, records: Sequence[RequestRecord], level: LevelMetrics, seed: int) -> Judgement:

@@ -1,4 +1,4 @@
-"""A small model server behind SageMaker's runtime protocol, written for these tests: what it does is told, not modelled.
+"""A small model server behind SageMaker's runtime protocol, for these tests: what it does is told, not modelled.
 
 It streams TGI events in event-stream frames (or plain for an HTTP target), one every `itl_s`, and keeps a log of the
 truth: when it got each request and when it sent each token. Faults are by request number, counted from 0.

@@ -40,6 +40,7 @@ def record(
         "input_tokens": None,
         "output_tokens": len(times) if output_tokens is None else output_tokens,
         "token_source": "server",
+        "stalls_ns": (),
         "outcome": outcome,
     }
     return RequestRecord(**(fields | others))

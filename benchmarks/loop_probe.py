@@ -1,0 +1,63 @@
+"""How late the client's event loop was, at moments that have nothing to do with requests.
+
+A closed loop sends its next request right after reading the last answer, so a client that was frozen or starved reads
+late *and* sends late, and its dispatch lag looks small. The probe wants to run every `TICK_NS`; how much later it runs
+is the delay that any read or send at that moment would have met. A tick that fell due while the loop stood still counts
+too: a freeze of 100 ms is 20 late ticks (100, 95, 90, … ms), so that quantiles over ticks are quantiles over time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+
+TICK_NS = 5_000_000
+# Timers of event loops are good to a millisecond or so: what is below this is the timer, not the client.
+TIMER_SLACK_NS = 2_000_000
+
+
+class LoopProbe:
+    """Ticks on the running loop between `start` and `stop`."""
+
+    def __init__(self, clock_ns: Callable[[], int] = time.perf_counter_ns) -> None:
+        self._clock_ns = clock_ns
+        self._due_ns = 0
+        self._handle: asyncio.TimerHandle | None = None
+        self._late_due_ns: list[int] = []
+        self._late_by_ns: list[int] = []
+
+    def start(self) -> None:
+        self._late_due_ns.clear()
+        self._late_by_ns.clear()
+        self._due_ns = self._clock_ns() + TICK_NS
+        self._arm()
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def stalls_between(self, from_ns: int, to_ns: int) -> tuple[int, ...]:
+        """By how much (ns) each tick due in the window was late, of those later than a timer may be."""
+        first, last = bisect_left(self._late_due_ns, from_ns), bisect_right(self._late_due_ns, to_ns)
+        return tuple(self._late_by_ns[first:last])
+
+    def catch_up(self) -> None:
+        """Count the ticks due by now; also called when a request ends, lest the freeze it ended after be missed."""
+        now_ns = self._clock_ns()
+        while self._due_ns <= now_ns:
+            late_by_ns = now_ns - self._due_ns
+            if late_by_ns > TIMER_SLACK_NS:
+                self._late_due_ns.append(self._due_ns)
+                self._late_by_ns.append(late_by_ns)
+            self._due_ns += TICK_NS
+
+    def _arm(self) -> None:
+        delay_s = max(0, self._due_ns - self._clock_ns()) / 1e9
+        self._handle = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self.catch_up()
+        self._arm()
