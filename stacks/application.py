@@ -63,7 +63,7 @@ def read_deployments(profiles_root: Path, environment_name: str | None, wanted: 
 
 def add_stacks(app: App, deployments: Sequence[Deployment]) -> None:
     """One stack a profile. Raises InputError with a line for every profile that cannot be provisioned."""
-    refused = []
+    refused: list[str] = []
     for deployment in deployments:
         place = f"profile {deployment.profile.name}"
         missing = not_provisioned(deployment.profile)
@@ -94,8 +94,6 @@ def _chosen(files: Sequence[Path], wanted: str | None, environment_name: str) ->
     names = list(by_name) if wanted is None else [name.strip() for name in str(wanted).split(",") if name.strip()]
     unknown = [name for name in names if name not in by_name]
     if unknown or not names:
-        raise InputError(
-            f"-c profile={wanted}: {', '.join(unknown) or 'nothing'} not in environment {environment_name}; "
-            f"one or more (comma-separated) of: {', '.join(by_name)}"
-        )
+        found = f"{', '.join(unknown)} is not in environment {environment_name}" if unknown else "no name in it"
+        raise InputError(f"-c profile={wanted}: {found}; one or more (comma-separated) of: {', '.join(by_name)}")
     return (by_name[name] for name in dict.fromkeys(names))

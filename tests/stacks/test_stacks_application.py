@@ -1,0 +1,146 @@
+"""The door: `-c env=` and `-c profile=`, and what a person reads when they are wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from stacks_support import PROFILE, merged
+
+from loadproof.errors import InputError, ProfileError
+from stacks.application import read_deployments
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def profiles_root(tmp_path: Path) -> Path:
+    """Environments dev (chat, search) and prod (chat)."""
+    for environment, names in {"dev": ("chat", "search"), "prod": ("chat",)}.items():
+        folder = tmp_path / "deploy_profiles" / environment
+        folder.mkdir(parents=True)
+        (folder / "environment.yaml").write_text('account: "123456789012"\nregion: us-east-1\n', encoding="utf-8")
+        for name in names:
+            (folder / f"{name}.yaml").write_text(yaml.safe_dump(merged(PROFILE, {"name": name})), encoding="utf-8")
+    return tmp_path / "deploy_profiles"
+
+
+def run_app(
+    *, env: str | None = None, profile: str | None = None, out: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """app.py as the CDK CLI starts it, with an environment that knows neither credentials nor a way out."""
+    context = {name: value for name, value in {"env": env, "profile": profile}.items() if value is not None}
+    clean = {
+        "PATH": os.environ["PATH"],
+        "HOME": os.environ.get("HOME", "/"),
+        "CDK_CONTEXT_JSON": json.dumps(context),
+        "CDK_OUTDIR": str(out),
+        "https_proxy": "http://127.0.0.1:9",
+        "http_proxy": "http://127.0.0.1:9",
+    }
+    return subprocess.run(
+        [sys.executable, str(ROOT / "app.py")],
+        cwd=ROOT,
+        env=clean | variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_all_profiles_of_an_environment(profiles_root: Path) -> None:
+    """Without -c profile every profile of the environment is chosen, by name."""
+    chosen = read_deployments(profiles_root, "dev", None)
+    assert [(one.environment_name, one.profile.name) for one in chosen] == [("dev", "chat"), ("dev", "search")]
+    assert chosen[0].stack_name == "loadproof-dev-chat"
+
+
+def test_chosen_profiles_only_are_read(profiles_root: Path) -> None:
+    """A broken neighbour is not in the way of a chosen profile: it is not even opened."""
+    (profiles_root / "dev" / "search.yaml").write_text("name: [", encoding="utf-8")
+    assert [one.profile.name for one in read_deployments(profiles_root, "dev", "chat")] == ["chat"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "profile", "message"),
+    [
+        (None, None, "no environment chosen; add -c env=NAME, one of: dev, prod"),
+        ("qa", None, "-c env=qa: no deploy_profiles/qa/environment.yaml; one of: dev, prod"),
+        (
+            "dev",
+            "chat,talk",
+            "-c profile=chat,talk: talk is not in environment dev; one or more (comma-separated) of: chat, search",
+        ),
+        (
+            "dev",
+            ",",
+            "-c profile=,: no name in it; one or more (comma-separated) of: chat, search",
+        ),
+    ],
+)
+def test_wrong_choices_name_the_right_ones(
+    profiles_root: Path, environment: str | None, profile: str | None, message: str
+) -> None:
+    """Every wrong choice is answered with the allowed ones."""
+    with pytest.raises(InputError) as caught:
+        read_deployments(profiles_root, environment, profile)
+    assert str(caught.value) == message
+
+
+def test_problems_of_all_files_come_together(profiles_root: Path) -> None:
+    """Two broken profiles are told in one go, each with its file and place."""
+    for name in ("chat", "search"):
+        file = profiles_root / "dev" / f"{name}.yaml"
+        file.write_text(file.read_text(encoding="utf-8") + "typo: 1\n", encoding="utf-8")
+    with pytest.raises(ProfileError) as caught:
+        read_deployments(profiles_root, "dev", None)
+    assert [Path(problem.file).name for problem in caught.value.problems] == ["chat.yaml", "search.yaml"]
+    assert {problem.code for problem in caught.value.problems} == {"LP101"}
+
+
+def test_app_without_environment_is_one_line_and_exit_2(tmp_path: Path) -> None:
+    """No traceback, no template, exit 2."""
+    done = run_app(out=tmp_path / "out")
+    assert done.returncode == 2
+    assert done.stderr == "loadproof: no environment chosen; add -c env=NAME, one of: dev, prod, staging\n"
+    assert not list((tmp_path / "out").glob("*.template.json"))
+
+
+def test_synthesis_needs_neither_credentials_nor_network(tmp_path: Path) -> None:
+    """With an empty environment and a dead proxy the chosen profile's stack, and only it, is written."""
+    done = run_app(env="dev", profile="llama-3-1-8b", out=tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [file.name for file in (tmp_path / "out").glob("*.template.json")] == [
+        "loadproof-dev-llama-3-1-8b.template.json"
+    ]
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
+    assert not manifest.get("missing")
+    assert "unknown-account" not in json.dumps(manifest)
+
+
+@pytest.mark.cdk
+def test_the_real_cli_synthesizes(tmp_path: Path) -> None:
+    """`cdk synth -c env=dev` through the pinned CLI writes both dev stacks, quickly and quietly."""
+    cdk = ROOT / "node_modules" / ".bin" / "cdk"
+    if not cdk.exists():
+        pytest.skip("the CDK CLI is not installed (make setup)")
+    done = subprocess.run(
+        [str(cdk), "synth", "-q", "-c", "env=dev", "-o", str(tmp_path / "out"), "--no-notices"],
+        cwd=ROOT,
+        env={**os.environ, "CDK_DISABLE_CLI_TELEMETRY": "true", "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(file.name for file in (tmp_path / "out").glob("*.template.json")) == [
+        "loadproof-dev-llama-3-1-8b.template.json",
+        "loadproof-dev-qwen3-32b.template.json",
+    ]

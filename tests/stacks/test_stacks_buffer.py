@@ -1,0 +1,182 @@
+"""The buffer's queue, bucket and function, as CloudFormation gets them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stacks_support import ENVIRONMENT, KEY_ARN, NETWORK, Synthesized, profile, synthesize
+
+QUEUE = "AWS::SQS::Queue"
+FUNCTION = "AWS::Lambda::Function"
+
+
+def buffered(folder: Path, settings: dict[str, Any] | None = None, **environment: Any) -> Synthesized:
+    chosen = profile(folder, {"buffer": {"max_concurrency": 4} | (settings or {})})
+    return synthesize(chosen, ENVIRONMENT.model_copy(update=environment))
+
+
+def consumer_policy(stack: Synthesized) -> list[dict[str, Any]]:
+    (role,) = [
+        body["Properties"]
+        for body in stack.all("AWS::IAM::Role").values()
+        if "lambda.amazonaws.com" in str(body["Properties"]["AssumeRolePolicyDocument"])
+    ]
+    (policy,) = role["Policies"]
+    statements: list[dict[str, Any]] = policy["PolicyDocument"]["Statement"]
+    return statements
+
+
+def test_queue_and_dead_letters(tmp_path: Path) -> None:
+    """Visibility is six times the function's timeout (300 + 30 s); five receives, then the dead-letter queue."""
+    stack = buffered(tmp_path)
+    queue = stack.named(QUEUE, QueueName="loadproof-test-chat-requests")["Properties"]
+    assert queue["VisibilityTimeout"] == 6 * 330
+    assert queue["MessageRetentionPeriod"] == 1209600
+    assert queue["MaximumMessageSize"] == 1048576
+    assert queue["SqsManagedSseEnabled"] is True
+    (dead,) = [
+        name
+        for name, body in stack.all(QUEUE).items()
+        if body["Properties"]["QueueName"] == "loadproof-test-chat-dead-letters"
+    ]
+    assert queue["RedrivePolicy"] == {
+        "deadLetterTargetArn": {"Fn::GetAtt": [dead, "Arn"]},
+        "maxReceiveCount": 5,
+    }
+
+
+def test_queues_and_bucket_refuse_plain_http(tmp_path: Path) -> None:
+    """Both queues and the bucket deny everything without TLS."""
+    stack = buffered(tmp_path)
+    policies = [*stack.all("AWS::SQS::QueuePolicy").values(), *stack.all("AWS::S3::BucketPolicy").values()]
+    assert len(policies) == 3
+    for body in policies:
+        first = body["Properties"]["PolicyDocument"]["Statement"][0]
+        assert (first["Effect"], first["Principal"]) == ("Deny", {"AWS": "*"})
+        assert first["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_results_bucket_is_private_and_forgets(tmp_path: Path) -> None:
+    """No public access, encrypted, results expire after 30 days."""
+    bucket = buffered(tmp_path).only("AWS::S3::Bucket")
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    (rule,) = bucket["LifecycleConfiguration"]["Rules"]
+    assert (rule["ExpirationInDays"], rule["Status"]) == (30, "Enabled")
+    (encryption,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert encryption["ServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
+
+
+def test_function(tmp_path: Path) -> None:
+    """Python 3.13 with the Powertools layer of the region, the whole batch's time, and where to send what."""
+    stack = buffered(tmp_path, {"batch_size": 2, "invocation_timeout_s": 120})
+    function = stack.only(FUNCTION)
+    assert function["Handler"] == "consumer.handler.handler"
+    assert function["Runtime"] == "python3.13"
+    assert function["Layers"] == [
+        "arn:aws:lambda:us-east-1:017000801446:layer:AWSLambdaPowertoolsPythonV3-python313-arm64:27"
+    ]
+    assert function["Timeout"] == 2 * 120 + 30
+    variables = function["Environment"]["Variables"]
+    (bucket,) = stack.all("AWS::S3::Bucket")
+    assert variables.pop("RESULTS_BUCKET") == {"Ref": bucket}
+    assert variables.pop("QUEUE_URL")["Ref"] in stack.all(QUEUE)
+    assert variables == {
+        "ENDPOINT_NAME": "loadproof-test-chat",
+        "COMPONENT_NAME": "loadproof-test-chat-main",
+        "RESULTS_PREFIX": "results/",
+        "PROTOCOL": "tgi",
+        "MODEL_REVISION": "s3://example-models/llama/",
+        "INVOCATION_TIMEOUT_S": "120",
+    }
+
+
+def test_function_stays_within_lambdas_limit(tmp_path: Path) -> None:
+    """480 + 30 s is fine; 890 + 30 s, which Lambda would refuse, is cut to 900 s."""
+    assert buffered(tmp_path, {"invocation_timeout_s": 480}).only(FUNCTION)["Timeout"] == 510
+    long = profile(tmp_path, {"buffer": {"max_concurrency": 4}})
+    assert long.buffer is not None
+    longest = long.buffer.model_copy(update={"invocation_timeout_s": 890})
+    assert synthesize(long.model_copy(update={"buffer": longest})).only(FUNCTION)["Timeout"] == 900
+
+
+def test_event_source(tmp_path: Path) -> None:
+    """Failures are reported one by one, and no more consumers work at once than the profile allows."""
+    stack = buffered(tmp_path)
+    source = stack.only("AWS::Lambda::EventSourceMapping")
+    assert source["FunctionName"] == {"Ref": stack.logical_id(FUNCTION)}
+    assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert (source["BatchSize"], source["ScalingConfig"]) == (1, {"MaximumConcurrency": 4})
+
+
+def test_logs_are_kept_as_long_as_the_environment_says(tmp_path: Path) -> None:
+    """One log group, made by the stack, with a retention."""
+    stack = buffered(tmp_path, log_retention_days=90)
+    assert stack.only("AWS::Logs::LogGroup")["RetentionInDays"] == 90
+    assert stack.only(FUNCTION)["LoggingConfig"]["LogGroup"] == {"Ref": stack.logical_id("AWS::Logs::LogGroup")}
+
+
+def test_consumer_rights(tmp_path: Path) -> None:
+    """One queue, one endpoint with its component, one prefix, one log group; nothing with a star but its objects."""
+    stack = buffered(tmp_path)
+    (queue,) = [name for name in stack.all(QUEUE) if name.startswith("BufferQueue")]
+    bucket = {"Fn::GetAtt": [stack.logical_id("AWS::S3::Bucket"), "Arn"]}
+    assert [(entry["Action"], entry["Resource"]) for entry in consumer_policy(stack)] == [
+        (
+            [
+                "sqs:ChangeMessageVisibility",
+                "sqs:DeleteMessage",
+                "sqs:GetQueueAttributes",
+                "sqs:ReceiveMessage",
+            ],
+            {"Fn::GetAtt": [queue, "Arn"]},
+        ),
+        (
+            ["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"],
+            [
+                "arn:aws:sagemaker:us-east-1:123456789012:endpoint/loadproof-test-chat",
+                "arn:aws:sagemaker:us-east-1:123456789012:inference-component/loadproof-test-chat-main",
+            ],
+        ),
+        (["s3:GetObject", "s3:PutObject"], {"Fn::Join": ["", [bucket, "/results/*"]]}),
+        ("s3:ListBucket", bucket),
+        (
+            ["logs:CreateLogStream", "logs:PutLogEvents"],
+            {"Fn::GetAtt": [stack.logical_id("AWS::Logs::LogGroup"), "Arn"]},
+        ),
+    ]
+
+
+def test_key_and_network_reach_every_part(tmp_path: Path) -> None:
+    """The environment's key encrypts queues, bucket, logs and variables; the function runs in its network."""
+    stack = buffered(tmp_path, kms_key_arn=KEY_ARN, network=NETWORK)
+    assert {body["Properties"]["KmsMasterKeyId"] for body in stack.all(QUEUE).values()} == {KEY_ARN}
+    (encryption,) = stack.only("AWS::S3::Bucket")["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert encryption["ServerSideEncryptionByDefault"]["KMSMasterKeyID"] == KEY_ARN
+    assert stack.only("AWS::Logs::LogGroup")["KmsKeyId"] == KEY_ARN
+    function = stack.only(FUNCTION)
+    assert function["KmsKeyArn"] == KEY_ARN
+    assert function["VpcConfig"]["SecurityGroupIds"] == ["sg-0123456789abcdef0"]
+    keyed, networked = consumer_policy(stack)[-2:]
+    assert (keyed["Action"], keyed["Resource"]) == (["kms:Decrypt", "kms:GenerateDataKey"], KEY_ARN)
+    assert "ec2:CreateNetworkInterface" in networked["Action"]
+
+
+def test_no_buffer_unless_wanted(tmp_path: Path) -> None:
+    """Without `buffer`, or with it off, there is no queue, no function and no output for them."""
+    for chosen in (profile(tmp_path), profile(tmp_path, {"buffer": {"enabled": False}})):
+        stack = synthesize(chosen)
+        assert stack.all(QUEUE) == {} and stack.all(FUNCTION) == {}
+        assert set(stack.template["Outputs"]) == {"EndpointName", "ComponentNames", "ProfileHash"}
+
+
+def test_outputs_lead_to_queue_and_results(tmp_path: Path) -> None:
+    """What people and tools need after a deployment is in the outputs."""
+    assert set(buffered(tmp_path).template["Outputs"]) == {
+        "EndpointName",
+        "ComponentNames",
+        "ProfileHash",
+        "QueueUrl",
+        "DeadLetterQueueUrl",
+        "ResultsBucketName",
+    }
