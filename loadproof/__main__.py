@@ -1,0 +1,5 @@
+"""`python -m loadproof` is `loadproof`."""
+
+from loadproof.cli.main import main
+
+main()
