@@ -57,6 +57,8 @@ class Front:
                 request.method, url, headers=headers, data=body, allow_redirects=False
             ) as answer:
                 content = await answer.read()
+                if answer.status >= 400:
+                    log.info("%s %s: %d %.200r", request.method, request.path_qs, answer.status, content)
                 kept = CIMultiDict(
                     (name, value)
                     for name, value in answer.headers.items()

@@ -14,6 +14,18 @@ def start_moto(account: str) -> tuple[Any, int]:
     os.environ["MOTO_ENABLE_ISO_REGIONS"] = "false"
     from moto.server import ThreadedMotoServer
 
+    _keep_policies_unenforced()
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     return server, int(server.get_host_and_port()[1])
+
+
+def _keep_policies_unenforced() -> None:
+    """Bucket policies are kept but not enforced, like every other policy here.
+
+    moto would enforce them without their conditions: CDK's own "deny when not TLS" then denies every upload.
+    """
+    from moto.iam.access_control import PermissionResult
+    from moto.s3.models import FakeBucket
+
+    FakeBucket.get_permission = lambda self, action, resource: PermissionResult.NEUTRAL

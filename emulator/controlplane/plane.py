@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from emulator.controlplane.autoscaling import AutoScalingApi
@@ -73,7 +73,7 @@ class ControlPlane:
         from moto.cloudwatch.models import cloudwatch_backends
 
         rows = [{"Name": key, "Value": text} for key, text in dimensions.items()]
-        datum = {"MetricName": name, "Value": value, "Dimensions": rows, "Timestamp": datetime.utcnow()}  # noqa: DTZ003
+        datum = {"MetricName": name, "Value": value, "Dimensions": rows, "Timestamp": datetime.now(UTC).replace(tzinfo=None)}
         cloudwatch_backends[self._home.account][self._home.region].put_metric_data(namespace, [datum])
 
 

@@ -245,7 +245,7 @@ class Deployer:
             stack.move("CREATE_FAILED", reason)
             return
         stack.move("ROLLBACK_IN_PROGRESS", reason + "Rollback requested by user.")
-        failed = self._delete_all(stack)
+        failed = self._delete_all(stack, creating=True)
         if failed:
             stack.move("ROLLBACK_FAILED", f"The following resource(s) failed to delete: [{', '.join(failed)}].")
         else:
@@ -298,7 +298,7 @@ class Deployer:
                 continue
             self._delete_one(stack, resource)
 
-    def _delete_all(self, stack: Stack) -> list[str]:
+    def _delete_all(self, stack: Stack, *, creating: bool = False) -> list[str]:
         """Remove every resource, dependents first; returns the names of those that stayed."""
         assert stack.template is not None
         goal = Goal(stack.template, stack.parameters, stack.resolved, stack.tags)
@@ -307,7 +307,7 @@ class Deployer:
             resource = stack.resources[name]
             if not resource.physical_id:
                 stack.resources.pop(name)
-            elif resource.retained("DeletionPolicy"):
+            elif resource.retained("DeletionPolicy", creating=creating):
                 stack.tell(resource, "DELETE_SKIPPED")
                 stack.resources.pop(name)
             elif self._delete_one(stack, resource):

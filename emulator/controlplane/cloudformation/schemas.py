@@ -6,6 +6,7 @@ is not imported. So a property that AWS does not know fails here with the same k
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import json
 import re
@@ -21,6 +22,7 @@ class TypeSchema:
     """One resource type's schema."""
 
     type_name: str
+    region: str
     document: dict[str, Any]
 
     @property
@@ -32,7 +34,7 @@ class TypeSchema:
         """Why AWS would refuse these properties: unknown, missing, wrong type, out of range."""
         from jsonschema import Draft7Validator
 
-        validator = Draft7Validator({**_relaxed(self.type_name), "type": "object"})
+        validator = Draft7Validator({**_relaxed(self.type_name, self.region), "type": "object"})
         return [
             _worded(error) for error in sorted(validator.iter_errors(properties), key=lambda e: list(map(str, e.path)))
         ]
@@ -43,7 +45,7 @@ def schema_of(type_name: str, region: str) -> TypeSchema | None:
     name = _hashes(region).get(type_name)
     if name is None:
         return None
-    return TypeSchema(type_name, _load(_data() / "resources" / f"{name}.json"))
+    return TypeSchema(type_name, region, _load(_data() / "resources" / f"{name}.json"))
 
 
 @cache
@@ -66,13 +68,13 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 @cache
-def _relaxed(type_name: str) -> dict[str, Any]:
+def _relaxed(type_name: str, region: str) -> dict[str, Any]:
     """The schema with what Python's `re` cannot read left out, and read-only properties removed.
 
     CloudFormation turns text into numbers and booleans and back by itself, so scalar types accept text too.
     """
-    hashes = {name: value for name, value in _hashes("us-east-1").items()}
-    document = json.loads(json.dumps(_load(_data() / "resources" / f"{hashes[type_name]}.json")))
+    name = _hashes(region)[type_name]
+    document = copy.deepcopy(_load(_data() / "resources" / f"{name}.json"))
     for path in _paths(document.get("readOnlyProperties", ())):
         if "/" not in path:
             document["properties"].pop(path, None)

@@ -30,8 +30,10 @@ class Resource:
     stack_tags: dict[str, str] = field(default_factory=dict)
     updated: datetime = field(default_factory=now)
 
-    def retained(self, policy: str) -> bool:
-        return self.definition.get(policy) in ("Retain", "RetainExceptOnCreate")
+    def retained(self, policy: str, *, creating: bool = False) -> bool:
+        """Whether a policy (DeletionPolicy, UpdateReplacePolicy) keeps the resource when its stack lets go of it."""
+        chosen = self.definition.get(policy)
+        return chosen == "Retain" or (chosen == "RetainExceptOnCreate" and not creating)
 
 
 @dataclass(frozen=True, slots=True)

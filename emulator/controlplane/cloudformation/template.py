@@ -62,7 +62,7 @@ class Template:
     def read(cls, body: str) -> Template:
         """Parse JSON or YAML. Raises AwsError(ValidationError) for anything that is no template."""
         try:
-            document = json.loads(body) if body.lstrip().startswith("{") else yaml.load(body, Loader=_Loader)  # noqa: S506
+            document = json.loads(body) if body.lstrip().startswith("{") else yaml.load(body, Loader=_Loader)
         except (ValueError, yaml.YAMLError) as error:
             raise invalid(f"Template format error: {error}") from None
         if not isinstance(document, dict) or not document.get("Resources"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from emulator.controlplane.cloudformation.resources.base import Made, Properties, ResourceFailed, Work, picked, tag_list
@@ -12,7 +13,7 @@ class Bucket:
     type_name = "AWS::S3::Bucket"
     supported = frozenset(
         {
-            "BucketEncryption", "BucketName", "LifecycleConfiguration", "OwnershipControls",
+            "AccessControl", "BucketEncryption", "BucketName", "LifecycleConfiguration", "OwnershipControls",
             "PublicAccessBlockConfiguration", "Tags", "VersioningConfiguration",
         }
     )  # fmt: skip
@@ -55,6 +56,9 @@ class Bucket:
             s3.put_public_access_block(Bucket=name, PublicAccessBlockConfiguration=block)
         if "OwnershipControls" in properties:
             s3.put_bucket_ownership_controls(Bucket=name, OwnershipControls=properties["OwnershipControls"])
+        if "AccessControl" in properties:
+            canned = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", properties["AccessControl"]).lower()
+            s3.put_bucket_acl(Bucket=name, ACL=canned)
         if "LifecycleConfiguration" in properties:
             rules = [_lifecycle_rule(rule) for rule in properties["LifecycleConfiguration"]["Rules"]]
             s3.put_bucket_lifecycle_configuration(Bucket=name, LifecycleConfiguration={"Rules": rules})
