@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sample_run import write_sample
 
 from benchmarks.report import charts
+from benchmarks.report.looks import MIDDLE
 from benchmarks.report.reading import Objective, Summary, read_summary
 
 
@@ -135,3 +138,45 @@ def test_the_objective_bar_is_to_scale(
     """Bound 100: the farthest mark stands at 1/1.15 of the bar, everything else in proportion."""
     one = Objective(name="ttft_p95_ms", bound=100.0, observed=observed, low=low, high=high, verdict="PASS")
     assert charts.position(one) == expected
+
+
+figures_of_anything = st.one_of(st.none(), st.floats(0, 1e9), st.integers(0, 10**6))
+spreads = st.fixed_dictionaries({}, optional={"p50": figures_of_anything, "p95": figures_of_anything})
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    levels=st.lists(
+        st.fixed_dictionaries(
+            {"concurrency": st.integers(1, 1024)},
+            optional={
+                "ttft_ms": spreads,
+                "e2e_ms": spreads,
+                "output_tokens_per_s": figures_of_anything,
+                "requests_per_s": figures_of_anything,
+            },
+        ),
+        max_size=4,
+        unique_by=lambda one: one["concurrency"],
+    ),
+    bound=st.floats(0.001, 1e9),
+    knee=st.integers(1, 4),
+)
+def test_whatever_a_run_holds_its_figures_can_be_drawn(levels: list[Any], bound: float, knee: int) -> None:
+    """Any mixture of figures, zeros and gaps gives figures of finite numbers, or none."""
+    objectives = [objective("ttft_p95_ms", bound), objective("output_tokens_per_s_min", bound)]
+    summary = summary_of(
+        levels=levels,
+        objectives=objectives,
+        knee={"concurrency": knee},
+        predicted={"levels": [dict.fromkeys(("ttft_ms", "e2e_ms"), 1.0) | {"concurrency": 2}]},
+    )
+    look = (("output_tokens_per_s", "measured", MIDDLE),)
+    drawn = [
+        charts.curve(summary, "ttft", "measured"),
+        charts.percentiles(summary, "e2e", "measured"),
+        charts.throughput(summary, look, "output tokens per second"),
+    ]
+    for figure in drawn:
+        json.dumps(figure, allow_nan=False)
+        assert figure is None or all(any(y is not None for y in trace["y"]) for trace in figure["data"])
