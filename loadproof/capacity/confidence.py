@@ -29,9 +29,11 @@ MEANING: dict[Grade, str] = {
     "C": "accelerator known from its datasheet only",
     "D": "server never seen on such an accelerator: a rough guess",
 }
-# Width of the band around throughput and decode latency, and around TTFT, which is always the least certain.
-# (docs: the bands are documented percentages, not confidence intervals; part of the calibration's own errors.)
-_BAND: dict[Grade, float] = {"A": 0.15, "B": 0.25, "C": 0.45, "D": 1.0}
+# Width of the band around throughput and decode latency. Documented percentages, not confidence intervals:
+# A holds for about nine in ten cells of the founding tables in sample (a test keeps it so); B and C are near the 90th
+# percentile of a prototype of this model with one model, degree or instance type left out; D is a factor of two.
+BANDS: dict[Grade, float] = {"A": 0.15, "B": 0.25, "C": 0.45, "D": 1.0}
+# TTFT is the least certain figure at any grade: routing, tokenization and prefix hits are not in the model.
 _TTFT_BAND = 0.5
 
 
@@ -53,7 +55,7 @@ class Confidence:
 def confidence_of(deployment: Deployment) -> Confidence:
     """The grade of a deployment, from what its server's row was calibrated on."""
     grade = _grade(deployment)
-    return Confidence(grade, MEANING[grade], _BAND[grade], max(_BAND[grade], _TTFT_BAND))
+    return Confidence(grade, MEANING[grade], BANDS[grade], max(BANDS[grade], _TTFT_BAND))
 
 
 def _grade(deployment: Deployment) -> Grade:

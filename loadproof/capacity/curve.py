@@ -87,6 +87,10 @@ def predict_level(
         others = prefill_ms / service_ms * (batch - 1) / batch  # share of the time another prompt is under way
         first_ms = step_ms + (others * step_ms + (1 - others) * min(decode_ms, step_ms)) / 2 * (batch > 1)
         last_ms = step_ms * min(batch, 2)
+    elif deployment.limits.scheduler == "chunked":
+        # A group decodes while the next one is prefilled, so it ends earlier too: after the first round the groups
+        # follow each other and none waits for another.
+        first_ms, last_ms = step_ms, prefill_ms
     else:
         first_ms, last_ms = (groups + 1) / 2 * step_ms, prefill_ms
     ttft_ms = queue_ms + min(first_ms, service_ms)

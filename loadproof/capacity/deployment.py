@@ -175,12 +175,13 @@ def _deployment(
             f"{instance_type} has {instance.accelerator_count} accelerators, one copy asks for {accelerators}; "
             "lower the tensor parallel degree or take a larger instance"
         )
+    accelerator = catalog.accelerator(instance.accelerator)
     server = server_row(family, version)
     return Deployment(
         model_id=model_id,
         architecture=architecture,
         instance=instance,
-        accelerator=catalog.accelerator(instance.accelerator),
+        accelerator=accelerator,
         accelerators=accelerators,
         weight_bytes_per_parameter=_DTYPE_BYTES[dtype] if quantization == "none" else _WEIGHT_BYTES[quantization],
         kv_bytes_per_value=1.0 if getattr(settings, "kv_cache_dtype", None) == "fp8" else 2.0,
@@ -189,24 +190,26 @@ def _deployment(
         server=server,
         fabric=fabric_row(instance.fabric, accelerators, family),
         memory_fraction=_memory_fraction(settings) or server.memory_fraction,
-        limits=_limits(family, settings, architecture),
+        limits=_limits(family, settings, architecture, accelerator),
         copies=copies,
         quantization=quantization,
     )
 
 
-def _limits(family: Family, settings: Any, architecture: catalog.Architecture) -> BatchLimits:
-    """The family's own defaults where a setting is unset.
+def _limits(
+    family: Family, settings: Any, architecture: catalog.Architecture, accelerator: catalog.Accelerator
+) -> BatchLimits:
+    """The settings, and the family's own default where one is unset.
 
-    Sources: TGI's launcher arguments (3.x), the LMI user guide (job queue 1,000; rolling batch 256), vLLM's engine
-    arguments. SGLang sizes its batch from memory; 256 sequences and chunks of 8,192 tokens stand for it.
+    Sources: TGI's launcher arguments (3.x); the LMI user guide (256 sequences, 1,000 requests in the job queue);
+    vLLM's engine arguments, whose defaults SGLang and custom servers are given too for want of better.
     """
     if family == "tgi":
         longest_input = settings.max_input_tokens
         return BatchLimits(
             scheduler="prefill_first",
             max_sequences=UNLIMITED,
-            step_prefill_tokens=settings.max_batch_prefill_tokens or ((longest_input or 4096 - 50) + 50),
+            step_prefill_tokens=settings.max_batch_prefill_tokens or (longest_input + 50 if longest_input else 4096),
             max_request_tokens=settings.max_total_tokens,
             max_input_tokens=longest_input,
             max_admitted_requests=settings.max_concurrent_requests or 128,
@@ -214,21 +217,27 @@ def _limits(family: Family, settings: Any, architecture: catalog.Architecture) -
             waiting_served_ratio=settings.waiting_served_ratio or 0.3,
             max_waiting_steps=settings.max_waiting_tokens or 20,
         )
+    # vLLM takes large batches by default where memory is large, except on the A100, where they cost throughput.
+    large = accelerator.memory_bytes >= 70 << 30 and not accelerator.name.startswith("A100")
+    sequences, step_tokens, admitted = (1024 if large else 256), (8192 if large else 2048), UNLIMITED
+    longest = None
     if family == "lmi":
-        sequences, prefill = settings.max_rolling_batch_size, settings.max_rolling_batch_prefill_tokens
-        longest, admitted = settings.max_model_len, settings.job_queue_size or 1000
+        sequences = settings.max_rolling_batch_size or 256
+        step_tokens = settings.max_rolling_batch_prefill_tokens or step_tokens
+        longest = settings.max_model_len
+        admitted = sequences + (settings.job_queue_size or 1000)
     elif family == "vllm":
-        sequences, prefill = settings.max_num_seqs, settings.max_num_batched_tokens
-        longest, admitted = settings.max_model_len, UNLIMITED
+        sequences = settings.max_num_seqs or sequences
+        step_tokens = settings.max_num_batched_tokens or step_tokens
+        longest = settings.max_model_len
     elif family == "sglang":
-        sequences, prefill = settings.max_running_requests, settings.chunked_prefill_size
-        longest, admitted = settings.context_length, UNLIMITED
-    else:
-        sequences, prefill, longest, admitted = None, None, None, UNLIMITED
+        sequences = settings.max_running_requests or sequences
+        step_tokens = settings.chunked_prefill_size or step_tokens
+        longest = settings.context_length
     return BatchLimits(
         scheduler="chunked",
-        max_sequences=sequences or 256,
-        step_prefill_tokens=prefill or 8192,
+        max_sequences=sequences,
+        step_prefill_tokens=step_tokens,
         max_request_tokens=longest or architecture.context or None,
         max_input_tokens=None,
         max_admitted_requests=admitted,

@@ -63,12 +63,37 @@ def test_tgi_defaults_are_its_own() -> None:
 
 
 def test_lmi_and_vllm_prefill_in_chunks() -> None:
-    """Both run vLLM's scheduler; LMI queues 1,000 requests, and either runs 256 sequences by default."""
+    """Both run vLLM's scheduler with 256 sequences and steps of 2,048 tokens on an A10G."""
     for family in ("lmi", "vllm"):
         limits = from_container(family, {}).limits
-        assert (limits.scheduler, limits.max_sequences) == ("chunked", 256)
-    assert from_container("lmi", {"OPTION_MAX_ROLLING_BATCH_SIZE": "32"}).limits.max_sequences == 32
-    assert from_container("lmi", {}).limits.max_admitted_requests == 1000
+        assert (limits.scheduler, limits.max_sequences, limits.step_prefill_tokens) == ("chunked", 256, 2048)
+
+
+def test_lmi_queues_a_thousand_requests_beside_the_running_ones() -> None:
+    """32 in the batch and 1,000 in the job queue: the 1,033rd is refused."""
+    limits = from_container("lmi", {"OPTION_MAX_ROLLING_BATCH_SIZE": "32"}).limits
+    assert (limits.max_sequences, limits.max_admitted_requests) == (32, 1032)
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "sequences", "step_tokens"),
+    [("ml.p5.48xlarge", 1024, 8192), ("ml.p4de.24xlarge", 256, 2048), ("ml.g6e.12xlarge", 256, 2048)],
+)
+def test_vllm_batches_more_by_default_on_large_accelerators(
+    instance_type: str, sequences: int, step_tokens: int
+) -> None:
+    """70 GiB or more and no A100: 1,024 sequences and 8,192 tokens a step; else 256 and 2,048."""
+    limits = deployment_from_container(
+        family="vllm",
+        version="0.30.0",
+        variables={},
+        model_id="Qwen/Qwen3-8B",
+        architecture=None,
+        instance_type=instance_type,
+        accelerators_per_copy=4,
+        copies=1,
+    ).limits
+    assert (limits.max_sequences, limits.step_prefill_tokens) == (sequences, step_tokens)
 
 
 def test_weights_in_32_bits_are_seen_from_the_variables() -> None:

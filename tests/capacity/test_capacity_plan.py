@@ -212,10 +212,10 @@ def test_json_carries_every_level_with_its_range(tmp_path: Path) -> None:
 
 
 def test_a_profile_that_does_not_fit_exits_1_and_says_by_how_much(tmp_path: Path) -> None:
-    """Llama 3.1 8B's weights fit an A10G, but a request of 65,536 tokens needs 8 GiB of KV cache more."""
+    """Llama 3.1 8B's weights fit an A10G, but 50,000 tokens of KV cache need 6.1 GiB, and 4.3 are left."""
     profile = tmp_path / "long.yaml"
     text = DEV.read_text(encoding="utf-8").replace("ml.g6e.2xlarge", "ml.g5.2xlarge")
-    profile.write_text(text.replace("max_total_tokens: 5120", "max_total_tokens: 65536"), encoding="utf-8")
+    profile.write_text(text.replace("max_total_tokens: 5120", "max_total_tokens: 50000"), encoding="utf-8")
     result = run_plan(str(profile), cwd=tmp_path)
     assert result.returncode == 1
     assert "does not fit" in result.stdout

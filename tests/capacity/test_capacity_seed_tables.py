@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from statistics import median
+from statistics import mean, median
 
 from capacity_seed import seed_rows
 
 from loadproof.capacity import predict_level
+from loadproof.capacity.confidence import BANDS, Confidence
 
 
 def errors() -> tuple[list[float], list[float]]:
@@ -34,6 +35,24 @@ def test_median_latency_error_is_at_most_seven_percent() -> None:
     """The tables' latency is a p90 and the prediction a mean, so queueing levels read low (5.0% when fitted)."""
     _, latency = errors()
     assert median(latency) <= 0.07
+
+
+def test_grade_a_bands_hold_for_most_measured_cells() -> None:
+    """The 15% band of grade A: 92% of the throughput cells and 87% of the latency cells where nothing queues."""
+    inside: dict[str, list[bool]] = {"throughput": [], "latency": []}
+    for row in seed_rows():
+        deployment = row.deployment()
+        level = predict_level(deployment, row.input_tokens, row.output_tokens, row.concurrency)
+        assert level is not None
+        confidence = Confidence("A", "", BANDS["A"], BANDS["A"])
+        if row.throughput_tok_s is not None:
+            low, high = confidence.interval(level.output_tokens_per_s)
+            inside["throughput"].append(low <= row.throughput_tok_s <= high)
+        if row.latency_ms_per_token is not None and level.queue_ms == 0:
+            low, high = confidence.interval(level.e2e_ms / row.output_tokens)
+            inside["latency"].append(low <= row.latency_ms_per_token <= high)
+    assert mean(inside["throughput"]) >= 0.90
+    assert mean(inside["latency"]) >= 0.85
 
 
 def test_the_best_degree_for_one_request_is_the_measured_one() -> None:
