@@ -13,6 +13,11 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from invocation import GenerationRequest, HttpTransport, Invocation, Invoker, SageMakerTransport, Timeouts, codec_for
+from invocation.credentials import fixed
+from invocation.eventstream import encode_payload_part
+from invocation.sigv4 import Credentials
+
 
 @dataclass
 class Exchange:
@@ -146,3 +151,58 @@ def chunkings(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     """`data` cut at `cuts` (any integers; taken modulo the length)."""
     places = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
     return [data[a:b] for a, b in itertools.pairwise(places)]
+
+
+# One request against a script
+
+REQUEST = GenerationRequest("Once", 3)
+TOKENS = [sse(event) for event in token_events(["a", "b", "c"])]
+PATIENT = Timeouts(connect_s=10.0, first_byte_s=20.0, idle_s=20.0, total_s=30.0)
+QUICK = Timeouts(connect_s=10.0, first_byte_s=0.3, idle_s=0.3, total_s=30.0)  # for what is meant to stall
+KEYS = fixed(Credentials("AKID", "secret", "session"))
+
+
+def parts(*payloads: bytes) -> bytes:
+    """SageMaker's stream of these payload parts, chunked as HTTP."""
+    return chunked(*(encode_payload_part(payload) for payload in payloads))
+
+
+def sagemaker(server: Server, protocol: str = "tgi", timeouts: Timeouts = PATIENT) -> Invoker:
+    transport = SageMakerTransport(
+        "ep", component="ep-main", region="eu-west-1", credentials=KEYS, endpoint_url=server.url
+    )
+    return Invoker(transport, codec_for(protocol), timeouts=timeouts)
+
+
+def invoke(
+    script: Script,
+    request: GenerationRequest = REQUEST,
+    protocol: str = "tgi",
+    http: bool = False,
+    timeouts: Timeouts = PATIENT,
+) -> tuple[Invocation, Server]:
+    """One request against `script`, over SageMaker's protocol or bare."""
+
+    async def main() -> tuple[Invocation, Server]:
+        async with serving(script) as server:
+            invoker = sagemaker(server, protocol, timeouts)
+            if http:
+                invoker = Invoker(HttpTransport(f"{server.url}/v1/x?y=1"), codec_for(protocol), timeouts=timeouts)
+            try:
+                return await invoker.invoke(request), server
+            finally:
+                await invoker.close()
+
+    return asyncio.run(main())
+
+
+def sends(*pieces: bytes, close: bool = False, reset: bool = False) -> Script:
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(*pieces)
+        if close:
+            exchange.close()
+        if reset:
+            await asyncio.sleep(0.02)  # let the pieces arrive before the RST discards them
+            exchange.reset()
+
+    return script
