@@ -61,7 +61,7 @@ def build_part(model: type[Part], node: Node, problems: Problems, path: Path = (
             "LP102",
             path,
             f"required key `{name}` is missing",
-            f"add `{name}: {_example(fields[name].shape)}`",
+            _addition(name, fields[name].shape),
         )
     part = model.model_construct(**values)
     for name in wrong:
@@ -148,7 +148,9 @@ def _tagged(shape: Tagged, node: Node, problems: Problems, path: Path) -> Any:
 
 def _list(shape: ListOf, node: Node, problems: Problems, path: Path) -> Any:
     if not isinstance(node, Items):
-        return _mismatch(node, path, problems, "a list", "write each item on a line with `- `, or [a, b]")
+        one = isinstance(node, Scalar) and shown(node.text, path) == node.text
+        mend = f"write [{node.text}]" if one and isinstance(node, Scalar) else "write each item on a line with `- `"
+        return _mismatch(node, path, problems, "a list", mend)
     values = tuple(build(shape.item, item, problems, (*path, at)) for at, item in enumerate(node.nodes))
     count = len(node.nodes)
     if count < shape.fewest or (shape.most is not None and count > shape.most):
@@ -332,6 +334,18 @@ def _alternatives(words: Iterable[object]) -> str:
 def _some(fields: dict[str, Field]) -> str:
     names = list(fields)
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+
+
+def _addition(name: str, shape: Shape) -> str:
+    """How to add a missing key."""
+    match shape:
+        case PartOf():
+            needed = [key for key, field in fields_of(shape.model).items() if field.required]
+            return f"add `{name}:` with {' and '.join(needed)}" if needed else f"add `{name}: {{}}`"
+        case Tagged():
+            return f"add `{name}:` with `{shape.key}`"
+        case _:
+            return f"add `{name}: {_example(shape)}`"
 
 
 def _example(shape: Shape) -> str:

@@ -76,7 +76,8 @@ def _partial(part: dict[str, Any]) -> dict[str, Any]:
         return loose
 
     # Lists replace their parent's, so what stands in one is whole again.
-    return _mapped(part, loosen, stop_at="items")
+    loosened: dict[str, Any] = _mapped(part, loosen, stop_at="items")
+    return loosened
 
 
 def _mapped(node: Any, transform: _Transform, stop_at: str | None = None) -> Any:

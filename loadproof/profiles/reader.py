@@ -265,6 +265,8 @@ class _Builder:
             self.problems.add(
                 mark, "LP008", top.path, f"key `{shown_key(text)}` reads as {reads_as}", "quote it, or use a word"
             )
+            self._refused_key(mark)
+            return
         first = top.keys_seen.setdefault(text, mark)
         if first is not mark:
             where = f"{first.line}:{first.column}"

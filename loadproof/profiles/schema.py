@@ -52,7 +52,7 @@ CommitHash = Annotated[
 EnvironmentName = Annotated[
     str,
     StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,1023}$"),
-    Form("a variable name", "OMP_NUM_THREADS"),
+    Form("a variable name of letters, digits and underscores", "OMP_NUM_THREADS"),
 ]
 EnvironmentValue = Annotated[str, StringConstraints(max_length=1024)]
 PositiveInt = Annotated[int, Field(ge=1)]

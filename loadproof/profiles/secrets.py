@@ -8,13 +8,15 @@ from typing import Final
 HIDDEN: Final = "(value hidden)"
 _LONGEST_SHOWN: Final = 60
 
-# Keys that name a secret. `tokens` (a count) and `..._per_token` are the schema's own words, not secrets.
-_SECRET_KEY: Final = re.compile(
-    r"(?i)(?<!per_)(?<!per-)(?:^|[_\-.\s]|(?<=[a-z])(?=[A-Z]))"
-    r"(?:token|secret|secrets|password|passwd|passphrase|pwd|pass|credential|credentials|auth|authorization|bearer"
-    r"|api_?-?key|access_?-?key|secret_?-?key|private_?-?key|signing_?-?key|encryption_?-?key)"
-    r"(?:$|[_\-.\s\d]|(?=[A-Z]))"
+# Words of a key that name a secret, alone or before `key`.
+_SECRET_WORDS: Final = frozenset(
+    """token secret secrets password passwd passphrase pwd pass credential credentials authorization bearer
+    apikey accesskey secretkey privatekey""".split()  # noqa: SIM905
 )
+_KEY_OWNERS: Final = frozenset(("api", "access", "secret", "private", "signing", "encryption", "account"))
+# `eos_token`, `num_experts_per_token` and `pad_token_id` speak of text, not of secrets.
+_TEXT_TOKENS: Final = frozenset(["per", "eos", "bos", "pad", "unk", "stop", "mask", "sep", "cls"])
+_WORD_BREAK: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 _SECRET_SHAPES: Final = re.compile(
     r"hf_[A-Za-z0-9]{8,}"  # Hugging Face
     r"|(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}"  # AWS key ids
@@ -33,7 +35,14 @@ _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_./:-]{1,60}\Z")
 
 def is_secret_key(key: str) -> bool:
     """True when a key's name says that its value is a secret (`HF_TOKEN`, `db-password`, `apiKey`)."""
-    return _SECRET_KEY.search(key) is not None
+    words = [word.lower() for word in _WORD_BREAK.split(key[:200]) if word]
+    for at, word in enumerate(words):
+        before = words[at - 1] if at else ""
+        if word == "key" and before in _KEY_OWNERS:
+            return True
+        if word in _SECRET_WORDS and not (word == "token" and before in _TEXT_TOKENS):
+            return True
+    return False
 
 
 def is_secret_value(text: str) -> bool:

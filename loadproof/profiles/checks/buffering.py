@@ -12,6 +12,7 @@ from loadproof.profiles.schema import Buffer
 UNARY_LIMIT_S: Final = 60  # InvokeEndpoint
 STREAM_LIMIT_S: Final = 480  # InvokeEndpointWithResponseStream
 FUNCTION_LIMIT_S: Final = 900  # Lambda
+STORE_MARGIN_S: Final = 30  # left after the last answer to write it and to report
 _SAFE_RECEIVES: Final = 5  # 3 put 126 of 10,000 healthy messages into the dead-letter queue under crashes, 5 none
 
 
@@ -25,10 +26,10 @@ def visibility(subject: Subject) -> Iterator[Finding]:
     buffer = _enabled(subject)
     if buffer is None or buffer.visibility_timeout_s is None:
         return
-    work_s = buffer.invocation_timeout_s * buffer.batch_size
+    work_s = consumer_timeout_s(buffer)
     path = ("buffer", "visibility_timeout_s")
-    if buffer.visibility_timeout_s < work_s + 30:
-        found = f"visibility of {buffer.visibility_timeout_s} s is shorter than the consumer's {work_s + 30} s"
+    if buffer.visibility_timeout_s < work_s:
+        found = f"visibility of {buffer.visibility_timeout_s} s is shorter than the consumer's {work_s} s"
         yield Finding(path, f"{found}: generations repeat", f"write at least {6 * work_s}, or leave it out")
     elif buffer.visibility_timeout_s < 6 * work_s:
         found = f"visibility of {buffer.visibility_timeout_s} s is under 6 x {work_s} s, which Lambda asks for"
@@ -95,11 +96,15 @@ def batch_limit(subject: Subject) -> Iterator[Finding]:
     if buffer is None:
         return
     work_s = buffer.batch_size * buffer.invocation_timeout_s
-    if work_s + 30 > FUNCTION_LIMIT_S:
+    if work_s + STORE_MARGIN_S > FUNCTION_LIMIT_S:
         work = f"{buffer.batch_size} messages of {buffer.invocation_timeout_s} s"
         found = f"{work} exceed the function's {FUNCTION_LIMIT_S} s"
-        most = (FUNCTION_LIMIT_S - 30) // buffer.invocation_timeout_s
-        mend = f"lower batch_size to {most}" if most >= 1 else f"lower invocation_timeout_s to {FUNCTION_LIMIT_S - 30}"
+        most = (FUNCTION_LIMIT_S - STORE_MARGIN_S) // buffer.invocation_timeout_s
+        mend = (
+            f"lower batch_size to {most}"
+            if most >= 1
+            else f"lower invocation_timeout_s to {FUNCTION_LIMIT_S - STORE_MARGIN_S}"
+        )
         yield Finding(("buffer", "batch_size" if most >= 1 else "invocation_timeout_s"), found, mend)
 
 
@@ -113,11 +118,16 @@ def retention(subject: Subject) -> Iterator[Finding]:
     buffer = _enabled(subject)
     if buffer is None:
         return
-    visible = buffer.visibility_timeout_s or min(43200, 6 * buffer.invocation_timeout_s * buffer.batch_size)
+    visible = buffer.visibility_timeout_s or 6 * consumer_timeout_s(buffer)
     needed = visible * buffer.max_receive_count
     if buffer.retention_s < needed:
         found = f"{buffer.retention_s} s end before {buffer.max_receive_count} receives of {visible} s each"
         yield Finding(("buffer", "retention_s"), found, f"write at least {needed}, or leave it out")
+
+
+def consumer_timeout_s(buffer: Buffer) -> int:
+    """Time-out of the consumer = invocation_timeout_s · batch_size + margin, at most Lambda's own limit."""
+    return min(FUNCTION_LIMIT_S, buffer.invocation_timeout_s * buffer.batch_size + STORE_MARGIN_S)
 
 
 def _enabled(subject: Subject) -> Buffer | None:

@@ -40,7 +40,10 @@ def unknown_instance(subject: Subject) -> Iterator[Finding]:
     endpoint = subject.profile.endpoint
     for path, name in instance_types(endpoint) if endpoint else ():
         if name not in catalog.instances():
-            yield Finding(path, f"unknown instance type `{name}`", _near(name, catalog.instances()))
+            family = f"{name.rsplit('.', 1)[0]}."
+            sizes = [known for known in catalog.instances() if known.startswith(family)]
+            mend = f"use one of {', '.join(sizes)}" if sizes else f"add its row{_near(name, catalog.instances())}"
+            yield Finding(path, f"unknown instance type `{name}`", mend)
 
 
 @rule(
@@ -53,7 +56,7 @@ def unknown_instance(subject: Subject) -> Iterator[Finding]:
 def unknown_model(placed: Placed) -> Iterator[Finding]:
     model = placed.component.model
     if placed.profile.backend == "sagemaker" and architecture_of(model) is None:
-        mend = _near(model.id, catalog.architectures()) + ", or give model.architecture"
+        mend = f"give model.architecture{_near(model.id, catalog.architectures())}"
         yield Finding(placed.at("model", "id"), f"the catalog does not know `{model.id}`", mend)
 
 
@@ -238,7 +241,7 @@ def no_room_for_a_request(placed: Placed) -> Iterator[Finding]:
         unset = name == "the model's context"
         yield Finding(
             placed.at("container", "settings") if unset else placed.at(*name.split(".")),
-            f"one request of {tokens} tokens ({name}) needs {needed / GB:.1f} GB of KV cache, "
+            f"one request of {tokens} tokens{f' ({name})' if unset else ''} needs {needed / GB:.1f} GB of KV cache, "
             f"the weights leave {left / GB:.1f} GB on {instance.instance_type}",
             f"set a limit of at most {fitting} tokens, or give the copy more memory",
             "warning" if unset else None,
@@ -441,7 +444,7 @@ def _major(cuda: str) -> int:
 
 def _near(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(f'`{word}`' for word in near)}?" if near else "look in loadproof/catalog/data"
+    return f", or use {' or '.join(near)}" if near else " (rows in loadproof/catalog/data)"
 
 
 RULES: Final = (

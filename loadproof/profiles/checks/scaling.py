@@ -244,7 +244,7 @@ def cannot_move(placed: Placed) -> Iterator[Finding]:
     if moves and copies.min == copies.max:
         found = f"copies.min and copies.max are both {copies.max}, so no policy can move the count"
         yield Finding(placed.at("scaling"), found, "raise copies.max, or delete scaling")
-    if not moves and copies.min < copies.max:
+    if not moves and 0 < copies.min < copies.max:
         found = f"copies stay at {copies.min}: nothing scales them to {copies.max}"
         yield Finding(placed.at("copies", "max"), found, "add scaling.policies, or lower copies.max")
 

@@ -140,7 +140,7 @@ def environment_arns(environment: Environment) -> Iterator[Finding]:
         region = arn.split(":")[3]
         if region != environment.region:
             found = f"region {region or 'none'} is not the environment's {environment.region}"
-            yield Finding((name,), found, f"use one of {environment.region}")
+            yield Finding((name,), found, f"use one in {environment.region}")
     for key in environment.tags:
         if key.lower().startswith("aws:"):
             yield Finding(("tags", key), "tags may not begin with aws:", "rename it")
@@ -149,7 +149,7 @@ def environment_arns(environment: Environment) -> Iterator[Finding]:
 def _arn_is(arn: str, path: tuple[str | int, ...], service: str, kind: str) -> Iterator[Finding]:
     parts = arn.split(":", 5)
     if parts[2] != service or not parts[5].startswith(kind):
-        example = f"arn:aws:{service}:us-east-1:123456789012:{kind or '...'}"
+        example = f"arn:aws:{service}:us-east-1:123456789012:{kind}name"
         yield Finding(path, f"an ARN of {parts[2]}, expected one of {service}", f"write it like {example}")
 
 
