@@ -34,7 +34,6 @@ from benchmarks.loop_probe import TICK_NS
 from benchmarks.objectives import Objective
 from benchmarks.records import RequestRecord
 from benchmarks.statistics import Samples, Spread, percentile, spread
-from loadproof.capacity.cost import usd_per_million_tokens
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
@@ -145,6 +144,8 @@ def measure_level(
     usd_per_hour: float | None = None,
 ) -> LevelMetrics:
     """Every metric of one level. `records`: its measured ones, each planned request once, in any order."""
+    from loadproof.capacity.cost import usd_per_million_tokens  # late: the planner is no part of sending requests
+
     finished = [record for record in records if record.finished]
     succeeded = [record for record in finished if record.ok]
     failed = [record for record in finished if not record.ok]

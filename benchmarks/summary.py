@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.metrics import LevelMetrics, measure_level
 from benchmarks.objectives import ERROR_RATE
 from benchmarks.plan import RunPlan
 from benchmarks.records import RecordFile, RequestRecord, latest
 from benchmarks.spec import BenchmarkSpec, TokenCounts
-from benchmarks.sweep import knee_of
 from benchmarks.verdict import LAG_LIMIT_MS, LAG_SHARE_OF_OBJECTIVE, Judgement, decide, invalid_reasons, judge
+
+if TYPE_CHECKING:
+    from loadproof.capacity.knee import Knee
 
 SCHEMA_VERSION = 1
 FILE_NAME = "summary.json"
@@ -41,7 +43,7 @@ def build_summary(plan: RunPlan, file: RecordFile, *, interrupted: bool = False)
     judgements = _judge_all(spec, of_level, levels)
     verdict = decide(judgements, levels, spec.objectives, spec.judged_concurrency, spec.max_error_rate)
     valid_levels = [level for level in levels if not invalid_reasons(level, spec.objectives)]
-    knee = knee_of(valid_levels)
+    knee = _knee(valid_levels)
     reasons = (("the run was interrupted",) if interrupted else ()) + verdict.reasons
     return {
         "schema_version": SCHEMA_VERSION,
@@ -70,6 +72,19 @@ def build_summary(plan: RunPlan, file: RecordFile, *, interrupted: bool = False)
             "reasons": reasons,
         },
     }
+
+
+def _knee(levels: Sequence[LevelMetrics]) -> Knee | None:
+    """The knee of the measured curve, over valid levels with data; latency is E2E p50."""
+    from loadproof.capacity.knee import find_knee  # late: the planner is no part of sending requests
+
+    return find_knee(
+        [
+            (level.concurrency, level.output_tokens_per_s, level.e2e_ms.p50)
+            for level in levels
+            if level.output_tokens_per_s is not None and level.e2e_ms.p50 is not None
+        ]
+    )
 
 
 def _measured(spec: BenchmarkSpec, records: Sequence[RequestRecord]) -> dict[int, list[RequestRecord]]:

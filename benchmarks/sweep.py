@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from benchmarks.metrics import LevelMetrics, ttft_ms
+from benchmarks.metrics import ttft_ms
 from benchmarks.records import Phase, RequestRecord
 from benchmarks.runner import Batch, Runner, Sender
 from benchmarks.spec import BenchmarkSpec
 from benchmarks.workload import Prompts
 from invocation.faults import InvocationFault
-from loadproof.capacity.knee import Knee, find_knee
 from loadproof.errors import CouldNotRunError
 
 PROGRESS_INTERVAL_S = 0.25
@@ -178,14 +177,3 @@ def _first_number(spec: BenchmarkSpec, session: int, level: int, phase: Phase) -
     a_level = spec.requests_per_level + spec.warmup_requests
     before = (session * len(spec.concurrency) + level) * a_level
     return before + (spec.requests_per_level if phase == "warmup" else 0)
-
-
-def knee_of(levels: Sequence[LevelMetrics]) -> Knee | None:
-    """The knee of the measured curve, over valid levels with data; latency is E2E p50."""
-    return find_knee(
-        [
-            (level.concurrency, level.output_tokens_per_s, level.e2e_ms.p50)
-            for level in levels
-            if level.output_tokens_per_s is not None and level.e2e_ms.p50 is not None
-        ]
-    )
