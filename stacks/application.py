@@ -91,6 +91,8 @@ def _environment_folder(profiles_root: Path, name: str | None) -> Path:
 
 def _chosen(files: Sequence[Path], wanted: str | None, environment_name: str) -> Iterator[Path]:
     by_name = {file.stem: file for file in files}
+    if not by_name:
+        raise InputError(f"environment {environment_name} has no profile yet; add one beside its environment.yaml")
     names = list(by_name) if wanted is None else [name.strip() for name in str(wanted).split(",") if name.strip()]
     unknown = [name for name in names if name not in by_name]
     if unknown or not names:

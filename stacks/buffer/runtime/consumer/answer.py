@@ -60,11 +60,14 @@ class AnswerBuilder:
             return
         try:
             event = json.loads(payload)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise StreamError("the stream holds something that is not JSON") from None
         if not isinstance(event, dict):
             raise StreamError("the stream holds something that is not an object")
-        self._event(event)
+        try:
+            self._event(event)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            raise StreamError("the stream holds an event of an unknown shape") from None
 
     def _event(self, event: dict[str, Any]) -> None:
         if event.get("error"):
@@ -106,6 +109,7 @@ class AnswerBuilder:
 
 
 _WHOLE = frozenset({"role", "id", "type", "name"})  # sent once, never in pieces
+_MOST_TOOL_CALLS = 128  # an index is the model's own word: it must not decide how much memory is taken
 
 
 def _merge(whole: dict[str, Any], delta: dict[str, Any]) -> None:
@@ -117,6 +121,8 @@ def _merge(whole: dict[str, Any], delta: dict[str, Any]) -> None:
             calls = whole.setdefault(name, [])
             for position, call in enumerate(value):
                 index = call.get("index", position)
+                if not 0 <= index < _MOST_TOOL_CALLS:
+                    raise IndexError(index)
                 while len(calls) <= index:
                     calls.append({})
                 _merge(calls[index], {key: entry for key, entry in call.items() if key != "index"})
