@@ -96,12 +96,13 @@ def notes(level: Level, summary: Summary) -> str:
         said.append("knee")
     if not level.valid:
         said.append(
-            "invalid: " + ("; ".join(visible(reason) for reason in level.invalid_reasons) or "reason not given")
+            "invalid: " + ("; ".join(visible(reason, 120) for reason in level.invalid_reasons) or "reason not given")
         )
-    said += [f"{count:,} × {visible(kind, 80)}" for kind, count in sorted(level.errors_by_kind.items())]
+    said += [f"{count:,} × {visible(kind, 40)}" for kind, count in sorted(level.errors_by_kind.items())]
     if level.unfinished:
         said.append(f"{level.unfinished:,} did not finish")
-    return ", ".join(said)
+    text = ", ".join(said)
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
 def margin(value: float | None) -> str:

@@ -45,6 +45,9 @@ def hostile_report(tmp_path_factory: pytest.TempPathFactory, write_sample: Calla
         verdict={"outcome": "INVALID", "at_concurrency": 8, "reasons": HOSTILE},
         objectives=[{"name": HOSTILE[4], "comparison": HOSTILE[1], "bound": 1, "verdict": "INCONCLUSIVE"}],
     )
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["levels"][2] |= {"valid": False, "invalid_reasons": HOSTILE, "errors_by_kind": dict.fromkeys(HOSTILE, 1)}
+    (folder / "summary.json").write_text(json.dumps(summary))
     return render_report(folder)
 
 
@@ -168,6 +171,14 @@ def test_no_width_overflows_sideways(browser: Chrome, which: str, width: int, re
             browser, "Math.max(...[...document.querySelectorAll('.chart')].map((c) => c.scrollWidth - c.clientWidth))"
         )
         assert widest <= 0
+
+
+def test_no_name_stretches_a_row_out_of_sight(browser: Chrome, hostile_report: Path) -> None:
+    """10,000 characters and worse in names, reasons and kinds of error: every row still fits half a screen."""
+    with viewport(browser, 1000):
+        open_page(browser, hostile_report)
+        tallest = run(browser, "Math.max(...[...document.querySelectorAll('tr')].map((row) => row.offsetHeight))")
+        assert tallest <= 450
 
 
 def test_it_prints_on_paper(browser: Chrome, report: Path) -> None:
