@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from invocation.codecs.types import Codec, Completion, GenerationRequest, StreamDecoder, TokenSource
 from invocation.connections import ClockNs, Timeouts
 from invocation.faults import InvocationFault, PayloadError
-from invocation.outcomes import Outcome, OutcomeKind, RetryClass, outcome_of_fault, outcome_of_status
+from invocation.outcomes import Outcome, OutcomeKind, RetryClass, outcome_of_fault, outcome_of_status, without_prompt
 from invocation.transports import Transport, Unwrapper
 
 _MAX_BODY_BYTES = 64 * 1024 * 1024  # SageMaker's own bound is 25 MB; a hostile server must not fill the memory
@@ -80,6 +80,8 @@ class Invoker:
             completion, outcome = answer.complete(codec)
         except InvocationFault as fault:
             outcome = outcome_of_fault(fault, answer.status)
+        if not outcome.ok:
+            outcome = without_prompt(outcome, request.prompt)
         return self._record(intended_ns, answer, completion, outcome)
 
     async def warm(self, count: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import orjson
@@ -10,6 +10,7 @@ import orjson
 from invocation import faults
 
 MESSAGE_LIMIT = 300
+_QUOTE_CHARACTERS, _SHORTEST_QUOTE = 24, 8  # a prompt's beginning long enough to be no accident
 
 
 class OutcomeKind(StrEnum):
@@ -162,6 +163,18 @@ def _object(body: bytes) -> dict[str, object]:
     except orjson.JSONDecodeError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def without_prompt(outcome: Outcome, prompt: str) -> Outcome:
+    """The outcome with its message cut where a server's error quotes the prompt: records and logs must not hold it."""
+    start = prompt[:_QUOTE_CHARACTERS]
+    if len(start) < _SHORTEST_QUOTE:
+        return outcome
+    for quoted in (start, " ".join(start.split()), orjson.dumps(start)[1:-1].decode()):
+        place = outcome.message.find(quoted)
+        if quoted and place >= 0:
+            return replace(outcome, message=f"{outcome.message[:place]}… (prompt left out)")
+    return outcome
 
 
 def _trim(message: str) -> str:
