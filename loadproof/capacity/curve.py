@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, exp
 
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import BatchLimits, Deployment
 from loadproof.capacity.memory import batch_limits
 from loadproof.capacity.steps import StepTimes
 from loadproof.errors import InputError
@@ -19,9 +19,10 @@ class PredictedLevel:
     """What the planner expects at one concurrency (over all copies). Times are means in ms, without the network.
 
     `ttft_ms` = queue + prefill; `e2e_ms` = `ttft_ms` + (output tokens - 1) · `tpot_ms`. `ttft_last_ms` is the TTFT of
-    the last request of a batch, whose prompt waits for the others'. `batch` is what one copy runs at once,
-    `queue_ms` the wait of a request that found the batch full, `prefill_step_ms` one step that prefills. `refused`
-    requests in flight are more than the server admits: it answers them with an error at once.
+    the last request of a batch that starts together, as a level's first round does; it decides the tail of short
+    runs. `batch` is what one copy runs at once, `queue_ms` the wait of a request that found the batch full,
+    `prefill_step_ms` one step that prefills. `refused` requests in flight are more than the server admits: it answers
+    them with an error at once.
     """
 
     concurrency: int
@@ -85,14 +86,14 @@ def predict_level(
     queue_ms = e2e_ms - service_ms
     if staggered:
         others = prefill_ms / service_ms * (batch - 1) / batch  # share of the time another prompt is under way
-        first_ms = step_ms + (others * step_ms + (1 - others) * min(decode_ms, step_ms)) / 2 * (batch > 1)
-        last_ms = step_ms * min(batch, 2)
+        underway_ms = (others * step_ms + (1 - others) * min(decode_ms, step_ms)) / 2 if batch > 1 else 0.0
+        first_ms = step_ms + underway_ms + _held_back_ms(deployment.limits, batch, service_ms / batch, decode_ms)
     elif deployment.limits.scheduler == "chunked":
         # A group decodes while the next one is prefilled, so it ends earlier too: after the first round the groups
         # follow each other and none waits for another.
-        first_ms, last_ms = step_ms, prefill_ms
+        first_ms = step_ms
     else:
-        first_ms, last_ms = (groups + 1) / 2 * step_ms, prefill_ms
+        first_ms = (groups + 1) / 2 * step_ms
     ttft_ms = queue_ms + min(first_ms, service_ms)
     return PredictedLevel(
         concurrency=concurrency,
@@ -100,7 +101,7 @@ def predict_level(
         queue_ms=queue_ms,
         prefill_step_ms=step_ms,
         ttft_ms=ttft_ms,
-        ttft_last_ms=queue_ms + max(first_ms, last_ms),
+        ttft_last_ms=queue_ms + max(first_ms, prefill_ms),
         tpot_ms=(e2e_ms - ttft_ms) / (output_tokens - 1) if output_tokens > 1 else decode_ms,
         e2e_ms=e2e_ms,
         output_tokens_per_s=requests_per_ms * output_tokens * 1e3,
@@ -108,6 +109,20 @@ def predict_level(
         refused=round((in_flight - admitted) * busy_copies),
         over_60_s=e2e_ms > INVOCATION_LIMIT_MS,
     )
+
+
+def _held_back_ms(limits: BatchLimits, batch: float, between_ms: float, decode_ms: float) -> float:
+    """Mean wait for company: TGI interrupts a large batch only for `waiting_served_ratio · batch` requests, or after
+    `max_waiting_steps` decodes since the last prefill.
+
+    With arrivals at random, `m` ms apart, and T the patience: `m · (1 - e^(-T/m)) - T · e^(-T/m)`, the mean of the
+    shorter of the next arrival and what is left of T.
+    """
+    if limits.scheduler == "chunked" or limits.waiting_served_ratio * (batch - 1) < 2:
+        return 0.0
+    patience_ms = limits.max_waiting_steps * decode_ms
+    impatient = exp(-patience_ms / between_ms)
+    return between_ms * (1 - impatient) - patience_ms * impatient
 
 
 def _prefill(deployment: Deployment, input_tokens: int, batch: float) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """The twin: the server's scheduler over predicted step times, in virtual or wall time. All it yields is predicted."""
 
 from loadproof.simulation.batching import ContinuousBatcher, Rejection, Step
-from loadproof.simulation.closed_loop import SimulatedRequest, simulate_closed_loop
+from loadproof.simulation.closed_loop import SimulatedRequest, simulate_closed_loop, simulate_requests
 
-__all__ = ["ContinuousBatcher", "Rejection", "SimulatedRequest", "Step", "simulate_closed_loop"]
+__all__ = ["ContinuousBatcher", "Rejection", "SimulatedRequest", "Step", "simulate_closed_loop", "simulate_requests"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadproof.capacity import Deployment, StepTimes
@@ -31,29 +32,37 @@ class SimulatedRequest:
 def simulate_closed_loop(
     deployment: Deployment, input_tokens: int, output_tokens: int, concurrency: int, requests: int
 ) -> list[SimulatedRequest]:
-    """Send `requests` equal requests to one copy, `concurrency` in flight, until all have ended; in order of end.
+    """`simulate_requests` for `requests` equal requests."""
+    return simulate_requests(deployment, [(input_tokens, output_tokens)] * requests, concurrency)
 
-    Raises InputError when the server would refuse such a request.
+
+def simulate_requests(
+    deployment: Deployment, sizes: Sequence[tuple[int, int]], concurrency: int
+) -> list[SimulatedRequest]:
+    """Send requests of (input, output) tokens to one copy in order, `concurrency` in flight, until all have ended.
+
+    Returns them in order of end. Raises InputError when the server would refuse one of them.
     """
     batcher = ContinuousBatcher(StepTimes(deployment), batch_limits(deployment))
-    sent_ms: dict[str, float] = {}
+    sent_ms: list[float] = []
     first_ms: dict[str, float] = {}
     done: list[SimulatedRequest] = []
     now_ms = 0.0
 
     def send() -> None:
-        request_id = str(len(sent_ms))
-        if (refusal := batcher.submit(request_id, input_tokens, output_tokens, now_ms)) is not None:
+        input_tokens, output_tokens = sizes[len(sent_ms)]
+        if (refusal := batcher.submit(str(len(sent_ms)), input_tokens, output_tokens, now_ms)) is not None:
             raise InputError(f"the server refuses {input_tokens} + {output_tokens} tokens: {refusal}")
-        sent_ms[request_id] = now_ms
+        sent_ms.append(now_ms)
 
-    for _ in range(min(concurrency, requests)):
+    for _ in range(min(concurrency, len(sizes))):
         send()
     while (step := batcher.next_step(now_ms)) is not None:
         now_ms += step.duration_ms
         first_ms.update(dict.fromkeys(step.prefilled, now_ms))
         for request_id in step.finished:
-            done.append(SimulatedRequest(sent_ms[request_id], first_ms[request_id], now_ms, output_tokens))
-            if len(sent_ms) < requests:
+            index = int(request_id)
+            done.append(SimulatedRequest(sent_ms[index], first_ms[request_id], now_ms, sizes[index][1]))
+            if len(sent_ms) < len(sizes):
                 send()
     return done

@@ -147,6 +147,17 @@ def test_counts_below_one_are_refused(counts: tuple[int, int, int]) -> None:
         predict_level(tgi_7b(), *counts)
 
 
+def test_tgi_holds_a_lone_request_back_while_a_large_batch_decodes() -> None:
+    """0.3 · (8 - 1) = 2.1: a newcomer waits for a second one or 20 decodes; with 0.3 · (4 - 1) nobody waits. The rest
+    of a spread-out TTFT is a prompt of its own and at most half of what is under way."""
+    default = replace(tgi_7b(), limits=replace(tgi_7b().limits, waiting_served_ratio=0.3))
+    four, eight = (predict_level(default, 256, 256, load, staggered=True) for load in (4, 8))
+    assert four is not None
+    assert eight is not None
+    assert four.ttft_ms <= 1.5 * four.prefill_step_ms
+    assert 20 * eight.tpot_ms > eight.ttft_ms > 2 * eight.prefill_step_ms
+
+
 tokens = st.integers(1, 3000)
 loads = st.integers(1, 600)
 

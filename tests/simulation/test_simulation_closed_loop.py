@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from statistics import mean
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from loadproof.capacity import Deployment, deployment_from_container, predict_level
 from loadproof.errors import InputError
 from loadproof.profiles import Family
-from loadproof.simulation import simulate_closed_loop
+from loadproof.simulation import simulate_closed_loop, simulate_requests
 
 
 def deployment(family: Family, instance_type: str = "ml.g5.2xlarge", accelerators: int = 1) -> Deployment:
@@ -56,6 +57,27 @@ def test_below_saturation_the_closed_form_is_within_five_percent_of_the_twin(
     assert level.ttft_ms == pytest.approx(
         mean(request.ttft_ms for request in done), rel=0.15 if family == "tgi" else 0.35
     )
+
+
+@pytest.mark.parametrize("family", ["tgi", "vllm"])
+@pytest.mark.parametrize(("prompt", "answer"), [(256, 64), (1024, 400)])
+@pytest.mark.parametrize("concurrency", [4, 8])
+def test_spread_lengths_are_within_twelve_percent_of_the_twin(
+    family: Family, prompt: int, answer: int, concurrency: int
+) -> None:
+    """Answers of normal length (stddev 40%), twenty rounds: throughput and E2E within 12%, mean TTFT within 50%, and
+    95 of 100 first tokens no later than the start round's last."""
+    made, chance = deployment(family), Random(0)
+    sizes = [(prompt, max(1, round(chance.gauss(answer, 0.4 * answer)))) for _ in range(20 * concurrency)]
+    done = simulate_requests(made, sizes, concurrency)
+    level = predict_level(made, prompt, round(mean(tokens for _, tokens in sizes)), concurrency, staggered=True)
+    assert level is not None
+    tokens_per_s = sum(request.output_tokens for request in done) / done[-1].end_ms * 1000
+    assert level.output_tokens_per_s == pytest.approx(tokens_per_s, rel=0.12)
+    assert level.e2e_ms == pytest.approx(mean(request.e2e_ms for request in done), rel=0.12)
+    first_tokens_ms = sorted(request.ttft_ms for request in done)
+    assert level.ttft_ms == pytest.approx(mean(first_tokens_ms), rel=0.5)
+    assert first_tokens_ms[int(0.95 * len(done)) - 1] <= level.ttft_last_ms
 
 
 @pytest.mark.parametrize("concurrency", [32, 64])
