@@ -37,6 +37,8 @@ class Front:
         if request.path == "/" and request.method == "POST":
             reply = await asyncio.to_thread(self._plane.answer, request.headers, body)
             if reply is not None:
+                if reply.status >= 400:
+                    log.info("refused: %.1000r", reply.body)
                 headers = {"x-amzn-RequestId": reply.request_id, "Content-Type": reply.content_type}
                 return web.Response(status=reply.status, body=reply.body, headers=headers)
         return await self._pass_on(request, body)

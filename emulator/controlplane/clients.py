@@ -29,7 +29,7 @@ class Clients:
                     region_name=caller.region,
                     endpoint_url=self.endpoint_url,
                     aws_access_key_id=caller.access_key or "loopback",
-                    aws_secret_access_key="loopback",  # noqa: S106
+                    aws_secret_access_key="loopback",
                     config=Config(
                         retries={"total_max_attempts": 1},
                         s3={"addressing_style": "path"},

@@ -73,7 +73,12 @@ class ControlPlane:
         from moto.cloudwatch.models import cloudwatch_backends
 
         rows = [{"Name": key, "Value": text} for key, text in dimensions.items()]
-        datum = {"MetricName": name, "Value": value, "Dimensions": rows, "Timestamp": datetime.now(UTC).replace(tzinfo=None)}
+        datum = {
+            "MetricName": name,
+            "Value": value,
+            "Dimensions": rows,
+            "Timestamp": datetime.now(UTC).replace(tzinfo=None),
+        }
         cloudwatch_backends[self._home.account][self._home.region].put_metric_data(namespace, [datum])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import uuid
@@ -211,9 +212,8 @@ class CloudFormationApi:
             }
 
     def DeleteChangeSet(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        with self._lock:
-            change_set = self._change_set(caller, params)
-            del self._change_sets[change_set.arn]
+        with self._lock, contextlib.suppress(_ChangeSetNotFoundError):  # deleting an absent one succeeds on AWS
+            del self._change_sets[self._change_set(caller, params).arn]
 
     def ExecuteChangeSet(self, caller: Caller, params: Params) -> None:  # noqa: N802
         with self._lock:
@@ -386,4 +386,9 @@ class CloudFormationApi:
         for one in self._change_sets.values():
             if one.arn == name or (one.name == name and params.get("StackName") in (one.stack.name, one.stack.arn)):
                 return one
-        raise AwsError("ChangeSetNotFound", f"ChangeSet [{name}] does not exist", 404)
+        raise _ChangeSetNotFoundError(f"ChangeSet [{name}] does not exist")
+
+
+class _ChangeSetNotFoundError(AwsError):
+    def __init__(self, message: str) -> None:
+        super().__init__("ChangeSetNotFound", message, 404)

@@ -129,11 +129,15 @@ class Deployer:
             outputs.append(Output(name, str(value), entry.get("Description"), export))
         return outputs
 
-    def _create_one(self, stack: Stack, goal: Goal, name: str) -> Resource:
-        """Create one resource and put it in the stack's place for it. Raises _Stopped."""
+    def _create_one(self, stack: Stack, goal: Goal, name: str, verb: str = "CREATE") -> Resource:
+        """Create one resource and put it in the stack's place for it; `verb` is UPDATE for a replacement.
+
+        Raises _Stopped.
+        """
         definition = goal.template.resources[name]
         fresh = Resource(name, definition["Type"], "", {}, {}, definition, stack_tags=goal.tags)
-        stack.tell(fresh, "CREATE_IN_PROGRESS")
+        if verb == "CREATE":
+            stack.tell(fresh, "CREATE_IN_PROGRESS")
         previous = stack.resources.get(name)
         try:
             fresh.properties = self._checked(stack, goal, name)
@@ -141,12 +145,12 @@ class Deployer:
             fresh.physical_id, fresh.attributes = kind.create(self._work_of(stack, name), fresh.properties)
         except Exception as error:
             fresh.physical_id = getattr(error, "physical_id", "")
-            stack.tell(fresh, "CREATE_FAILED", _reason(error))
+            stack.tell(fresh, f"{verb}_FAILED", _reason(error))
             if previous is None:
                 stack.resources[name] = fresh
-            raise _Stopped(fresh, f"The following resource(s) failed to create: [{name}]. ") from error
+            raise _Stopped(fresh, f"The following resource(s) failed to {verb.lower()}: [{name}]. ") from error
         stack.resources[name] = fresh
-        stack.tell(fresh, "CREATE_COMPLETE")
+        stack.tell(fresh, f"{verb}_COMPLETE")
         return fresh
 
     def _checked(self, stack: Stack, goal: Goal, name: str) -> dict[str, Any]:
@@ -231,14 +235,13 @@ class Deployer:
             raise _Stopped(old, f"The following resource(s) failed to update: [{old.logical_id}]. ")
         journal.replaced.append(replace(old))
         try:
-            fresh = self._create_one(stack, goal, old.logical_id)
+            fresh = self._create_one(stack, goal, old.logical_id, "UPDATE")
         except _Stopped as stopped:
             journal.replaced.pop()
             if stopped.resource.physical_id:
                 journal.replacements.append(stopped.resource)
             raise
         journal.replacements.append(fresh)
-        stack.tell(fresh, "UPDATE_COMPLETE")
 
     def _roll_back_creation(self, stack: Stack, reason: str) -> None:
         if stack.disable_rollback:

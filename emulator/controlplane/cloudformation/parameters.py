@@ -26,7 +26,7 @@ def given_parameters(template: Template, request: list[dict[str, Any]], previous
             if name not in previous:
                 raise invalid(
                     f"Invalid input for parameter key {name}. Cannot specify usePreviousValue as true for a parameter key not in the previous template"
-                )  # noqa: E501
+                )
             given[name] = previous[name]
         else:
             given[name] = str(entry.get("ParameterValue", ""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from emulator.controlplane.cloudformation.template import Template
@@ -91,9 +91,14 @@ class Stack:
             "LogicalResourceId": logical_id,
             "PhysicalResourceId": physical_id,
             "ResourceType": type_name,
-            "Timestamp": now(),
+            "Timestamp": self._next_instant(),
             "ResourceStatus": status,
             "ResourceStatusReason": reason,
             "ClientRequestToken": self.client_token,
         }
         self.events.append({name: value for name, value in event.items() if value is not None})
+
+    def _next_instant(self) -> datetime:
+        """Now, but at least a millisecond after the last event: clients sort events by their milliseconds."""
+        last = self.events[-1]["Timestamp"] if self.events else None
+        return now() if last is None else max(now(), last + timedelta(milliseconds=1))
