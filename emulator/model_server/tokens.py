@@ -40,9 +40,8 @@ def token_id(seed: int, index: int) -> int:
 
 
 def token_text(seed: int, index: int) -> str:
-    """Answer token `index`: a word after a space, except at the very start, as byte-pair tokenizers do."""
-    word = _WORDS[token_id(seed, index)]
-    return f" {word}" if index else word
+    """Answer token `index`: a space and a word, as byte-pair tokenizers cut English."""
+    return f" {_WORDS[token_id(seed, index)]}"
 
 
 def answer_text(seed: int, tokens: int) -> str:

@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 _POLL_S = 2
 # Lambda starts with five concurrent batches and scales from there; without MaximumConcurrency that is where we stay.
 _DEFAULT_CONCURRENCY = 5
+# Each slot may become a process of this machine: a mapping that allows hundreds gets these, which keeps its promise.
+_MOST_PROCESSES = 16
 _MESSAGES_PER_RECEIVE = 10
 _RETRY_S = 1.0
 
@@ -32,7 +34,7 @@ class MappingPoller:
         self._invoke = invoke
         self._stop = threading.Event()
         self._running = threading.Semaphore(0)
-        self._concurrency = max(1, _concurrency(mapping))
+        self._concurrency = _concurrency(mapping)
         for _ in range(self._concurrency):
             self._running.release()
         self._batches = ThreadPoolExecutor(self._concurrency, thread_name_prefix="lambda")
@@ -161,7 +163,7 @@ class QueuePoller:
         wanted = {mapping.uuid: mapping for mapping in mappings if ":sqs:" in mapping.event_source_arn}
         for uuid, poller in list(self._pollers.items()):
             mapping = wanted.get(uuid)
-            if mapping is None or poller.settings != (max(1, _concurrency(mapping)), mapping.event_source_arn):
+            if mapping is None or poller.settings != (_concurrency(mapping), mapping.event_source_arn):
                 poller.stop()
                 del self._pollers[uuid]
         for uuid, mapping in wanted.items():
@@ -196,7 +198,8 @@ def cloud_environment(endpoint_url: str, access_key: str, secret_key: str) -> Ma
 
 
 def _concurrency(mapping: Any) -> int:
-    return int((mapping.scaling_config or {}).get("MaximumConcurrency", _DEFAULT_CONCURRENCY))
+    allowed = int((mapping.scaling_config or {}).get("MaximumConcurrency", _DEFAULT_CONCURRENCY))
+    return max(1, min(allowed, _MOST_PROCESSES))
 
 
 def _mappings(account: str, region: str) -> list[Any]:

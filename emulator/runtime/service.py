@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import aiohttp
 from aiohttp import web
@@ -34,7 +33,6 @@ from emulator.runtime.target import Target
 from invocation.eventstream import encode_exception, encode_payload_part
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 _CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 _VARIANT = "x-Amzn-Invoked-Production-Variant"
@@ -147,7 +145,8 @@ class Runtime:
         """POST /endpoints/{E}/invocations"""
         try:
             found, call = await self._accept(request)
-            return await self._counted(found, lambda copy: self._unary(request, found, copy, call))
+            async with _while_connected(request):
+                return await self._counted(found, lambda copy: self._unary(found, copy, call))
         except InvokeError as fault:
             return fault.response()
         except ClientGoneError:
@@ -157,7 +156,8 @@ class Runtime:
         """POST /endpoints/{E}/invocations-response-stream"""
         try:
             found, call = await self._accept(request)
-            return await self._counted(found, lambda copy: self._stream(request, found, copy, call))
+            async with _while_connected(request):
+                return await self._counted(found, lambda copy: self._stream(request, found, copy, call))
         except InvokeError as fault:
             return fault.response()
         except ClientGoneError:
@@ -209,7 +209,8 @@ class Runtime:
         finally:
             copy.outstanding -= 1
             ended_s = time.perf_counter()
-            self._metrics.invoked(found.dimensions, (ended_s - handed_s) * 1e6, (handed_s - begun_s) * 1e6, error)
+            for where in found.dimensions:
+                self._metrics.invoked(where, (ended_s - handed_s) * 1e6, (handed_s - begun_s) * 1e6, error)
 
     def _pick(self, found: Target) -> Copy:
         try:
@@ -219,12 +220,10 @@ class Runtime:
                 self._directory.fail_component(found.component_name, str(error))
             raise errors.model_error(0, str(error), self._log_arn(found)) from None
 
-    async def _unary(
-        self, request: web.Request, found: Target, copy: Copy, call: ContainerRequest
-    ) -> web.StreamResponse:
+    async def _unary(self, found: Target, copy: Copy, call: ContainerRequest) -> web.StreamResponse:
         try:
             async with asyncio.timeout(self._limits.unary_s):
-                response, body = await _while_connected(request, _collect(copy, call))
+                response, body = await _collect(copy, call)
         except TimeoutError:
             raise errors.model_error(0, errors.TIMED_OUT, self._log_arn(found)) from None
         except ContainerDiedError as died:
@@ -239,7 +238,7 @@ class Runtime:
         deadline_s = asyncio.get_running_loop().time() + self._limits.stream_s
         try:
             async with asyncio.timeout_at(deadline_s):
-                response = await _while_connected(request, copy.container.invoke(call))
+                response = await copy.container.invoke(call)
         except TimeoutError:
             raise errors.model_error(0, errors.TIMED_OUT, self._log_arn(found)) from None
         except ContainerDiedError as died:
@@ -324,11 +323,11 @@ class Runtime:
             for name in endpoint.component_names:
                 if (component := self._directory.component(name)) is not None:
                     wanted[target.component_key(name)] = target.component_target(endpoint, component)
-        for key in list(self._fleet.groups):
-            if key in wanted:
-                self._fleet.reconcile(key, wanted[key].wanted)
-            else:
+        for key, group in list(self._fleet.groups.items()):
+            if key not in wanted:
                 self._fleet.retire(key)
+            elif wanted[key].wanted.generation == group.generation:  # a new one starts with its first request
+                self._fleet.reconcile(key, wanted[key].wanted)
 
 
 class _MidStreamError(Exception):
@@ -371,17 +370,21 @@ async def _read_body(request: web.Request) -> bytes:
     return b"".join(parts)
 
 
-async def _while_connected(request: web.Request, work: Awaitable[T]) -> T:
-    """Await `work`, but cancel it when the client hangs up. Raises ClientGoneError then."""
-    task = asyncio.ensure_future(work)
+@contextlib.asynccontextmanager
+async def _while_connected(request: web.Request) -> AsyncGenerator[None, None]:
+    """Cancel what runs inside when the client hangs up. Raises ClientGoneError then."""
     try:
-        while True:
-            await asyncio.wait({task}, timeout=_GONE_POLL_S)
-            if task.done():
-                return task.result()
-            if request.transport is None or request.transport.is_closing():
-                raise ClientGoneError
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        async with asyncio.timeout(None) as scope:
+            watch = asyncio.get_running_loop().create_task(_expire_when_gone(request, scope))
+            try:
+                yield
+            finally:
+                watch.cancel()
+    except TimeoutError:
+        raise ClientGoneError from None
+
+
+async def _expire_when_gone(request: web.Request, scope: asyncio.Timeout) -> None:
+    while request.transport is not None and not request.transport.is_closing():
+        await asyncio.sleep(_GONE_POLL_S)
+    scope.reschedule(asyncio.get_running_loop().time())

@@ -21,13 +21,13 @@ _SERVING = frozenset({"InService", "Updating", "RollingBack", "SystemUpdating"})
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Who answers. `key` names the group of copies; `dimensions` are those of its CloudWatch metrics."""
+    """Who answers. `key` names the group of copies; each entry of `dimensions` gets its CloudWatch metrics."""
 
     key: str
     wanted: Wanted
     variant_name: str
     component_name: str | None
-    dimensions: Mapping[str, str]
+    dimensions: tuple[Mapping[str, str], ...]
     log_group: str
 
 
@@ -73,7 +73,10 @@ def component_target(endpoint: EndpointView, component: ComponentView) -> Target
         ),
         variant_name=component.variant_name,
         component_name=component.name,
-        dimensions={"InferenceComponentName": component.name},
+        dimensions=(
+            {"InferenceComponentName": component.name},
+            {"EndpointName": endpoint.name, "VariantName": component.variant_name},
+        ),
         log_group=f"/aws/sagemaker/InferenceComponents/{component.name}",
     )
 
@@ -93,7 +96,7 @@ def variant_target(endpoint: EndpointView, variant: VariantView) -> Target:
         ),
         variant_name=variant.name,
         component_name=None,
-        dimensions={"EndpointName": endpoint.name, "VariantName": variant.name},
+        dimensions=({"EndpointName": endpoint.name, "VariantName": variant.name},),
         log_group=f"/aws/sagemaker/Endpoints/{endpoint.name}",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -130,7 +131,8 @@ def test_a_container_that_dies_in_mid_stream_is_stream_broken(cloud: LocalRuntim
     assert received.count(b"data:") == 3
     assert raised.value.response["Error"]["Code"] == "ModelStreamError"
     cloud.look(cloud.runtime.flush_metrics)
-    names = {name: value for _, name, value, _ in cloud.directory.metrics}
+    where = {"InferenceComponentName": "e-main"}
+    names = {name: value for _, name, value, found in cloud.directory.metrics if found == where}
     assert names["MidStreamErrors"] == 1.0 == names["Invocations"]
 
 
@@ -144,12 +146,17 @@ def test_a_container_that_is_gone_is_a_model_error(backend: str) -> None:
     assert raised.value.response["OriginalStatusCode"] == 0
 
 
+@pytest.mark.parametrize("think_s", [0, 20])
 @pytest.mark.parametrize("path", ["invocations", "invocations-response-stream"])
-def test_a_client_that_hangs_up_cancels_the_generation(cloud: LocalRuntime, backend: str, path: str) -> None:
-    """The container loses its connection soon after the caller is gone, and the copy is idle again."""
-    import socket
+def test_a_client_that_hangs_up_cancels_the_generation(backend: str, path: str, think_s: int) -> None:
+    """Before or after the first token: the container loses its connection, and the copy is idle again."""
+    with local_runtime(backend_url=backend) as cloud:
+        cloud.directory.add_component("e", "e-main", container())
+        hang_up(cloud, backend, path, think_s)
 
-    body = json.dumps({"think_s": 0.4 if path == "invocations" else 0, "parts": 1000, "gap_s": 0.02}).encode()
+
+def hang_up(cloud: LocalRuntime, backend: str, path: str, think_s: int) -> None:
+    body = json.dumps({"think_s": think_s, "parts": 1000, "gap_s": 0.02}).encode()
     port = int(cloud.url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port)) as caller:
         head = (

@@ -89,17 +89,18 @@ def test_asynchronous_invocation_says_that_it_is_not_there(cloud: LocalRuntime) 
 
 
 def test_invocations_and_latencies_in_microseconds_are_recorded(cloud: LocalRuntime) -> None:
-    """Two requests: Invocations 2; two ModelLatency data that are plausible as µs, under the component's name."""
+    """Two requests: Invocations 2 and two ModelLatency data plausible as µs, by component and again by variant."""
     client = cloud.client()
     for _ in range(2):
         client.invoke_endpoint(EndpointName="e", InferenceComponentName="e-main", Body=BODY)
     cloud.look(cloud.runtime.flush_metrics)
-    found = [(name, value) for _, name, value, where in cloud.directory.metrics if len(where) == 1]
-    assert ("Invocations", 2.0) in found
-    latencies = [value for name, value in found if name == "ModelLatency"]
-    assert len(latencies) == 2
-    assert all(1_000 < value < 10_000_000 for value in latencies)
-    assert len([name for name, _ in found if name == "OverheadLatency"]) == 2
+    for dimensions in ({"InferenceComponentName": "e-main"}, {"EndpointName": "e", "VariantName": "AllTraffic"}):
+        found = [(name, value) for _, name, value, where in cloud.directory.metrics if where == dimensions]
+        assert ("Invocations", 2.0) in found
+        latencies = [value for name, value in found if name == "ModelLatency"]
+        assert len(latencies) == 2
+        assert all(1_000 < value < 10_000_000 for value in latencies)
+        assert len([name for name, _ in found if name == "OverheadLatency"]) == 2
 
 
 def test_requests_go_to_the_copy_with_the_least_outstanding(cloud: LocalRuntime) -> None:
