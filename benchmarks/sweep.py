@@ -129,7 +129,8 @@ class _Meter:
 
     def add(self, record: RequestRecord) -> None:
         self.records.append(record)
-        if self.sweep.clock_ns() - self.shown_ns > PROGRESS_INTERVAL_S * 1e9:
+        due = self.sweep.clock_ns() - self.shown_ns > PROGRESS_INTERVAL_S * 1e9
+        if due and len(self.records) < self.total:  # the phase's end shows itself
             self.show()
 
     def show(self) -> None:

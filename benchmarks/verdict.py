@@ -199,6 +199,7 @@ def _describe(judgement: Judgement) -> str:
 
 def _why_passed(judgements: Sequence[Judgement], at_concurrency: int) -> str:
     if not judgements:
-        return "no objectives were given; requests succeeded"
+        return "no objectives were given, and no more requests failed than may"
     closest = min(judgements, key=lambda judgement: judgement.margin if judgement.margin is not None else 1.0)
-    return f"all {len(judgements)} objectives hold at {at_concurrency} in flight; closest is {_describe(closest)}"
+    what = "the objective holds" if len(judgements) == 1 else f"all {len(judgements)} objectives hold"
+    return f"{what} at {at_concurrency} in flight; closest is {_describe(closest)}"
