@@ -44,7 +44,8 @@ class CloudState:
 
         try:
             process = psutil.Process(self.pid)
-            return abs(process.create_time() - self.started_s) < 1.0 and process.status() != psutil.STATUS_ZOMBIE
+            same = abs(process.create_time() - self.started_s) < 1.0 and process.status() != psutil.STATUS_ZOMBIE
+            return bool(same)
         except psutil.NoSuchProcess:
             return False
 

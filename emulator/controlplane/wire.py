@@ -97,7 +97,7 @@ class Service:
             model = _operation(self.boto_name, action)
             if model is None:
                 raise AwsError("InvalidAction", f"Could not find operation {action!r}.")
-            params = QueryParser(model).parse({"values": form})
+            params = QueryParser(model).parse({"values": form})  # type: ignore[typeddict-item]
             result = self.call(caller, action, params)
         except AwsError as error:
             return Reply(error.status, "text/xml", _query_error(error, request_id), request_id)

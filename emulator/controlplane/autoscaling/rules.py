@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from emulator.controlplane.autoscaling.alarms import PREDEFINED
@@ -102,6 +103,6 @@ def _check_steps(configuration: dict[str, Any] | None) -> None:
     for low, high in steps:
         if low >= high:
             raise refuse(f"A step's lower bound must be less than its upper bound, found {low} and {high}.")
-    for (_, high), (low, _) in zip(steps, steps[1:], strict=False):
+    for (_, high), (low, _) in pairwise(steps):
         if high != low:
             raise refuse(f"Step intervals must neither overlap nor leave a gap, found {high} then {low}.")

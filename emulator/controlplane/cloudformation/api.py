@@ -377,7 +377,8 @@ class CloudFormationApi:
             stack.move("REVIEW_IN_PROGRESS", "User Initiated")
         elif stack.status != "REVIEW_IN_PROGRESS":
             raise invalid(
-                f"Stack [{name}] already exists and cannot be created again with the changeSet [{params['ChangeSetName']}]."
+                f"Stack [{name}] already exists and cannot be created again with the changeSet "
+                f"[{params['ChangeSetName']}]."
             )
         return stack, kind
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from emulator.controlplane.cloudformation.resources.base import ResourceFailed, ResourceType, Work
+from emulator.controlplane.cloudformation.resources.base import ResourceFailedError, ResourceType, Work
 from emulator.controlplane.cloudformation.schemas import schema_of
 from emulator.controlplane.cloudformation.stack import Output, Resource, Stack
 from emulator.controlplane.cloudformation.template import Resolver, Template
@@ -52,7 +52,7 @@ class Deployer:
                 self._create_one(stack, goal, name)
             stack.outputs = self._outputs(stack, goal)
             stack.move("CREATE_COMPLETE")
-        except _Stopped as stopped:
+        except _StoppedError as stopped:
             self._roll_back_creation(stack, stopped.reason)
         except AwsError as error:
             self._roll_back_creation(stack, error.message)
@@ -68,8 +68,8 @@ class Deployer:
             for name in wanted:
                 self._apply_one(stack, goal, name, journal)
             outputs = self._outputs(stack, goal)
-        except (_Stopped, AwsError) as stopped:
-            reason = stopped.reason if isinstance(stopped, _Stopped) else stopped.message
+        except (_StoppedError, AwsError) as stopped:
+            reason = stopped.reason if isinstance(stopped, _StoppedError) else stopped.message
             self._roll_back_update(stack, before, journal, reason)
             return
         stack.outputs = outputs
@@ -132,7 +132,7 @@ class Deployer:
     def _create_one(self, stack: Stack, goal: Goal, name: str, verb: str = "CREATE") -> Resource:
         """Create one resource and put it in the stack's place for it; `verb` is UPDATE for a replacement.
 
-        Raises _Stopped.
+        Raises _StoppedError.
         """
         definition = goal.template.resources[name]
         fresh = Resource(name, definition["Type"], "", {}, {}, definition, stack_tags=goal.tags)
@@ -148,7 +148,7 @@ class Deployer:
             stack.tell(fresh, f"{verb}_FAILED", _reason(error))
             if previous is None:
                 stack.resources[name] = fresh
-            raise _Stopped(fresh, f"The following resource(s) failed to {verb.lower()}: [{name}]. ") from error
+            raise _StoppedError(fresh, f"The following resource(s) failed to {verb.lower()}: [{name}]. ") from error
         stack.resources[name] = fresh
         stack.tell(fresh, f"{verb}_COMPLETE")
         return fresh
@@ -159,15 +159,17 @@ class Deployer:
         type_name = definition["Type"]
         kind = self._types.get(type_name)
         if kind is None:
-            raise ResourceFailed(f"The local cloud does not provide resource type {type_name}.")
+            raise ResourceFailedError(f"The local cloud does not provide resource type {type_name}.")
         properties: dict[str, Any] = self.resolver(stack, goal).resolve(definition.get("Properties", {}))
         schema = schema_of(type_name, stack.caller.region)
         problems = schema.problems(properties) if schema else []
         if problems:
-            raise ResourceFailed("Properties validation failed for resource " + name + ": " + "; ".join(problems[:5]))
+            raise ResourceFailedError(
+                "Properties validation failed for resource " + name + ": " + "; ".join(problems[:5])
+            )
         unsupported = sorted(properties.keys() - kind.supported)
         if unsupported:
-            raise ResourceFailed(
+            raise ResourceFailedError(
                 f"The local cloud does not provide {', '.join(unsupported)} of {type_name} (AWS does)."
             )
         return properties
@@ -182,7 +184,7 @@ class Deployer:
             new = self._checked(stack, goal, name)
         except Exception as error:
             stack.tell(old, "UPDATE_FAILED", _reason(error))
-            raise _Stopped(old, f"The following resource(s) failed to update: [{name}]. ") from error
+            raise _StoppedError(old, f"The following resource(s) failed to update: [{name}]. ") from error
         definition = goal.template.resources[name]
         if definition["Type"] == old.type_name and new == old.properties and not self._retagged(old, goal):
             old.definition = definition
@@ -202,7 +204,7 @@ class Deployer:
             attributes = kind.update(self._work_of(stack, old.logical_id), old.physical_id, old.properties, new)
         except Exception as error:
             stack.tell(old, "UPDATE_FAILED", _reason(error))
-            raise _Stopped(old, f"The following resource(s) failed to update: [{old.logical_id}]. ") from error
+            raise _StoppedError(old, f"The following resource(s) failed to update: [{old.logical_id}]. ") from error
         if attributes is None:
             self._replace(stack, goal, old, new, journal)
             return
@@ -232,11 +234,11 @@ class Deployer:
                 f"Rename {new[name_property]} and update the stack again."
             )
             stack.tell(old, "UPDATE_FAILED", reason)
-            raise _Stopped(old, f"The following resource(s) failed to update: [{old.logical_id}]. ")
+            raise _StoppedError(old, f"The following resource(s) failed to update: [{old.logical_id}]. ")
         journal.replaced.append(replace(old))
         try:
             fresh = self._create_one(stack, goal, old.logical_id, "UPDATE")
-        except _Stopped as stopped:
+        except _StoppedError as stopped:
             journal.replaced.pop()
             if stopped.resource.physical_id:
                 journal.replacements.append(stopped.resource)
@@ -345,7 +347,7 @@ class _Journal:
         self.created, self.updated, self.replaced, self.replacements = [], [], [], []
 
 
-class _Stopped(Exception):
+class _StoppedError(Exception):
     """The operation cannot go on; the resource's own event tells why."""
 
     def __init__(self, resource: Resource, reason: str) -> None:
@@ -383,7 +385,7 @@ def _at(properties: Any, path: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, ResourceFailed):
+    if isinstance(error, ResourceFailedError):
         return str(error)
     if isinstance(error, AwsError):
         return f'Resource handler returned message: "{error.message}" ({error.code})'

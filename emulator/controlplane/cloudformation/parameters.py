@@ -24,9 +24,7 @@ def given_parameters(template: Template, request: list[dict[str, Any]], previous
             raise invalid(f"Parameters: [{name}] do not exist in the template")
         if entry.get("UsePreviousValue"):
             if name not in previous:
-                raise invalid(
-                    f"Invalid input for parameter key {name}. Cannot specify usePreviousValue as true for a parameter key not in the previous template"
-                )
+                raise invalid(f"Invalid input for parameter key {name}. It has no previous value to use")
             given[name] = previous[name]
         else:
             given[name] = str(entry.get("ParameterValue", ""))

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.controlplane.cloudformation.resources.base import Made, Properties, ResourceFailed, Work, picked, tag_map
+from emulator.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    ResourceFailedError,
+    Work,
+    picked,
+    tag_map,
+)
 
 
 def _names(properties: Properties) -> Properties:
@@ -86,7 +93,9 @@ class ScalingPolicy:
 def _target_of(properties: Properties) -> Properties:
     target, trio = properties.get("ScalingTargetId"), _names(properties)
     if bool(target) == bool(trio):
-        raise ResourceFailed("Specify either ScalingTargetId or ResourceId, ScalableDimension and ServiceNamespace.")
+        raise ResourceFailedError(
+            "Specify either ScalingTargetId or ResourceId, ScalableDimension and ServiceNamespace."
+        )
     if target:
         resource_id, dimension, namespace = str(target).split("|")
         return {"ResourceId": resource_id, "ScalableDimension": dimension, "ServiceNamespace": namespace}

@@ -15,7 +15,7 @@ from emulator.controlplane.wire import AwsError, Caller, Service
 Properties = dict[str, Any]
 
 
-class ResourceFailed(Exception):
+class ResourceFailedError(Exception):
     """The service refused, or the resource ended in a failed state: the message is the event's reason.
 
     `physical_id` names what was half made and must go in a rollback.
@@ -69,16 +69,16 @@ class Work:
     def wait(
         self, physical_id: str, describe: Callable[[], tuple[str, str | None]], done: str, moving: tuple[str, ...]
     ) -> None:
-        """Poll until the status is `done`. Raises ResourceFailed with the service's reason otherwise."""
+        """Poll until the status is `done`. Raises ResourceFailedError with the service's reason otherwise."""
         end_s = time.monotonic() + self.timeout_s
         while True:
             status, reason = describe()
             if status == done:
                 return
             if status not in moving:
-                raise ResourceFailed(f"Resource is in status {status}: {reason or 'no reason given'}", physical_id)
+                raise ResourceFailedError(f"Resource is in status {status}: {reason or 'no reason given'}", physical_id)
             if time.monotonic() > end_s:
-                raise ResourceFailed(
+                raise ResourceFailedError(
                     f"Resource did not stabilize within {self.timeout_s:g} s; it is {status}.", physical_id
                 )
             time.sleep(self.poll_s)
@@ -94,7 +94,7 @@ class Work:
                     return
                 raise
             time.sleep(self.poll_s)
-        raise ResourceFailed(f"Resource still exists after {self.timeout_s:g} s.")
+        raise ResourceFailedError(f"Resource still exists after {self.timeout_s:g} s.")
 
 
 class ResourceType(Protocol):

@@ -6,7 +6,14 @@ import io
 import zipfile
 from typing import Any
 
-from emulator.controlplane.cloudformation.resources.base import Made, Properties, ResourceFailed, Work, picked, tag_map
+from emulator.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    ResourceFailedError,
+    Work,
+    picked,
+    tag_map,
+)
 
 
 class Function:
@@ -67,7 +74,9 @@ def _code(code: Properties) -> dict[str, Any]:
             archive.writestr("index.py", code["ZipFile"])
         return {"ZipFile": packed.getvalue()}
     if "S3Bucket" not in code:
-        raise ResourceFailed("The local cloud runs functions from ZipFile or S3Bucket and S3Key, not from an image.")
+        raise ResourceFailedError(
+            "The local cloud runs functions from ZipFile or S3Bucket and S3Key, not from an image."
+        )
     return picked(code, "S3Bucket", "S3Key", "S3ObjectVersion")
 
 
@@ -83,7 +92,7 @@ class EventSourceMapping:
     def create(self, work: Work, properties: Properties) -> Made:
         arn = properties.get("EventSourceArn", "")
         if ":sqs:" not in arn:
-            raise ResourceFailed(f"The local cloud polls SQS queues only, found event source {arn or '(none)'}.")
+            raise ResourceFailedError(f"The local cloud polls SQS queues only, found event source {arn or '(none)'}.")
         request = picked(properties, *self._plain)
         found = work.client("lambda").create_event_source_mapping(EventSourceArn=arn, **request)
         return Made(found["UUID"], self._attributes(work, found["UUID"]))

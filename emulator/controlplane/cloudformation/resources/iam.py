@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -94,10 +95,9 @@ class Policy:
 
     def _remove(self, work: Work, kind: str, key: str, name: str, policy_name: str) -> None:
         iam = work.client("iam")
-        try:
+        # Its role may have gone first, and the policy with it.
+        with contextlib.suppress(iam.exceptions.NoSuchEntityException):
             getattr(iam, f"delete_{kind}_policy")(**{key: name}, PolicyName=policy_name)
-        except iam.exceptions.NoSuchEntityException:
-            pass  # its role went first, and the policy with it
 
 
 class ManagedPolicy:

@@ -6,7 +6,14 @@ import json
 import re
 from typing import Any
 
-from emulator.controlplane.cloudformation.resources.base import Made, Properties, ResourceFailed, Work, picked, tag_list
+from emulator.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    ResourceFailedError,
+    Work,
+    picked,
+    tag_list,
+)
 
 
 class Bucket:
@@ -23,7 +30,7 @@ class Bucket:
         s3 = work.client("s3")
         name = properties.get("BucketName") or work.generated_name(63, lower=True)
         if any(bucket["Name"] == name for bucket in s3.list_buckets()["Buckets"]):
-            raise ResourceFailed(f"{name} already exists")
+            raise ResourceFailedError(f"{name} already exists")
         elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": work.caller.region}}
         s3.create_bucket(Bucket=name, **({} if work.caller.region == "us-east-1" else elsewhere))
         self._configure(work, name, properties)
@@ -92,11 +99,11 @@ def _lifecycle_rule(rule: Properties) -> dict[str, Any]:
     if "AbortIncompleteMultipartUpload" in rule:
         shaped["AbortIncompleteMultipartUpload"] = rule["AbortIncompleteMultipartUpload"]
     known = {
-        "Id", "Status", "Prefix", "ExpirationInDays", "NoncurrentVersionExpirationInDays", "NoncurrentVersionExpiration",
-        "AbortIncompleteMultipartUpload",
+        "Id", "Status", "Prefix", "ExpirationInDays", "NoncurrentVersionExpirationInDays",
+        "NoncurrentVersionExpiration", "AbortIncompleteMultipartUpload",
     }  # fmt: skip
     if rule.keys() - known:
-        raise ResourceFailed(
+        raise ResourceFailedError(
             f"The local cloud does not provide {', '.join(sorted(rule.keys() - known))} of a lifecycle rule."
         )
     return shaped
@@ -143,7 +150,9 @@ class Table:
         changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
         fixed = changed - {"TimeToLiveSpecification", "PointInTimeRecoverySpecification", "Tags"}
         if fixed:
-            raise ResourceFailed(f"The local cloud does not change {', '.join(sorted(fixed))} of a table in place.")
+            raise ResourceFailedError(
+                f"The local cloud does not change {', '.join(sorted(fixed))} of a table in place."
+            )
         self._configure(work.client("dynamodb"), physical_id, new)
         return {"Arn": work.caller.arn("dynamodb", f"table/{physical_id}")}
 
