@@ -183,7 +183,16 @@ def test_any_shape_of_events_is_an_answer_or_an_error(events: list[dict[str, Any
         (
             "tgi",
             {"inputs": "hi", "parameters": {"max_new_tokens": 5}},
-            {"inputs": "hi", "parameters": {"max_new_tokens": 5, "details": True}, "stream": True},
+            {
+                "inputs": "hi",
+                "parameters": {"return_full_text": False, "max_new_tokens": 5, "details": True},
+                "stream": True,
+            },
+        ),
+        (
+            "tgi",
+            {"inputs": "hi", "parameters": {"return_full_text": True}},
+            {"inputs": "hi", "parameters": {"return_full_text": True, "details": True}, "stream": True},
         ),
         (
             "lmi",

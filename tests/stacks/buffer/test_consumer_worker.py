@@ -143,7 +143,7 @@ def test_answer_is_stored_under_its_key(runtime: Runtime) -> None:
         (
             "/endpoints/chat/invocations-response-stream",
             "chat-main",
-            {"inputs": "hi", "stream": True, "parameters": {"details": True}},
+            {"inputs": "hi", "stream": True, "parameters": {"return_full_text": False, "details": True}},
         )
     ]
     result = json.loads(bucket.objects[place])

@@ -19,7 +19,9 @@ def streaming_request(request: dict[str, Any], protocol: str) -> dict[str, Any]:
     wanted: dict[str, Any] = request | {"stream": True}
     if protocol != "openai" and "inputs" in request:
         parameters = request.get("parameters")
-        wanted["parameters"] = (parameters if isinstance(parameters, dict) else {}) | {"details": True}
+        # On /invocations TGI repeats the prompt in front of the answer unless told not to.
+        defaults = {"return_full_text": False} if protocol == "tgi" else {}
+        wanted["parameters"] = defaults | (parameters if isinstance(parameters, dict) else {}) | {"details": True}
     else:
         options = request.get("stream_options")
         wanted["stream_options"] = (options if isinstance(options, dict) else {}) | {"include_usage": True}
