@@ -17,6 +17,9 @@ from loadproof.simulation.batching import ContinuousBatcher, Step
 
 log = logging.getLogger(__name__)
 
+# Late by more than this, and the figures measured against the twin begin to tell of this machine instead.
+_TELL_MS = 50.0
+_TELL_EVERY_MS = 10_000.0
 # Past this the machine was stopped rather than busy: the schedule starts anew instead of replaying the gap.
 _RESYNCHRONISE_MS = 1000.0
 
@@ -98,6 +101,7 @@ class Engine:
         self._running: dict[str, Generation] = {}
         self._work = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._told_ms = -_TELL_EVERY_MS
         self.lateness = Lateness()
 
     @property
@@ -150,10 +154,17 @@ class Engine:
             await self._clock.sleep_until(at_ms)
             late_ms = self._clock.now_ms() - at_ms
             self.lateness.record(late_ms)
+            if late_ms > _TELL_MS:
+                self._tell(at_ms, late_ms)
             if late_ms > _RESYNCHRONISE_MS:
                 self.lateness.resynchronised += 1
                 at_ms += late_ms
             self._deliver(step)
+
+    def _tell(self, at_ms: float, late_ms: float) -> None:
+        if at_ms - self._told_ms >= _TELL_EVERY_MS:
+            self._told_ms = at_ms
+            log.warning("this machine is busy: the twin's tokens came %.0f ms late", late_ms)
 
     def _deliver(self, step: Step) -> None:
         for request_id in step.tokens:

@@ -50,7 +50,7 @@ def family_and_version(image: str) -> tuple[Family, str] | None:
 
     `…/djl-inference:0.38.0-lmi29.0.0-cu130` is (lmi, 0.38.0); TGI's version stands after `tgi` in its tag.
     """
-    path, _, tag = image.rpartition("/")[2].partition(":")
+    path, _, tag = image.rpartition("/")[2].partition("@")[0].partition(":")
     for repository, family in _FAMILY_OF_REPOSITORY:
         if repository in path:
             found = re.search(r"tgi(\d[\d.]*)", tag) if family == "tgi" else re.match(r"v?(\d[\d.]*)", tag)

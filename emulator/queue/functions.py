@@ -96,7 +96,7 @@ class Worker:
             "event": event,
             "request_id": request_id,
             "function_arn": self._spec.arn,
-            "deadline_s": time.time() + allowed_s,
+            "timeout_s": self._spec.timeout_s,
         }
         assert self._process.stdin is not None
         try:

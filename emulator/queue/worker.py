@@ -57,7 +57,7 @@ def failure(error: BaseException) -> dict[str, Any]:
 
 
 def answer(handler: Handler, call: dict[str, Any]) -> dict[str, Any]:
-    context = Context(call["request_id"], call["function_arn"], call["deadline_s"])
+    context = Context(call["request_id"], call["function_arn"], time.time() + call["timeout_s"])
     try:
         return {"result": json.loads(json.dumps(handler(call["event"], context)))}
     except BaseException as error:  # SystemExit too: Lambda reports it as an error of the invocation

@@ -205,3 +205,5 @@ def test_images_of_the_catalog_are_known_families() -> None:
         "sglang": ("sglang", "0.5.20"),
     }
     assert family_and_version("example.com/mine:1") is None
+    # A digest names no version; the family is still told by the repository.
+    assert family_and_version(f"{IMAGES['vllm'].partition(':')[0]}@sha256:12ab") == ("vllm", "")
