@@ -88,6 +88,9 @@ _NOT_VALIDATION = {
 }  # fmt: skip
 
 
+_AS_TEXT = {"integer": r"^-?\d+$", "number": r"^-?\d+(\.\d+)?$", "boolean": "^([Tt]rue|[Ff]alse)$"}
+
+
 def _relax(node: Any) -> Any:
     if isinstance(node, list):
         return [_relax(item) for item in node]
@@ -97,9 +100,11 @@ def _relax(node: Any) -> Any:
     pattern = relaxed.get("pattern")
     if isinstance(pattern, str) and not _readable(pattern):
         del relaxed["pattern"]
-    if relaxed.get("type") in ("integer", "number", "boolean") and "enum" not in relaxed:
-        relaxed["type"] = [relaxed["type"], "string"]
-    elif relaxed.get("type") == "string":
+    kind = relaxed.get("type")
+    if isinstance(kind, str) and kind in _AS_TEXT and "enum" not in relaxed:
+        relaxed["type"] = [kind, "string"]
+        relaxed["pattern"] = _AS_TEXT[kind]  # applies to text only
+    elif kind == "string":
         relaxed["type"] = ["string", "integer", "number", "boolean"]
     relaxed.pop("format", None)
     return relaxed

@@ -1,0 +1,223 @@
+"""Stacks through boto3: what CloudFormation promises, on a real port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from control_templates import create, delete, endpoint_template, queue_template, reasons, settled, update
+
+Aws = Callable[[str], Any]
+
+
+def test_whole_endpoint_is_created_edited_and_deleted_without_remains(aws: Aws) -> None:
+    """A profile's resources come up in order, an edit reaches the service, deletion leaves nothing."""
+    cfn, sagemaker, scaling = aws("cloudformation"), aws("sagemaker"), aws("application-autoscaling")
+    assert create(cfn, "whole", endpoint_template("whole"))["StackStatus"] == "CREATE_COMPLETE"
+    component = sagemaker.describe_inference_component(InferenceComponentName="whole-main")
+    assert component["InferenceComponentStatus"] == "InService"
+    assert component["RuntimeConfig"] == {"DesiredCopyCount": 1, "CurrentCopyCount": 1}
+    policy = scaling.describe_scaling_policies(
+        ServiceNamespace="sagemaker", ResourceId="inference-component/whole-main"
+    )["ScalingPolicies"][0]
+    alarms = [alarm["AlarmName"] for alarm in policy["Alarms"]]
+    described = aws("cloudwatch").describe_alarms(AlarmNames=alarms)["MetricAlarms"]
+    # 3 minutes above 8, and 15 minutes below 90% of it, in periods of 10 s.
+    assert sorted((one["Threshold"], one["EvaluationPeriods"]) for one in described) == [(7.2, 90), (8.0, 18)]
+
+    first = sagemaker.describe_endpoint(EndpointName="whole")["EndpointConfigName"]
+    assert update(cfn, "whole", endpoint_template("whole", copies=3))["StackStatus"] == "UPDATE_COMPLETE"
+    component = sagemaker.describe_inference_component(InferenceComponentName="whole-main")
+    assert component["RuntimeConfig"]["CurrentCopyCount"] == 3
+    assert sagemaker.describe_endpoint(EndpointName="whole")["EndpointConfigName"] == first
+
+    assert delete(cfn, "whole")["StackStatus"] == "DELETE_COMPLETE"
+    assert sagemaker.list_endpoints(NameContains="whole")["Endpoints"] == []
+    assert sagemaker.list_inference_components(NameContains="whole")["InferenceComponents"] == []
+    assert sagemaker.list_models(NameContains="whole")["Models"] == []
+    assert sagemaker.list_endpoint_configs(NameContains="whole")["EndpointConfigs"] == []
+    targets = scaling.describe_scalable_targets(
+        ServiceNamespace="sagemaker", ResourceIds=["inference-component/whole-main"]
+    )
+    assert targets["ScalableTargets"] == []
+    assert aws("cloudwatch").describe_alarms(AlarmNames=alarms)["MetricAlarms"] == []
+
+
+def test_replaced_configuration_reaches_the_endpoint_and_the_old_one_goes(aws: Aws) -> None:
+    """A create-only change makes a new configuration; the endpoint, which only refers to it, is updated in place."""
+    cfn, sagemaker = aws("cloudformation"), aws("sagemaker")
+    create(cfn, "moves", endpoint_template("moves"))
+    before = sagemaker.describe_endpoint(EndpointName="moves")
+    assert update(cfn, "moves", endpoint_template("moves", instance_type="ml.g5.48xlarge"))["StackStatus"] == (
+        "UPDATE_COMPLETE"
+    )
+    after = sagemaker.describe_endpoint(EndpointName="moves")
+    assert after["EndpointConfigName"] != before["EndpointConfigName"]
+    assert after["CreationTime"] == before["CreationTime"]
+    configs = sagemaker.list_endpoint_configs(NameContains="moves")["EndpointConfigs"]
+    assert [one["EndpointConfigName"] for one in configs] == [after["EndpointConfigName"]]
+    delete(cfn, "moves")
+
+
+def test_failed_creation_rolls_back_with_the_reason(aws: Aws) -> None:
+    """A copy larger than its instance: the component fails, everything before it is removed again."""
+    cfn = aws("cloudformation")
+    stack = create(cfn, "toolarge", endpoint_template("toolarge", accelerators=8))
+    assert stack["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert "8 accelerators" in reasons(cfn, "toolarge")["Component"]
+    assert "ml.g5.12xlarge has 4" in reasons(cfn, "toolarge")["Component"]
+    assert aws("sagemaker").list_endpoints(NameContains="toolarge")["Endpoints"] == []
+    with pytest.raises(ClientError, match="ROLLBACK_COMPLETE state and can not be updated"):
+        update(cfn, "toolarge", endpoint_template("toolarge"))
+    assert delete(cfn, "toolarge")["StackStatus"] == "DELETE_COMPLETE"
+
+
+def test_failed_update_restores_what_was(aws: Aws) -> None:
+    """An update that fails at its last resource puts the earlier ones back."""
+    cfn, sagemaker = aws("cloudformation"), aws("sagemaker")
+    create(cfn, "restores", endpoint_template("restores", copies=2))
+    config = sagemaker.describe_endpoint(EndpointName="restores")["EndpointConfigName"]
+    bad = endpoint_template("restores", copies=3, instance_type="ml.g5.48xlarge")
+    bad["Resources"]["Policy"]["Properties"]["TargetTrackingScalingPolicyConfiguration"]["TargetValue"] = -1
+    assert update(cfn, "restores", bad)["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert "TargetValue must be greater than 0" in reasons(cfn, "restores")["Policy"]
+    component = sagemaker.describe_inference_component(InferenceComponentName="restores-main")
+    assert component["RuntimeConfig"]["CurrentCopyCount"] == 2
+    assert sagemaker.describe_endpoint(EndpointName="restores")["EndpointConfigName"] == config
+    assert len(sagemaker.list_endpoint_configs(NameContains="restores")["EndpointConfigs"]) == 1
+    assert delete(cfn, "restores")["StackStatus"] == "DELETE_COMPLETE"
+
+
+def test_container_that_cannot_start_fails_the_deployment(aws: Aws) -> None:
+    """An image that nobody knows never becomes InService; the stack says why and rolls back."""
+    cfn = aws("cloudformation")
+    template = endpoint_template("unknownimage", image="123456789012.dkr.ecr.us-east-1.amazonaws.com/own:1")
+    assert create(cfn, "unknownimage", template)["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert "Failed" in reasons(cfn, "unknownimage")["Component"]
+    assert aws("sagemaker").list_inference_components(NameContains="unknownimage")["InferenceComponents"] == []
+
+
+def test_type_that_aws_does_not_know_is_refused_at_once(aws: Aws) -> None:
+    """As on AWS: no stack comes into being."""
+    cfn = aws("cloudformation")
+    template = {"Resources": {"Thing": {"Type": "AWS::SageMaker::Thing"}}}
+    with pytest.raises(ClientError, match=r"Unrecognized resource types: \[AWS::SageMaker::Thing\]"):
+        create(cfn, "unknowntype", template)
+
+
+@pytest.mark.parametrize(
+    ("resource", "reason"),
+    [
+        ({"Type": "AWS::MSK::Cluster", "Properties": {}}, "does not provide resource type AWS::MSK::Cluster"),
+        ({"Type": "AWS::S3::Bucket", "Properties": {"WebsiteConfiguration": {}}}, "does not provide WebsiteConfig"),
+        ({"Type": "AWS::SQS::Queue", "Properties": {"Colour": "red"}}, "'Colour' was unexpected"),
+        ({"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": "soon"}}, "VisibilityTimeout"),
+    ],
+    ids=["type", "property", "unknown-property", "value"],
+)
+def test_nothing_unsupported_passes_silently(aws: Aws, resource: dict[str, Any], reason: str) -> None:
+    """What AWS knows but this cloud does not, and what AWS would refuse, fail with the reason in an event."""
+    cfn = aws("cloudformation")
+    name = "unsupported-" + str(abs(hash(reason)) % 10_000)
+    assert create(cfn, name, {"Resources": {"Thing": resource}})["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert reason in reasons(cfn, name)["Thing"]
+
+
+def test_outputs_parameters_and_tags_survive_a_change_set(aws: Aws) -> None:
+    """The way the CDK CLI deploys: create a change set, execute it, read the outputs."""
+    cfn = aws("cloudformation")
+    aws("ssm").put_parameter(Name="/control/delay", Value="7", Type="String", Overwrite=True)
+    template = (
+        "Parameters: {Delay: {Type: 'AWS::SSM::Parameter::Value<String>', Default: /control/delay}}\n"
+        "Resources: {Queue: {Type: 'AWS::SQS::Queue', Properties: {DelaySeconds: !Ref Delay}}}\n"
+        "Outputs: {Arn: {Value: !GetAtt Queue.Arn}}\n"
+    )
+    made = cfn.create_change_set(
+        StackName="changed", ChangeSetName="one", ChangeSetType="CREATE", TemplateBody=template,
+        Tags=[{"Key": "team", "Value": "ml"}],
+    )  # fmt: skip
+    described = cfn.describe_change_set(StackName="changed", ChangeSetName="one")
+    assert described["Changes"][0]["ResourceChange"]["Action"] == "Add"
+    cfn.execute_change_set(StackName="changed", ChangeSetName="one")
+    stack = settled(cfn, made["StackId"])
+    assert stack["Outputs"][0]["OutputValue"].startswith("arn:aws:sqs:us-east-1:123456789012:changed-Queue-")
+    assert stack["Parameters"] == [
+        {"ParameterKey": "Delay", "ParameterValue": "/control/delay", "ResolvedValue": "7"}
+    ]
+    url = cfn.describe_stack_resource(StackName="changed", LogicalResourceId="Queue")["StackResourceDetail"]
+    assert aws("sqs").list_queue_tags(QueueUrl=url["PhysicalResourceId"])["Tags"] == {"team": "ml"}
+
+    aws("ssm").put_parameter(Name="/control/delay", Value="9", Type="String", Overwrite=True)
+    cfn.update_stack(
+        StackName="changed", UsePreviousTemplate=True,
+        Parameters=[{"ParameterKey": "Delay", "UsePreviousValue": True}],
+    )  # fmt: skip
+    assert settled(cfn, "changed")["StackStatus"] == "UPDATE_COMPLETE"
+    attributes = aws("sqs").get_queue_attributes(QueueUrl=url["PhysicalResourceId"], AttributeNames=["DelaySeconds"])
+    assert attributes["Attributes"]["DelaySeconds"] == "9"
+
+
+def test_change_set_tells_replacement_from_update(aws: Aws) -> None:
+    """A renamed queue is replaced, a longer timeout is not; no change at all is a FAILED change set."""
+    cfn = aws("cloudformation")
+    create(cfn, "tells", queue_template("tells-1"))
+
+    def replacement(template: dict[str, Any]) -> str:
+        import json
+
+        body = json.dumps(template)
+        cfn.create_change_set(StackName="tells", ChangeSetName="x", ChangeSetType="UPDATE", TemplateBody=body)
+        described = cfn.describe_change_set(StackName="tells", ChangeSetName="x")
+        cfn.delete_change_set(StackName="tells", ChangeSetName="x")
+        changes = described["Changes"]
+        return changes[0]["ResourceChange"]["Replacement"] if changes else described["StatusReason"]
+
+    assert replacement(queue_template("tells-2")) == "True"
+    assert replacement(queue_template("tells-1", VisibilityTimeout=60)) == "False"
+    assert "didn't contain changes" in replacement(queue_template("tells-1"))
+
+
+def test_absent_change_set_is_named_so(aws: Aws) -> None:
+    """Deleting it succeeds, describing it gives the code that the CDK CLI waits for."""
+    cfn = aws("cloudformation")
+    create(cfn, "absent", queue_template("absent"))
+    cfn.delete_change_set(StackName="absent", ChangeSetName="never")
+    with pytest.raises(cfn.exceptions.ChangeSetNotFoundException):
+        cfn.describe_change_set(StackName="absent", ChangeSetName="never")
+
+
+def test_custom_named_resource_cannot_be_replaced_under_its_name(aws: Aws) -> None:
+    """The new one would have to exist beside the old one: AWS refuses, and so do we."""
+    cfn = aws("cloudformation")
+    template = queue_template("named")
+    create(cfn, "named", template)
+    template["Resources"]["Queue"]["Properties"] = {"QueueName": "named.fifo", "FifoQueue": True}
+    assert update(cfn, "named", template)["StackStatus"] == "UPDATE_COMPLETE"
+    topic = {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "named", "Subscription": []}}
+    create(cfn, "named-topic", {"Resources": {"Topic": topic}})
+    topic["Properties"]["Subscription"] = [{"Protocol": "sqs", "Endpoint": "arn:aws:sqs:us-east-1:123456789012:x"}]
+    assert update(cfn, "named-topic", {"Resources": {"Topic": topic}})["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert "custom-named resource requires replacing" in reasons(cfn, "named-topic")["Topic"]
+
+
+def test_retained_resource_outlives_its_stack(aws: Aws) -> None:
+    """DeletionPolicy Retain skips the deletion and says so."""
+    cfn = aws("cloudformation")
+    template = queue_template("kept")
+    template["Resources"]["Queue"]["DeletionPolicy"] = "Retain"
+    create(cfn, "kept", template)
+    assert delete(cfn, "kept")["StackStatus"] == "DELETE_COMPLETE"
+    assert aws("sqs").get_queue_url(QueueName="kept")["QueueUrl"].endswith("/kept")
+
+
+def test_bucket_with_objects_does_not_go(aws: Aws) -> None:
+    """As on AWS: DELETE_FAILED, the resource named, and a second attempt after emptying it succeeds."""
+    cfn, s3 = aws("cloudformation"), aws("s3")
+    create(cfn, "fullbucket", {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "full-bucket"}}}})
+    s3.put_object(Bucket="full-bucket", Key="a", Body=b"1")
+    stack = delete(cfn, "fullbucket")
+    assert (stack["StackStatus"], "[Bucket]" in stack["StackStatusReason"]) == ("DELETE_FAILED", True)
+    s3.delete_object(Bucket="full-bucket", Key="a")
+    assert delete(cfn, "fullbucket")["StackStatus"] == "DELETE_COMPLETE"
