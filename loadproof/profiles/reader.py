@@ -33,7 +33,7 @@ def read_yaml(data: bytes, file: str, problems: Problems, scanner: Any = _SCANNE
     """
     start = Mark(file, 1, 1)
     if len(data) > MOST_BYTES:
-        problems.add(start, "LP001", (), f"file is {len(data)} bytes, allowed are {MOST_BYTES}", "split or shorten it")
+        problems.add(start, "LP001", (), f"file is larger than {MOST_BYTES} bytes", "split or shorten it")
         return None
     text = _decoded(data, file, problems)
     if text is None:
@@ -90,15 +90,19 @@ def _width(line: bytes) -> int:
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError, file: str, problems: Problems) -> None:
-    at = error.problem_mark or error.context_mark
-    mark = Mark(file, at.line + 1, at.column + 1) if at else Mark(file, 1, 1)
     said = error.problem or ""
+    # What is never closed is told where it opens: where the file ends says nothing.
+    unclosed = any(fragment in said for fragment in _UNCLOSED)
+    at = (unclosed and error.context_mark) or error.problem_mark or error.context_mark
+    mark = Mark(file, at.line + 1, at.column + 1) if at else Mark(file, 1, 1)
     for fragment, message, mend in _SYNTAX:
         if fragment in said:
             problems.add(mark, "LP003", (), message, mend)
             return
     problems.add(mark, "LP003", (), "not readable as YAML here", "look for a missing quote, colon or indent above")
 
+
+_UNCLOSED: Final = ("unexpected end of stream", "expected ',' or")
 
 # The scanner's sentence -> ours. Its own text is never passed on: it may quote the file.
 _SYNTAX: Final = (
@@ -164,6 +168,8 @@ class _Builder:
         if not self.stack:
             return ()
         top = self.stack[-1]
+        if top.skip and not top.key:
+            return top.path
         step = top.key if isinstance(top.node, Map) else len(top.node.nodes)
         return (*top.path, step)
 
@@ -248,6 +254,8 @@ class _Builder:
         if seen == HIDDEN:
             message, mend = f"an unquoted value {HIDDEN} that is not text to YAML", "quote it"
         elif not text:
+            if self.stack and isinstance(self.stack[-1].node, Map):
+                mark = self.stack[-1].key_mark  # an empty value has no place of its own
             message, mend = "no value: reads as null", surprise.instead
         else:
             message, mend = f"`{seen}` reads as {surprise.reads_as}", surprise.instead
@@ -265,7 +273,7 @@ class _Builder:
             self.problems.add(
                 mark, "LP008", top.path, f"key `{shown_key(text)}` reads as {reads_as}", "quote it, or use a word"
             )
-            self._refused_key(mark)
+            self._refused_key(mark, text)
             return
         first = top.keys_seen.setdefault(text, mark)
         if first is not mark:
@@ -277,13 +285,14 @@ class _Builder:
                 f"duplicate key `{shown_key(text)}` (first at {where}); the later would win silently",
                 "delete one",
             )
-            self._refused_key(mark)
+            self._refused_key(mark, text)
             return
         top.key, top.key_mark, top.awaits_value, top.skip = text, mark, True, False
 
-    def _refused_key(self, mark: Mark) -> None:
+    def _refused_key(self, mark: Mark, text: str = "") -> None:
+        """Keep the key's text: whether its value may be shown depends on it."""
         top = self.stack[-1]
-        top.key, top.key_mark, top.awaits_value, top.skip = "?", mark, True, True
+        top.key, top.key_mark, top.awaits_value, top.skip = text, mark, True, True
 
     def _place(self, node: Node) -> None:
         if not self.stack:

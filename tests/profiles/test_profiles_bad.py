@@ -1,0 +1,54 @@
+"""Every bad profile and the exact lines it gives. `REWRITE_EXPECTED=1 pytest ...` writes them anew: read each one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from profiles_samples import BAD
+
+from loadproof.cli.check_formats import Outcome, as_text
+from loadproof.profiles import check_file
+from loadproof.profiles.checks import RULES
+
+CASES = sorted([*BAD.glob("LP*.yaml"), *(file for file in BAD.glob("LP*") if file.is_dir())])
+# Too large for a file of the repository, the absence of a file, and what no known file reaches.
+ELSEWHERE = {"LP001", "LP012", "LP199"}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_a_bad_profile_gives_exactly_these_lines(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole output of `loadproof check` equals the `.expected` file beside the profile."""
+    monkeypatch.chdir(BAD)
+    files = [case] if case.is_file() else sorted(case.glob("*.yaml"))
+    checked = [check_file(file.relative_to(BAD)) for file in files]
+    said = as_text(Outcome.of(checked), coloured=False) + "\n"
+    expected = case.with_suffix(".expected")
+    if os.environ.get("REWRITE_EXPECTED"):
+        expected.write_text(said, encoding="utf-8")
+    assert said == expected.read_text(encoding="utf-8")
+    assert case.stem in said
+
+
+def test_every_code_has_a_bad_profile() -> None:
+    """No rule is without a file that shows it firing."""
+    assert {rule.code for rule in RULES} - ELSEWHERE == {case.stem for case in CASES}
+
+
+def test_codes_are_unique() -> None:
+    """A code names one rule."""
+    codes = [rule.code for rule in RULES]
+    assert len(codes) == len(set(codes))
+
+
+def test_a_line_says_place_code_field_found_and_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line begins `file:line:column CODE` and ends with how to mend it, after a semicolon."""
+    monkeypatch.chdir(BAD)
+    for case in BAD.glob("LP*.yaml"):
+        for problem in check_file(case.relative_to(BAD)).problems:
+            place, code, *_ = str(problem).split(" ")
+            assert place == f"{problem.file}:{problem.line}:{problem.column}"
+            assert code == problem.code
+            assert problem.mend and "; " + problem.mend in str(problem)
+            assert "\n" not in str(problem)

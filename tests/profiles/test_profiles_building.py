@@ -1,0 +1,165 @@
+"""The builder and pydantic give the same verdict, whatever is done to a good profile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from profiles_samples import CHAT, GOOD
+from pydantic import ValidationError
+
+from loadproof.profiles.building import WRONG, build_part
+from loadproof.profiles.checks import RULES, check_rules
+from loadproof.profiles.loader import check_file
+from loadproof.profiles.reader import read_yaml
+from loadproof.profiles.schema import Environment, Part, Profile
+from loadproof.profiles.shapes import fields_of
+from loadproof.profiles.tree import Problems
+
+WHOLE = [
+    yaml.safe_load(file.read_text())
+    for file in sorted(GOOD.glob("*.yaml"))
+    if "extends" not in file.read_text() and file.name != "environment.yaml"
+]
+ODD_VALUES: list[Any] = [
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    3,
+    2.5,
+    10**15,
+    "",
+    "x",
+    "auto",
+    "tgi",
+    "ml.g5.xlarge",
+    [],
+    [1],
+    {},
+]
+ODD_KEYS = ["type", "family", "min", "max", "enabled", "wrong", "id", "settings", "stddev", "x y"]
+
+
+def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path] + [inner for key, child in children for inner in paths(child, (*path, key))]
+
+
+def altered(value: Any, path: tuple[Any, ...], change: Any, key: str | None) -> Any:
+    """A copy of `value` with the part at `path` replaced, or with `key` added to it, or (change is ...) deleted."""
+    if not path:
+        return {**value, key: change} if key is not None and isinstance(value, dict) else change
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    if len(path) == 1 and change is ...:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = altered(copy[path[0]], path[1:], change, key)
+    return copy
+
+
+def tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: tuples(item) for key, item in value.items()}
+    return tuple(tuples(item) for item in value) if isinstance(value, list) else value
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> Any:
+    value = draw(st.sampled_from(WHOLE))
+    for _ in range(draw(st.integers(1, 3))):
+        path = draw(st.sampled_from([path for path in paths(value) if path] or [("name",)]))
+        change = draw(st.one_of(st.sampled_from(ODD_VALUES), st.just(...)))
+        key = draw(st.one_of(st.none(), st.sampled_from(ODD_KEYS))) if change is not ... else None
+        value = altered(value, path, change, key)
+    return value
+
+
+@settings(max_examples=250)
+@given(mutated())
+def test_builder_and_pydantic_agree(value: Any) -> None:
+    """No shape problem exactly when pydantic's strict validation passes; then both give the same profile."""
+    problems = Problems()
+    tree = read_yaml(json.dumps(value).encode(), "f", problems)  # JSON is YAML whose values are what they look like
+    assert tree is not None and not problems.found
+    built = build_part(Profile, tree, problems)
+    try:
+        meant = Profile.model_validate(tuples(value))
+    except ValidationError:
+        assert problems.found
+        if built is not WRONG:
+            check_rules(built, tree, problems, None)  # rules run on what is left, and never raise
+        return
+    assert not problems.found
+    assert built == meant
+    check_rules(built, tree, problems, None)
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_a_damaged_file_never_raises(data: st.DataObject) -> None:
+    """Characters cut out of, put into or doubled in a good file give problems or a profile, no exception."""
+    import tempfile
+
+    step = "{type: step, metric: invocations_per_copy, threshold: 1, steps: [{at: 0, add_copies: 1}]}"
+    text = CHAT + f"scaling:\n  policies:\n    - {step}\n"
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(at, min(len(text), at + 20)))
+        put = data.draw(
+            st.sampled_from(["", " ", "\n", ":", "- ", "'", "yes", "1e5", "&a", "{", "]", "é", text[at:end] * 2])
+        )
+        text = text[:at] + put + text[end:]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "chat.yaml"
+        file.write_text(text, encoding="utf-8")
+        checked = check_file(file)
+        assert checked.ok or checked.problems
+
+
+def test_every_field_of_the_schema_has_a_shape() -> None:
+    """A field whose type the grammar does not know fails here, not in front of a user."""
+    seen: set[type[Part]] = set()
+
+    def visit(model: type[Part]) -> None:
+        if model in seen:
+            return
+        seen.add(model)
+        fields_of(model)
+        for inner in Part.__subclasses__():
+            visit(inner)
+
+    visit(Profile)
+    visit(Environment)
+    assert len(seen) > 30
+
+
+def test_a_wrong_field_keeps_only_its_own_rules_quiet(tmp_path: Path) -> None:
+    """Rules that need a wrong field are passed over; all others still speak."""
+    (tmp_path / "chat.yaml").write_text(
+        CHAT.replace("at_concurrency: 4", 'at_concurrency: "6"').replace(
+            "max_total_tokens: 4096", "max_total_tokens: 1024"
+        )
+    )
+    problems = check_file(tmp_path / "chat.yaml").problems
+    assert [(problem.code, problem.line) for problem in problems] == [("LP230", 11), ("LP103", 15)]
+
+
+def test_a_rule_that_breaks_is_not_mistaken_for_a_wrong_field(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An AttributeError of the rule's own making is raised, not swallowed."""
+    from dataclasses import replace
+
+    from loadproof.profiles import checks
+
+    broken = replace(next(rule for rule in RULES if rule.code == "LP204"), function=lambda subject: subject.nothing)
+    monkeypatch.setattr(checks, "RULES", (broken,))
+    (tmp_path / "chat.yaml").write_text(CHAT)
+    with pytest.raises(AttributeError, match="nothing"):
+        check_file(tmp_path / "chat.yaml")

@@ -1,0 +1,114 @@
+"""`extends`: what merges, what replaces, whose positions, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from profiles_samples import CHAT
+
+from loadproof.profiles import check_file, load_profile
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text)
+
+
+def said(file: Path) -> list[str]:
+    return [f"{Path(p.file).name}:{p.line}:{p.column} {p.code} {p.message}" for p in check_file(file).problems]
+
+
+def test_maps_merge_and_lists_replace(tmp_path: Path) -> None:
+    """A child's keys win one by one; a child's list stands alone; null takes a part away."""
+    write(
+        tmp_path,
+        parent=CHAT + "benchmark: {concurrency: [1, 4, 16], requests_per_level: 50}\nbuffer: {batch_size: 2}\n",
+        child="extends: parent.yaml\nbenchmark: {concurrency: [4, 8]}\nbuffer: null\n",
+    )
+    profile = load_profile(tmp_path / "child.yaml")
+    assert profile.benchmark.concurrency == (4, 8)
+    assert profile.benchmark.requests_per_level == 50
+    assert profile.buffer is None
+
+
+def test_a_source_of_another_type_replaces_the_parents(tmp_path: Path) -> None:
+    """Keys of an S3 source do not leak into a hub source."""
+    write(
+        tmp_path,
+        parent=CHAT,
+        child=f"extends: parent.yaml\nmodel: {{source: {{type: hub, revision: {'0' * 38}1a}}}}\n"
+        "endpoint: {network_isolation: false}\n",
+    )
+    source = load_profile(tmp_path / "child.yaml").model.source
+    assert (source.type, source.revision) == ("hub", "0" * 38 + "1a")
+
+
+def test_a_position_is_that_of_the_file_a_value_came_from(tmp_path: Path) -> None:
+    """A parent's mistake is reported in the parent, a child's in the child."""
+    write(
+        tmp_path,
+        parent=CHAT.replace("output_tokens: 64", 'output_tokens: "64"'),
+        child='extends: parent.yaml\n\nobjectives: {at_concurrency: "4"}\n',
+    )
+    assert said(tmp_path / "child.yaml") == [
+        'child.yaml:3:30 LP103 expected a whole number at least 1, found text "4"',
+        'parent.yaml:19:18 LP103 expected a whole number at least 1, found text "64"',
+    ]
+
+
+def test_a_chain_of_parents(tmp_path: Path) -> None:
+    """Each file's own keys win over those of the files above it."""
+    write(
+        tmp_path,
+        a=CHAT,
+        b="extends: a.yaml\ndescription: from b\nobjectives: {ttft_p95_ms: 700}\n",
+        c="extends: b.yaml\nobjectives: {ttft_p95_ms: 800}\n",
+    )
+    profile = load_profile(tmp_path / "c.yaml")
+    assert (profile.description, profile.objectives.ttft_p95_ms) == ("from b", 800)
+
+
+@pytest.mark.parametrize(
+    ("parent", "message"),
+    [
+        ("self.yaml", "parent `self.yaml` extends this file in turn"),
+        ("none.yaml", "parent `none.yaml` does not exist"),
+        ("notes.txt", "parent `notes.txt` is not a .yaml or .yml file"),
+        ("../outside.yaml", "parent `../outside.yaml` lies outside inside/"),
+        ("/etc/passwd", "parent `/etc/passwd` lies outside inside/"),
+        ("link.yaml", "parent `link.yaml` lies outside inside/"),
+        ("[a.yaml]", "expected one file name"),
+        ('""', "expected one file name"),
+        ("folder.yaml", "parent `folder.yaml` does not exist"),
+        ('"a\\0.yaml"', "parent `a\\x00.yaml` does not exist"),
+        ("loop.yaml", "parent `loop.yaml` does not exist"),
+    ],
+)
+def test_a_parent_that_cannot_be_used(parent: str, message: str, tmp_path: Path) -> None:
+    """One LP011 that quotes no content, and no noise about what the parent would have had."""
+    inside = tmp_path / "inside"
+    (inside / "folder.yaml").mkdir(parents=True)
+    (inside / "notes.txt").write_text("secret: content")
+    (tmp_path / "outside.yaml").write_text("canary: content")
+    (inside / "link.yaml").symlink_to(tmp_path / "outside.yaml")
+    (inside / "loop.yaml").symlink_to(inside / "loop.yaml")
+    (inside / "self.yaml").write_text(f"name: chat\nextends: {parent}\n")
+    assert said(inside / "self.yaml") == [f"self.yaml:2:10 LP011 {message}"]
+
+
+def test_parents_may_stand_anywhere_below_deploy_profiles(tmp_path: Path) -> None:
+    """The root is the nearest folder of that name, whatever the working folder is."""
+    root = tmp_path / "deploy_profiles"
+    (root / "base").mkdir(parents=True)
+    (root / "dev").mkdir()
+    (root / "base" / "chat.yaml").write_text(CHAT)
+    (root / "dev" / "chat.yaml").write_text("extends: ../base/chat.yaml\n")
+    assert load_profile(root / "dev" / "chat.yaml").name == "chat"
+
+
+def test_more_than_eight_parents_are_refused(tmp_path: Path) -> None:
+    """A chain nobody can follow is an error, not a slow check."""
+    write(tmp_path, p0=CHAT, **{f"p{n}": f"extends: p{n - 1}.yaml\n" for n in range(1, 10)})
+    assert check_file(tmp_path / "p8.yaml").ok
+    assert [line.split(" ")[1] for line in said(tmp_path / "p9.yaml")] == ["LP011"]

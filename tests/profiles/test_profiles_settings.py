@@ -1,0 +1,194 @@
+"""Typed settings to a container's variables and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles_samples import CHAT, GOOD
+
+from loadproof.errors import InputError
+from loadproof.profiles import (
+    Component,
+    accelerators_per_copy,
+    components_of,
+    container_variables,
+    load_profile,
+    quantization_from_variables,
+    settings_from_variables,
+    tensor_parallel_degree,
+)
+from loadproof.profiles.schema import (
+    Copies,
+    HubSource,
+    LmiContainer,
+    LmiSettings,
+    Model,
+    S3Source,
+    SglangContainer,
+    SglangSettings,
+    TgiContainer,
+    TgiSettings,
+    VllmContainer,
+    VllmSettings,
+)
+from loadproof.profiles.shapes import Number, Optional, Truth, Words, fields_of
+
+S3 = S3Source(type="s3", s3_uri="s3://models/m/")
+HUB = HubSource(type="hub", revision="a" * 40)
+
+
+def component(container: object, model: Model | None = None, copies: Copies | None = None) -> Component:
+    return Component(
+        name="main", model=model or Model(id="m/m", source=S3), container=container, copies=copies or Copies()
+    )
+
+
+def test_tgi_from_s3() -> None:
+    """TGI reads the mounted weights, shards by SM_NUM_GPUS, and is told the type."""
+    tgi = TgiContainer(family="tgi", settings=TgiSettings(max_input_tokens=4096, max_total_tokens=5120))
+    assert container_variables(component(tgi)) == {
+        "HF_MODEL_ID": "/opt/ml/model",
+        "DTYPE": "bfloat16",
+        "SM_NUM_GPUS": "1",
+        "MAX_INPUT_TOKENS": "4096",
+        "MAX_TOTAL_TOKENS": "5120",
+    }
+
+
+def test_lmi_from_the_hub() -> None:
+    """LMI gets id and commit, its options by OPTION_, its server's by SERVING_."""
+    lmi = LmiContainer(
+        family="lmi",
+        settings=LmiSettings(rolling_batch="disable", batch_size=8, max_batch_delay_ms=50, enable_lora=True),
+        environment={"OMP_NUM_THREADS": "4"},
+    )
+    assert container_variables(
+        component(lmi, Model(id="q/q", source=HUB, dtype="fp16"), Copies(accelerators_per_copy=4))
+    ) == {
+        "HF_MODEL_ID": "q/q",
+        "HF_REVISION": "a" * 40,
+        "OPTION_DTYPE": "fp16",
+        "TENSOR_PARALLEL_DEGREE": "4",
+        "OPTION_ROLLING_BATCH": "disable",
+        "SERVING_BATCH_SIZE": "8",
+        "SERVING_MAX_BATCH_DELAY": "50",
+        "OPTION_ENABLE_LORA": "true",
+        "OMP_NUM_THREADS": "4",
+    }
+
+
+def test_switching_off_needs_a_variable_of_its_own_for_vllm() -> None:
+    """AWS's vLLM entry point drops a false flag: SM_VLLM_NO_... switches off what is on by default."""
+    vllm = VllmContainer(family="vllm", settings=VllmSettings(enable_prefix_caching=False, enable_lora=True))
+    variables = container_variables(component(vllm))
+    assert variables["SM_VLLM_NO_ENABLE_PREFIX_CACHING"] == "true"
+    assert variables["SM_VLLM_ENABLE_LORA"] == "true"
+    assert "SM_VLLM_ENABLE_PREFIX_CACHING" not in variables
+    assert settings_from_variables("vllm", variables).enable_prefix_caching is False
+
+
+@pytest.mark.parametrize(
+    ("family", "quantization", "variable", "value"),
+    [
+        ("tgi", "awq", "HF_MODEL_QUANTIZE", "awq"),
+        ("lmi", "fp8", "OPTION_QUANTIZE", "fp8"),
+        ("vllm", "int8", "SM_VLLM_QUANTIZATION", "compressed-tensors"),
+        ("sglang", "int8", "SM_SGLANG_QUANTIZATION", "w8a8_int8"),
+    ],
+)
+def test_quantization_there_and_back(family: str, quantization: str, variable: str, value: str) -> None:
+    """Each family has its own word for a quantization, and reads it back."""
+    container = {"tgi": TgiContainer, "lmi": LmiContainer, "vllm": VllmContainer, "sglang": SglangContainer}[family]
+    model = Model(id="m/m", source=S3, quantization=quantization)
+    variables = container_variables(component(container(family=family), model))
+    assert variables[variable] == value
+    assert quantization_from_variables(family, variables) == quantization
+    assert quantization_from_variables(family, {}) == "none"
+
+
+def setting_values(model: type) -> st.SearchStrategy[dict[str, object]]:
+    def value_of(shape: object) -> st.SearchStrategy[object]:
+        inner = shape.shape if isinstance(shape, Optional) else shape
+        if isinstance(inner, Truth):
+            return st.booleans()
+        if isinstance(inner, Words):
+            return st.sampled_from(inner.allowed)
+        if isinstance(inner, Number) and inner.whole:
+            return st.integers(int(inner.least or 1), 10**6)
+        if isinstance(inner, Number):
+            return st.floats(0.01, 1.0)
+        return st.text("abc{}:", min_size=1, max_size=9)
+
+    return st.fixed_dictionaries({}, optional={name: value_of(field.shape) for name, field in fields_of(model).items()})
+
+
+FAMILIES = [
+    ("tgi", TgiContainer, TgiSettings),
+    ("lmi", LmiContainer, LmiSettings),
+    ("vllm", VllmContainer, VllmSettings),
+    ("sglang", SglangContainer, SglangSettings),
+]
+
+
+@pytest.mark.parametrize(("family", "container", "model"), FAMILIES, ids=[family for family, _, _ in FAMILIES])
+@given(data=st.data())
+def test_settings_survive_the_way_to_variables_and_back(
+    family: str, container: type, model: type, data: st.DataObject
+) -> None:
+    """What was written is what the container's variables say, but for false flags SGLang has no word for."""
+    wanted = model(**data.draw(setting_values(model)))
+    found = settings_from_variables(family, container_variables(component(container(family=family, settings=wanted))))
+    expected = wanted.model_dump()
+    expected["tensor_parallel_degree"] = expected["tensor_parallel_degree"] or 1
+    if family == "sglang" and expected["disable_radix_cache"] is False:
+        expected["disable_radix_cache"] = None
+    assert found.model_dump() == expected
+
+
+def test_a_custom_container_carries_what_the_local_cloud_needs() -> None:
+    """Protocol and degree travel in variables of Loadproof's own."""
+    profile = load_profile(GOOD / "custom-own-model.yaml")
+    variables = container_variables(components_of(profile)[0])
+    assert variables == {"LOADPROOF_PROTOCOL": "openai", "LOADPROOF_TENSOR_PARALLEL_DEGREE": "1"}
+    assert settings_from_variables("custom", variables).protocol == "openai"
+
+
+def test_a_variable_that_holds_no_number_is_named_without_its_value() -> None:
+    """A deployed container whose variable makes no sense is an InputError."""
+    with pytest.raises(InputError, match="variable MAX_INPUT_TOKENS does not hold the int") as raised:
+        settings_from_variables("tgi", {"MAX_INPUT_TOKENS": "canary"})
+    assert "canary" not in str(raised.value)
+    with pytest.raises(InputError, match=r"out of bounds .*SM_NUM_GPUS"):
+        settings_from_variables("tgi", {"SM_NUM_GPUS": "0"})
+
+
+def test_max_means_all_accelerators_of_the_copy() -> None:
+    """LMI's TENSOR_PARALLEL_DEGREE=max leaves the degree to the copy."""
+    assert settings_from_variables("lmi", {"TENSOR_PARALLEL_DEGREE": "max"}).tensor_parallel_degree is None
+
+
+@pytest.mark.parametrize(
+    ("degree", "accelerators", "expected"), [(None, None, (1, 1)), (4, None, (4, 4)), (None, 2, (2, 2)), (2, 4, (2, 4))]
+)
+def test_degree_and_accelerators_follow_each_other(
+    degree: int | None, accelerators: int | None, expected: tuple[int, int]
+) -> None:
+    """Either one stands for the other where only one is given."""
+    vllm = VllmContainer(family="vllm", settings=VllmSettings(tensor_parallel_degree=degree))
+    main = component(vllm, copies=Copies(accelerators_per_copy=accelerators))
+    assert (tensor_parallel_degree(main), accelerators_per_copy(main)) == expected
+
+
+def test_the_profiles_own_model_comes_first_as_main(tmp_path: Path) -> None:
+    """Further components follow in file order; Bedrock has none."""
+    assert [item.name for item in components_of(load_profile(GOOD / "two-models.yaml"))] == ["main", "small"]
+    (tmp_path / "bedrock.yaml").write_text(
+        CHAT.split("model:")[0]
+        + "backend: bedrock\nmodel: {id: amazon.nova-lite-v1:0}\n"
+        + "objectives:"
+        + CHAT.split("objectives:")[1]
+    )
+    assert components_of(load_profile(tmp_path / "bedrock.yaml")) == ()
