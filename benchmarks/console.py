@@ -82,6 +82,8 @@ def print_result(result: RunResult, console: Console) -> None:
     wide.print(Text(verdict["outcome"], style=VERDICT_STYLES[verdict["outcome"]]), soft_wrap=True)
     for reason in verdict["reasons"]:
         wide.print(f"  {reason}", markup=False, soft_wrap=True)
+    if summary["conditions"]["interrupted"]:
+        wide.print(f"Go on with: loadproof bench --resume {result.folder}", markup=False, soft_wrap=True)
     wide.print(
         f"Report: {result.report}" if result.report else f"No report: {result.report_problem}",
         markup=False,

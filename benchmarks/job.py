@@ -99,11 +99,16 @@ def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnP
     done = finished_requests(read_records(folder / RECORDS_FILE))
     # Times of every session count from the run's first zero, so that later sessions lie after earlier ones.
     zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
-    with RecordWriter(folder / RECORDS_FILE) as writer:
-        sweep = Sweep(plan.spec, invoker, writer.append, on_progress, plan.session, zero_ns, done)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_drive(sweep, invoker))
-    return judge_run(folder, interrupted=sweep.runner.stopped)
+    try:
+        with RecordWriter(folder / RECORDS_FILE) as writer:
+            sweep = Sweep(plan.spec, invoker, writer.append, on_progress, plan.session, zero_ns, done)
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                runner.run(_drive(sweep, invoker))
+        return judge_run(folder, interrupted=sweep.runner.stopped)
+    except OSError as error:  # the endpoint's own faults are outcomes; what is left is the disk
+        raise CouldNotRunError(
+            f"{folder}: cannot be written ({error.strerror}); mend that, then go on with --resume {folder}"
+        ) from error
 
 
 async def _drive(sweep: Sweep, invoker: Invoker) -> None:
@@ -171,16 +176,19 @@ def _moved(planned: BenchmarkSpec, expected: BenchmarkSpec, folder: Path) -> Ben
 
 
 def _claim(folder: Path) -> None:
-    if folder.is_dir() and any(folder.iterdir()):
-        raise InputError(f"{folder}: not empty; give a new folder, or continue the run in it with --resume {folder}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        in_use = any(folder.iterdir())
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made a folder ({error.strerror}); give another --out") from None
+        raise InputError(f"{folder}: cannot be used as a folder ({error.strerror}); give another --out") from None
+    if in_use:
+        raise InputError(f"{folder}: not empty; give a new folder, or continue the run in it with --resume {folder}")
 
 
 def _release(folder: Path) -> None:
     """Take back what a run without any result wrote, so that the same command can be tried again."""
+    if any(record.phase == "measured" and record.ok for record in read_records(folder / RECORDS_FILE).records):
+        return
     for name in (PLAN_FILE, RECORDS_FILE):
         (folder / name).unlink(missing_ok=True)
     if not any(folder.iterdir()):

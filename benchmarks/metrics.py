@@ -18,6 +18,7 @@ cannot hide it. A failed request is in the error figures and in no latency.
   (`loop_probe`): the delay that a read or a send at a random moment met.
 - **lag** (ms) = dispatched − intended send, of every request: what the generator itself added. Opening a connection
   is the network's time: it is in the latencies, not in the lag.
+- **mean in flight** = Σ (end − intended send) / duration: below the level's concurrency by its ramp and its tail.
 - **cost per million output tokens** (USD) = USD per hour / 3600 / output tokens per second · 10⁶.
 """
 
@@ -60,6 +61,7 @@ class LevelMetrics:
     requests_per_s: float | None
     goodput_per_s: float | None
     cost_per_million_output_tokens_usd: float | None
+    mean_in_flight: float | None
     tokens_per_arrival: float | None
     token_source: Literal["server", "chunks", "none"]
     input_token_source: Literal["server", "estimate", "none"]
@@ -169,6 +171,7 @@ def measure_level(
         requests_per_s=_rate(len(succeeded), seconds),
         goodput_per_s=_rate(sum(is_good(record, objectives) for record in succeeded), seconds),
         cost_per_million_output_tokens_usd=usd_per_million_tokens(usd_per_hour, output_per_s),
+        mean_in_flight=_rate(sum(record.end_ns - record.intended_ns for record in finished) / NS_PER_S, seconds),
         tokens_per_arrival=_tokens_per_arrival(succeeded),
         token_source=_output_source(succeeded),
         input_token_source=_input_source(succeeded),

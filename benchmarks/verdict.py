@@ -3,10 +3,11 @@
 For each objective the observed value comes with a 95% bootstrap interval. It is PASS when the interval's bad end meets
 the bound, FAIL when its good end misses it, else INCONCLUSIVE. Fewer than `FEWEST_REQUESTS` requests with data are
 never more than INCONCLUSIVE, and no data never passes. The share of failed requests is counted, not estimated: it has
-no interval. A level is *valid* when the generator itself was on time: its dispatch lag p99, and the p99 of how late its
-event loop was, are each at most 5 ms and at most 10% of the tightest latency objective. The run is INVALID when the
-level it is judged at is not (without latency or rate objectives: when any level is not), since its figures then say
-more about the client than about the endpoint.
+no interval. A level is *valid* when the generator itself was on time: its dispatch lag p99 is at most 5 ms and at most
+10% of the tightest latency objective, and the p99 of how late its event loop was is at most twice that (a late loop
+delays only what happens just then, and crowded machines are late by a time slice now and again). The run is INVALID
+when the level it is judged at is not (without latency or rate objectives: when any level is not), since its figures
+then say more about the client than about the endpoint.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 FEWEST_REQUESTS = 5  # below this a resampled sample says nothing
 LAG_LIMIT_MS = 5.0
 LAG_SHARE_OF_OBJECTIVE = 0.10
+LOOP_LAG_FACTOR = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,14 @@ def invalid_reasons(level: LevelMetrics, objectives: Sequence[Objective]) -> tup
     limit_ms = lag_limit_ms(objectives)
     if level.lag_ms.p99 is None:
         return ("no request was sent",)
-    lags = (("dispatch lag", level.lag_ms.p99), ("event loop lag", level.loop_lag_ms.p99))
+    lags = (
+        ("dispatch lag", level.lag_ms.p99, limit_ms),
+        ("event loop lag", level.loop_lag_ms.p99, LOOP_LAG_FACTOR * limit_ms),
+    )
     return tuple(
-        f"{what} p99 {p99_ms:.1f} ms exceeds {limit_ms:.1f} ms: the client was too slow"
-        for what, p99_ms in lags
-        if p99_ms is not None and p99_ms > limit_ms
+        f"{what} p99 {p99_ms:.1f} ms exceeds {most_ms:.1f} ms: the client was too slow"
+        for what, p99_ms, most_ms in lags
+        if p99_ms is not None and p99_ms > most_ms
     )
 
 

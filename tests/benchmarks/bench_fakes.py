@@ -11,6 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -36,7 +37,10 @@ class FakeEndpoint:
     itl_s: float = 0.002
     tokens_per_event: int = 1
     fault_of: Callable[[int], Fault | None] = lambda number: None
+    endpoint_status: str = "InService"
+    component_status: str = "InService"
     served: list[Served] = field(default_factory=list)
+    described: list[str] = field(default_factory=list)
     port: int = 0
 
     @property
@@ -46,11 +50,42 @@ class FakeEndpoint:
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while head := await _head(reader):
-                await self._answer(head, json.loads(await reader.readexactly(head.length)), writer)
+                body = json.loads(await reader.readexactly(head.length))
+                if head.target:
+                    await self._describe(head.target, body, writer)
+                else:
+                    await self._answer(head, body, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             writer.close()
+
+    async def _describe(self, target: str, body: dict, writer: asyncio.StreamWriter) -> None:
+        """SageMaker's control plane, as far as `describe_target` asks it: one endpoint, one component of two copies."""
+        self.described.append(next(iter(body.values())))
+        answers = {
+            "sagemaker.describeendpoint": {
+                "EndpointName": body.get("EndpointName"),
+                "EndpointArn": "arn:aws:sagemaker:us-east-1:123456789012:endpoint/x",
+                "EndpointConfigName": "x",
+                "EndpointStatus": self.endpoint_status,
+                "ProductionVariants": [{"VariantName": "AllTraffic"}],
+                "CreationTime": 0,
+                "LastModifiedTime": 0,
+            },
+            "sagemaker.describeinferencecomponent": {
+                "InferenceComponentName": body.get("InferenceComponentName"),
+                "InferenceComponentArn": "arn:aws:sagemaker:us-east-1:123456789012:inference-component/x",
+                "EndpointName": body.get("InferenceComponentName", "").removesuffix("-main"),
+                "EndpointArn": "arn:aws:sagemaker:us-east-1:123456789012:endpoint/x",
+                "InferenceComponentStatus": self.component_status,
+                "FailureReason": "the image has no such tag",
+                "RuntimeConfig": {"CurrentCopyCount": 2, "DesiredCopyCount": 2},
+                "CreationTime": 0,
+                "LastModifiedTime": 0,
+            },
+        }
+        await _plain(writer, 200, answers[target])
 
     async def _answer(self, head: _Head, body: dict, writer: asyncio.StreamWriter) -> None:
         now_ns = time.perf_counter_ns()
@@ -103,6 +138,7 @@ ERRORS = {
 class _Head:
     path: str
     length: int
+    target: str
 
 
 async def _head(reader: asyncio.StreamReader) -> _Head | None:
@@ -111,7 +147,7 @@ async def _head(reader: asyncio.StreamReader) -> _Head | None:
     except asyncio.IncompleteReadError:
         return None
     headers = dict(line.lower().split(": ", 1) for line in lines[1:] if line)
-    return _Head(lines[0].split(" ")[1], int(headers["content-length"]))
+    return _Head(lines[0].split(" ")[1], int(headers["content-length"]), headers.get("x-amz-target", ""))
 
 
 def _event(index: int, last: bool, tokens: int, input_tokens: int) -> bytes:
@@ -139,27 +175,21 @@ async def _plain(writer: asyncio.StreamWriter, status: int, document: dict, head
 @contextmanager
 def serving(endpoint: FakeEndpoint) -> Iterator[FakeEndpoint]:
     """Serve on a free port from a thread of its own, so that the client's event loop is the client's alone."""
-    loop = asyncio.new_event_loop()
-    started = threading.Event()
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
         server = await asyncio.start_server(endpoint.handle, "127.0.0.1", 0)
         endpoint.port = server.sockets[0].getsockname()[1]
-        started.set()
-        async with server:
-            await asyncio.Event().wait()
+        stopped = asyncio.Event()
+        started.set_result((asyncio.get_running_loop(), stopped))
+        await stopped.wait()
+        server.close()
 
-    def run() -> None:
-        task = loop.create_task(serve())
-        loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
-
-    thread = threading.Thread(target=run, daemon=True)
+    thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
     thread.start()
-    started.wait(5)
+    loop, stopped = started.result(timeout=10)
     try:
         yield endpoint
     finally:
-        for task in asyncio.all_tasks(loop):
-            loop.call_soon_threadsafe(task.cancel)
-        thread.join(5)
-        loop.close()
+        loop.call_soon_threadsafe(stopped.set)
+        thread.join(10)

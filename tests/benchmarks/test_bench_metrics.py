@@ -49,6 +49,7 @@ def test_a_level() -> None:
     assert (level.requests, level.errors, level.errors_by_kind, level.unfinished) == (3, 1, {"truncated": 1}, 0)
     assert level.duration_s == 2
     assert level.output_tokens_per_s == 2.5
+    assert level.mean_in_flight == (0.3 + 0.5 + 1) / 2
     assert level.requests_per_s == level.goodput_per_s == 1
     assert level.input_tokens_per_s == (10 + 12) / 2
     assert level.input_token_source == "estimate"

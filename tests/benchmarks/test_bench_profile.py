@@ -1,0 +1,148 @@
+"""A profile as a benchmark: which deployed thing it means, what is sent, judged and predicted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench_fakes import FakeEndpoint, serving
+
+from benchmarks.from_profile import ProfileChoice, objectives_of, spec_of_profile, token_counts
+from benchmarks.spec import BenchmarkSpec, TokenCounts
+from loadproof.catalog import instance
+from loadproof.cli.bench_spec import Options, spec_from_profile
+from loadproof.errors import CouldNotRunError, InputError
+from loadproof.profiles import load_profile, profile_hash
+from loadproof.profiles.schema import TokenDistribution
+
+CHAT = """
+name: chat
+model:
+  id: meta-llama/Llama-3.1-8B-Instruct
+  source: {type: s3, s3_uri: s3://example-models/llama/, accept_eula: true}
+container: {family: tgi}
+endpoint: {instance_type: ml.g6e.2xlarge, min_instances: 1, max_instances: 2}
+copies: {min: 2, max: 2}
+objectives: {at_concurrency: 2, ttft_p95_ms: 500, error_rate_max: 0.01}
+workload: {input_tokens: 128, output_tokens: {distribution: uniform, min: 8, max: 24}}
+benchmark: {concurrency: [1, 2], requests_per_level: 6, warmup_requests: 1, seed: 5}
+"""
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Path:
+    folder = tmp_path / "dev"
+    folder.mkdir()
+    (folder / "environment.yaml").write_text('account: "123456789012"\nregion: eu-west-1\n')
+    (folder / "chat.yaml").write_text(CHAT)
+    return folder / "chat.yaml"
+
+
+def spec_of(chat: Path, endpoint: FakeEndpoint, **options: object) -> BenchmarkSpec:
+    return spec_from_profile(chat, Options(endpoint_url=endpoint.url, **options))  # type: ignore[arg-type]
+
+
+def test_the_deployed_names_are_derived_from_the_profile(chat: Path) -> None:
+    """Endpoint loadproof-<folder>-<name>, component <endpoint>-main, in the environment's region."""
+    with serving(FakeEndpoint()) as endpoint:
+        target = spec_of(chat, endpoint).target
+    assert endpoint.described == ["loadproof-dev-chat", "loadproof-dev-chat-main"]
+    assert (target.endpoint, target.component) == ("loadproof-dev-chat", "loadproof-dev-chat-main")
+    assert (target.region, target.protocol, target.local_cloud) == ("eu-west-1", "tgi", True)
+
+
+def test_the_profile_says_what_is_sent_and_judged(chat: Path) -> None:
+    """Workload, levels, seed, objectives and the hash the evidence is tied to."""
+    with serving(FakeEndpoint()) as endpoint:
+        spec = spec_of(chat, endpoint)
+    assert spec.workload.input_tokens == TokenCounts("fixed", 128)
+    assert spec.workload.output_tokens == TokenCounts("uniform", 16, 0, 8, 24)
+    assert (spec.concurrency, spec.requests_per_level, spec.workload.seed) == ((1, 2), 6, 5)
+    assert [(one.name, one.bound) for one in spec.objectives] == [("ttft_p95_ms", 500), ("error_rate_max", 0.01)]
+    assert spec.judged_concurrency == 2
+    assert spec.profile and spec.profile.sha256 == profile_hash(load_profile(chat))
+
+
+def test_cost_and_prediction_are_of_the_copies_in_service(chat: Path) -> None:
+    """Two copies on one-GPU instances are two instances; the planner's curve comes with its grade."""
+    with serving(FakeEndpoint()) as endpoint:
+        spec = spec_of(chat, endpoint)
+    assert spec.usd_per_hour == 2 * (instance("ml.g6e.2xlarge").usd_per_hour or 0)
+    assert spec.predicted and [point.concurrency for point in spec.predicted.levels] == [1, 2]
+    one, two = spec.predicted.levels
+    assert two.requests_per_s == pytest.approx(2 * (one.requests_per_s or 0)), "a copy each, so no waiting"
+
+
+def test_options_override_the_profile(chat: Path) -> None:
+    """Other levels are predicted too; an objective given replaces its namesake and keeps the others."""
+    with serving(FakeEndpoint()) as endpoint:
+        spec = spec_of(chat, endpoint, concurrency="2,4", objectives=("ttft_p95_ms=100",), requests_per_level=3)
+        with pytest.raises(InputError, match="none of the levels 1, 4"):
+            spec_of(chat, endpoint, concurrency="1,4")
+    assert (spec.concurrency, spec.requests_per_level) == ((2, 4), 3)
+    assert [(one.name, one.bound) for one in spec.objectives] == [("ttft_p95_ms", 100), ("error_rate_max", 0.01)]
+    assert spec.predicted and [point.concurrency for point in spec.predicted.levels] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "complaint"),
+    [
+        (FakeEndpoint(endpoint_status="Creating"), "loadproof-dev-chat is Creating, not InService"),
+        (FakeEndpoint(component_status="Failed"), "chat-main is Failed, not InService: the image has no such tag"),
+    ],
+)
+def test_an_endpoint_that_is_not_in_service_could_not_run(chat: Path, endpoint: FakeEndpoint, complaint: str) -> None:
+    """Its status and reason are the message; no request is sent."""
+    with serving(endpoint), pytest.raises(CouldNotRunError, match=complaint):
+        spec_of(chat, endpoint)
+    assert not endpoint.served
+
+
+def test_a_profile_outside_an_environment_is_bad_input(chat: Path) -> None:
+    """Nothing says where it is deployed: the message says to name an environment."""
+    lost = chat.parent.parent / "base" / "chat.yaml"
+    lost.parent.mkdir()
+    lost.write_text(CHAT)
+    with pytest.raises(InputError, match=r"no environment\.yaml"):
+        spec_of_profile(ProfileChoice(lost))
+    with serving(FakeEndpoint()) as endpoint:
+        spec = spec_of(lost, endpoint, environment="dev")
+    assert spec.target.endpoint == "loadproof-dev-chat"
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (
+            ("workload: {", "workload: {arrivals: {process: poisson, requests_per_s: 2}, "),
+            "the benchmark drives closed",
+        ),
+        (("name: chat", "name: chat\nno_such_key: 1"), "no_such_key"),
+    ],
+)
+def test_what_cannot_be_benchmarked_is_bad_input(chat: Path, change: tuple[str, str], complaint: str) -> None:
+    """Before anything is asked of AWS."""
+    chat.write_text(CHAT.replace(*change))
+    with pytest.raises(InputError, match=complaint):
+        spec_of_profile(ProfileChoice(chat))
+
+
+def test_a_component_that_is_not_in_the_profile_is_bad_input(chat: Path) -> None:
+    """The message lists those it has."""
+    with pytest.raises(InputError, match="no component `summary`; it has main"):
+        spec_of_profile(ProfileChoice(chat, component="summary"))
+
+
+def test_every_objective_of_the_schema_can_be_judged(chat: Path) -> None:
+    """A bound the schema admits and the benchmark ignored would pass by silence."""
+    from loadproof.profiles.schema import Objectives
+
+    fields = {name: 0.5 for name in Objectives.model_fields if name != "at_concurrency"}
+    profile = load_profile(chat).model_copy(update={"objectives": Objectives(at_concurrency=1, **fields)})
+    assert {one.name for one in objectives_of(profile)} == set(fields)
+
+
+def test_a_distribution_keeps_its_bounds() -> None:
+    """lognormal with mean 200 and stddev 50 in [10, 400]."""
+    counts = token_counts(TokenDistribution(distribution="lognormal", mean=200, stddev=50, min=10, max=400))
+    assert counts == TokenCounts("lognormal", 200, 50, 10, 400)
