@@ -61,12 +61,20 @@ def _section(rule: Rule) -> str:
         f"{rule.reason}\n",
         f"**Fix:** {rule.fix}\n",
     ]
-    example = BAD / f"{rule.code}.yaml"
-    if example.is_file():
-        parts.append(f"```yaml\n{example.read_text(encoding='utf-8').rstrip()}\n```\n")
-        said = [line for line in example.with_suffix(".expected").read_text(encoding="utf-8").splitlines() if line]
+    example = _example(rule.code)
+    if example is not None:
+        # LP002's own example is not UTF-8: shown with a replacement character.
+        text = example.read_text(encoding="utf-8", errors="replace").rstrip()
+        parts.append(f"`{example.relative_to(BAD).as_posix()}`\n\n```yaml\n{text}\n```\n")
+        said = (BAD / f"{rule.code}.expected").read_text(encoding="utf-8").splitlines()
         parts.append("```text\n" + "\n".join(line for line in said if rule.code in line) + "\n```\n")
     return "\n".join(parts)
+
+
+def _example(code: str) -> Path | None:
+    """The bad profile of a code: a file, or the one in a folder of its own that is not its environment.yaml."""
+    candidates = [BAD / f"{code}.yaml", *sorted((BAD / code).glob("*.yaml"))]
+    return next((file for file in candidates if file.is_file()), None)
 
 
 def cli_page() -> str:

@@ -19,7 +19,24 @@ DATA = Path(__file__).parent / "data"
 
 # Instance families with NVMe disks on the machine. Source: EC2 instance type pages.
 LOCAL_DISK_FAMILIES = frozenset(
-    "g4dn g5 g6 g6e g7e gr6 p4d p4de p5 p5e p5en p6-b200 p6-b300 trn1 trn1n trn2".split()
+    [
+        "g4dn",
+        "g5",
+        "g6",
+        "g6e",
+        "g7e",
+        "gr6",
+        "p4d",
+        "p4de",
+        "p5",
+        "p5e",
+        "p5en",
+        "p6-b200",
+        "p6-b300",
+        "trn1",
+        "trn1n",
+        "trn2",
+    ]
 )
 Row = Mapping[str, str]
 T = TypeVar("T")

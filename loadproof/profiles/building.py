@@ -46,7 +46,8 @@ def build_part(model: type[Part], node: Node, problems: Problems, path: Path = (
     for key, entry in node.entries.items():
         field = fields.get(key)
         if field is None:
-            mend = _did_you_mean(key, [name for name in fields if name not in node.entries], fields)
+            unused = [name for name in fields if name not in node.entries]
+            mend = "" if problems.is_full else _did_you_mean(key, unused, fields)
             problems.add(entry.key_mark, "LP101", (*path, key), f"unknown key `{shown_key(key)}`", mend)
             continue
         value = build(field.shape, entry.node, problems, (*path, key))
