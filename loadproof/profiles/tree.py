@@ -74,11 +74,16 @@ class Problems:
         self.suppressed = 0
         self.errors = 0
 
+    @property
+    def is_full(self) -> bool:
+        """True when further problems are only counted: no need to word them well."""
+        return len(self.found) >= self.limit
+
     def add(self, mark: Mark, code: str, path: Path, message: str, mend: str, severity: Severity = "error") -> None:
         """Record one problem at `mark`."""
         if severity == "error":
             self.errors += 1
-        if len(self.found) >= self.limit:
+        if self.is_full:
             self.suppressed += 1
             return
         self.found.append(Problem(mark.file, mark.line, mark.column, code, shown_path(path), message, mend, severity))
