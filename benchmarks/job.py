@@ -61,7 +61,6 @@ def run_benchmark(spec: BenchmarkSpec, on_progress: OnProgress, folder: Path | N
     _claim(folder)
     plan = RunPlan(run_id, utc_text(now_ns), now_ns, spec, _conditions(), (utc_text(now_ns),))
     try:
-        write_plan(folder, plan)
         return _run_session(folder, plan, invoker, on_progress)
     except CouldNotRunError:
         _release(folder)
@@ -77,7 +76,6 @@ def resume_benchmark(folder: Path, on_progress: OnProgress, expected: BenchmarkS
     if expected is not None:
         plan = replace(plan, spec=_moved(plan.spec, expected, folder))
     invoker = open_invoker(plan.spec.target, plan.spec.request_timeout_s)
-    write_plan(folder, plan)
     return _run_session(folder, plan, invoker, on_progress)
 
 
@@ -96,10 +94,11 @@ def judge_run(folder: Path, *, interrupted: bool = False) -> RunResult:
 
 
 def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress) -> RunResult:
-    done = finished_requests(read_records(folder / RECORDS_FILE))
     # Times of every session count from the run's first zero, so that later sessions lie after earlier ones.
     zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
     try:
+        write_plan(folder, plan)
+        done = finished_requests(read_records(folder / RECORDS_FILE))
         with RecordWriter(folder / RECORDS_FILE) as writer:
             sweep = Sweep(plan.spec, invoker, writer.append, on_progress, plan.session, zero_ns, done)
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:

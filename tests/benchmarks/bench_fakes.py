@@ -1,7 +1,7 @@
 """A small model server behind SageMaker's runtime protocol, for these tests: what it does is told, not modelled.
 
-It streams TGI events in event-stream frames (or plain for an HTTP target), one every `itl_s`, and keeps a log of the
-truth: when it got each request and when it sent each token. Faults are by request number, counted from 0.
+It streams its protocol's events in event-stream frames (or plain for an HTTP target), one every `itl_s`, and keeps a
+log of the truth: when it got each request and when it sent each token. Faults are by request number, counted from 0.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class Served:
 
     prompt: str
     received_ns: int
+    path: str = ""
+    model: str | None = None
     token_ns: list[int] = field(default_factory=list)
 
 
@@ -33,6 +35,7 @@ class Served:
 class FakeEndpoint:
     """`fault_of(number)` says what goes wrong with a request; None is nothing."""
 
+    protocol: str = "tgi"
     ttft_s: float = 0.01
     itl_s: float = 0.002
     tokens_per_event: int = 1
@@ -90,7 +93,8 @@ class FakeEndpoint:
     async def _answer(self, head: _Head, body: dict, writer: asyncio.StreamWriter) -> None:
         now_ns = time.perf_counter_ns()
         number = len(self.served)
-        served = Served(body["inputs"], now_ns)
+        prompt = body["prompt" if self.protocol == "openai" else "inputs"]
+        served = Served(prompt, now_ns, path=head.path, model=body.get("model"))
         self.served.append(served)
         fault = self.fault_of(number)
         if fault in ERRORS:
@@ -100,13 +104,13 @@ class FakeEndpoint:
             return
         if fault == "stall":
             await asyncio.sleep(60)
-        tokens = body["parameters"]["max_new_tokens"]
+        tokens = body["max_tokens"] if self.protocol == "openai" else body["parameters"]["max_new_tokens"]
         if not body["stream"]:
             await asyncio.sleep(self.ttft_s + self.itl_s * (tokens - 1))
             details = {"finish_reason": "length", "generated_tokens": tokens}
             await _plain(writer, 200, {"generated_text": "word" * tokens, "details": details})
             return
-        await self._stream(head, served, len(body["inputs"].split()), tokens, fault, writer)
+        await self._stream(head, served, len(prompt.split()), tokens, fault, writer)
 
     async def _stream(self, head, served, input_tokens, tokens, fault, writer) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -117,7 +121,7 @@ class FakeEndpoint:
             await asyncio.sleep(max(0.0, due_s - time.perf_counter()))
             count = min(self.tokens_per_event, tokens - first)
             events = b"".join(
-                _event(index, index == tokens - 1, tokens, input_tokens) for index in range(first, first + count)
+                EVENTS[self.protocol](index, tokens, input_tokens) for index in range(first, first + count)
             )
             if fault == "cut" and first >= tokens // 2:
                 writer.write(_chunk(b""))
@@ -150,7 +154,8 @@ async def _head(reader: asyncio.StreamReader) -> _Head | None:
     return _Head(lines[0].split(" ")[1], int(headers["content-length"]), headers.get("x-amz-target", ""))
 
 
-def _event(index: int, last: bool, tokens: int, input_tokens: int) -> bytes:
+def _tgi_event(index: int, tokens: int, input_tokens: int) -> bytes:
+    last = index == tokens - 1
     event: dict[str, object] = {
         "index": index + 1,
         "token": {"id": index, "text": " word", "logprob": -0.1, "special": False},
@@ -160,6 +165,27 @@ def _event(index: int, last: bool, tokens: int, input_tokens: int) -> bytes:
         else None,
     }
     return b"data:" + json.dumps(event).encode() + b"\n\n"
+
+
+def _lmi_event(index: int, tokens: int, input_tokens: int) -> bytes:
+    """JSON lines; its own count is one too high, as LMI's is."""
+    event: dict[str, object] = {"token": {"id": [index], "text": " word", "log_prob": -0.1}}
+    if index == tokens - 1:
+        details = {"finish_reason": "length", "generated_tokens": tokens + 1}
+        event |= {"generated_text": " word" * tokens, "details": details}
+    return json.dumps(event).encode() + b"\n"
+
+
+def _openai_event(index: int, tokens: int, input_tokens: int) -> bytes:
+    last = index == tokens - 1
+    events: list[dict] = [{"choices": [{"index": 0, "text": " word", "finish_reason": "length" if last else None}]}]
+    if last:
+        events.append({"choices": [], "usage": {"prompt_tokens": input_tokens, "completion_tokens": tokens}})
+    lines = [f"data: {json.dumps(event)}\n\n" for event in events] + ["data: [DONE]\n\n"] * last
+    return "".join(lines).encode()
+
+
+EVENTS = {"tgi": _tgi_event, "lmi": _lmi_event, "openai": _openai_event}
 
 
 def _chunk(data: bytes) -> bytes:

@@ -15,7 +15,7 @@ from benchmarks.connect import parse_target
 from benchmarks.job import RunResult, resume_benchmark, run_benchmark
 from benchmarks.objectives import parse_objective
 from benchmarks.records import read_records
-from benchmarks.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
+from benchmarks.spec import BenchmarkSpec, Protocol, WorkloadSpec, fixed_tokens
 from benchmarks.sweep import Progress
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 
@@ -90,6 +90,26 @@ def test_an_independent_recomputation_gives_the_same_figures(tmp_path: Path) -> 
         for name, value in theirs.items():
             assert mine[name] == pytest.approx(value, rel=1e-9, abs=1e-6), name
     assert sum(row["errors"] for row in ours) == 2
+
+
+@pytest.mark.parametrize(("protocol", "source"), [("lmi", "chunks"), ("tgi", "server"), ("openai", "server")])
+def test_every_protocol_is_counted_by_its_best_source(tmp_path: Path, protocol: Protocol, source: str) -> None:
+    """TGI and OpenAI servers count their own tokens; LMI's count is one too high, so its chunks are counted."""
+    with serving(FakeEndpoint(protocol=protocol)) as endpoint:
+        target = parse_target("sagemaker://demo", protocol, streaming=True, endpoint_url=endpoint.url)
+        result = run(endpoint, tmp_path, target=target, concurrency=(2,))
+    row = level(result, 2)
+    assert (row["errors"], row["token_source"]) == (0, source)
+    assert row["output_tokens_per_s"] == pytest.approx(6 * row["requests_per_s"])
+
+
+def test_an_openai_server_is_reached_at_its_usual_path(tmp_path: Path) -> None:
+    """http://host:port means /v1/completions, with the model name the server wants; no AWS framing or signature."""
+    with serving(FakeEndpoint(protocol="openai")) as endpoint:
+        target = parse_target(endpoint.url, "openai", streaming=True, model="tiny")
+        result = run(endpoint, tmp_path, target=target, concurrency=(1,))
+    assert {(served.path, served.model) for served in endpoint.served} == {("/v1/completions", "tiny")}
+    assert level(result, 1)["errors"] == 0 and level(result, 1)["input_token_source"] == "server"
 
 
 def test_a_truncated_stream_is_one_error(tmp_path: Path) -> None:
