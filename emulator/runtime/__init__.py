@@ -6,6 +6,7 @@ Not here: request signatures are not checked, nothing throttles, asynchronous in
 ignored, variants share traffic by instances instead of weights, prefix-aware routing falls back to least outstanding.
 """
 
-from emulator.runtime.service import Limits, Runtime
+from emulator.runtime.answer import Limits
+from emulator.runtime.service import Runtime
 
 __all__ = ["Limits", "Runtime"]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
-import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 from aiohttp import web
@@ -20,39 +17,29 @@ from emulator.model_server.clock import Clock, WallClock
 from emulator.model_server.container import (
     CannotStartError,
     Container,
-    ContainerDiedError,
     ContainerRequest,
-    ContainerResponse,
 )
 from emulator.model_server.start import Place, start_twin, twin_deployment
 from emulator.runtime import errors, target
-from emulator.runtime.errors import MAX_BODY_BYTES, InvokeError
+from emulator.runtime.answer import (
+    CUSTOM_ATTRIBUTES_HEADER,
+    Answerer,
+    ClientGoneError,
+    Limits,
+    MidStreamError,
+    read_body,
+    while_connected,
+)
+from emulator.runtime.errors import InvokeError
 from emulator.runtime.fleet import Copy, Fleet
 from emulator.runtime.metrics import Metrics
 from emulator.runtime.target import Target
-from invocation.eventstream import encode_exception, encode_payload_part
 
 log = logging.getLogger(__name__)
+Answer = Callable[[Target, Copy, ContainerRequest], Awaitable[web.StreamResponse]]
 
-_CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
-_VARIANT = "x-Amzn-Invoked-Production-Variant"
 _SWEEP_S = 1.0
 _FLUSH_EVERY_SWEEPS = 5
-# What is read past the limit before refusing: a client that is still sending cannot hear the refusal.
-_DISCARD_BYTES = 64 * 1024 * 1024
-_GONE_POLL_S = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """SageMaker's limits of one invocation."""
-
-    unary_s: float = 60.0
-    stream_s: float = 480.0
-
-
-class ClientGoneError(Exception):
-    """The caller hung up: nothing is left to answer."""
 
 
 class Runtime:
@@ -69,17 +56,19 @@ class Runtime:
         region: str = "us-east-1",
         backend_url: str | None = None,
         clock: Clock | None = None,
-        limits: Limits = Limits(),
+        limits: Limits | None = None,
         unaligned: bool = True,
         seed: int = 0,
     ) -> None:
         self._directory = directory
         self._account = account
-        self._region = region
         self._backend_url = backend_url.rstrip("/") if backend_url else None
         self._clock = clock or WallClock()
-        self._limits = limits
-        self._cuts = random.Random(seed) if unaligned else None
+        self._answerer = Answerer(
+            limits or Limits(),
+            random.Random(seed) if unaligned else None,
+            logs_arn=f"arn:aws:logs:{region}:{account}:log-group:",
+        )
         self._fleet = Fleet(self._start_container, seed)
         self._metrics = Metrics(directory)
         self._session: aiohttp.ClientSession | None = None
@@ -143,29 +132,19 @@ class Runtime:
 
     async def invoke(self, request: web.Request) -> web.StreamResponse:
         """POST /endpoints/{E}/invocations"""
-        try:
-            found, call = await self._accept(request)
-            async with _while_connected(request):
-                return await self._counted(found, lambda copy: self._unary(found, copy, call))
-        except InvokeError as fault:
-            return fault.response()
-        except ClientGoneError:
-            return web.Response(status=499)  # never seen: the connection is closed
+        return await self._serve(request, self._answerer.unary)
 
     async def invoke_with_response_stream(self, request: web.Request) -> web.StreamResponse:
         """POST /endpoints/{E}/invocations-response-stream"""
-        try:
-            found, call = await self._accept(request)
-            async with _while_connected(request):
-                return await self._counted(found, lambda copy: self._stream(request, found, copy, call))
-        except InvokeError as fault:
-            return fault.response()
-        except ClientGoneError:
-            return web.Response(status=499)
+
+        async def streamed(found: Target, copy: Copy, call: ContainerRequest) -> web.StreamResponse:
+            return await self._answerer.stream(request, found, copy, call)
+
+        return await self._serve(request, streamed)
 
     async def invoke_async(self, request: web.Request) -> web.Response:
         """POST /endpoints/{E}/async-invocations: refused; no asynchronous queue stands behind it here."""
-        await _read_body(request)
+        await read_body(request)
         return InvokeError(
             "ValidationError",
             "The local cloud does not run asynchronous inference: use invoke_endpoint or "
@@ -174,8 +153,18 @@ class Runtime:
 
     # ------------------------------------------------------------------------------------------------ one invocation
 
+    async def _serve(self, request: web.Request, answer: Answer) -> web.StreamResponse:
+        try:
+            found, call = await self._accept(request)
+            async with while_connected(request):
+                return await self._counted(found, call, answer)
+        except InvokeError as fault:
+            return fault.response()
+        except (ClientGoneError, ConnectionResetError):
+            return web.Response(status=499)  # never seen: the connection is closed
+
     async def _accept(self, request: web.Request) -> tuple[Target, ContainerRequest]:
-        body = await _read_body(request)
+        body = await read_body(request)
         found = target.resolve(self._directory, self._account, request.match_info["endpoint"], request.headers)
         if found.wanted.copies < 1:
             if found.component_name is not None:
@@ -185,13 +174,11 @@ class Runtime:
             body=body,
             content_type=request.headers.get("Content-Type", "application/octet-stream"),
             accept=request.headers.get("X-Amzn-SageMaker-Accept", request.headers.get("Accept", "*/*")),
-            custom_attributes=request.headers.get(_CUSTOM_ATTRIBUTES),
+            custom_attributes=request.headers.get(CUSTOM_ATTRIBUTES_HEADER),
         )
         return found, call
 
-    async def _counted(
-        self, found: Target, answer: Callable[[Copy], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def _counted(self, found: Target, call: ContainerRequest, answer: Answer) -> web.StreamResponse:
         """Run one invocation on a copy; keep the copy's outstanding count and the metrics right whatever happens."""
         begun_s = time.perf_counter()
         copy = self._pick(found)
@@ -199,11 +186,11 @@ class Runtime:
         handed_s = time.perf_counter()
         error: str | None = None
         try:
-            return await answer(copy)
+            return await answer(found, copy, call)
         except InvokeError:
             error = "InvocationModelErrors"
             raise
-        except _MidStreamError as broken:
+        except MidStreamError as broken:
             error = "MidStreamErrors"
             return broken.response
         finally:
@@ -218,78 +205,7 @@ class Runtime:
         except CannotStartError as error:
             if found.component_name is not None:
                 self._directory.fail_component(found.component_name, str(error))
-            raise errors.model_error(0, str(error), self._log_arn(found)) from None
-
-    async def _unary(self, found: Target, copy: Copy, call: ContainerRequest) -> web.StreamResponse:
-        try:
-            async with asyncio.timeout(self._limits.unary_s):
-                response, body = await _collect(copy, call)
-        except TimeoutError:
-            raise errors.model_error(0, errors.TIMED_OUT, self._log_arn(found)) from None
-        except ContainerDiedError as died:
-            raise errors.model_error(0, str(died), self._log_arn(found)) from None
-        self._check_status(found, response, body)
-        headers = _answer_headers(found, call) | {"Content-Type": response.content_type}
-        return web.Response(body=body, headers=headers)
-
-    async def _stream(
-        self, request: web.Request, found: Target, copy: Copy, call: ContainerRequest
-    ) -> web.StreamResponse:
-        deadline_s = asyncio.get_running_loop().time() + self._limits.stream_s
-        try:
-            async with asyncio.timeout_at(deadline_s):
-                response = await copy.container.invoke(call)
-        except TimeoutError:
-            raise errors.model_error(0, errors.TIMED_OUT, self._log_arn(found)) from None
-        except ContainerDiedError as died:
-            raise errors.model_error(0, str(died), self._log_arn(found)) from None
-        async with contextlib.aclosing(response.parts) as parts:
-            if response.status >= 300:
-                self._check_status(found, response, b"".join([part async for part in parts]))
-            headers = _answer_headers(found, call) | {
-                "Content-Type": "application/vnd.amazon.eventstream",
-                "X-Amzn-SageMaker-Content-Type": response.content_type,
-            }
-            answer = web.StreamResponse(headers=headers)
-            await answer.prepare(request)
-            await self._send_parts(answer, parts, deadline_s)
-        return answer
-
-    async def _send_parts(
-        self, answer: web.StreamResponse, parts: AsyncGenerator[bytes, None], deadline_s: float
-    ) -> None:
-        try:
-            broken: bytes | None = None
-            try:
-                async with asyncio.timeout_at(deadline_s):
-                    async for part in parts:
-                        await answer.write(b"".join(map(encode_payload_part, self._cut(part))))
-            except TimeoutError:
-                broken = _stream_error("ModelInvocationTimeExceeded", "The model did not finish within the time limit.")
-            except ContainerDiedError as died:
-                broken = _stream_error("StreamBroken", f"The model container broke the stream: {died}")
-            if broken is not None:
-                await answer.write(broken)
-            await answer.write_eof()
-        except ConnectionResetError:
-            raise ClientGoneError from None
-        if broken is not None:
-            raise _MidStreamError(answer)
-
-    def _cut(self, part: bytes) -> Iterable[bytes]:
-        """Half of the parts in two at an arbitrary byte, both sent at once: borders move, times do not."""
-        if self._cuts is None or len(part) < 2 or self._cuts.random() < 0.5:
-            return (part,)
-        at = self._cuts.randrange(1, len(part))
-        return part[:at], part[at:]
-
-    def _check_status(self, found: Target, response: ContainerResponse, body: bytes) -> None:
-        if not 200 <= response.status < 300:
-            message = body.decode("utf-8", "replace")
-            raise errors.model_error(response.status, message, self._log_arn(found))
-
-    def _log_arn(self, found: Target) -> str:
-        return f"arn:aws:logs:{self._region}:{self._account}:log-group:{found.log_group}"
+            raise errors.model_error(0, str(error), self._answerer.log_arn(found)) from None
 
     # ---------------------------------------------------------------------------------------------------- containers
 
@@ -328,63 +244,3 @@ class Runtime:
                 self._fleet.retire(key)
             elif wanted[key].wanted.generation == group.generation:  # a new one starts with its first request
                 self._fleet.reconcile(key, wanted[key].wanted)
-
-
-class _MidStreamError(Exception):
-    """The stream ended with an exception frame: answered, and counted as an error."""
-
-    def __init__(self, response: web.StreamResponse) -> None:
-        super().__init__()
-        self.response = response
-
-
-def _answer_headers(found: Target, call: ContainerRequest) -> dict[str, str]:
-    headers = {_VARIANT: found.variant_name, "x-amzn-RequestId": str(uuid.uuid4())}
-    if call.custom_attributes is not None:
-        headers[_CUSTOM_ATTRIBUTES] = call.custom_attributes
-    return headers
-
-
-def _stream_error(code: str, message: str) -> bytes:
-    return encode_exception("ModelStreamError", message, ErrorCode=code)
-
-
-async def _collect(copy: Copy, call: ContainerRequest) -> tuple[ContainerResponse, bytes]:
-    response = await copy.container.invoke(call)
-    async with contextlib.aclosing(response.parts) as parts:
-        return response, b"".join([part async for part in parts])
-
-
-async def _read_body(request: web.Request) -> bytes:
-    """The whole body. Raises InvokeError past 6,291,456 bytes, after the client had a chance to finish sending."""
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.content.iter_any():
-        size += len(part)
-        if size <= MAX_BODY_BYTES:
-            parts.append(part)
-        elif size > _DISCARD_BYTES:
-            break
-    if size > MAX_BODY_BYTES:
-        raise errors.body_too_large()
-    return b"".join(parts)
-
-
-@contextlib.asynccontextmanager
-async def _while_connected(request: web.Request) -> AsyncGenerator[None, None]:
-    """Cancel what runs inside when the client hangs up. Raises ClientGoneError then."""
-    try:
-        async with asyncio.timeout(None) as scope:
-            watch = asyncio.get_running_loop().create_task(_expire_when_gone(request, scope))
-            try:
-                yield
-            finally:
-                watch.cancel()
-    except TimeoutError:
-        raise ClientGoneError from None
-
-
-async def _expire_when_gone(request: web.Request, scope: asyncio.Timeout) -> None:
-    while request.transport is not None and not request.transport.is_closing():
-        await asyncio.sleep(_GONE_POLL_S)
-    scope.reschedule(asyncio.get_running_loop().time())

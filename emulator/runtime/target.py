@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from emulator.directory import ComponentView, Directory, EndpointView, VariantView
-from emulator.model_server.container import CannotStartError
 from emulator.model_server.start import Place
 from emulator.runtime import errors
 from emulator.runtime.fleet import Wanted
-from loadproof.catalog.readers import instance
-from loadproof.errors import LoadproofError
+from loadproof.catalog.readers import instances
 
 COMPONENT_HEADER = "X-Amzn-SageMaker-Inference-Component"
 VARIANT_HEADER = "X-Amzn-SageMaker-Target-Variant"
@@ -102,11 +100,9 @@ def variant_target(endpoint: EndpointView, variant: VariantView) -> Target:
 
 
 def whole_instance(instance_type: str) -> Place:
-    """Raises CannotStartError for an instance type the catalog does not know."""
-    try:
-        return Place(instance_type, instance(instance_type).accelerator_count)
-    except LoadproofError as error:
-        raise CannotStartError(str(error)) from None
+    """All accelerators of an instance; of one the catalog does not know, one: starting a container there says so."""
+    known = instances().get(instance_type)
+    return Place(instance_type, known.accelerator_count if known else 1)
 
 
 def _pick_variant(endpoint: EndpointView, wanted: str | None) -> VariantView:

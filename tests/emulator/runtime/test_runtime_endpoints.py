@@ -189,6 +189,18 @@ def test_what_cannot_start_is_known_before_and_fails_the_component(cloud: LocalR
     assert cloud.runtime.check_startable(cloud.directory.known_components["e-main"]) is None
 
 
+def test_an_instance_nobody_knows_has_its_reason_too(cloud: LocalRuntime) -> None:
+    """A plain variant on an unknown instance type: named before a request, a ModelError for one, never a 500."""
+    cloud.directory.add_plain("odd", container())
+    found = cloud.directory.known_endpoints["odd"]
+    (variant,) = found.variants
+    strange = replace(variant, instance_type="ml.g99.xlarge")
+    cloud.directory.known_endpoints["odd"] = replace(found, variants=(strange,))
+    said = cloud.runtime.check_startable(strange)
+    assert said is not None and "ml.g99.xlarge" in said
+    assert refused(cloud, EndpointName="odd")["Error"]["Code"] == "ModelError"
+
+
 def test_many_streams_at_once_each_get_their_own_tokens(cloud: LocalRuntime) -> None:
     """Sixteen concurrent streams of different lengths: each gets exactly as many tokens as it asked for."""
     received: dict[int, int] = {}
