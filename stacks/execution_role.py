@@ -79,9 +79,10 @@ def _logs_and_metrics(deployment: Deployment) -> Iterable[dict[str, Any]]:
     groups = [f"/aws/sagemaker/Endpoints/{deployment.endpoint_name}"]
     if deployment.hosts_components:
         groups.append(f"/aws/sagemaker/InferenceComponents/{deployment.endpoint_name}-*")
-    arns = [deployment.arn("logs", f"log-group:{group}") for group in groups]
-    yield _allow("LogGroups", ["logs:CreateLogGroup", "logs:DescribeLogStreams"], arns)
-    yield _allow("LogStreams", ["logs:CreateLogStream", "logs:PutLogEvents"], [f"{arn}:log-stream:*" for arn in arns])
+    # `:*` is part of a log group's ARN in IAM, for the group's own actions as for its streams'.
+    arns = [deployment.arn("logs", f"log-group:{group}:*") for group in groups]
+    actions = ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
+    yield _allow("Logs", actions, arns)
     metrics = _allow("Metrics", ["cloudwatch:PutMetricData"], "*")
     metrics["Condition"] = {"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}}
     yield metrics

@@ -44,16 +44,15 @@ def test_rights_of_a_component_endpoint(tmp_path: Path) -> None:
     copy_logs = "arn:aws:logs:us-east-1:123456789012:log-group:/aws/sagemaker/InferenceComponents/loadproof-test-chat-*"
     assert list(statements(synthesize(profile(tmp_path))).values()) == [
         {
-            "Sid": "LogGroups",
+            "Sid": "Logs",
             "Effect": "Allow",
-            "Action": ["logs:CreateLogGroup", "logs:DescribeLogStreams"],
-            "Resource": [endpoint_logs, copy_logs],
-        },
-        {
-            "Sid": "LogStreams",
-            "Effect": "Allow",
-            "Action": ["logs:CreateLogStream", "logs:PutLogEvents"],
-            "Resource": [f"{endpoint_logs}:log-stream:*", f"{copy_logs}:log-stream:*"],
+            "Action": [
+                "logs:CreateLogGroup",
+                "logs:CreateLogStream",
+                "logs:DescribeLogStreams",
+                "logs:PutLogEvents",
+            ],
+            "Resource": [f"{endpoint_logs}:*", f"{copy_logs}:*"],
         },
         {
             "Sid": "Metrics",
