@@ -41,7 +41,7 @@ S3Uri = Annotated[
 ]
 Arn = Annotated[
     str,
-    StringConstraints(pattern=r"^arn:aws[a-z-]*:[a-z0-9-]+:[a-z0-9-]*:\d{0,12}:\S+$", max_length=2048),
+    StringConstraints(pattern=r"^arn:aws[a-z-]*:[a-z0-9-]+:[a-z0-9-]*:[0-9]{0,12}:\S+$", max_length=2048),
     Form("an ARN", "arn:aws:secretsmanager:us-east-1:123456789012:secret:hub-a1b2c3"),
 ]
 CommitHash = Annotated[
@@ -133,7 +133,7 @@ class Model(Part):
     """What is served."""
 
     id: Annotated[
-        str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.\-/:]{0,127}$"), Form("a model id", "Qwen/Qwen3-32B")
+        str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./:-]{0,127}$"), Form("a model id", "Qwen/Qwen3-32B")
     ] = Field(description="Hugging Face id (organisation/name), or a Bedrock model id")
     source: Annotated[HubSource | S3Source | JumpStartSource, Field(discriminator="type")] | None = Field(
         default=None, description="where the weights come from; required for backend sagemaker"
@@ -663,10 +663,10 @@ class Network(Part):
 class Environment(Part):
     """What `cdk deploy -c env=<folder>` is pointed at."""
 
-    account: Annotated[str, StringConstraints(pattern=r"^\d{12}$"), Form("twelve digits in quotes", "123456789012")] = (
-        Field(description="twelve digits, quoted")
-    )
-    region: Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$"), Form("an AWS region", "us-east-1")]
+    account: Annotated[
+        str, StringConstraints(pattern=r"^[0-9]{12}$"), Form("twelve digits in quotes", "123456789012")
+    ] = Field(description="twelve digits, quoted")
+    region: Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$"), Form("an AWS region", "us-east-1")]
     network: Network | None = None
     kms_key_arn: Arn | None = Field(default=None, description="key for volumes, queues, results and logs")
     alarm_topic_arn: Arn | None = Field(default=None, description="SNS topic that alarms notify")

@@ -174,9 +174,6 @@ def hosting_kind(subject: Subject) -> Iterator[Finding]:
         yield Finding(("adapters",), "a plain variant takes no adapters", mend)
     if profile.scaling is not None and profile.scaling.to_zero is not None and endpoint.async_inference is None:
         yield Finding(("scaling", "to_zero"), "a plain variant cannot go to zero in real time", mend)
-    for at, pool in enumerate(endpoint.instance_pools[1:], start=1):
-        del pool
-        yield Finding(("endpoint", "instance_pools", at), "a plain variant runs on one instance type here", mend)
 
 
 @rule(
