@@ -1,11 +1,12 @@
 """Whole templates: every example profile and every capability passes AWS's validator; examples match snapshots.
 
-After a wanted change: `pytest tests/stacks/test_stacks_templates.py --rewrite-snapshots`, then read the diff.
+After a wanted change: `REWRITE_SNAPSHOTS=1 pytest tests/stacks/test_stacks_templates.py`, then read the diff.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -131,16 +132,15 @@ def test_example_passes_the_validator_and_matches_its_snapshot(
     file: Path,
     validator: cloudformation_validate.CompositeEngine,
     tmp_path: Path,
-    pytestconfig: pytest.Config,
 ) -> None:
     """Each example profile's template has no finding and is the one that was reviewed."""
     template = example_template(file)
     assert findings(validator, template, tmp_path / "template.json") == []
     snapshot = SNAPSHOTS / f"{file.parent.name}-{file.stem}.json"
-    if pytestconfig.getoption("rewrite_snapshots"):
+    if os.environ.get("REWRITE_SNAPSHOTS"):
         snapshot.parent.mkdir(exist_ok=True)
         snapshot.write_text(normalized(template), encoding="utf-8")
-    assert normalized(template) == snapshot.read_text(encoding="utf-8"), "read the diff, then --rewrite-snapshots"
+    assert normalized(template) == snapshot.read_text(encoding="utf-8"), "wanted? REWRITE_SNAPSHOTS=1"
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
