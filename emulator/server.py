@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from pathlib import Path
 
 from aiohttp import web
@@ -33,12 +34,15 @@ def main() -> None:
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     # Whatever this process calls as a client is itself: no proxy, no real credentials.
     os.environ.update({"NO_PROXY": "localhost,127.0.0.1,::1", "AWS_EC2_METADATA_DISABLED": "true"})
-    asyncio.run(serve(options))
+    try:
+        sockets = _listen(options.port)
+    except OSError as error:
+        sys.exit(f"port {options.port} is taken or not allowed: {error.strerror}")
+    asyncio.run(serve(options, sockets))
 
 
-async def serve(options: argparse.Namespace) -> None:
+async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> None:
     """Bring everything up, publish the state file, wait for the end, take everything down."""
-    sockets = _listen(options.port)
     port = sockets[0].getsockname()[1]
     endpoint_url = f"http://localhost:{port}"
     timing = Timing(options.transition_s, options.transition_s, options.transition_s / 2)

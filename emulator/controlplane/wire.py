@@ -8,6 +8,7 @@ answered as AWS would; so a client of another language sees the same errors as o
 from __future__ import annotations
 
 import json
+import logging
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl
 
+log = logging.getLogger(__name__)
 Params = dict[str, Any]
 
 
@@ -77,9 +79,11 @@ class Service:
         try:
             params = json.loads(body or b"{}")
         except ValueError:
-            return self._json_error(AwsError("SerializationException", "The request is no JSON document."))
+            params = None
         try:
-            result = self.call(caller, target.rpartition(".")[2], params)
+            if not isinstance(params, dict):
+                raise AwsError("SerializationException", "The request's body is no JSON object.")
+            result = self._guarded(caller, target.rpartition(".")[2], params)
         except AwsError as error:
             return self._json_error(error)
         text = json.dumps(result, default=_plain_json).encode()
@@ -90,15 +94,18 @@ class Service:
         from moto.core.parse import QueryParser
         from moto.core.serialize import QuerySerializer
 
-        form = dict(parse_qsl(body.decode(), keep_blank_values=True))
+        form = dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
         request_id = str(uuid.uuid4())
         try:
             action = form.get("Action", "")
             model = _operation(self.boto_name, action)
             if model is None:
                 raise AwsError("InvalidAction", f"Could not find operation {action!r}.")
-            params = QueryParser(model).parse({"values": form})  # type: ignore[typeddict-item]
-            result = self.call(caller, action, params)
+            try:
+                params = QueryParser(model).parse({"values": form})  # type: ignore[typeddict-item]
+            except ValueError as error:
+                raise AwsError("ValidationError", f"The request cannot be read: {error}") from None
+            result = self._guarded(caller, action, params)
         except AwsError as error:
             return Reply(error.status, "text/xml", _query_error(error, request_id), request_id)
         text = QuerySerializer(model).serialize(result)["body"]
@@ -115,6 +122,16 @@ class Service:
         if model.input_shape is not None:
             check(model.input_shape, params)
         return method(caller, params) or {}
+
+    def _guarded(self, caller: Caller, action: str, params: Params) -> Mapping[str, Any]:
+        """As `call`; a fault of ours reaches the client as AWS's own faults do, and the log with its trace."""
+        try:
+            return self.call(caller, action, params)
+        except AwsError:
+            raise
+        except Exception as error:
+            log.exception("%s:%s broke", self.boto_name, action)
+            raise AwsError("InternalFailure", f"{type(error).__name__}: {error}", 500) from error
 
     def _json_error(self, error: AwsError) -> Reply:
         text = json.dumps({"__type": error.code, "message": error.message}).encode()

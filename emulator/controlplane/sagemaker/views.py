@@ -37,7 +37,9 @@ def component_view(store: Store, component: Component) -> ComponentView:
         copies=component.copies,
         accelerators_per_copy=int(copy_size(runs).accelerators),
         instance_type=_instance_type(component, endpoint),
-        container=_component_container(store, component, runs.get("Container", {}), model),
+        container=_component_container(
+            store, component, {**runs.get("Container", {}), **specification.get("Container", {})}, model
+        ),
         generation=component.generation,
     )
 

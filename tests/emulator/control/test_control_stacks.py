@@ -143,9 +143,7 @@ def test_outputs_parameters_and_tags_survive_a_change_set(aws: Aws) -> None:
     cfn.execute_change_set(StackName="changed", ChangeSetName="one")
     stack = settled(cfn, made["StackId"])
     assert stack["Outputs"][0]["OutputValue"].startswith("arn:aws:sqs:us-east-1:123456789012:changed-Queue-")
-    assert stack["Parameters"] == [
-        {"ParameterKey": "Delay", "ParameterValue": "/control/delay", "ResolvedValue": "7"}
-    ]
+    assert stack["Parameters"] == [{"ParameterKey": "Delay", "ParameterValue": "/control/delay", "ResolvedValue": "7"}]
     url = cfn.describe_stack_resource(StackName="changed", LogicalResourceId="Queue")["StackResourceDetail"]
     assert aws("sqs").list_queue_tags(QueueUrl=url["PhysicalResourceId"])["Tags"] == {"team": "ml"}
 
@@ -215,7 +213,11 @@ def test_retained_resource_outlives_its_stack(aws: Aws) -> None:
 def test_bucket_with_objects_does_not_go(aws: Aws) -> None:
     """As on AWS: DELETE_FAILED, the resource named, and a second attempt after emptying it succeeds."""
     cfn, s3 = aws("cloudformation"), aws("s3")
-    create(cfn, "fullbucket", {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "full-bucket"}}}})
+    create(
+        cfn,
+        "fullbucket",
+        {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "full-bucket"}}}},
+    )
     s3.put_object(Bucket="full-bucket", Key="a", Body=b"1")
     stack = delete(cfn, "fullbucket")
     assert (stack["StackStatus"], "[Bucket]" in stack["StackStatusReason"]) == ("DELETE_FAILED", True)

@@ -1,0 +1,151 @@
+"""`loadproof local`: one process a name, nothing left behind, whatever happens to whom."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from emulator import local
+from emulator.state import known_states, read_state, state_path
+from loadproof.cli.main import run
+from loadproof.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test has a state folder of its own, empty and quiet afterwards."""
+    monkeypatch.setenv("LOADPROOF_STATE_DIR", str(tmp_path))
+    yield
+    local.stop_all()
+
+
+def eventually(condition: Callable[[], bool], within_s: float = 10.0) -> bool:
+    end_s = time.monotonic() + within_s
+    while time.monotonic() < end_s:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_two_clouds_side_by_side_know_nothing_of_each_other() -> None:
+    """Other ports, other keys, other queues; a second start of a name hands back the first."""
+    import boto3
+
+    with local.running("one") as one, local.running("two") as two:
+        assert one.state.port != two.state.port
+        assert one.state.access_key != two.state.access_key
+        again = local.start("one")
+        assert (again.fresh, again.state) == (False, one.state)
+
+        def queues(cloud: local.LocalCloud) -> list[str]:
+            sqs = boto3.client(
+                "sqs", endpoint_url=cloud.endpoint_url, region_name="us-east-1",
+                aws_access_key_id=cloud.state.access_key, aws_secret_access_key=cloud.state.secret_key,
+            )  # fmt: skip
+            if cloud is one:
+                sqs.create_queue(QueueName="only-here")
+            return [url.rsplit("/", 1)[1] for url in sqs.list_queues().get("QueueUrls", [])]
+
+        assert queues(one) == ["only-here"]
+        assert queues(two) == []
+        pids = [one.state.pid, two.state.pid]
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert known_states() == []
+
+
+def test_killed_server_is_seen_cleaned_and_started_anew(capsys: pytest.CaptureFixture[str]) -> None:
+    """kill -9 leaves a state file; status does not list it, down cleans it, up starts afresh."""
+    cloud = local.start("killed", stop_with_parent=True)
+    psutil.Process(cloud.state.pid).kill()
+    assert eventually(lambda: not cloud.state.alive())
+    assert run(["local", "down", "--name", "killed"]) == 0
+    assert "was not running" in capsys.readouterr().out
+    assert not state_path("killed").exists()
+    with local.running("killed") as anew:
+        assert anew.fresh
+        assert anew.state.pid != cloud.state.pid
+
+
+def test_cloud_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
+    """A killed parent tells nobody: the cloud notices by itself and removes its state."""
+    code = "from emulator import local; import time\nlocal.start('orphan', stop_with_parent=True); time.sleep(60)"
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        assert eventually(lambda: read_state(state_path("orphan")) is not None, within_s=20)
+        state = read_state(state_path("orphan"))
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    assert state is not None
+    assert eventually(lambda: not state.alive())
+    assert not state_path("orphan").exists()
+
+
+def test_verbs_of_people(capsys: pytest.CaptureFixture[str]) -> None:
+    """up twice, status as JSON, env lines for a shell, down twice: each exits 0 and says what happened."""
+    assert run(["local", "up", "--name", "people"]) == 0
+    assert "serves at http://localhost:" in capsys.readouterr().out
+    assert run(["local", "up", "--name", "people"]) == 0
+    assert "is running already" in capsys.readouterr().out
+    assert run(["local", "status", "--format", "json"]) == 0
+    clouds = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in clouds] == ["people"]
+    assert "secret_key" not in clouds[0]
+    assert run(["local", "env", "--name", "people"]) == 0
+    lines = dict(line.removeprefix("export ").split("=", 1) for line in capsys.readouterr().out.splitlines())
+    assert lines["AWS_ENDPOINT_URL"] == lines["AWS_ENDPOINT_URL_S3"] == clouds[0]["endpoint_url"]
+    assert run(["local", "down", "--name", "people"]) == 0
+    assert "stopped" in capsys.readouterr().out
+    assert run(["local", "down", "--all"]) == 0
+    assert "none was running" in capsys.readouterr().out
+    assert run(["local", "env", "--name", "people"]) == 3
+    assert "start it with: loadproof local up --name people" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["up", "--name", "../x"], "allowed are letters"),
+        (["up", "--account", "12"], "twelve digits"),
+        (["up", "--backend", "localhost:1"], "allowed is a URL"),
+        (["status", "--format", "xml"], "allowed are text and json"),
+    ],
+)
+def test_bad_usage_exits_2_with_the_mend(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["local", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_port_that_is_taken_is_told_with_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 3 and the reason, not a trace of ours; nothing stays behind."""
+    import socket
+
+    with contextlib.closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert run(["local", "up", "--name", "taken", "--port", str(port)]) == 3
+    error = capsys.readouterr().err
+    assert f"port {port} is taken" in error
+    assert "Traceback" not in error
+    assert known_states() == []
+
+
+def test_state_file_is_for_its_owner_only() -> None:
+    with local.running("private"):
+        assert os.stat(state_path("private")).st_mode & 0o077 == 0
+    with pytest.raises(InputError):
+        state_path("")
