@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 from benchmarks.spec import Protocol, Target
 from invocation import HttpTransport, Invoker, SageMakerTransport, Timeouts, codec_for
-from invocation.credentials import is_loopback
 from loadproof.errors import InputError
 
 DEFAULT_REGION = "us-east-1"
@@ -52,7 +51,6 @@ def parse_target(
         endpoint_url=endpoint_url,
         region=region or DEFAULT_REGION,
         model=model,
-        local_cloud=endpoint_url is not None and is_loopback(endpoint_url),
     )
 
 

@@ -105,8 +105,8 @@ def _print_notes(summary: dict[str, Any], console: Console) -> None:
             console.print(f"Not valid at {level['concurrency']} in flight: {reason}", markup=False, soft_wrap=True)
     sources = {level["token_source"] for level in summary["levels"]}
     console.print(f"Latencies in ms. Output tokens counted by: {', '.join(sorted(sources)) or '–'}", markup=False)
-    if summary["conditions"]["local_cloud"]:
-        console.print("The endpoint is a local cloud's: these latencies are simulated.", markup=False)
+    if summary["conditions"]["backend"] == "twin":
+        console.print("The endpoint is a local cloud's twin: these latencies are simulated.", markup=False)
 
 
 def _levels_table(levels: list[dict[str, Any]]) -> Table:

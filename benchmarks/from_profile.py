@@ -19,7 +19,6 @@ from benchmarks.spec import (
     TokenCounts,
     WorkloadSpec,
 )
-from invocation.credentials import is_loopback
 from invocation.endpoints import TargetDescription, describe_target
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.cost import hourly_cost
@@ -151,16 +150,14 @@ def _target(profile: Profile, component: Component, environment: str, region: st
         protocol: Protocol = settings.protocol
     else:
         protocol = _PROTOCOLS[component.container.family]
-    url = endpoint_url or service_url("SAGEMAKER_RUNTIME")
     return Target(
         kind="sagemaker",
         endpoint=endpoint,
         component=None if plain else inference_component_name(endpoint, component.name),
         protocol=protocol,
         streaming=profile.workload.streaming,
-        endpoint_url=url,
+        endpoint_url=endpoint_url or service_url("SAGEMAKER_RUNTIME"),
         region=region,
-        local_cloud=url is not None and is_loopback(url),
     )
 
 

@@ -161,6 +161,7 @@ def _moved(planned: BenchmarkSpec, expected: BenchmarkSpec, folder: Path) -> Ben
         workload=replace(expected.workload, salt=planned.workload.salt),
         usd_per_hour=planned.usd_per_hour,
         predicted=planned.predicted,
+        target=replace(expected.target, local_cloud=planned.target.local_cloud),
         profile=expected.profile and planned.profile and replace(expected.profile, file=planned.profile.file),
     )
     planned = replace(planned, target=target)

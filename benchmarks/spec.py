@@ -15,7 +15,8 @@ Protocol = Literal["tgi", "lmi", "openai"]
 class Target:
     """Where requests go. Kind "sagemaker" is the SageMaker runtime; "openai" is any HTTP server, by `endpoint` URL.
 
-    `local_cloud`: the endpoint is on this machine, behind the SageMaker runtime of a local cloud.
+    `local_cloud` names what answers behind a local cloud's runtime: its twin (then every latency is simulated), or a
+    real model server over HTTP. None: no local cloud known.
     """
 
     kind: Kind
@@ -26,7 +27,7 @@ class Target:
     endpoint_url: str | None = None
     region: str | None = None
     model: str | None = None
-    local_cloud: bool = False
+    local_cloud: Literal["twin", "http"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

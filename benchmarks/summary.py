@@ -150,7 +150,8 @@ def _conditions(plan: RunPlan, file: RecordFile, interrupted: bool) -> dict[str,
     )
     return {
         **plan.conditions,
-        "local_cloud": plan.spec.target.local_cloud,
+        "local_cloud": plan.spec.target.local_cloud is not None,
+        "backend": plan.spec.target.local_cloud,
         "sessions": len(plan.sessions_utc),
         "torn_lines": file.torn_lines,
         "interrupted": interrupted,

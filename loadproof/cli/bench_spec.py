@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
+from urllib.parse import urlsplit
 
 from benchmarks.connect import parse_target, service_url
 from benchmarks.objectives import Objective, parse_objective
@@ -93,6 +94,7 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
         max_error_rate=options.max_error_rate,
         target=replace(
             spec.target,
+            local_cloud=_local_cloud(spec.target.endpoint_url),
             model=options.model or spec.target.model,
             streaming=spec.target.streaming if options.streaming is None else options.streaming,
         ),
@@ -105,6 +107,23 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
             f"add it to --concurrency or name a level with --at-concurrency"
         )
     return spec
+
+
+def _local_cloud(endpoint_url: str | None) -> Literal["twin", "http"] | None:
+    """What a local cloud on this machine has behind that URL; None when no local cloud of ours serves there."""
+    from emulator.state import known_states
+    from invocation.credentials import is_loopback
+
+    if endpoint_url is None or not is_loopback(endpoint_url):
+        return None
+    port = urlsplit(endpoint_url).port
+    try:
+        states = [state for state in known_states() if state.port == port]
+    except OSError:  # no state folder to be had, so no local cloud of ours either
+        return None
+    if not states:
+        return None
+    return "http" if states[0].backend_url else "twin"
 
 
 def parse_concurrency(text: str) -> tuple[int, ...]:

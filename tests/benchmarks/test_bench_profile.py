@@ -9,6 +9,7 @@ from bench_fakes import FakeEndpoint, serving
 
 from benchmarks.from_profile import ProfileChoice, objectives_of, spec_of_profile, token_counts
 from benchmarks.spec import BenchmarkSpec, TokenCounts
+from emulator.state import CloudState, state_path
 from loadproof.catalog import instance
 from loadproof.cli.bench_spec import Options, spec_from_profile
 from loadproof.errors import CouldNotRunError, InputError
@@ -48,7 +49,7 @@ def test_the_deployed_names_are_derived_from_the_profile(chat: Path) -> None:
         target = spec_of(chat, endpoint).target
     assert endpoint.described == ["loadproof-dev-chat", "loadproof-dev-chat-main"]
     assert (target.endpoint, target.component) == ("loadproof-dev-chat", "loadproof-dev-chat-main")
-    assert (target.region, target.protocol, target.local_cloud) == ("eu-west-1", "tgi", True)
+    assert (target.region, target.protocol) == ("eu-west-1", "tgi")
 
 
 def test_the_profile_says_what_is_sent_and_judged(chat: Path) -> None:
@@ -71,6 +72,24 @@ def test_cost_and_prediction_are_of_the_copies_in_service(chat: Path) -> None:
     assert spec.predicted and [point.concurrency for point in spec.predicted.levels] == [1, 2]
     one, two = spec.predicted.levels
     assert two.requests_per_s == pytest.approx(2 * (one.requests_per_s or 0)), "a copy each, so no waiting"
+
+
+@pytest.mark.parametrize(
+    ("backend_url", "expected"), [(None, "twin"), ("http://127.0.0.1:9", "http"), ("not ours", None)]
+)
+def test_only_a_local_cloud_s_twin_is_called_simulated(
+    chat: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, backend_url: str | None, expected: str | None
+) -> None:
+    """A local cloud is known by its state file; any other server on loopback may be as real as can be."""
+    monkeypatch.setenv("LOADPROOF_STATE_DIR", str(tmp_path))
+    with serving(FakeEndpoint()) as endpoint:
+        port = endpoint.port + (backend_url == "not ours")
+        fields = dict.fromkeys(
+            ("name", "endpoint_url", "region", "account", "access_key", "secret_key", "log_file"), "x"
+        )
+        state = CloudState(**fields, pid=1, port=port, started_s=0.0, backend_url=backend_url)
+        state.write(state_path("demo"))
+        assert spec_of(chat, endpoint).target.local_cloud == expected
 
 
 def test_options_override_the_profile(chat: Path) -> None:
