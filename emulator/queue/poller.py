@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -67,6 +68,8 @@ class MappingPoller:
                 if not self._stop.is_set():
                     log.info("event source mapping %s: %s", self._mapping.uuid, error)
                 self._stop.wait(_RETRY_S)
+            if messages and self._stop.is_set():
+                self._hand_back(url, messages)
             if not messages or self._stop.is_set():
                 self._running.release()
                 if not self._mapping.enabled:
@@ -109,6 +112,14 @@ class MappingPoller:
         finally:
             self._running.release()
 
+    def _hand_back(self, url: str, messages: list[Message]) -> None:
+        """Received just as the mapping ended: a successor must not wait for the visibility time-out."""
+        with contextlib.suppress(Exception):  # when the whole cloud stops there is nobody to hand back to
+            for message in messages:
+                self._client.change_message_visibility(
+                    QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
+                )
+
     def _delete(self, url: str, messages: list[Message]) -> None:
         for start in range(0, len(messages), _MESSAGES_PER_RECEIVE):
             entries = [
@@ -142,15 +153,19 @@ class QueuePoller:
         moto_patches.install(self.functions)
         self._thread.start()
 
-    def stop(self, timeout_s: float = 5.0) -> None:
-        """Stop polling and kill every worker; returns within about `timeout_s`."""
+    def stop(self, timeout_s: float = 1.0) -> None:
+        """Stop polling and kill every worker; returns within about twice `timeout_s`.
+
+        A poll in flight is not waited for longer: its thread ends with it, or with the process.
+        """
         self._stop.set()
         self._thread.join(timeout_s)
         for poller in self._pollers.values():
             poller.stop()
         self.functions.close()
+        deadline_s = time.monotonic() + timeout_s
         for poller in self._pollers.values():
-            poller.join(timeout_s)
+            poller.join(max(0.0, deadline_s - time.monotonic()))
 
     def _follow_forever(self) -> None:
         while not self._stop.wait(_RETRY_S):

@@ -332,3 +332,23 @@ def test_new_code_is_run_after_an_update(cloud: Cloud) -> None:
         archive.writestr("consumer.py", "def handle(event, context):\n    return 'new'\n")
     cloud.functions.update_function_code(FunctionName=name, ZipFile=packed.getvalue())
     assert json.loads(cloud.functions.invoke(FunctionName=name)["Payload"].read()) == "new"
+
+
+def test_a_mapping_that_is_replaced_loses_no_time(cloud: Cloud) -> None:
+    """Delete the mapping, send, connect another function: the message is there at once, not after its visibility."""
+    old = cloud.function("def handle(event, context):\n    raise RuntimeError('the old one must not run')\n")
+    code = (
+        STORE
+        + """
+def handle(event, context):
+    store("replaced", event["Records"][0]["messageId"], 1)
+"""
+    )
+    url, arn = cloud.queue(VisibilityTimeout="300")
+    mapping = cloud.connect(old, arn)
+    time.sleep(1.2)  # the old poller is in the middle of a poll
+    cloud.functions.delete_event_source_mapping(UUID=mapping)
+    time.sleep(1.2)  # and has been told to stop
+    cloud.sqs.send_message(QueueUrl=url, MessageBody="x")
+    cloud.connect(cloud.function(code), arn)
+    eventually(lambda: cloud.answers("replaced"))
