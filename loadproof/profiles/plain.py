@@ -90,6 +90,8 @@ def _other_base(text: str) -> Surprise:
 
 def _underscores(text: str) -> Surprise:
     plain = text.replace("_", "")
+    if "." in plain:
+        plain = f"{float(plain):.15g}"
     return Surprise(plain, f"write {plain}, or {_quoted(text).removeprefix('write ')}")
 
 
@@ -131,7 +133,7 @@ _SURPRISES: Final = (
     (re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z"), _base_60),
     (re.compile(r"[-+]?0[xX][0-9a-fA-F_]+\Z|[-+]?0b[01_]+\Z"), _other_base),
     (re.compile(r"[-+]?0o?[0-9_]+\Z"), _base_8),
-    (re.compile(r"[-+]?[0-9][0-9_]*_[0-9_]*(?:\.[0-9_]*)?\Z"), _underscores),
+    (re.compile(r"[-+]?(?=[0-9.]*_)(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)\Z"), _underscores),
     (re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+\Z"), _exponent),
     (re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)\Z|\+[0-9]+\Z"), _loose_decimal),
 )

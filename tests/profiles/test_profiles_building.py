@@ -82,7 +82,7 @@ def mutated(draw: st.DrawFn) -> Any:
     return value
 
 
-@settings(max_examples=250)
+@settings(max_examples=250, deadline=None)
 @given(mutated())
 def test_builder_and_pydantic_agree(value: Any) -> None:
     """No shape problem exactly when pydantic's strict validation passes; then both give the same profile."""
@@ -102,7 +102,7 @@ def test_builder_and_pydantic_agree(value: Any) -> None:
     check_rules(built, tree, problems, None)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_damaged_file_never_raises(data: st.DataObject) -> None:
     """Characters cut out of, put into or doubled in a good file give problems or a profile, no exception."""

@@ -82,7 +82,7 @@ def test_a_parents_secret_is_not_shown(tmp_path: Path) -> None:
     assert CANARY not in said and NUMERIC_CANARY not in said
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(PLACES), st.sampled_from(PLACES), st.sampled_from(["\n", "  ", "- ", "x: ", "# "]))
 def test_places_in_combination(first: str, second: str, between: str) -> None:
     """Also when one mistake hides another."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles_samples import CHAT, GOOD
 
@@ -134,6 +134,7 @@ FAMILIES = [
 
 
 @pytest.mark.parametrize(("family", "container", "model"), FAMILIES, ids=[family for family, _, _ in FAMILIES])
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_settings_survive_the_way_to_variables_and_back(
     family: str, container: type, model: type, data: st.DataObject
