@@ -1,5 +1,6 @@
 """CDK's door: `cdk synth|diff|deploy -c env=dev [-c profile=chat,search]`."""
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -20,6 +21,12 @@ def enter_environment():
 
 if __name__ == "__main__":
     enter_environment()
+    if sys.version_info < (3, 11) or importlib.util.find_spec("aws_cdk") is None:
+        message = (
+            "loadproof: {} (Python {}.{}) lacks what the stacks need; run `make setup` and leave other environments"
+        )
+        print(message.format(sys.executable, *sys.version_info[:2]), file=sys.stderr)
+        sys.exit(3)
     sys.path.insert(0, str(ROOT))
     # Node 20 works (package.json allows it); jsii would greet every command with a banner about its end of life.
     os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")

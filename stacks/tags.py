@@ -38,4 +38,4 @@ def architecture_text(shape: ArchitectureOverride) -> str:
         "parameters_b": shape.parameters_b,
         "active_parameters_b": shape.active_parameters_b,
     }
-    return " ".join(f"{name}={value:g}" for name, value in fields.items() if value is not None)
+    return " ".join(f"{name}={value}" for name, value in fields.items() if value is not None)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,16 @@ def test_synthesis_needs_neither_credentials_nor_network(tmp_path: Path) -> None
     assert "unknown-account" not in json.dumps(manifest)
 
 
+def test_a_python_without_the_packages_says_what_to_do(tmp_path: Path) -> None:
+    """An activated environment of somebody else's is respected, and told apart by exit 3 and one line."""
+    venv.create(tmp_path / "other", with_pip=False)
+    python = tmp_path / "other" / "bin" / "python"
+    done = subprocess.run([str(python), str(ROOT / "app.py")], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"loadproof: {python} (Python 3.")
+    assert done.stderr.endswith("lacks what the stacks need; run `make setup` and leave other environments\n")
+
+
 @pytest.mark.cdk
 def test_the_real_cli_synthesizes(tmp_path: Path) -> None:
     """`cdk synth -c env=dev` through the pinned CLI writes both dev stacks, quickly and quietly."""
@@ -133,7 +144,7 @@ def test_the_real_cli_synthesizes(tmp_path: Path) -> None:
     done = subprocess.run(
         [str(cdk), "synth", "-q", "-c", "env=dev", "-o", str(tmp_path / "out"), "--no-notices"],
         cwd=ROOT,
-        env={**os.environ, "CDK_DISABLE_CLI_TELEMETRY": "true", "PATH": os.environ["PATH"]},
+        env={**os.environ, "CDK_DISABLE_CLI_TELEMETRY": "true"},
         capture_output=True,
         text=True,
         timeout=180,
