@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -146,6 +145,6 @@ def test_port_that_is_taken_is_told_with_the_log(capsys: pytest.CaptureFixture[s
 
 def test_state_file_is_for_its_owner_only() -> None:
     with local.running("private"):
-        assert os.stat(state_path("private")).st_mode & 0o077 == 0
+        assert state_path("private").stat().st_mode & 0o077 == 0
     with pytest.raises(InputError):
         state_path("")
