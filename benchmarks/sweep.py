@@ -61,6 +61,7 @@ class Sweep:
     clock_ns: Callable[[], int] = time.perf_counter_ns
     runner: Runner = field(init=False)
     _meter: _Meter | None = field(init=False, default=None)
+    _opened: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.runner = Runner(
@@ -77,6 +78,7 @@ class Sweep:
         """Raises CouldNotRunError when the endpoint cannot be reached, or refuses every warm-up request."""
         try:
             await self.sender.warm(1)
+            self._opened = 1
         except InvocationFault as fault:
             raise CouldNotRunError(f"the endpoint cannot be reached: {fault}") from fault
         for level, concurrency in enumerate(self.spec.concurrency):
@@ -91,8 +93,10 @@ class Sweep:
             await self._phase("measured", level, concurrency, left)
 
     async def _open_connections(self, concurrency: int) -> None:
+        """Open those that a higher level needs beyond the last one's, so that no handshake is in a first token."""
+        missing, self._opened = concurrency - self._opened, max(concurrency, self._opened)
         try:
-            await self.sender.warm(concurrency)
+            await self.sender.warm(max(0, missing))
         except InvocationFault:
             return  # the requests themselves will meet it and say so in their records
 
