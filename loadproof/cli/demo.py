@@ -29,6 +29,9 @@ def demo(
     backend: Annotated[
         str | None, typer.Option(help="Base URL of a real model server to stand behind every component.")
     ] = None,
+    requests_per_level: Annotated[
+        int | None, typer.Option(min=1, help="Requests at each concurrency.  [default: what each profile says]")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the runs.  [default: runs/ of the repository]")] = None,
 ) -> int:
     """Local cloud up, check, plan, cdk deploy, benchmark every profile, verdicts, reports, down."""
@@ -45,7 +48,8 @@ def demo(
     runs.mkdir(parents=True)
 
     with _interrupted_by_terminate(), _steps(console, runs) as steps:
-        return steps.main_job(environment, profiles, cdk, backend)
+        options = ["--requests-per-level", str(requests_per_level)] if requests_per_level else []
+        return steps.main_job(environment, profiles, cdk, backend, options)
 
 
 class _Steps:
@@ -58,7 +62,10 @@ class _Steps:
         self.started_s = time.monotonic()
         self.environment: dict[str, str] = dict(os.environ)
 
-    def main_job(self, environment: str, profiles: Sequence[Path], cdk: Path, backend: str | None) -> int:
+    def main_job(
+        self, environment: str, profiles: Sequence[Path], cdk: Path, backend: str | None, bench_options: Sequence[str]
+    ) -> int:
+        """Run every step; returns the worst exit code of the benchmarks."""
         from emulator.local import running
 
         loadproof = [sys.executable, "-m", "loadproof"]
@@ -79,14 +86,13 @@ class _Steps:
             context = ["-c", f"env={environment}", "--no-notices"]
             self.quietly([str(cdk), "bootstrap", f"aws://{cloud.account}/{cloud.region}", *context])
             self.quietly([str(cdk), "deploy", "--all", "--require-approval", "never", *context])
-            self.heading("bench", "load through the SageMaker runtime protocol")
-            outcomes = {
-                profile.stem: self.show(
-                    [*loadproof, "bench", str(profile), "--out", str(self.runs / profile.stem)],
+            outcomes = {}
+            for profile in profiles:
+                self.heading(f"bench {profile.stem}", "load through the SageMaker runtime protocol")
+                outcomes[profile.stem] = self.show(
+                    [*loadproof, "bench", str(profile), "--out", str(self.runs / profile.stem), *bench_options],
                     allowed=tuple(ExitCode),
                 )
-                for profile in profiles
-            }
             self.heading("down", "the local cloud and everything in it")
         return self.summary(outcomes)
 
