@@ -5,9 +5,11 @@ Synthesis is a pure function of the repository and these two: no credentials, no
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from aws_cdk import App
 
@@ -16,6 +18,8 @@ from loadproof.profiles import load_environment, load_profile, profile_files
 from loadproof.profiles.checks import not_provisioned
 from stacks.context import Deployment
 from stacks.endpoint_stack import EndpointStack
+
+_ENVIRONMENT_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def main(profiles_root: Path) -> int:
@@ -85,6 +89,11 @@ def _environment_folder(profiles_root: Path, name: str | None) -> Path:
     if name not in allowed:
         raise InputError(
             f"-c env={name}: no {profiles_root.name}/{name}/environment.yaml; one of: {', '.join(allowed)}"
+        )
+    if not _ENVIRONMENT_NAME.fullmatch(name):
+        raise InputError(
+            f"-c env={name}: resources are named after the folder, so it may hold a-z, 0-9 and single hyphens only; "
+            f"rename {profiles_root.name}/{name}"
         )
     return profiles_root / name
 

@@ -173,6 +173,11 @@ def _key(deployment: Deployment) -> Iterable[dict[str, Any]]:
     key = deployment.environment.kms_key_arn
     if key is None:
         return
+    if ":key/" not in key:
+        raise InputError(
+            f"environment.yaml kms_key_arn: found {key}, but rights hold for a key and not for its alias; "
+            f"write arn:…:key/…"
+        )
     region = deployment.environment.region
     use = _allow("UseKey", ["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"], key)
     use["Condition"] = {

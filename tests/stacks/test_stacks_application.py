@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from stacks_support import PROFILE, merged
+from stacks_support import PROFILE, App, merged
 
 from loadproof.errors import InputError, ProfileError
-from stacks.application import read_deployments
+from stacks.application import add_stacks, read_deployments
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,6 +92,34 @@ def test_wrong_choices_name_the_right_ones(
     with pytest.raises(InputError) as caught:
         read_deployments(profiles_root, environment, profile)
     assert str(caught.value) == message
+
+
+def test_a_folder_that_cannot_name_a_stack_is_refused(profiles_root: Path) -> None:
+    """CloudFormation allows no underscore in a stack's name; that is told before anything is built."""
+    (profiles_root / "dev").rename(profiles_root / "dev_1")
+    with pytest.raises(InputError, match=r"a-z, 0-9 and single hyphens only; rename deploy_profiles/dev_1"):
+        read_deployments(profiles_root, "dev_1", None)
+
+
+def test_an_environment_without_profiles_says_so(profiles_root: Path) -> None:
+    """Nothing to deploy is not a success."""
+    (profiles_root / "prod" / "chat.yaml").unlink()
+    with pytest.raises(InputError, match="environment prod has no profile yet"):
+        read_deployments(profiles_root, "prod", None)
+
+
+def test_what_is_not_provisioned_is_refused_in_one_go(profiles_root: Path) -> None:
+    """Every profile's missing parts come in one message; no template is made of the rest."""
+    for name in ("chat", "search"):
+        file = profiles_root / "dev" / f"{name}.yaml"
+        content = yaml.safe_load(file.read_text(encoding="utf-8")) | {"benchmark": {"gate": "alarm"}}
+        file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        add_stacks(App(), read_deployments(profiles_root, "dev", None))
+    assert [line.split(" benchmark.gate")[0] for line in str(caught.value).splitlines()] == [
+        "profile chat: LP905",
+        "profile search: LP905",
+    ]
 
 
 def test_problems_of_all_files_come_together(profiles_root: Path) -> None:

@@ -106,6 +106,13 @@ def test_key_is_used_through_services_only(tmp_path: Path) -> None:
     assert found["GrantKeyToVolumes"]["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
 
 
+def test_an_alias_is_no_key(tmp_path: Path) -> None:
+    """A right on an alias grants nothing, so the alias is refused instead of failing at night."""
+    aliased = ENVIRONMENT.model_copy(update={"kms_key_arn": "arn:aws:kms:us-east-1:123456789012:alias/models"})
+    with pytest.raises(InputError, match=r"kms_key_arn: found .*alias/models.*write arn:…:key/…"):
+        synthesize(profile(tmp_path), aliased)
+
+
 def test_network_interfaces_only_inside_a_network(tmp_path: Path) -> None:
     """The right to make network interfaces comes with a network and not before."""
     assert "NetworkInterfaces" not in statements(synthesize(profile(tmp_path)))
