@@ -1,0 +1,56 @@
+"""What `cdk deploy -c env=<folder>` is pointed at: deploy_profiles/<environment>/environment.yaml."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from loadproof.profiles.schema.vocabulary import Arn, Form, Part
+
+
+class Network(Part):
+    """The VPC the containers and the consumer run in."""
+
+    vpc_id: Annotated[
+        str, StringConstraints(pattern=r"^vpc-[0-9a-f]{8,17}$"), Form("a VPC id", "vpc-0123456789abcdef0")
+    ]
+    subnet_ids: Annotated[
+        tuple[
+            Annotated[
+                str,
+                StringConstraints(pattern=r"^subnet-[0-9a-f]{8,17}$"),
+                Form("a subnet id", "subnet-0123456789abcdef0"),
+            ],
+            ...,
+        ],
+        Field(min_length=1),
+    ]
+    security_group_ids: Annotated[
+        tuple[
+            Annotated[
+                str,
+                StringConstraints(pattern=r"^sg-[0-9a-f]{8,17}$"),
+                Form("a security group id", "sg-0123456789abcdef0"),
+            ],
+            ...,
+        ],
+        Field(min_length=1),
+    ]
+
+
+class Environment(Part):
+    """What `cdk deploy -c env=<folder>` is pointed at."""
+
+    account: Annotated[
+        str, StringConstraints(pattern=r"^[0-9]{12}$"), Form("twelve digits in quotes", "123456789012")
+    ] = Field(description="twelve digits, quoted")
+    region: Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$"), Form("an AWS region", "us-east-1")]
+    network: Network | None = None
+    kms_key_arn: Arn | None = Field(default=None, description="key for volumes, queues, results and logs")
+    alarm_topic_arn: Arn | None = Field(default=None, description="SNS topic that alarms notify")
+    log_retention_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365] = 30
+    tags: dict[
+        Annotated[str, StringConstraints(min_length=1, max_length=128)],
+        Annotated[str, StringConstraints(max_length=256)],
+    ] = Field(default_factory=dict)

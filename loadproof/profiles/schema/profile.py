@@ -1,0 +1,61 @@
+"""The whole profile, and what only Bedrock has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from loadproof.profiles.schema.container import Container
+from loadproof.profiles.schema.endpoint import Adapter, Copies, Endpoint
+from loadproof.profiles.schema.model import Model
+from loadproof.profiles.schema.proving import Benchmark, Buffer, Objectives, Workload
+from loadproof.profiles.schema.scaling import Scaling
+from loadproof.profiles.schema.vocabulary import Name, Part, PositiveInt
+
+
+class ProvisionedThroughput(Part):
+    model_units: PositiveInt
+    commitment: Literal["none", "one_month", "six_months"] = "none"
+
+
+class Bedrock(Part):
+    """A model that Bedrock hosts: no container, no instances."""
+
+    inference_profile: Literal["none", "us", "eu", "au", "apac", "global"] = Field(
+        default="none", description="cross-region inference profile prefix"
+    )
+    service_tier: Literal["default", "priority", "flex", "reserved"] = "default"
+    provisioned_throughput: ProvisionedThroughput | None = None
+    max_concurrency: PositiveInt = 8
+
+
+class Component(Part):
+    """A further model on the same endpoint, with its own container, copies and scaling."""
+
+    name: Name
+    model: Model
+    container: Container
+    copies: Copies = Field(default_factory=Copies)
+    scaling: Scaling | None = None
+    adapters: tuple[Adapter, ...] = ()
+
+
+class Profile(Part):
+    """One LLM endpoint: what `cdk deploy` provisions and `loadproof bench` proves."""
+
+    name: Name = Field(description="names the stack and its resources; renaming replaces them all")
+    description: Annotated[str, StringConstraints(max_length=500)] | None = None
+    backend: Literal["sagemaker", "bedrock"] = "sagemaker"
+    model: Model
+    container: Container | None = Field(default=None, description="required for backend sagemaker")
+    endpoint: Endpoint | None = Field(default=None, description="required for backend sagemaker")
+    copies: Copies = Field(default_factory=Copies)
+    scaling: Scaling | None = None
+    adapters: tuple[Adapter, ...] = ()
+    components: tuple[Component, ...] = Field(default=(), description="further models on the same endpoint")
+    bedrock: Bedrock | None = None
+    buffer: Buffer | None = None
+    objectives: Objectives
+    workload: Workload
+    benchmark: Benchmark = Field(default_factory=Benchmark)
