@@ -48,10 +48,12 @@ class HttpContainer:
         path = "/invocations" if self._has_invocations else openai_path(request.body)
         response = await self._post(path, request)
         if path == "/invocations" and response.status == 404:
-            # Not a SageMaker container: remembered, so that later requests go straight to the OpenAI API.
-            response.release()
-            self._has_invocations = False
-            response = await self._post(openai_path(request.body), request)
+            other = await self._post(openai_path(request.body), request)
+            if other.status == 404:  # a container's own 404, about this request
+                other.release()
+            else:  # not a SageMaker container: later requests go straight to the OpenAI API
+                response.release()
+                response, self._has_invocations = other, False
         content_type = response.headers.get("Content-Type", "application/octet-stream")
         return ContainerResponse(response.status, content_type, self._parts(response))
 

@@ -180,6 +180,14 @@ def test_without_invocations_the_openai_api_is_used_by_the_bodys_keys() -> None:
     assert completion == {"path": "/v1/completions", "asked": {"prompt": "x"}}
 
 
+def test_a_containers_own_404_is_not_taken_for_a_missing_route(cloud: LocalRuntime) -> None:
+    """`model not found` is the caller's ModelError; /invocations stays the way in."""
+    with pytest.raises(ClientError) as raised:
+        invoke(cloud, status=404)
+    assert raised.value.response["OriginalStatusCode"] == 404
+    assert invoke(cloud, parts=1)["Body"].read() == b"data:0\n\n"
+
+
 def test_any_image_starts_on_a_healthy_backend_and_none_on_a_sick_one(backend: str) -> None:
     """With a backend the image does not matter, its health check does: /ping, or /health where there is no /ping."""
     own = ContainerView("example.com/mine:1", {}, None, {})
