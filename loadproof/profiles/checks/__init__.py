@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from loadproof.profiles.checks import (
     buffering,
+    catalogued,
     fitting,
     hosting,
     proving,
@@ -32,6 +33,7 @@ RULES: Final[tuple[Rule, ...]] = tuple(
             *proving.RULES,
             *security.RULES,
             *fitting.RULES,
+            *catalogued.RULES,
             *provisioning.RULES,
         ),
         key=lambda rule: rule.code,

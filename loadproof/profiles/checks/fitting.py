@@ -1,25 +1,19 @@
-"""Does it fit? Rules against the catalog: instances, models, memory, sharding (LP3xx)."""
+"""Does it fit? Weights, heads, copies and reservations against the instances (LP304-LP311, LP316, LP320)."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from loadproof import catalog
 from loadproof.catalog import Architecture, Instance
-from loadproof.errors import InputError
 from loadproof.profiles.checks.facts import (
     GB,
     accelerator_of,
     alternatives,
     architecture_of,
-    catalog_image,
     copies_per_instance,
-    cuda_of,
-    instance_types,
     known_instances,
     kv_bytes_per_token,
     longest_request_limit,
@@ -27,54 +21,7 @@ from loadproof.profiles.checks.facts import (
     weight_bytes,
 )
 from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
-from loadproof.profiles.settings import accelerators_per_copy, supported_quantizations, tensor_parallel_degree
-
-
-@rule(
-    "LP301",
-    "Unknown instance type",
-    reason="Without its accelerators, memory and price nothing can be checked, planned or priced.",
-    fix="Use a known type, or add its row to loadproof/catalog/data/instances.csv.",
-)
-def unknown_instance(subject: Subject) -> Iterator[Finding]:
-    endpoint = subject.profile.endpoint
-    for path, name in instance_types(endpoint) if endpoint else ():
-        if name not in catalog.instances():
-            family = f"{name.rsplit('.', 1)[0]}."
-            sizes = [known for known in catalog.instances() if known.startswith(family)]
-            mend = f"use one of {', '.join(sizes)}" if sizes else f"add its row{_near(name, catalog.instances())}"
-            yield Finding(path, f"unknown instance type `{name}`", mend)
-
-
-@rule(
-    "LP302",
-    "Unknown model",
-    reason="Memory and step times follow from the model's shape, which the catalog does not have.",
-    fix="Give `model.architecture` (the numbers stand in the model's config.json), or correct `model.id`.",
-    scope="component",
-)
-def unknown_model(placed: Placed) -> Iterator[Finding]:
-    model = placed.component.model
-    if placed.profile.backend == "sagemaker" and architecture_of(model) is None:
-        mend = f"give model.architecture{_near(model.id, catalog.architectures())}"
-        yield Finding(placed.at("model", "id"), f"the catalog does not know `{model.id}`", mend)
-
-
-@rule(
-    "LP303",
-    "Unknown container version",
-    reason="Only images in the catalog have a known registry, CUDA version and protocol.",
-    fix="Use a listed version, or give `image` instead.",
-    scope="component",
-)
-def unknown_version(placed: Placed) -> Iterator[Finding]:
-    container = placed.component.container
-    if container.version is None or container.image is not None:
-        return
-    known = [image.version for image in catalog.container_images() if image.family == container.family]
-    if container.version not in known:
-        found = f"no {container.family} image of version {container.version} in the catalog"
-        yield Finding(placed.at("container", "version"), found, f"use one of {', '.join(known)}, or give image")
+from loadproof.profiles.settings import accelerators_per_copy, tensor_parallel_degree
 
 
 @rule(
@@ -249,79 +196,6 @@ def no_room_for_a_request(placed: Placed) -> Iterator[Finding]:
 
 
 @rule(
-    "LP312",
-    "The accelerator cannot compute in this type",
-    reason="A T4 has no bfloat16: servers refuse to start, or compute far slower.",
-    fix="Use dtype fp16, or a newer accelerator.",
-    scope="component",
-)
-def dtype_unsupported(placed: Placed) -> Iterator[Finding]:
-    for _, instance in known_instances(placed.endpoint):
-        if instance.accelerator == "T4" and placed.component.model.dtype == "bf16":
-            found = f"{instance.instance_type} ({instance.accelerator}) has no bf16"
-            yield Finding(placed.at("model", "dtype"), found, "write dtype: fp16, or use a newer accelerator")
-
-
-@rule(
-    "LP313",
-    "The host's driver is older than the image's CUDA",
-    reason="The container dies with CannotStartContainerError and leaves no log.",
-    fix="Leave endpoint.ami_version out (the fitting host is chosen), or name one of the image's CUDA generation.",
-    scope="component",
-)
-def cuda_needs_newer_host(placed: Placed) -> Iterator[Finding]:
-    endpoint, wanted = placed.endpoint, cuda_of(placed.component.container)
-    if wanted is None:
-        return
-    hosts = catalog.host_images()
-    fitting = [name for name, host in hosts.items() if host.cuda and _major(host.cuda) >= _major(wanted)]
-    if endpoint.ami_version is not None:
-        cuda = hosts[endpoint.ami_version].cuda
-        if cuda is not None and _major(cuda) < _major(wanted):
-            found = f"the image needs CUDA {wanted}, host {endpoint.ami_version} has a driver for CUDA {cuda}"
-            yield Finding(("endpoint", "ami_version"), found, f"use {' or '.join(fitting)}, or leave it out")
-    elif catalog_image(placed.component.container) is None and _major(wanted) >= 13:
-        found = f"the image needs CUDA {wanted}, the default host's driver is older"
-        yield Finding(placed.at("container", "image"), found, f"write endpoint.ami_version: {' or '.join(fitting)}")
-
-
-@rule(
-    "LP314",
-    "Volume on an instance with disks of its own",
-    reason="SageMaker refuses VolumeSizeInGB for instance types with local NVMe disks.",
-    fix="Leave volume_gib out.",
-)
-def volume_refused(subject: Subject) -> Iterator[Finding]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None or endpoint.volume_gib is None:
-        return
-    for _, instance in known_instances(endpoint):
-        if instance.has_local_disk:
-            found = f"{instance.instance_type} has local disks and takes no volume"
-            yield Finding(("endpoint", "volume_gib"), found, "delete it")
-
-
-@rule(
-    "LP315",
-    "Image and accelerator of different makers",
-    reason="CUDA images cannot use Inferentia and Trainium, and a GPU needs a GPU host.",
-    fix="Use a GPU instance, or a Neuron image (container.image) with the Neuron host.",
-    scope="component",
-)
-def wrong_vendor(placed: Placed) -> Iterator[Finding]:
-    endpoint = placed.endpoint
-    for path, instance in known_instances(endpoint):
-        vendor = accelerator_of(instance).vendor
-        if vendor == "AWS" and cuda_of(placed.component.container) is not None:
-            found = f"the {placed.component.container.family} image is for CUDA, {instance.instance_type} is Neuron"
-            yield Finding(path, found, "use a GPU instance, or give a Neuron image")
-        host = catalog.host_images().get(endpoint.ami_version or "")
-        if host is not None and host.vendor != vendor:
-            found = f"host {host.ami_version} is for {host.vendor}, {instance.instance_type} has {vendor} accelerators"
-            yield Finding(("endpoint", "ami_version"), found, "leave it out")
-
-
-@rule(
     "LP316",
     "Longer than the model's context",
     reason="Positions past the context were never trained; servers refuse the setting.",
@@ -334,56 +208,6 @@ def longer_than_context(placed: Placed) -> Iterator[Finding]:
         return
     found = f"{limit[1]} tokens exceed the model's context of {shape.context}"
     yield Finding(placed.at(*limit[0].split(".")), found, f"lower it to at most {shape.context}")
-
-
-@rule(
-    "LP317",
-    "Quantization the server does not know",
-    reason="The server would refuse the checkpoint, or load it wrongly.",
-    fix="Use a supported quantization, or another container family.",
-    scope="component",
-)
-def quantization_unsupported(placed: Placed) -> Iterator[Finding]:
-    model, family = placed.component.model, placed.component.container.family
-    allowed = supported_quantizations(family)
-    if model.quantization not in allowed:
-        found = f"{family} does not serve {model.quantization}"
-        yield Finding(placed.at("model", "quantization"), found, f"use {', '.join(allowed)}, or another family")
-
-
-@rule(
-    "LP318",
-    "No fp8 units on the accelerator",
-    reason="Weights are then unpacked to 16 bits for every step: memory is saved, time is not.",
-    fix="Use an accelerator with fp8 (L4, L40S, H100 and newer), or expect fp16 speed.",
-    scope="component",
-    severity="warning",
-)
-def fp8_emulated(placed: Placed) -> Iterator[Finding]:
-    for _, instance in known_instances(placed.endpoint):
-        if placed.component.model.quantization == "fp8" and accelerator_of(instance).fp8_tflops is None:
-            found = f"{instance.accelerator} of {instance.instance_type} has no fp8 units"
-            yield Finding(placed.at("model", "quantization"), found, "use L4, L40S, H100 or newer for fp8 speed")
-
-
-@rule(
-    "LP319",
-    "Image not published in the region",
-    reason="The deployment fails minutes in, when SageMaker cannot pull the image.",
-    fix="Use another version, another region, or an image of your own.",
-    scope="placement",
-)
-def image_not_in_region(subject: Subject) -> Iterator[Finding]:
-    for placed in subject.components:
-        image = catalog_image(placed.component.container)
-        if image is None or subject.environment is None:
-            continue
-        region = subject.environment.region
-        try:
-            catalog.image_uri(image, region)
-        except InputError:
-            found = f"the catalog has no {image.family} {image.version} image in {region}"
-            yield Finding(placed.at("container"), found, "use another version, or give container.image")
 
 
 @rule(
@@ -438,19 +262,7 @@ def _accelerators_path(placed: Placed, default: tuple[str | int, ...]) -> tuple[
     return default
 
 
-def _major(cuda: str) -> int:
-    return int(cuda.split(".")[0])
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
-    return f", or use {' or '.join(near)}" if near else " (rows in loadproof/catalog/data)"
-
-
 RULES: Final = (
-    unknown_instance,
-    unknown_model,
-    unknown_version,
     weights_too_large,
     degree_divides_heads,
     degree_fits_kv_heads,
@@ -459,13 +271,6 @@ RULES: Final = (
     copies_exceed_instances,
     copy_exceeds_host,
     no_room_for_a_request,
-    dtype_unsupported,
-    cuda_needs_newer_host,
-    volume_refused,
-    wrong_vendor,
     longer_than_context,
-    quantization_unsupported,
-    fp8_emulated,
-    image_not_in_region,
     inconsistent_architecture,
 )

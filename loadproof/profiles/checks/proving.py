@@ -247,6 +247,20 @@ def above_admission(subject: Subject) -> Iterator[Finding]:
         yield Finding(("benchmark", "concurrency"), found, "raise max_concurrent_requests, or lower the level")
 
 
+@rule(
+    "LP268",
+    "Open arrivals are not benchmarked yet",
+    reason="`loadproof bench` keeps a fixed number of requests in flight; a rate is planned and deployed, not driven.",
+    fix="Use process: closed to benchmark the profile.",
+    severity="warning",
+)
+def open_arrivals(subject: Subject) -> Iterator[Finding]:
+    process = subject.profile.workload.arrivals.process
+    if process != "closed":
+        path = ("workload", "arrivals", "process")
+        yield Finding(path, f"`loadproof bench` cannot drive {process} arrivals yet", "write closed to benchmark it")
+
+
 def _bounds(objectives: Objectives) -> Iterator[tuple[str, object]]:
     for name in type(objectives).model_fields:
         if name != "at_concurrency":
@@ -274,4 +288,5 @@ RULES: Final = (
     percentiles_ascend,
     timeout_before_objective,
     above_admission,
+    open_arrivals,
 )
