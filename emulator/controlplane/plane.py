@@ -96,6 +96,15 @@ class _Alarms:
         if names:
             self._clients.client("cloudwatch", caller).delete_alarms(AlarmNames=names)
 
+    def acting_on(self, caller: Caller, policy_arn: str) -> list[dict[str, str]]:
+        pages = self._clients.client("cloudwatch", caller).get_paginator("describe_alarms").paginate()
+        return [
+            {"AlarmName": alarm["AlarmName"], "AlarmARN": alarm["AlarmArn"]}
+            for page in pages
+            for alarm in page["MetricAlarms"]
+            if policy_arn in alarm.get("AlarmActions", [])
+        ]
+
 
 def role_problem(account: str, role_arn: str) -> str | None:
     """Why SageMaker cannot assume a role: it is missing, or its trust policy does not name the service."""

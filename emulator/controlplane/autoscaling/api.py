@@ -25,6 +25,10 @@ class AlarmSink(Protocol):
 
     def delete(self, caller: Caller, names: list[str]) -> None: ...
 
+    def acting_on(self, caller: Caller, policy_arn: str) -> list[dict[str, str]]:
+        """Names and ARNs of the alarms that name a policy as an action."""
+        ...
+
 
 @dataclass(slots=True)
 class Target:
@@ -121,7 +125,7 @@ class AutoScalingApi:
     def DescribeScalingPolicies(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
         names = params.get("PolicyNames")
         rows = [
-            policy
+            self._with_alarms(caller, policy)
             for target in self._selected(caller, params)
             for policy in target.policies.values()
             if not names or policy["PolicyName"] in names
@@ -219,6 +223,12 @@ class AutoScalingApi:
                 and dimension == params.get("ScalableDimension", dimension)
                 and params["ServiceNamespace"] == "sagemaker"
             ]
+
+    def _with_alarms(self, caller: Caller, policy: dict[str, Any]) -> dict[str, Any]:
+        """A step policy's alarms are made by its owner: they are those that name it as an action."""
+        if policy["PolicyType"] != "StepScaling":
+            return policy
+        return {**policy, "Alarms": self._alarms.acting_on(caller, policy["PolicyARN"])}
 
     def _renew_alarms(
         self, caller: Caller, target: Target, old: dict[str, Any] | None, arn: str, params: Params

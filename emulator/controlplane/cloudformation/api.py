@@ -12,7 +12,14 @@ from urllib.parse import unquote, urlparse
 
 from emulator.controlplane.clients import Clients
 from emulator.controlplane.cloudformation import describe
-from emulator.controlplane.cloudformation.changes import NO_CHANGES, ChangeSet, changes_of, check_known_types, same
+from emulator.controlplane.cloudformation.changes import (
+    NO_CHANGES,
+    ChangeSet,
+    changes_of,
+    check_capabilities,
+    check_known_types,
+    same,
+)
 from emulator.controlplane.cloudformation.deployer import Deployer, Goal
 from emulator.controlplane.cloudformation.parameters import given_parameters, resolved_parameters
 from emulator.controlplane.cloudformation.resources import RESOURCE_TYPES
@@ -49,6 +56,7 @@ class CloudFormationApi:
             stack = self._new_stack(caller, params["StackName"], params)
             goal = self._goal(stack, params)
             check_known_types(goal, caller.region)
+            check_capabilities(goal, params.get("Capabilities", []))
             goal.template.order  # noqa: B018  (raises for circles and unknown references)
             self._stacks[stack.arn] = stack
             stack.disable_rollback = bool(params.get("DisableRollback")) or params.get("OnFailure") == "DO_NOTHING"
@@ -62,6 +70,7 @@ class CloudFormationApi:
             if same(stack, goal):
                 raise invalid("No updates are to be performed.")
             check_known_types(goal, caller.region)
+            check_capabilities(goal, params.get("Capabilities", []))
             goal.template.order  # noqa: B018
             stack.disable_rollback = bool(params.get("DisableRollback"))
             stack.client_token = params.get("ClientRequestToken")
@@ -181,6 +190,7 @@ class CloudFormationApi:
             stack, kind = self._change_set_stack(caller, params)
             goal = self._goal(stack, params)
             check_known_types(goal, caller.region)
+            check_capabilities(goal, params.get("Capabilities", []))
             change_set = ChangeSet(
                 name=params["ChangeSetName"],
                 arn=caller.arn("cloudformation", f"changeSet/{params['ChangeSetName']}/{uuid.uuid4()}"),

@@ -141,6 +141,26 @@ def _change(action: str, logical_id: str, type_name: str, **more: Any) -> dict[s
     }
 
 
+def check_capabilities(goal: Goal, given: list[str]) -> None:
+    """A template that makes roles or policies must be acknowledged, named ones more so, as on AWS."""
+    entries = [one for one in goal.template.resources.values() if one["Type"] in _IAM_NAMES]
+    if not entries:
+        return
+    named = any(_IAM_NAMES[one["Type"]] in one.get("Properties", {}) for one in entries)
+    needed = "CAPABILITY_NAMED_IAM" if named else "CAPABILITY_IAM"
+    if needed not in given and "CAPABILITY_NAMED_IAM" not in given:
+        raise AwsError("InsufficientCapabilitiesException", f"Requires capabilities : [{needed}]")
+
+
+_IAM_NAMES = {
+    "AWS::IAM::Role": "RoleName",
+    "AWS::IAM::Policy": "",
+    "AWS::IAM::ManagedPolicy": "ManagedPolicyName",
+    "AWS::IAM::User": "UserName",
+    "AWS::IAM::Group": "GroupName",
+}
+
+
 def check_known_types(goal: Goal, region: str) -> None:
     """As AWS does before anything starts: a type that exists nowhere is refused at once."""
     unknown = sorted(

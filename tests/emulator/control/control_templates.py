@@ -135,12 +135,15 @@ def settled(cloudformation: Any, stack: str) -> dict[str, Any]:
 
 
 def create(cloudformation: Any, stack: str, template: dict[str, Any], **options: Any) -> dict[str, Any]:
-    created = cloudformation.create_stack(StackName=stack, TemplateBody=json.dumps(template), **options)
+    created = cloudformation.create_stack(
+        StackName=stack, TemplateBody=json.dumps(template), Capabilities=["CAPABILITY_IAM"], **options
+    )
     return settled(cloudformation, created["StackId"])
 
 
 def update(cloudformation: Any, stack: str, template: dict[str, Any], **options: Any) -> dict[str, Any]:
-    cloudformation.update_stack(StackName=stack, TemplateBody=json.dumps(template), **options)
+    body = json.dumps(template)
+    cloudformation.update_stack(StackName=stack, TemplateBody=body, Capabilities=["CAPABILITY_IAM"], **options)
     return settled(cloudformation, stack)
 
 

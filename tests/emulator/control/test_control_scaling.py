@@ -35,6 +35,9 @@ class Alarms:
         for name in names:
             del self.kept[name]
 
+    def acting_on(self, caller: Caller, policy_arn: str) -> list[dict[str, str]]:
+        return [{"AlarmName": name} for name, alarm in self.kept.items() if policy_arn in alarm["AlarmActions"]]
+
 
 @pytest.fixture
 def alarms() -> Alarms:
@@ -134,6 +137,24 @@ def test_steps_that_do_not_join(service: Service, steps: list[dict[str, Any]], m
     configuration = {"AdjustmentType": "ChangeInCapacity", "StepAdjustments": steps}
     put = {**TARGET, "PolicyName": "p", "PolicyType": "StepScaling"}
     assert message in refusal(service, "PutScalingPolicy", **put, StepScalingPolicyConfiguration=configuration)
+
+
+def test_step_policy_shows_the_alarms_that_name_it(service: Service, alarms: Alarms) -> None:
+    """The service makes none for a step policy; its owner's alarm appears once it names the policy."""
+    steps = {
+        "AdjustmentType": "ChangeInCapacity",
+        "StepAdjustments": [{"MetricIntervalLowerBound": 0.0, "ScalingAdjustment": 1}],
+    }
+    put = {**TARGET, "PolicyName": "wake", "PolicyType": "StepScaling", "StepScalingPolicyConfiguration": steps}
+    arn = service.call(CALLER, "PutScalingPolicy", put)["PolicyARN"]
+
+    def shown() -> list[str]:
+        found = service.call(CALLER, "DescribeScalingPolicies", {"ServiceNamespace": "sagemaker"})
+        return [alarm["AlarmName"] for alarm in found["ScalingPolicies"][0]["Alarms"]]
+
+    assert shown() == []
+    alarms.put(CALLER, {"AlarmName": "no-capacity", "AlarmActions": [arn]})
+    assert shown() == ["no-capacity"]
 
 
 def test_scheduled_actions_are_kept_and_removed(service: Service) -> None:

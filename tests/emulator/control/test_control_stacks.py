@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 from control_templates import create, delete, endpoint_template, queue_template, reasons, settled, update
+
+from emulator.local import LocalCloud
 
 Aws = Callable[[str], Any]
 
@@ -163,8 +166,6 @@ def test_change_set_tells_replacement_from_update(aws: Aws) -> None:
     create(cfn, "tells", queue_template("tells-1"))
 
     def replacement(template: dict[str, Any]) -> str:
-        import json
-
         body = json.dumps(template)
         cfn.create_change_set(StackName="tells", ChangeSetName="x", ChangeSetType="UPDATE", TemplateBody=body)
         described = cfn.describe_change_set(StackName="tells", ChangeSetName="x")
@@ -223,3 +224,65 @@ def test_bucket_with_objects_does_not_go(aws: Aws) -> None:
     assert (stack["StackStatus"], "[Bucket]" in stack["StackStatusReason"]) == ("DELETE_FAILED", True)
     s3.delete_object(Bucket="full-bucket", Key="a")
     assert delete(cfn, "fullbucket")["StackStatus"] == "DELETE_COMPLETE"
+
+
+def test_roles_must_be_acknowledged(aws: Aws) -> None:
+    """Without CAPABILITY_IAM a template with a role is refused, as on AWS; a named role needs more."""
+    cfn = aws("cloudformation")
+    template = {"Resources": {"Role": endpoint_template("x")["Resources"]["Role"]}}
+    with pytest.raises(ClientError, match=r"Requires capabilities : \[CAPABILITY_IAM\]"):
+        cfn.create_stack(StackName="roles", TemplateBody=json.dumps(template))
+    template["Resources"]["Role"]["Properties"]["RoleName"] = "named-role"
+    with pytest.raises(ClientError, match=r"Requires capabilities : \[CAPABILITY_NAMED_IAM\]"):
+        create(cfn, "roles", template)
+
+
+def test_regions_are_apart(cloud: LocalCloud) -> None:
+    """A stack and its endpoint live in the region that they were made in, and nowhere else."""
+    import boto3
+
+    def client(service: str, region: str) -> Any:
+        return boto3.client(
+            service, region_name=region, endpoint_url=cloud.endpoint_url,
+            aws_access_key_id=cloud.state.access_key, aws_secret_access_key=cloud.state.secret_key,
+        )  # fmt: skip
+
+    create(client("cloudformation", "eu-west-1"), "abroad", endpoint_template("abroad"))
+    there = client("sagemaker", "eu-west-1").describe_endpoint(EndpointName="abroad")
+    assert there["EndpointArn"] == "arn:aws:sagemaker:eu-west-1:123456789012:endpoint/abroad"
+    with pytest.raises(ClientError, match="Could not find endpoint"):
+        client("sagemaker", "us-east-1").describe_endpoint(EndpointName="abroad")
+    with pytest.raises(ClientError, match="does not exist"):
+        client("cloudformation", "us-east-1").describe_stacks(StackName="abroad")
+    delete(client("cloudformation", "eu-west-1"), "abroad")
+
+
+def test_plain_variant_serves_its_model(aws: Aws) -> None:
+    """A variant with a ModelName has the container itself; its instances are scaled by their own dimension."""
+    cfn = aws("cloudformation")
+    template = endpoint_template("plain")
+    for name in ("Component", "Target", "Policy"):
+        del template["Resources"][name]
+    variant = template["Resources"]["Config"]["Properties"]["ProductionVariants"][0]
+    variant["ModelName"] = {"Fn::GetAtt": ["Model", "ModelName"]}
+    del variant["ManagedInstanceScaling"]
+    template["Resources"]["Target"] = {
+        "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
+        "DependsOn": "Endpoint",
+        "Properties": {
+            "ServiceNamespace": "sagemaker",
+            "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+            "ResourceId": "endpoint/plain/variant/AllTraffic",
+            "MinCapacity": 1,
+            "MaxCapacity": 2,
+        },
+    }
+    assert create(cfn, "plain", template)["StackStatus"] == "CREATE_COMPLETE"
+    answer = aws("sagemaker-runtime").invoke_endpoint(
+        EndpointName="plain", ContentType="application/json", Body=json.dumps({"inputs": "Hi"})
+    )
+    assert json.loads(answer["Body"].read())
+    variant["InstanceType"] = "ml.g5.48xlarge"
+    assert update(cfn, "plain", template)["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert "deregister it before changing its instance type" in reasons(cfn, "plain")["Endpoint"]
+    delete(cfn, "plain")
