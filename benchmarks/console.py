@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -42,15 +43,19 @@ class ProgressView:
     def show(self, progress: Progress) -> None:
         finished = progress.done == progress.total
         if self._live:
-            self._live.update(_line(progress), refresh=True)
+            self._live.update(_line(progress, self._console.width), refresh=True)
         if finished and progress.phase == "measured":
             self._console.print(_sentence(progress), markup=False, highlight=False, soft_wrap=True)
 
 
-def _line(progress: Progress) -> Table:
+def _line(progress: Progress, width: int) -> Table:
+    """One line, its bar as long as the words leave room for."""
+    head, figures = _head(progress), _figures(progress)
     line = Table.grid(padding=(0, 1))
-    bar = ProgressBar(total=progress.total, completed=progress.done, width=30)
-    line.add_row(Text(_head(progress)), bar, Text(_figures(progress)))
+    bar = ProgressBar(
+        total=progress.total, completed=progress.done, width=max(1, min(30, width - len(head) - len(figures) - 3))
+    )
+    line.add_row(Text(head, no_wrap=True), bar, Text(figures, no_wrap=True, overflow="ellipsis"))
     return line
 
 
@@ -74,7 +79,8 @@ def print_result(result: RunResult, console: Console) -> None:
     """The table of levels, the knee, the objectives, the verdict and where the report is."""
     summary = result.summary
     wide = console if console.is_terminal else Console(file=console.file, width=PLAIN_WIDTH, highlight=False)
-    wide.print(_levels_table(summary["levels"]))
+    for table in _levels_tables(summary["levels"], wide):
+        wide.print(table)
     _print_notes(summary, wide)
     if summary["objectives"]:
         wide.print(_objectives_table(summary["objectives"], summary["verdict"]["at_concurrency"]))
@@ -104,50 +110,75 @@ def _print_notes(summary: dict[str, Any], console: Console) -> None:
         for reason in level["invalid_reasons"]:
             console.print(f"Not valid at {level['concurrency']} in flight: {reason}", markup=False, soft_wrap=True)
     sources = {level["token_source"] for level in summary["levels"]}
-    console.print(f"Latencies in ms. Output tokens counted by: {', '.join(sorted(sources)) or '–'}", markup=False)
+    console.print(f"Output tokens counted by: {', '.join(sorted(sources)) or '–'}", markup=False)
     if summary["conditions"]["backend"] == "twin":
         console.print("The endpoint is a local cloud's twin: these latencies are simulated.", markup=False)
 
 
-def _levels_table(levels: list[dict[str, Any]]) -> Table:
-    table = Table(title="Measured")
-    for name in (
-        "in flight",
-        "requests",
-        "errors",
-        "TTFT p50",
-        "p95",
-        "p99",
-        "ITL p50",
-        "p99",
-        "TPOT p50",
-        "E2E p50",
-        "p95",
-        "out tok/s",
-        "$/M tok",
-        "valid",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
+_LATENCIES = (
+    ("TTFT\np50", "ttft_ms", "p50"),
+    ("\np95", "ttft_ms", "p95"),
+    ("\np99", "ttft_ms", "p99"),
+    ("ITL\np50", "itl_ms", "p50"),
+    ("\np99", "itl_ms", "p99"),
+    ("TPOT\np50", "tpot_ms", "p50"),
+    ("E2E\np50", "e2e_ms", "p50"),
+    ("\np95", "e2e_ms", "p95"),
+)
+_COUNTS = ("requests", "errors")
+_RATES = ("requests\n/s", "output\ntokens/s", "USD per\nM tokens", "valid")
+
+
+def _levels_tables(levels: list[dict[str, Any]], console: Console) -> list[Table]:
+    """One table of everything where it fits, else one of latencies and one of throughput."""
+    latency_names = tuple(name for name, *_ in _LATENCIES)
+    whole = _table("Measured (latencies in ms)", (*_COUNTS, *latency_names, *_RATES))
+    latency = _table("Measured latency (ms)", latency_names)
+    throughput = _table("Measured throughput", (*_COUNTS, *_RATES))
     for level in levels:
-        ttft, itl, e2e = level["ttft_ms"], level["itl_ms"], level["e2e_ms"]
-        latencies = (ttft["p50"], ttft["p95"], ttft["p99"], itl["p50"], itl["p99"], level["tpot_ms"]["p50"])
-        table.add_row(
-            str(level["concurrency"]),
-            str(level["requests"]) + (f" (+{level['unfinished']} unfinished)" if level["unfinished"] else ""),
-            str(level["errors"]),
-            *(figure(value) for value in (*latencies, e2e["p50"], e2e["p95"], level["output_tokens_per_s"])),
-            figure(level["cost_per_million_output_tokens_usd"], 2),
-            "yes" if level["valid"] else "NO",
-        )
+        whole.add_row(_in_flight(level), *_counts(level), *_latencies(level), *_rates(level))
+        latency.add_row(_in_flight(level), *_latencies(level))
+        throughput.add_row(_in_flight(level), *_counts(level), *_rates(level))
+    unlimited = console.options.update(max_width=1000)
+    return [whole] if console.measure(whole, options=unlimited).maximum <= console.width else [latency, throughput]
+
+
+def _table(title: str, names: tuple[str, ...]) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for name in ("in\nflight", *names):
+        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     return table
 
 
+def _in_flight(level: dict[str, Any]) -> str:
+    return str(level["concurrency"])
+
+
+def _counts(level: dict[str, Any]) -> tuple[str, str]:
+    unfinished = f" (+{level['unfinished']} unfinished)" if level["unfinished"] else ""
+    return f"{level['requests']}{unfinished}", str(level["errors"])
+
+
+def _latencies(level: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(figure(level[metric][statistic]) for _, metric, statistic in _LATENCIES)
+
+
+def _rates(level: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        figure(level["requests_per_s"], 2),
+        figure(level["output_tokens_per_s"]),
+        figure(level["cost_per_million_output_tokens_usd"], 2),
+        "yes" if level["valid"] else "NO",
+    )
+
+
 def _objectives_table(objectives: list[dict[str, Any]], at_concurrency: int) -> Table:
-    table = Table(title=f"Objectives at {at_concurrency} in flight")
+    title = f"Objectives at {at_concurrency} in flight"
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for name in ("objective", "observed", "bound", "95% interval", "margin", "verdict"):
         table.add_column(name, justify="left" if name == "objective" else "right", no_wrap=True)
     for row in objectives:
-        # Shares and rates are small numbers: three significant digits; milliseconds: one decimal.
+        # A share is a small number.
         decimals = 4 if row["name"] == "error_rate_max" else 1
         interval = "–"
         if row["low"] is not None:
@@ -164,5 +195,7 @@ def _objectives_table(objectives: list[dict[str, Any]], at_concurrency: int) -> 
 
 
 def figure(value: float | None, decimals: int = 1) -> str:
-    """A number for a table; no data is a dash, never 0."""
-    return "–" if value is None else f"{value:,.{decimals}f}"
+    """A number for a table, whole from 1,000 up; no data is a dash, never 0."""
+    if value is None:
+        return "–"
+    return f"{value:,.{0 if abs(value) >= 1000 else decimals}f}"

@@ -1,0 +1,86 @@
+"""What people see: no figure cut off, no data as a dash."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from bench_records import record
+from rich.console import Console
+
+from benchmarks.console import ProgressView, figure, print_result
+from benchmarks.job import RunResult
+from benchmarks.objectives import Objective
+from benchmarks.plan import RunPlan
+from benchmarks.records import RecordFile, RequestRecord
+from benchmarks.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
+from benchmarks.summary import build_summary
+from benchmarks.sweep import Progress
+from loadproof.errors import ExitCode
+
+
+def shown(records: list[RequestRecord], width: int = 80, *, terminal: bool = True, interrupted: bool = False) -> str:
+    spec = BenchmarkSpec(
+        Target("sagemaker", "demo", "tgi", local_cloud="twin"),
+        WorkloadSpec(fixed_tokens(8), fixed_tokens(8)),
+        concurrency=(1024,),
+        requests_per_level=len(records) or 1,
+        objectives=(Objective("ttft_p95_ms", 123456.0),),
+        usd_per_hour=98.76,
+    )
+    plan = RunPlan("r", "2026-11-21T10:15:00Z", 0, spec, {"loadproof": "0.1.0"}, ("2026-11-21T10:15:00Z",))
+    summary = build_summary(plan, RecordFile(tuple(records), 0), interrupted=interrupted)
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, force_terminal=terminal, color_system=None, highlight=False)
+    print_result(RunResult(Path("runs/r"), summary, Path("runs/r/report.html"), None, ExitCode.OK), console)
+    return stream.getvalue()
+
+
+SLOW = [record(i, concurrency=1024, intended_ms=0, token_ms=(61_000 + i, 61_400), end_ms=61_456) for i in range(9)]
+
+
+@pytest.mark.parametrize("width", [80, 100, 139, 140, 200])
+def test_no_figure_is_cut_off(width: int) -> None:
+    """Latencies of a minute at 1,024 in flight fit on every terminal of 80 columns or more."""
+    text = shown(SLOW, width)
+    assert "…" not in text.replace(" … ", "")
+    assert "61,456" in text and "1024" in text and "valid" in text
+
+
+def test_no_data_is_a_dash() -> None:
+    """Nor is 0 a dash. A run whose only request failed has no TTFT to show, and a run of nothing has no levels."""
+    assert figure(None) == "–" and figure(0.0) == "0.0"
+    text = shown([record(0, concurrency=1024, end_ms=5, outcome="timeout")])
+    assert "–" in text and "Errors at 1024 in flight: 1 timeout" in text
+    assert "no data at 1024 in flight" in shown([])
+
+
+def test_what_a_twin_measured_is_called_simulated() -> None:
+    """The table of a local cloud's twin never passes for AWS hardware."""
+    assert "simulated" in shown(SLOW)
+
+
+def test_an_interrupted_run_says_how_to_go_on() -> None:
+    """The command to continue, ready to copy."""
+    assert "loadproof bench --resume runs/r" in shown(SLOW, interrupted=True)
+
+
+def test_progress_without_a_terminal_is_one_plain_line_a_level() -> None:
+    """No bars, no cursor movements in a log; warm-up is not worth a line."""
+    stream = io.StringIO()
+    with ProgressView(Console(file=stream, width=80)) as view:
+        for phase, done in (("warmup", 2), ("measured", 3), ("measured", 20)):
+            total = 2 if phase == "warmup" else 20
+            view.show(Progress(0, 2, 4, phase, done, total, 1, 2.94, None))  # type: ignore[arg-type]
+    assert stream.getvalue() == "level 1/2 · 4 in flight · load    20/20 · 2.9 req/s · TTFT p50 – ms · 1 errors\n"
+
+
+def test_progress_on_a_terminal_fits_its_line() -> None:
+    """The bar gives way to the words at 90 columns."""
+    stream = io.StringIO()
+    console = Console(file=stream, width=90, force_terminal=True, color_system=None)
+    with ProgressView(console) as view:
+        view.show(Progress(0, 12, 1024, "warmup", 100, 2000, 0, 1234.5, 12345.6))
+    assert "level 1/12 · 1024 in flight · warm-up" in stream.getvalue()
+    assert "TTFT p50 12,346 ms" in stream.getvalue()
