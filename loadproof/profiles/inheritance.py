@@ -6,6 +6,7 @@ own folder), symbolic links resolved: no profile reads, or quotes in a message, 
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path as FilePath
 from typing import Final
@@ -27,6 +28,8 @@ def read_with_parents(file: FilePath, problems: Problems) -> Node | None:
 
 def read_bytes(file: FilePath) -> bytes:
     """A file's content, cut one byte past the limit: a huge file costs no more than a large one."""
+    if file.exists() and not file.is_file():  # a pipe would never end
+        raise OSError(errno.EINVAL, "not a regular file")
     with file.open("rb") as handle:
         return handle.read(MOST_BYTES + 1)
 

@@ -132,7 +132,7 @@ def secret_in_text(subject: Subject) -> Iterator[Finding]:
     scope="environment",
 )
 def environment_arns(environment: Environment) -> Iterator[Finding]:
-    for name, service, kind in (("kms_key_arn", "kms", ""), ("alarm_topic_arn", "sns", "")):
+    for name, service, kind in (("kms_key_arn", "kms", "key/"), ("alarm_topic_arn", "sns", "")):
         arn = getattr(environment, name)
         if arn is None:
             continue
@@ -150,7 +150,8 @@ def _arn_is(arn: str, path: tuple[str | int, ...], service: str, kind: str) -> I
     parts = arn.split(":", 5)
     if parts[2] != service or not parts[5].startswith(kind):
         example = f"arn:aws:{service}:us-east-1:123456789012:{kind}name"
-        yield Finding(path, f"an ARN of {parts[2]}, expected one of {service}", f"write it like {example}")
+        seen = f"one of {parts[2]}" if parts[2] != service else f"another kind of {service} resource"
+        yield Finding(path, f"expected an ARN of {service}, found {seen}", f"write it like {example}")
 
 
 def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
