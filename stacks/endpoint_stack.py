@@ -24,8 +24,10 @@ class EndpointStack(Stack):
             deployment.stack_name,
             env=Environment(account=environment.account, region=environment.region),
             description=profile.description,
+            tags=dict(environment.tags),
             analytics_reporting=False,
         )
+        # On the stack for the bill, on the resources so that a template shows them.
         for name, value in environment.tags.items():
             Tags.of(self).add(name, value)
         role = ExecutionRole(self, "ExecutionRole", deployment=deployment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from loadproof.profiles.schema import Environment, Network, Profile
 from stacks.application import add_stacks
 from stacks.context import Deployment
 
+ROOT = Path(__file__).parents[2]
+FEATURE_FLAGS: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
 PROFILE: dict[str, Any] = {
     "name": "chat",
     "model": {
@@ -95,8 +98,11 @@ def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 def synthesize(
     chosen: Profile, environment: Environment = ENVIRONMENT, *, environment_name: str = "test"
 ) -> Synthesized:
-    """The template of one profile. CDK's own validator stays off: it costs seconds and the tests have better ones."""
-    app = App(builtin_cloud_formation_validation=False)
+    """The template of one profile, with cdk.json's feature flags, as the CLI would have it.
+
+    CDK's own validator stays off: it costs seconds and the tests have better ones.
+    """
+    app = App(builtin_cloud_formation_validation=False, context=FEATURE_FLAGS)
     deployment = Deployment(environment_name, environment, chosen)
     add_stacks(app, [deployment])
     return Synthesized(app.synth().get_stack_by_name(deployment.stack_name).template)

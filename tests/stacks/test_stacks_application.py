@@ -137,7 +137,9 @@ def test_app_without_environment_is_one_line_and_exit_2(tmp_path: Path) -> None:
     """No traceback, no template, exit 2."""
     done = run_app(out=tmp_path / "out")
     assert done.returncode == 2
-    assert done.stderr == "loadproof: no environment chosen; add -c env=NAME, one of: dev, prod, staging\n"
+    known = sorted(file.parent.name for file in (ROOT / "deploy_profiles").glob("*/environment.yaml"))
+    assert {"dev", "staging", "prod"} <= set(known)
+    assert done.stderr == f"loadproof: no environment chosen; add -c env=NAME, one of: {', '.join(known)}\n"
     assert not list((tmp_path / "out").glob("*.template.json"))
 
 
