@@ -10,6 +10,8 @@ from loadproof.profiles.checks.rule import MAIN, Finding, Placed, Subject, rule
 from loadproof.profiles.schema import HubSource, JumpStartSource, LmiSettings, S3Source, VllmSettings
 from loadproof.profiles.settings import reserved_variables
 
+# Organisations whose every model asks for its licence on the hub.
+_GATED: Final = ("meta-llama/",)
 _MOST_VARIABLES: Final = 100
 _MOST_VARIABLE_BYTES: Final = 32 * 1024
 
@@ -263,6 +265,21 @@ def s3_form(placed: Placed) -> Iterator[Finding]:
 
 
 @rule(
+    "LP226",
+    "Gated model without a token",
+    reason="The hub answers 401 for gated weights, and the container stays Creating until its time-out.",
+    fix="Stage the weights in S3, or name the secret that holds a token.",
+    scope="component",
+)
+def gated_without_token(placed: Placed) -> Iterator[Finding]:
+    model = placed.component.model
+    gated = model.id.startswith(_GATED)
+    if gated and isinstance(model.source, HubSource) and model.source.token_secret_arn is None:
+        found = f"`{model.id}` is gated on the hub, and there is no token"
+        yield Finding(placed.at("model", "source"), found, "use an S3 source, or add token_secret_arn")
+
+
+@rule(
     "LP235",
     "Version and image",
     reason="`image` replaces the catalog's image, so `version` would say something that is not true.",
@@ -343,6 +360,7 @@ RULES: Final = (
     hub_needs_network,
     licence_not_accepted,
     s3_form,
+    gated_without_token,
     speculative_config,
     version_and_image,
     variable_is_typed,
