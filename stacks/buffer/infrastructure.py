@@ -29,7 +29,6 @@ class Buffer(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._endpoint = endpoint
-        self._settings = settings
         key_arn = endpoint.deployment.environment.kms_key_arn
         self._key = kms.Key.from_key_arn(self, "Key", key_arn) if key_arn else None
         self.visibility_timeout_s = settings.visibility_timeout_s or 6 * consumer_timeout_s(settings)
