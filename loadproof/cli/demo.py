@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -21,7 +22,6 @@ from rich.console import Console
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-OUTCOME_OF_EXIT = {ExitCode.OK: "PASS", ExitCode.MISSED: "not PASS", ExitCode.COULD_NOT_RUN: "could not run"}
 
 
 def demo(
@@ -99,11 +99,18 @@ class _Steps:
     def summary(self, outcomes: Mapping[str, int]) -> int:
         self.console.print()
         for name, code in outcomes.items():
-            outcome = OUTCOME_OF_EXIT.get(ExitCode(code), f"exit {code}")
             report = self.runs / name / "report.html"
-            self.console.print(f"{outcome:14} {name:28} {report if report.exists() else 'no report'}", soft_wrap=True)
+            where = report if report.exists() else "no report"
+            self.console.print(f"{self._outcome(name, code):13} {name:24} {where}", soft_wrap=True)
         self.console.print(f"Took {time.monotonic() - self.started_s:.0f} s. Open a report in a browser.")
         return max(outcomes.values())
+
+    def _outcome(self, name: str, code: int) -> str:
+        try:
+            outcome = json.loads((self.runs / name / "summary.json").read_text(encoding="utf-8"))["verdict"]["outcome"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return f"exit code {code}"
+        return str(outcome)
 
     def heading(self, title: str, what: str) -> None:
         elapsed_s = time.monotonic() - self.started_s
