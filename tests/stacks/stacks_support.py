@@ -35,6 +35,14 @@ PROFILE: dict[str, Any] = {
     "objectives": {"at_concurrency": 4, "e2e_p95_ms": 3000, "error_rate_max": 0.01},
     "workload": {"input_tokens": 256, "output_tokens": 64},
 }
+# An open model fetched by the server itself; merged over PROFILE.
+FROM_HUB: dict[str, Any] = {
+    "model": {
+        "id": "Qwen/Qwen3-8B",
+        "source": {"type": "hub", "revision": "a" * 40, "s3_uri": None, "accept_eula": None},
+    },
+    "endpoint": {"network_isolation": False},
+}
 ENVIRONMENT = Environment(account="123456789012", region="us-east-1", log_retention_days=7)
 KEY_ARN = "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555"
 NETWORK = Network(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stacks_support import ENVIRONMENT, KEY_ARN, NETWORK, Synthesized, profile, synthesize
+from stacks_support import ENVIRONMENT, FROM_HUB, KEY_ARN, NETWORK, Synthesized, profile, synthesize
 
 from loadproof.errors import InputError
 from loadproof.profiles.schema import Routing
@@ -115,10 +115,7 @@ def test_model_from_one_archive(tmp_path: Path) -> None:
 
 def test_model_from_the_hub_is_pinned(tmp_path: Path) -> None:
     """The commit goes to the server's own variable; isolation is off, because the server fetches the weights."""
-    source = {"type": "hub", "revision": "a" * 40, "s3_uri": None, "accept_eula": None}
-    model = synthesize(profile(tmp_path, {"model": {"source": source}, "endpoint": {"network_isolation": False}})).only(
-        MODEL
-    )
+    model = synthesize(profile(tmp_path, FROM_HUB)).only(MODEL)
     assert model["EnableNetworkIsolation"] is False
     assert "ModelDataSource" not in model["PrimaryContainer"]
     assert model["PrimaryContainer"]["Environment"]["HF_MODEL_REVISION"] == "a" * 40

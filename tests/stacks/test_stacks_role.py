@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stacks_support import ENVIRONMENT, KEY_ARN, NETWORK, Synthesized, profile, synthesize
+from stacks_support import ENVIRONMENT, FROM_HUB, KEY_ARN, NETWORK, Synthesized, profile, synthesize
 
 from loadproof.errors import InputError
 
@@ -90,9 +90,7 @@ def test_rights_of_a_component_endpoint(tmp_path: Path) -> None:
 
 def test_hub_weights_need_no_bucket(tmp_path: Path) -> None:
     """A model from the hub reads nothing from S3."""
-    source = {"type": "hub", "revision": "0" * 40, "s3_uri": None, "accept_eula": None}
-    changed = profile(tmp_path, {"model": {"source": source}, "endpoint": {"network_isolation": False}})
-    assert not {"ReadWeights", "ListWeights"} & set(statements(synthesize(changed)))
+    assert not {"ReadWeights", "ListWeights"} & set(statements(synthesize(profile(tmp_path, FROM_HUB))))
 
 
 def test_key_is_used_through_services_only(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import cloudformation_validate
 import pytest
-from stacks_support import ENVIRONMENT, KEY_ARN, NETWORK, profile, synthesize
+from stacks_support import ENVIRONMENT, FROM_HUB, KEY_ARN, NETWORK, profile, synthesize
 
 from loadproof.profiles import load_environment, load_profile
 
@@ -94,9 +94,8 @@ CAPABILITIES: dict[str, dict[str, Any]] = {
         "endpoint": {"instance_type": "ml.g6e.12xlarge"},
     },
     "vllm-from-the-hub": {
-        "model": {"source": {"type": "hub", "revision": "a" * 40, "s3_uri": None, "accept_eula": None}},
+        **FROM_HUB,
         "container": {"family": "vllm", "version": "0.30.0", "settings": {"max_total_tokens": None}},
-        "endpoint": {"network_isolation": False},
         "buffer": {"max_concurrency": 2},
     },
 }
