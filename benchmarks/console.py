@@ -104,9 +104,10 @@ def _print_notes(summary: dict[str, Any], console: Console) -> None:
     else:
         console.print("Knee: – (needs two valid levels with data)", markup=False)
     for level in summary["levels"]:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in level["errors_by_kind"].items())
-        if kinds:
-            console.print(f"Errors at {level['concurrency']} in flight: {kinds}", markup=False, soft_wrap=True)
+        for kind, count in level["errors_by_kind"].items():
+            said = f" ({level['error_examples'][kind]})" if level["error_examples"][kind] else ""
+            text = Text(f"Errors at {level['concurrency']} in flight: {count} {kind}{said}")
+            console.print(text, soft_wrap=True)
         for reason in level["invalid_reasons"]:
             console.print(f"Not valid at {level['concurrency']} in flight: {reason}", markup=False, soft_wrap=True)
     sources = {level["token_source"] for level in summary["levels"]}

@@ -48,6 +48,7 @@ class LevelMetrics:
     requests: int
     errors: int
     errors_by_kind: Mapping[str, int]
+    error_examples: Mapping[str, str]  # of each kind, what the endpoint said the first time
     unfinished: int
     duration_s: float | None
     ttft_ms: Spread
@@ -158,6 +159,7 @@ def measure_level(
         requests=len(finished),
         errors=len(failed),
         errors_by_kind=dict(sorted(Counter(record.outcome for record in failed).items())),
+        error_examples=_first_messages(failed),
         unfinished=len(records) - len(finished),
         duration_s=seconds,
         ttft_ms=spread(pooled("ttft", succeeded)),
@@ -176,6 +178,14 @@ def measure_level(
         token_source=_output_source(succeeded),
         input_token_source=_input_source(succeeded),
     )
+
+
+def _first_messages(failed: Sequence[RequestRecord]) -> dict[str, str]:
+    messages: dict[str, str] = {}
+    for record in sorted(failed, key=lambda record: record.end_ns):
+        said = ": ".join(part for part in (record.error_code, record.error_message) if part)
+        messages.setdefault(record.outcome, said)
+    return dict(sorted(messages.items()))
 
 
 def _loop_lags_ms(finished: Sequence[RequestRecord]) -> Samples:

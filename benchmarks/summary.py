@@ -1,8 +1,8 @@
 """`summary.json`: what a run folder amounts to. A pure function of plan and records, so it can be rebuilt at any time.
 
-The document's shape is a contract (docs/decisions/0001). Keys beyond it: a level's `loop_lag_ms`, `mean_in_flight`,
-`tokens_per_arrival` and `input_token_source`, an objective's `requests` (how many its interval rests on), and
-`conditions.rules`.
+The document's shape is a contract (docs/decisions/0001). Keys beyond it: a level's `error_examples`, `loop_lag_ms`,
+`mean_in_flight`, `tokens_per_arrival` and `input_token_source`, an objective's `requests` (how many its interval rests
+on), and `conditions.rules`.
 """
 
 from __future__ import annotations

@@ -42,11 +42,14 @@ def test_a_level() -> None:
         [
             record(0, token_ms=(100, 200, 300), end_ms=300),
             record(1, intended_ms=500, token_ms=(900, 1000), end_ms=1000, input_tokens=12),
-            record(2, intended_ms=1000, end_ms=2000, outcome="truncated", token_ms=(1100,)),
+            record(
+                2, intended_ms=1000, end_ms=2000, outcome="truncated", token_ms=(1100,), error_message="no end marker"
+            ),
         ],
         usd_per_hour=3.6,
     )
     assert (level.requests, level.errors, level.errors_by_kind, level.unfinished) == (3, 1, {"truncated": 1}, 0)
+    assert level.error_examples == {"truncated": "no end marker"}
     assert level.duration_s == 2
     assert level.output_tokens_per_s == 2.5
     assert level.mean_in_flight == (0.3 + 0.5 + 1) / 2
