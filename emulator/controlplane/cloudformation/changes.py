@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from emulator.controlplane.cloudformation.deployer import Goal, attribute_of
+from emulator.controlplane.cloudformation.deployer import Goal
 from emulator.controlplane.cloudformation.schemas import schema_of
-from emulator.controlplane.cloudformation.stack import Resource, Stack, now
+from emulator.controlplane.cloudformation.stack import Resource, Stack, attribute_of, now
 from emulator.controlplane.cloudformation.template import Resolver
 from emulator.controlplane.wire import AwsError
 

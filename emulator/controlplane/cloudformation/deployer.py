@@ -6,19 +6,21 @@ no longer needs is removed last; a failure restores what was there and says why 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable
+import json
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from emulator.controlplane.cloudformation.resources.base import ResourceFailedError, ResourceType, Work
+from emulator.controlplane.cloudformation.faults import StoppedError, reason_of
+from emulator.controlplane.cloudformation.removal import Remover, WorkOf, removal_order
+from emulator.controlplane.cloudformation.resources.base import ResourceFailedError, ResourceType
 from emulator.controlplane.cloudformation.schemas import schema_of
-from emulator.controlplane.cloudformation.stack import Output, Resource, Stack
+from emulator.controlplane.cloudformation.stack import Output, Resource, Stack, attribute_of, needs_replacement
 from emulator.controlplane.cloudformation.template import Resolver, Template
 from emulator.controlplane.wire import AwsError
 
-log = logging.getLogger(__name__)
-WorkOf = Callable[[Stack, str], Work]
+_DYNAMIC = re.compile(r"\{\{resolve:[^}]*\}\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Deployer:
     ) -> None:
         self._types = types
         self._work_of = work_of
+        self._remover = Remover(types, work_of)
         self._imports = imports
 
     def create(self, stack: Stack, goal: Goal) -> None:
@@ -52,7 +55,7 @@ class Deployer:
                 self._create_one(stack, goal, name)
             stack.outputs = self._outputs(stack, goal)
             stack.move("CREATE_COMPLETE")
-        except _StoppedError as stopped:
+        except StoppedError as stopped:
             self._roll_back_creation(stack, stopped.reason)
         except AwsError as error:
             self._roll_back_creation(stack, error.message)
@@ -68,22 +71,22 @@ class Deployer:
             for name in wanted:
                 self._apply_one(stack, goal, name, journal)
             outputs = self._outputs(stack, goal)
-        except (_StoppedError, AwsError) as stopped:
-            reason = stopped.reason if isinstance(stopped, _StoppedError) else stopped.message
+        except (StoppedError, AwsError) as stopped:
+            reason = stopped.reason if isinstance(stopped, StoppedError) else stopped.message
             self._roll_back_update(stack, before, journal, reason)
             return
         stack.outputs = outputs
         stack.move("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
-        removed = [stack.resources[name] for name in self._removal_order(stack, before) if name not in wanted]
-        self._clean_up(stack, journal.replaced, "UpdateReplacePolicy")
-        self._clean_up(stack, removed, "DeletionPolicy")
+        removed = [stack.resources[name] for name in removal_order(stack, before.template) if name not in wanted]
+        self._remover.clean_up(stack, journal.replaced, "UpdateReplacePolicy")
+        self._remover.clean_up(stack, removed, "DeletionPolicy")
         for resource in removed:
             stack.resources.pop(resource.logical_id, None)
         stack.move("UPDATE_COMPLETE")
 
     def delete(self, stack: Stack) -> None:
         """DELETE_COMPLETE, or DELETE_FAILED naming what would not go."""
-        failed = self._delete_all(stack)
+        failed = self._remover.delete_all(stack)
         if failed:
             stack.move("DELETE_FAILED", f"The following resource(s) failed to delete: [{', '.join(failed)}].")
         else:
@@ -132,7 +135,7 @@ class Deployer:
     def _create_one(self, stack: Stack, goal: Goal, name: str, verb: str = "CREATE") -> Resource:
         """Create one resource and put it in the stack's place for it; `verb` is UPDATE for a replacement.
 
-        Raises _StoppedError.
+        Raises StoppedError.
         """
         definition = goal.template.resources[name]
         fresh = Resource(name, definition["Type"], "", {}, {}, definition, stack_tags=goal.tags)
@@ -145,10 +148,10 @@ class Deployer:
             fresh.physical_id, fresh.attributes = kind.create(self._work_of(stack, name), fresh.properties)
         except Exception as error:
             fresh.physical_id = getattr(error, "physical_id", "")
-            stack.tell(fresh, f"{verb}_FAILED", _reason(error))
+            stack.tell(fresh, f"{verb}_FAILED", reason_of(error))
             if previous is None:
                 stack.resources[name] = fresh
-            raise _StoppedError(fresh, f"The following resource(s) failed to {verb.lower()}: [{name}]. ") from error
+            raise StoppedError(fresh, f"The following resource(s) failed to {verb.lower()}: [{name}]. ") from error
         stack.resources[name] = fresh
         stack.tell(fresh, f"{verb}_COMPLETE")
         return fresh
@@ -167,6 +170,9 @@ class Deployer:
             raise ResourceFailedError(
                 "Properties validation failed for resource " + name + ": " + "; ".join(problems[:5])
             )
+        dynamic = _DYNAMIC.search(json.dumps(properties))
+        if dynamic:
+            raise ResourceFailedError(f"The local cloud does not provide dynamic references: {dynamic.group()}.")
         unsupported = sorted(properties.keys() - kind.supported)
         if unsupported:
             raise ResourceFailedError(
@@ -183,8 +189,8 @@ class Deployer:
         try:
             new = self._checked(stack, goal, name)
         except Exception as error:
-            stack.tell(old, "UPDATE_FAILED", _reason(error))
-            raise _StoppedError(old, f"The following resource(s) failed to update: [{name}]. ") from error
+            stack.tell(old, "UPDATE_FAILED", reason_of(error))
+            raise StoppedError(old, f"The following resource(s) failed to update: [{name}]. ") from error
         definition = goal.template.resources[name]
         if definition["Type"] == old.type_name and new == old.properties and not self._retagged(old, goal):
             old.definition = definition
@@ -203,8 +209,8 @@ class Deployer:
         try:
             attributes = kind.update(self._work_of(stack, old.logical_id), old.physical_id, old.properties, new)
         except Exception as error:
-            stack.tell(old, "UPDATE_FAILED", _reason(error))
-            raise _StoppedError(old, f"The following resource(s) failed to update: [{old.logical_id}]. ") from error
+            stack.tell(old, "UPDATE_FAILED", reason_of(error))
+            raise StoppedError(old, f"The following resource(s) failed to update: [{old.logical_id}]. ") from error
         if attributes is None:
             self._replace(stack, goal, old, new, journal)
             return
@@ -234,11 +240,11 @@ class Deployer:
                 f"Rename {new[name_property]} and update the stack again."
             )
             stack.tell(old, "UPDATE_FAILED", reason)
-            raise _StoppedError(old, f"The following resource(s) failed to update: [{old.logical_id}]. ")
+            raise StoppedError(old, f"The following resource(s) failed to update: [{old.logical_id}]. ")
         journal.replaced.append(replace(old))
         try:
             fresh = self._create_one(stack, goal, old.logical_id, "UPDATE")
-        except _StoppedError as stopped:
+        except StoppedError as stopped:
             journal.replaced.pop()
             if stopped.resource.physical_id:
                 journal.replacements.append(stopped.resource)
@@ -250,7 +256,7 @@ class Deployer:
             stack.move("CREATE_FAILED", reason)
             return
         stack.move("ROLLBACK_IN_PROGRESS", reason + "Rollback requested by user.")
-        failed = self._delete_all(stack, creating=True)
+        failed = self._remover.delete_all(stack, creating=True)
         if failed:
             stack.move("ROLLBACK_FAILED", f"The following resource(s) failed to delete: [{', '.join(failed)}].")
         else:
@@ -271,7 +277,7 @@ class Deployer:
                 work = self._work_of(stack, old.logical_id)
                 self._types[old.type_name].update(work, old.physical_id, current.properties, old.properties)
             except Exception as error:
-                stack.tell(current, "UPDATE_FAILED", _reason(error))
+                stack.tell(current, "UPDATE_FAILED", reason_of(error))
                 failed.append(old.logical_id)
                 continue
             stack.resources[old.logical_id] = old
@@ -285,53 +291,10 @@ class Deployer:
         stack.move("UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS")
         failures = [one for one in stack.resources.values() if one.status == "CREATE_FAILED"]
         half_made = [one for one in failures if one.physical_id]
-        self._clean_up(stack, [*half_made, *journal.replacements, *reversed(journal.created)], "")
+        self._remover.clean_up(stack, [*half_made, *journal.replacements, *reversed(journal.created)], "")
         for resource in [*journal.created, *failures]:
             stack.resources.pop(resource.logical_id, None)
         stack.move("UPDATE_ROLLBACK_COMPLETE")
-
-    def _removal_order(self, stack: Stack, goal: Goal) -> list[str]:
-        """What the stack holds, dependents first."""
-        order = [name for name in reversed(goal.template.order) if name in stack.resources]
-        return order + [name for name in stack.resources if name not in order]
-
-    def _clean_up(self, stack: Stack, resources: Iterable[Resource], policy: str) -> None:
-        """Remove what is no longer needed; as on AWS, a failure here is told but does not fail the update."""
-        for resource in resources:
-            if policy and resource.retained(policy):
-                stack.tell(resource, "DELETE_SKIPPED")
-                continue
-            self._delete_one(stack, resource)
-
-    def _delete_all(self, stack: Stack, *, creating: bool = False) -> list[str]:
-        """Remove every resource, dependents first; returns the names of those that stayed."""
-        assert stack.template is not None
-        goal = Goal(stack.template, stack.parameters, stack.resolved, stack.tags)
-        failed = []
-        for name in self._removal_order(stack, goal):
-            resource = stack.resources[name]
-            if not resource.physical_id:
-                stack.resources.pop(name)
-            elif resource.retained("DeletionPolicy", creating=creating):
-                stack.tell(resource, "DELETE_SKIPPED")
-                stack.resources.pop(name)
-            elif self._delete_one(stack, resource):
-                stack.resources.pop(name)
-            else:
-                failed.append(name)
-        return failed
-
-    def _delete_one(self, stack: Stack, resource: Resource) -> bool:
-        stack.tell(resource, "DELETE_IN_PROGRESS")
-        try:
-            work = self._work_of(stack, resource.logical_id)
-            self._types[resource.type_name].delete(work, resource.physical_id, resource.properties)
-        except Exception as error:
-            if not _gone(error):
-                stack.tell(resource, "DELETE_FAILED", _reason(error))
-                return False
-        stack.tell(resource, "DELETE_COMPLETE")
-        return True
 
 
 @dataclass(slots=True)
@@ -345,65 +308,3 @@ class _Journal:
 
     def __init__(self) -> None:
         self.created, self.updated, self.replaced, self.replacements = [], [], [], []
-
-
-class _StoppedError(Exception):
-    """The operation cannot go on; the resource's own event tells why."""
-
-    def __init__(self, resource: Resource, reason: str) -> None:
-        super().__init__(reason)
-        self.resource = resource
-        self.reason = reason
-
-
-def attribute_of(resource: Resource, attribute: str | None) -> Any:
-    """What Ref (None) or GetAtt yields. Raises AwsError for an attribute the type does not have."""
-    if attribute is None:
-        return resource.physical_id
-    found: Any = resource.attributes
-    for part in [attribute] if attribute in resource.attributes else attribute.split("."):
-        if not isinstance(found, dict) or part not in found:
-            raise AwsError(
-                "ValidationError",
-                f"Template error: resource {resource.logical_id} does not support attribute type {attribute} "
-                "in Fn::GetAtt",
-            )
-        found = found[part]
-    return found
-
-
-def needs_replacement(old: Resource, new: dict[str, Any], region: str) -> bool:
-    """Whether a create-only property (by AWS's schema) differs."""
-    schema = schema_of(old.type_name, region)
-    return schema is not None and any(_at(old.properties, path) != _at(new, path) for path in schema.create_only)
-
-
-def _at(properties: Any, path: str) -> Any:
-    for part in path.split("/"):
-        properties = properties.get(part) if isinstance(properties, dict) else None
-    return properties
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ResourceFailedError):
-        return str(error)
-    if isinstance(error, AwsError):
-        return f'Resource handler returned message: "{error.message}" ({error.code})'
-    response = getattr(error, "response", None)
-    if isinstance(response, dict) and "Error" in response:
-        return (
-            f'Resource handler returned message: "{response["Error"].get("Message")}" ({response["Error"].get("Code")})'
-        )
-    log.exception("a resource failed in an unexpected way", exc_info=error)
-    return f'Resource handler returned message: "{type(error).__name__}: {error}" (InternalFailure)'
-
-
-def _gone(error: Exception) -> bool:
-    """Whether deleting failed only because there was nothing to delete."""
-    if isinstance(error, AwsError):
-        return "Could not find" in error.message or error.code == "ObjectNotFoundException"
-    code = str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
-    return code in {
-        "NoSuchEntity", "NoSuchBucket", "ResourceNotFoundException", "ParameterNotFound", "404", "NotFoundException",
-        "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "NotFound", "RepositoryNotFoundException",
-    }  # fmt: skip

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from emulator.controlplane.cloudformation.schemas import schema_of
 from emulator.controlplane.cloudformation.template import Template
-from emulator.controlplane.wire import Caller
+from emulator.controlplane.wire import AwsError, Caller
 
 
 def now() -> datetime:
@@ -102,3 +103,31 @@ class Stack:
         """Now, but at least a millisecond after the last event: clients sort events by their milliseconds."""
         last = self.events[-1]["Timestamp"] if self.events else None
         return now() if last is None else max(now(), last + timedelta(milliseconds=1))
+
+
+def attribute_of(resource: Resource, attribute: str | None) -> Any:
+    """What Ref (None) or GetAtt yields. Raises AwsError for an attribute the type does not have."""
+    if attribute is None:
+        return resource.physical_id
+    found: Any = resource.attributes
+    for part in [attribute] if attribute in resource.attributes else attribute.split("."):
+        if not isinstance(found, dict) or part not in found:
+            raise AwsError(
+                "ValidationError",
+                f"Template error: resource {resource.logical_id} does not support attribute type {attribute} "
+                "in Fn::GetAtt",
+            )
+        found = found[part]
+    return found
+
+
+def needs_replacement(old: Resource, new: dict[str, Any], region: str) -> bool:
+    """Whether a create-only property (by AWS's schema) differs."""
+    schema = schema_of(old.type_name, region)
+    return schema is not None and any(_at(old.properties, path) != _at(new, path) for path in schema.create_only)
+
+
+def _at(properties: Any, path: str) -> Any:
+    for part in path.split("/"):
+        properties = properties.get(part) if isinstance(properties, dict) else None
+    return properties

@@ -41,6 +41,11 @@ def check_model(params: Params) -> None:
 
 def check_config(store: Store, caller: Caller, params: Params) -> None:
     """Every variant by itself, then the rules for hosting inference components."""
+    refused = [
+        one for one in ("ShadowProductionVariants", "AsyncInferenceConfig", "ExplainerConfig") if params.get(one)
+    ]
+    if refused:
+        raise AwsError("UnsupportedOperation", f"The local cloud does not provide {', '.join(refused)}.")
     variants = params["ProductionVariants"]
     names = [variant["VariantName"] for variant in variants]
     if len(set(names)) != len(names):

@@ -117,8 +117,12 @@ def test_type_that_aws_does_not_know_is_refused_at_once(aws: Aws) -> None:
         ({"Type": "AWS::S3::Bucket", "Properties": {"WebsiteConfiguration": {}}}, "does not provide WebsiteConfig"),
         ({"Type": "AWS::SQS::Queue", "Properties": {"Colour": "red"}}, "'Colour' was unexpected"),
         ({"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": "soon"}}, "VisibilityTimeout"),
+        (
+            {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "{{resolve:ssm:name}}"}},
+            "does not provide dynamic references: {{resolve:ssm:name}}",
+        ),
     ],
-    ids=["type", "property", "unknown-property", "value"],
+    ids=["type", "property", "unknown-property", "value", "dynamic-reference"],
 )
 def test_nothing_unsupported_passes_silently(aws: Aws, resource: dict[str, Any], reason: str) -> None:
     """What AWS knows but this cloud does not, and what AWS would refuse, fail with the reason in an event."""
@@ -235,6 +239,38 @@ def test_roles_must_be_acknowledged(aws: Aws) -> None:
     template["Resources"]["Role"]["Properties"]["RoleName"] = "named-role"
     with pytest.raises(ClientError, match=r"Requires capabilities : \[CAPABILITY_NAMED_IAM\]"):
         create(cfn, "roles", template)
+
+
+def test_request_options_without_effect_here_are_refused(aws: Aws) -> None:
+    """A stack policy would protect nothing: better refused than forgotten."""
+    with pytest.raises(ClientError, match="does not provide StackPolicyBody"):
+        create(aws("cloudformation"), "policed", queue_template("policed"), StackPolicyBody="{}")
+
+
+def test_deletion_is_protected_while_told_so(aws: Aws) -> None:
+    cfn = aws("cloudformation")
+    create(cfn, "guarded", queue_template("guarded"), EnableTerminationProtection=True)
+    with pytest.raises(ClientError, match="TerminationProtection is enabled"):
+        cfn.delete_stack(StackName="guarded")
+    cfn.update_termination_protection(StackName="guarded", EnableTerminationProtection=False)
+    assert delete(cfn, "guarded")["StackStatus"] == "DELETE_COMPLETE"
+
+
+def test_exports_bind_stacks(aws: Aws) -> None:
+    """An imported value arrives; an export in use cannot go."""
+    cfn = aws("cloudformation")
+    exporting = queue_template("exporting")
+    exporting["Outputs"] = {"Arn": {"Value": {"Fn::GetAtt": ["Queue", "Arn"]}, "Export": {"Name": "the-queue"}}}
+    create(cfn, "exporting", exporting)
+    target = {"deadLetterTargetArn": {"Fn::ImportValue": "the-queue"}, "maxReceiveCount": 3}
+    create(cfn, "importing", queue_template("importing", RedrivePolicy=target))
+    url = aws("sqs").get_queue_url(QueueName="importing")["QueueUrl"]
+    found = aws("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["RedrivePolicy"])["Attributes"]
+    assert json.loads(found["RedrivePolicy"])["deadLetterTargetArn"].endswith(":exporting")
+    with pytest.raises(ClientError, match="the-queue cannot be deleted as it is in use by importing"):
+        cfn.delete_stack(StackName="exporting")
+    delete(cfn, "importing")
+    assert delete(cfn, "exporting")["StackStatus"] == "DELETE_COMPLETE"
 
 
 def test_regions_are_apart(cloud: LocalCloud) -> None:
