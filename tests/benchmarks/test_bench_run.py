@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -233,3 +234,14 @@ def test_progress_ends_at_the_total(tmp_path: Path) -> None:
         run_benchmark(spec_for(endpoint), seen.append, tmp_path)
     ends = [(progress.concurrency, progress.phase) for progress in seen if progress.done == progress.total]
     assert ends == [(1, "warmup"), (1, "measured"), (3, "warmup"), (3, "measured")]
+
+
+def test_only_the_load_is_scheduled_first(tmp_path: Path) -> None:
+    """While requests are under way the process ranks at least as high as before, and afterwards as before."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    during: set[int] = set()
+    with serving(FakeEndpoint()) as endpoint:
+        spec = spec_for(endpoint, concurrency=(1,))
+        run_benchmark(spec, lambda progress: during.add(os.getpriority(os.PRIO_PROCESS, 0)), tmp_path)
+    assert during and max(during) <= before
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
