@@ -27,7 +27,6 @@ _NOT_PROVIDED = (
     "StackPolicyBody",
     "StackPolicyURL",
     "ResourcesToImport",
-    "ImportExistingResources",
     "RollbackConfiguration",
 )
 
