@@ -7,6 +7,7 @@ fields run on what is valid and pass over what is not (`checks.run_rules`).
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from loadproof.profiles.shapes import (
 )
 from loadproof.profiles.tree import Items, Map, Node, Path, Problems, Scalar, Unusable
 
+_WITH_UNIT: Final = re.compile(r"\d{1,12}(?:\.\d{1,6})? ?(?:ms|s|m|min|h|GiB|GB|MiB|MB|bytes|B|%)\Z")
 WRONG: Final = object()  # stands for a value whose problem is reported
 
 
@@ -43,11 +45,13 @@ def build_part(model: type[Part], node: Node, problems: Problems, path: Path = (
     fields = fields_of(model)
     values: dict[str, Any] = {}
     wrong: list[str] = []
+    misspelt: set[str | None] = set()
     for key, entry in node.entries.items():
         field = fields.get(key)
         if field is None:
-            unused = [name for name in fields if name not in node.entries]
-            mend = "" if problems.is_full else _did_you_mean(key, unused, fields)
+            meant = None if problems.is_full else _meant(key, [name for name in fields if name not in node.entries])
+            misspelt.add(meant)
+            mend = f"did you mean `{meant}`?" if meant else _allowed_keys(fields)
             problems.add(entry.key_mark, "LP101", (*path, key), f"unknown key `{shown_key(key)}`", mend)
             continue
         value = build(field.shape, entry.node, problems, (*path, key))
@@ -57,13 +61,9 @@ def build_part(model: type[Part], node: Node, problems: Problems, path: Path = (
             values[key] = value
     for name in _missing(fields, node):
         wrong.append(name)
-        problems.add(
-            node.mark,
-            "LP102",
-            path,
-            f"required key `{name}` is missing",
-            _addition(name, fields[name].shape),
-        )
+        if name not in misspelt:  # one mistake, one message
+            found = f"required key `{name}` is missing"
+            problems.add(node.mark, "LP102", path, found, _addition(name, fields[name].shape))
     part = model.model_construct(**values)
     for name in wrong:
         part.__dict__.pop(name, None)
@@ -214,6 +214,8 @@ def _text(shape: Text, node: Node, problems: Problems, path: Path) -> Any:
     mend = f"write it like {shape.form.example}"
     if shape.form.example.startswith("ml.") and _fits(shape, f"ml.{node.value}"):
         mend = f"use `ml.{seen}`"
+    elif _fits(shape, node.value.lower()) and seen != "(value hidden)":
+        mend = f"use `{seen.lower()}`"
     problems.add(node.mark, "LP104", path, f"expected {shape.form.words}, found {_cited(seen)}", mend)
     return WRONG
 
@@ -239,6 +241,8 @@ def _number(shape: Number, node: Node, problems: Problems, path: Path) -> Any:
         meant = plain_value(node.text)
         is_number = isinstance(meant, (int, float)) and not isinstance(meant, bool)
         mend = f"write {node.text} without quotes" if is_number else "write a number"
+        if _WITH_UNIT.match(node.text):
+            mend = "write the number alone: the key's name says its unit"
         return _mismatch(node, path, problems, allowed, mend)
     if shape.whole and isinstance(value, float):
         mend = f"write {int(value)}" if value.is_integer() else "write a whole number"
@@ -285,8 +289,8 @@ def _words(shape: Words, node: Node, problems: Problems, path: Path) -> Any:
     value = node.value
     if any(value == word and type(value) is type(word) for word in shape.allowed):
         return value
-    near = difflib.get_close_matches(node.text[:60], [str(word) for word in shape.allowed], n=1)
-    mend = f"did you mean `{near[0]}`?" if near else "use one of them"
+    meant = _meant(node.text, [str(word) for word in shape.allowed])
+    mend = f"did you mean `{meant}`?" if meant else "use one of them"
     seen = _cited(shown(node.text, path))
     problems.add(node.mark, "LP106", path, f"expected {allowed}, found {seen}", mend)
     return WRONG
@@ -316,15 +320,20 @@ def _cited(seen: str) -> str:
     return seen if seen == "(value hidden)" else f"`{seen}`"
 
 
-def _did_you_mean(key: str, open_names: list[str], fields: dict[str, Field]) -> str:
-    near = difflib.get_close_matches(key[:60], open_names, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean `{near[0]}`?"
-    return (
-        f"allowed here: {', '.join(fields)}"
-        if len(fields) <= 12
-        else "delete it, or look in deploy_profiles/schema.json"
-    )
+def _meant(word: str, known: list[str]) -> str | None:
+    """The known word nearest to what was written, if one is near; case and camelCase do not count."""
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word[:60]).lower().replace("-", "_")
+    for candidate in (word[:60], plain):
+        near = difflib.get_close_matches(candidate, known, n=1, cutoff=0.6)
+        if near:
+            return near[0]
+    return None
+
+
+def _allowed_keys(fields: dict[str, Field]) -> str:
+    if len(fields) <= 12:
+        return f"allowed here: {', '.join(fields)}"
+    return "delete it, or look in deploy_profiles/schema.json"
 
 
 def _alternatives(words: Iterable[object]) -> str:

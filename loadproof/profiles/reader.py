@@ -44,7 +44,7 @@ def read_yaml(data: bytes, file: str, problems: Problems, scanner: Any = _SCANNE
             if not builder.take(event):
                 return None
     except yaml.MarkedYAMLError as error:
-        _syntax_problem(error, file, problems)
+        _syntax_problem(error, text, file, problems)
         return None
     except yaml.YAMLError:
         problems.add(start, "LP003", (), "not readable as YAML", "compare it with an example profile")
@@ -89,12 +89,16 @@ def _width(line: bytes) -> int:
     return len(line.decode("utf-8", "replace"))
 
 
-def _syntax_problem(error: yaml.MarkedYAMLError, file: str, problems: Problems) -> None:
+def _syntax_problem(error: yaml.MarkedYAMLError, text: str, file: str, problems: Problems) -> None:
     said = error.problem or ""
     # What is never closed is told where it opens: where the file ends says nothing.
     unclosed = any(fragment in said for fragment in _UNCLOSED)
     at = (unclosed and error.context_mark) or error.problem_mark or error.context_mark
     mark = Mark(file, at.line + 1, at.column + 1) if at else Mark(file, 1, 1)
+    lines = text.split("\n", mark.line)
+    if len(lines) >= mark.line and lines[mark.line - 1][mark.column - 1 : mark.column] == "\t":
+        problems.add(mark, "LP003", (), "a tab in the indentation", "indent with spaces")
+        return
     for fragment, message, mend in _SYNTAX:
         if fragment in said:
             problems.add(mark, "LP003", (), message, mend)
@@ -107,7 +111,11 @@ _UNCLOSED: Final = ("unexpected end of stream", "expected ',' or")
 # The scanner's sentence -> ours. Its own text is never passed on: it may quote the file.
 _SYNTAX: Final = (
     ("could not find expected ':'", "a key without its colon", "write `key: value`, and quote text over lines"),
-    ("mapping values are not allowed", "a second `: ` in one line", "quote a value that holds a colon"),
+    (
+        "mapping values are not allowed",
+        "a `: ` where no key can stand",
+        "quote values that hold a colon, and write a space after a key's",
+    ),
     ("cannot start any token", "a character that no plain word may start with", "use spaces, or quote the value"),
     ("did not find expected key", "indentation that fits no open map", "line it up with the keys above"),
     ("expected <block end>", "indentation that fits no open map", "line it up with the keys above"),

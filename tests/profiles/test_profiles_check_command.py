@@ -86,7 +86,7 @@ def test_json_is_versioned_and_complete() -> None:
     assert {key: document[key] for key in ("schema_version", "ok", "errors", "warnings", "suppressed")} == {
         "schema_version": 1,
         "ok": False,
-        "errors": 8,
+        "errors": 9,
         "warnings": 0,
         "suppressed": 0,
     }

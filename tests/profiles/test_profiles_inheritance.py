@@ -37,7 +37,7 @@ def test_a_source_of_another_type_replaces_the_parents(tmp_path: Path) -> None:
     write(
         tmp_path,
         parent=CHAT,
-        child=f"extends: parent.yaml\nmodel: {{source: {{type: hub, revision: {'0' * 38}1a}}}}\n"
+        child=f"extends: parent.yaml\nmodel: {{id: Qwen/Qwen3-8B, source: {{type: hub, revision: {'0' * 38}1a}}}}\n"
         "endpoint: {network_isolation: false}\n",
     )
     source = load_profile(tmp_path / "child.yaml").model.source

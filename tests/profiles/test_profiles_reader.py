@@ -90,7 +90,9 @@ def test_the_pure_python_parser_accepts_the_same_files(text: str) -> None:
 
 
 @NEEDS_LIBYAML
-@pytest.mark.parametrize("bad", ["a: b: c", "a:\n  b: 1\n c: 2", "a: 'open", "a: [1, 2", "a: @x", "a: - b"])
+@pytest.mark.parametrize(
+    "bad", ["a: b: c", "a:\n  b: 1\n c: 2", "a: 'open", "a: [1, 2", "a: @x", "a: - b", "a:\n\tb: 1"]
+)
 def test_both_parsers_explain_a_syntax_error_alike(bad: str) -> None:
     """Same code and line from libyaml and from pure Python."""
     found = []
