@@ -103,7 +103,8 @@ class Invoker:
             sent_ns=answer.sent_ns,
             first_token_ns=arrivals[0] if arrivals else None,
             last_token_ns=arrivals[-1] if arrivals else None,
-            end_ns=self._clock_ns(),
+            # An answer ends when its last byte is read, not when this task's turn comes.
+            end_ns=answer.last_read_ns if outcome.ok and answer.last_read_ns else self._clock_ns(),
             arrival_ns=arrivals,
             arrival_tokens=answer.arrival_tokens,
             input_tokens=completion.input_tokens if completion else None,
@@ -125,6 +126,7 @@ class _Answer:
         "_unwrapper",
         "arrival_ns",
         "arrival_tokens",
+        "last_read_ns",
         "sent_ns",
         "status",
         "text_length",
@@ -137,6 +139,7 @@ class _Answer:
         self._error_type = ""
         self.status: int | None = None
         self.sent_ns: int | None = None
+        self.last_read_ns = 0
         self.arrival_ns = array("q")
         self.arrival_tokens = array("q")
         self.text_length = 0
@@ -151,6 +154,7 @@ class _Answer:
             self._decoder = None  # an error comes as one plain body, also to a streaming request
 
     def on_body(self, now_ns: int, data: bytes) -> None:
+        self.last_read_ns = now_ns
         decoder = self._decoder
         if decoder is None:
             if len(self._body) + len(data) > _MAX_BODY_BYTES:
