@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import importlib.util
 import os
 import secrets
 import subprocess
@@ -96,9 +98,32 @@ def start(
     `port` 0 takes a free one. `stop_with_parent` ties its life to this process, however it ends.
     Raises CouldNotRunError with the log's last lines when it does not come up.
     """
-    known = find(name)
-    if known is not None:
-        return LocalCloud(known, fresh=False)
+    if importlib.util.find_spec("moto") is None:
+        raise CouldNotRunError("the local cloud needs an extra; install it: pip install 'loadproof[local]'")
+    with _only_one(name):
+        known = find(name)
+        if known is not None:
+            return LocalCloud(known, fresh=False)
+        return _start(name, port, backend, account, region, transition_s, stop_with_parent)
+
+
+@contextlib.contextmanager
+def _only_one(name: str) -> Iterator[None]:
+    """Two processes that start the same name at once: the second waits and finds the first one's cloud."""
+    with state_path(name).with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _start(
+    name: str,
+    port: int,
+    backend: str | None,
+    account: str,
+    region: str,
+    transition_s: float,
+    stop_with_parent: bool,
+) -> LocalCloud:
     path = state_path(name)
     log_file = path.with_suffix(".log")
     command = [

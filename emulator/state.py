@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loadproof.errors import InputError
+from loadproof.errors import CouldNotRunError, InputError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
@@ -60,7 +60,12 @@ def state_folder() -> Path:
     else:
         folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "loadproof"
     folder = folder / "local"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise CouldNotRunError(
+            f"state folder {folder}: {error.strerror}; set LOADPROOF_STATE_DIR to a folder you can write"
+        ) from None
     return folder
 
 

@@ -28,6 +28,7 @@ _NOT_PROVIDED = (
     "StackPolicyURL",
     "ResourcesToImport",
     "RollbackConfiguration",
+    "DeploymentMode",
 )
 
 

@@ -148,3 +148,23 @@ def test_state_file_is_for_its_owner_only() -> None:
         assert state_path("private").stat().st_mode & 0o077 == 0
     with pytest.raises(InputError):
         state_path("")
+
+
+def test_two_starts_at_once_give_one_cloud() -> None:
+    """The second waits for the first and finds its cloud: no server is left without a state file."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(2) as pool:
+        clouds = list(pool.map(lambda _: local.start("race", stop_with_parent=True), range(2)))
+    assert sorted(cloud.fresh for cloud in clouds) == [False, True]
+    assert clouds[0].state == clouds[1].state
+
+
+def test_state_folder_that_cannot_be_made_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    with monkeypatch.context() as patch:
+        patch.setenv("LOADPROOF_STATE_DIR", str(tmp_path / "file"))
+        assert run(["local", "status"]) == 3
+    assert "set LOADPROOF_STATE_DIR to a folder you can write" in capsys.readouterr().err
