@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from typing import Annotated
 
 import typer
@@ -27,18 +28,36 @@ def up(
     account: Annotated[str, typer.Option(help="Account id of the cloud's own credentials.")] = "123456789012",
     region: Annotated[str, typer.Option(help="Default region.")] = "us-east-1",
     transition_s: Annotated[float, typer.Option(min=0.0, help="Seconds from Creating to InService.")] = 0.4,
+    detach: Annotated[
+        bool, typer.Option("--detach/--foreground", help="Run in the background, or until Ctrl-C.")
+    ] = True,
 ) -> int:
-    """Start a local cloud in the background; it runs until `loadproof local down`."""
+    """Start a local cloud; by default it runs in the background until `loadproof local down`."""
     from emulator import local
 
     _check(account, backend)
     console = Console(stderr=True, highlight=False)
     with console.status(f"starting local cloud {name} ..."):
-        cloud = local.start(name, port=port, backend=backend, account=account, region=region, transition_s=transition_s)
+        cloud = local.start(
+            name,
+            port=port,
+            backend=backend,
+            account=account,
+            region=region,
+            transition_s=transition_s,
+            stop_with_parent=not detach,
+        )
+    if backend is not None and cloud.state.backend_url != backend:
+        raise InputError(
+            f"local cloud {name} is running already with backend {cloud.state.backend_url or 'the twin'}, "
+            f"not {backend}; stop it first: loadproof local down{_name_option(name)}"
+        )
     words = "serves" if cloud.fresh else "is running already"
     print(f"local cloud {name} {words} at {cloud.endpoint_url} (account {cloud.account}, {cloud.region})")
     print(f'point a shell at it:  eval "$(loadproof local env{_name_option(name)})"')
-    print(f"log: {cloud.log_file}")
+    print(f"log: {cloud.log_file}", flush=True)
+    if not detach and cloud.fresh:
+        _stay(name)
     return ExitCode.OK
 
 
@@ -92,6 +111,17 @@ def env(name: Name = "default") -> int:
     for variable, value in local.environment_of(state).items():
         print(f"export {variable}={shlex.quote(value)}")
     return ExitCode.OK
+
+
+def _stay(name: str) -> None:
+    """Wait until someone stops the cloud, or stop it on Ctrl-C (which then ends this command as interrupted)."""
+    from emulator import local
+
+    try:
+        while local.find(name):
+            time.sleep(0.5)
+    finally:
+        local.stop(name)
 
 
 def _name_option(name: str) -> str:

@@ -97,6 +97,8 @@ def test_verbs_of_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "serves at http://localhost:" in capsys.readouterr().out
     assert run(["local", "up", "--name", "people"]) == 0
     assert "is running already" in capsys.readouterr().out
+    assert run(["local", "up", "--name", "people", "--backend", "http://localhost:1"]) == 2
+    assert "stop it first: loadproof local down --name people" in capsys.readouterr().err
     assert run(["local", "status", "--format", "json"]) == 0
     clouds = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in clouds] == ["people"]
@@ -168,3 +170,18 @@ def test_state_folder_that_cannot_be_made_is_told(
         patch.setenv("LOADPROOF_STATE_DIR", str(tmp_path / "file"))
         assert run(["local", "status"]) == 3
     assert "set LOADPROOF_STATE_DIR to a folder you can write" in capsys.readouterr().err
+
+
+def test_foreground_cloud_ends_with_ctrl_c() -> None:
+    """`up --foreground` stays until interrupted, exits 130, and leaves no server."""
+    command = [sys.executable, "-m", "loadproof", "local", "up", "--name", "front", "--foreground"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert eventually(lambda: read_state(state_path("front")) is not None)
+    state = read_state(state_path("front"))
+    assert process.stdout is not None and "serves at" in process.stdout.readline()
+    process.stdout.readline()
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=15) == 130
+    process.stdout.close()
+    assert state is not None and not state.alive()
