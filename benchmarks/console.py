@@ -100,7 +100,8 @@ def print_result(result: RunResult, console: Console) -> None:
 def _print_notes(summary: dict[str, Any], console: Console) -> None:
     knee = summary["knee"]
     if knee:
-        console.print(f"Knee: {knee['concurrency']} in flight ({knee['reason']})", markup=False, soft_wrap=True)
+        where = f"{knee['concurrency']} in flight" if knee["reached"] else "not reached"
+        console.print(f"Knee: {where} ({knee['reason']})", markup=False, soft_wrap=True)
     else:
         console.print("Knee: – (needs two valid levels with data)", markup=False)
     for level in summary["levels"]:

@@ -41,7 +41,7 @@ def curve(summary: Summary, latency: str, noun: str) -> Figure | None:
         draw_bounds(figure, [(f"{name} ≤ {number(bound)} ms", bound) for name, bound in bounds])
         for level in summary.levels:
             x, y = level.output_tokens_per_s, at(level, latency, tail)
-            if summary.knee and level.concurrency == summary.knee.concurrency and x is not None and y is not None:
+            if level.concurrency == summary.knee_concurrency and x is not None and y is not None:
                 draw_knee(figure, level.concurrency, x, y)
         figure["layout"]["xaxis"]["rangemode"] = "tozero"
     return figure
@@ -186,7 +186,7 @@ Point = tuple[float | None, float | None, int]
 
 def _labelled(trace: dict[str, Any], summary: Summary) -> dict[str, Any]:
     """The trace with each mark's concurrency beside it; the knee's is in its own note."""
-    knee = summary.knee.concurrency if summary.knee else None
+    knee = summary.knee_concurrency
     text = ["" if concurrency == knee else str(concurrency) for concurrency in trace["customdata"]]
     return trace | {"mode": "lines+markers+text", "textposition": "top left", "cliponaxis": False, "text": text}
 

@@ -76,6 +76,7 @@ class Knee(_Part):
     concurrency: int
     rule: str | None = None
     reason: str | None = None
+    reached: bool = True
 
 
 class Objective(_Part):
@@ -123,6 +124,11 @@ class Summary(_Part):
     predicted: Predicted | None = None
     objectives: list[Objective] = Field(default_factory=list)
     verdict: Verdict
+
+    @property
+    def knee_concurrency(self) -> int | None:
+        """Where the knee is; None when there is none within the levels tried."""
+        return self.knee.concurrency if self.knee and self.knee.reached else None
 
 
 def read_summary(run_folder: Path) -> Summary:

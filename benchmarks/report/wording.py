@@ -92,7 +92,7 @@ def notes(level: Level, summary: Summary) -> str:
     said = []
     if level.concurrency == summary.verdict.at_concurrency:
         said.append("judged here")
-    if summary.knee and level.concurrency == summary.knee.concurrency:
+    if level.concurrency == summary.knee_concurrency:
         said.append("knee")
     if not level.valid:
         said.append(

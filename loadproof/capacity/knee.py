@@ -13,11 +13,15 @@ MINIMUM_GAIN = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """The chosen level, the name of the rule that chose it and the reason in words."""
+    """The chosen level, the name of the rule that chose it and the reason in words.
+
+    `reached` is False when throughput still grew at the highest level: the knee lies beyond what was tried.
+    """
 
     concurrency: int
     rule: str
     reason: str
+    reached: bool = True
 
 
 def find_knee(levels: Sequence[tuple[int, float, float]]) -> Knee | None:
@@ -40,4 +44,4 @@ def find_knee(levels: Sequence[tuple[int, float, float]]) -> Knee | None:
             )
             return Knee(low, RULE, reason)
     highest = rows[-1][0]
-    return Knee(highest, RULE, f"throughput still grows at {highest} in flight, the highest level given")
+    return Knee(highest, RULE, f"throughput still grows at {highest} in flight, the highest level tried", reached=False)

@@ -33,7 +33,8 @@ def render(plan: Plan) -> Iterator[RenderableType]:
     yield ""
     yield _curve(plan)
     if plan.knee is not None:
-        yield f"Knee       {plan.knee.concurrency} in flight ({plan.knee.rule}): {plan.knee.reason}"
+        where = f"{plan.knee.concurrency} in flight" if plan.knee.reached else "not reached"
+        yield f"Knee       {where} ({plan.knee.rule}): {plan.knee.reason}"
     yield f"Binds      {_BINDS[plan.binds]}"
     yield f"Cost       {_cost(plan)}"
     yield ""
@@ -110,7 +111,7 @@ def _curve(plan: Plan) -> Table:
         table.add_column(name, justify="right")
     table.add_column("USD / M tokens", justify="right")
     table.add_column("")
-    knee = plan.knee.concurrency if plan.knee else None
+    knee = plan.knee.concurrency if plan.knee and plan.knee.reached else None
     for level, cost in zip(plan.levels, plan.costs_per_million, strict=True):
         remarks = ["knee"] if level.concurrency == knee else []
         if level.refused:

@@ -41,12 +41,13 @@ def test_the_twin_sees_what_the_planner_sees(path: Path) -> None:
     profile = load_profile(path)
     component = components_of(profile)[0]
     planned = deployment_of(profile)
+    tagged = planned.architecture if profile.model.architecture else None  # the tag carries an override's fields
     deployed = deployment_from_container(
         family=component.container.family,
         version=planned.version,
         variables=container_variables(component),
         model_id=profile.model.id,
-        architecture=None,
+        architecture=tagged,
         instance_type=planned.instance.instance_type,
         accelerators_per_copy=planned.accelerators,
         copies=planned.copies,
