@@ -55,17 +55,20 @@ class LocalCloud:
 
 
 def environment_of(state: CloudState) -> dict[str, str]:
-    """Environment variables for the AWS CLI, SDKs and the CDK CLI."""
+    """Environment variables for the AWS CLI, SDKs and the CDK CLI. Where the caller goes without a proxy is kept."""
+    direct = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
+    no_proxy = ",".join(dict.fromkeys([*filter(None, direct.split(",")), "127.0.0.1", "localhost"]))
     return {
         "AWS_ENDPOINT_URL": state.endpoint_url,
         "AWS_ENDPOINT_URL_S3": state.endpoint_url,
         "AWS_ACCESS_KEY_ID": state.access_key,
         "AWS_SECRET_ACCESS_KEY": state.secret_key,
+        "AWS_SESSION_TOKEN": "",  # of real credentials, perhaps: never sent here
         "AWS_REGION": state.region,
         "AWS_DEFAULT_REGION": state.region,
         "AWS_EC2_METADATA_DISABLED": "true",
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
+        "NO_PROXY": no_proxy,
+        "no_proxy": no_proxy,
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         "CDK_DEFAULT_ACCOUNT": state.account,
         "CDK_DEFAULT_REGION": state.region,

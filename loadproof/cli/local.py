@@ -108,6 +108,7 @@ def env(name: Name = "default") -> int:
         raise CouldNotRunError(
             f"local cloud {name} is not running; start it with: loadproof local up{_name_option(name)}"
         )
+    print("unset AWS_PROFILE AWS_DEFAULT_PROFILE")  # a profile could win over the keys below
     for variable, value in local.environment_of(state).items():
         print(f"export {variable}={shlex.quote(value)}")
     return ExitCode.OK

@@ -104,7 +104,10 @@ def test_verbs_of_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert [one["name"] for one in clouds] == ["people"]
     assert "secret_key" not in clouds[0]
     assert run(["local", "env", "--name", "people"]) == 0
-    lines = dict(line.removeprefix("export ").split("=", 1) for line in capsys.readouterr().out.splitlines())
+    first, *exports = capsys.readouterr().out.splitlines()
+    assert first == "unset AWS_PROFILE AWS_DEFAULT_PROFILE"
+    lines = dict(line.removeprefix("export ").split("=", 1) for line in exports)
+    assert lines["NO_PROXY"].split(",")[-2:] == ["127.0.0.1", "localhost"]
     assert lines["AWS_ENDPOINT_URL"] == lines["AWS_ENDPOINT_URL_S3"] == clouds[0]["endpoint_url"]
     assert run(["local", "down", "--name", "people"]) == 0
     assert "stopped" in capsys.readouterr().out
