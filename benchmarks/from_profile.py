@@ -83,7 +83,11 @@ def spec_of_profile(
         profile=ProfileRef(profile.name, str(choice.file), profile_hash(profile), environment_name),
         usd_per_hour=_usd_per_hour(profile, deployment),
     )
-    return with_prediction(adjust(spec), deployment)
+    spec = adjust(spec)
+    if spec.target.local_cloud == "http":
+        # Another server answers in the instance's place: neither its price nor its prediction belongs beside that.
+        return replace(spec, usd_per_hour=None)
+    return with_prediction(spec, deployment)
 
 
 def objectives_of(profile: Profile) -> tuple[Objective, ...]:

@@ -89,7 +89,10 @@ def test_only_a_local_cloud_s_twin_is_called_simulated(
         )
         state = CloudState(**fields, pid=1, port=port, started_s=0.0, backend_url=backend_url)
         state.write(state_path("demo"))
-        assert spec_of(chat, endpoint).target.local_cloud == expected
+        spec = spec_of(chat, endpoint)
+    assert spec.target.local_cloud == expected
+    other_hardware = expected == "http"  # so neither the instance's price nor its prediction belongs to the run
+    assert (spec.predicted is None, spec.usd_per_hour is None) == (other_hardware, other_hardware)
 
 
 def test_options_override_the_profile(chat: Path) -> None:

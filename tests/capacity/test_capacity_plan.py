@@ -41,6 +41,7 @@ def test_a_curve_that_still_grows_has_its_knee_at_its_highest_level_and_says_so(
     knee = find_knee([(2, 180.0, 11.0), (1, 100.0, 10.0), (4, 324.0, 13.0)])
     assert knee is not None
     assert knee.concurrency == 4
+    assert not knee.reached
     assert "still grows" in knee.reason
 
 

@@ -45,7 +45,7 @@ def assert_nothing_left(environment: dict[str, str]) -> None:
 def test_the_demo_deploys_benchmarks_and_judges_every_profile_of_dev(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """`loadproof demo` from any folder ends with a verdict and a report for each profile, and leaves nothing running."""
+    """From any folder, `loadproof demo` gives a verdict and a report for each profile, and leaves nothing running."""
     done = subprocess.run(
         [*DEMO, "--requests-per-level", "8", "--out", str(tmp_path / "runs")],
         cwd=tmp_path,

@@ -89,6 +89,14 @@ def test_the_knee_is_ringed_and_named() -> None:
     assert figure["data"][0]["text"] == ["1", "", "4"]
 
 
+def test_a_knee_beyond_the_levels_tried_is_not_drawn() -> None:
+    """Throughput still grew at the highest level: every mark keeps its number and none is ringed."""
+    figure = charts.curve(summary_of(levels=LEVELS, knee={"concurrency": 4, "reached": False}), "ttft", "measured")
+    assert figure is not None
+    assert figure["data"][0]["text"] == ["1", "2", "4"]
+    assert not any("knee" in note["text"] for note in figure["layout"]["annotations"])
+
+
 def test_no_data_draws_nothing() -> None:
     """A series without data is left out, a figure without series is None, a gap stays a gap."""
     assert charts.curve(summary_of(), "ttft", "measured") is None
