@@ -35,7 +35,6 @@ _EXIT_CODES = {
     "INVALID": ExitCode.COULD_NOT_RUN,
 }
 
-
 PRIORITY = -10  # niceness of the process under load
 
 
@@ -59,9 +58,11 @@ def run_benchmark(spec: BenchmarkSpec, on_progress: OnProgress, folder: Path | N
     invoker = open_invoker(spec.target, spec.request_timeout_s)
     now_ns = time.time_ns()
     run_id = run_id_of(now_ns, spec.profile.name if spec.profile else _target_name(spec))
-    spec = replace(spec, workload=replace(spec.workload, salt=run_id))
-    folder = Path("runs", run_id) if folder is None else folder
+    if folder is None:
+        folder = new_folder(Path("runs"), run_id)
+        run_id = folder.name
     _claim(folder)
+    spec = replace(spec, workload=replace(spec.workload, salt=run_id))
     plan = RunPlan(run_id, utc_text(now_ns), now_ns, spec, _conditions(), (utc_text(now_ns),))
     try:
         return _run_session(folder, plan, invoker, on_progress)
@@ -194,6 +195,20 @@ def _moved(planned: BenchmarkSpec, expected: BenchmarkSpec, folder: Path) -> Ben
             "or start a new run"
         )
     return planned
+
+
+def new_folder(runs: Path, run_id: str) -> Path:
+    """`runs/<run-id>`, numbered from 2 when other runs of that name began in the same second."""
+    number, folder = 1, runs / run_id
+    while True:
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            number += 1
+            folder = runs / f"{run_id}-{number}"
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be made ({error.strerror}); give another --out") from None
 
 
 def _claim(folder: Path) -> None:

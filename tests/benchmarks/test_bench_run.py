@@ -13,7 +13,7 @@ from bench_recompute import recompute
 
 from benchmarks import verdict
 from benchmarks.connect import parse_target
-from benchmarks.job import RunResult, resume_benchmark, run_benchmark
+from benchmarks.job import RunResult, new_folder, resume_benchmark, run_benchmark
 from benchmarks.objectives import parse_objective
 from benchmarks.records import read_records
 from benchmarks.spec import BenchmarkSpec, Protocol, WorkloadSpec, fixed_tokens
@@ -202,6 +202,12 @@ def test_a_run_is_not_resumed_as_another(tmp_path: Path) -> None:
             resume_benchmark(tmp_path, quiet, spec_for(endpoint, concurrency=(1, 2)))
         with serving(FakeEndpoint()) as moved:
             assert resume_benchmark(tmp_path, quiet, spec_for(moved)).exit_code is ExitCode.OK
+
+
+def test_runs_of_one_second_get_folders_of_their_own(tmp_path: Path) -> None:
+    """The second and third are numbered; none is refused and none is written over."""
+    names = [new_folder(tmp_path, "20261121-101500-chat").name for _ in range(3)]
+    assert names == ["20261121-101500-chat", "20261121-101500-chat-2", "20261121-101500-chat-3"]
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
