@@ -65,7 +65,8 @@ class Consumer(Construct):
             self, "Logs", retention_in_days=environment.log_retention_days, kms_key_id=key_arn
         )
         self._log_group.apply_removal_policy(RemovalPolicy.DESTROY)
-        self.function = self._function(settings, self._role(key_arn))
+        self.role = self._role(key_arn)
+        self.function = self._function(settings, self.role)
         lambda_.CfnEventSourceMapping(
             self,
             "Source",

@@ -15,6 +15,7 @@ from loadproof.profiles.names import dead_letter_queue_name, queue_name
 from loadproof.profiles.schema import Buffer as BufferSettings
 from stacks.buffer.consumer import Consumer, consumer_timeout_s
 from stacks.cloudwatch import Metric
+from stacks.emptied_bucket.infrastructure import EmptiedBucket
 from stacks.model_endpoint import ModelEndpoint
 
 _DEAD_LETTER_RETENTION_S: Final = 1209600  # 14 days, SQS's longest: evidence should outlive a holiday
@@ -55,6 +56,21 @@ class Buffer(Construct):
             results=self.results,
             key_arn=key_arn,
         )
+        if self._goes_with_stack:
+            emptied = EmptiedBucket(
+                self,
+                "Emptied",
+                bucket=self.results,
+                log_retention_days=endpoint.deployment.environment.log_retention_days,
+                key_arn=key_arn,
+            )
+            # The consumer loses its rights before the bucket is emptied: nothing is written behind the broom.
+            self.consumer.role.node.add_dependency(emptied)
+
+    @property
+    def _goes_with_stack(self) -> bool:
+        """Whether results are deleted with their stack; otherwise the bucket stays, and forgets after its days."""
+        return self._endpoint.deployment.environment.results_on_destroy == "delete"
 
     def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow sending requests to the queue."""
@@ -85,7 +101,8 @@ class Buffer(Construct):
         )
 
     def _results_bucket(self) -> s3.Bucket:
-        return s3.Bucket(
+        removal = RemovalPolicy.DESTROY if self._goes_with_stack else RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+        bucket = s3.Bucket(
             self,
             "Results",
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
@@ -101,7 +118,8 @@ class Buffer(Construct):
                     abort_incomplete_multipart_upload_after=Duration.days(1),
                 )
             ],
-            # An empty bucket goes with its stack. One that holds answers makes the deletion fail, and says so:
-            # nobody's results vanish because a profile was renamed.
-            removal_policy=RemovalPolicy.DESTROY,
+            removal_policy=removal,
         )
+        if bucket.policy is not None:
+            bucket.policy.apply_removal_policy(removal)  # a bucket that stays keeps its demand for TLS
+        return bucket

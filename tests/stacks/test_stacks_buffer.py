@@ -67,6 +67,37 @@ def test_results_bucket_is_private_and_forgets(tmp_path: Path) -> None:
     assert encryption["ServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
 
 
+def test_results_stay_when_their_stack_goes(tmp_path: Path) -> None:
+    """By default the bucket outlives its stack with its policy; a creation that fails leaves none."""
+    stack = buffered(tmp_path)
+    for kind in ("AWS::S3::Bucket", "AWS::S3::BucketPolicy"):
+        (body,) = stack.all(kind).values()
+        assert (body["DeletionPolicy"], body["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+    assert stack.all("AWS::CloudFormation::CustomResource") == {}
+
+
+def test_results_go_with_their_stack_where_the_environment_says_so(tmp_path: Path) -> None:
+    """The bucket is emptied after the consumer has lost its rights, by a function that may touch only this bucket."""
+    stack = buffered(tmp_path, results_on_destroy="delete")
+    ((bucket, body),) = stack.all("AWS::S3::Bucket").items()
+    assert body["DeletionPolicy"] == "Delete"
+    assert {"Key": "loadproof:on-destroy", "Value": "delete"} in body["Properties"]["Tags"]
+    ((emptied, custom),) = stack.all("AWS::CloudFormation::CustomResource").items()
+    assert custom["Properties"]["BucketName"] == {"Ref": bucket}
+    roles = stack.all("AWS::IAM::Role")
+    (consumer,) = [role for role in roles.values() if "Empties the queue" in role["Properties"].get("Description", "")]
+    assert emptied in consumer["DependsOn"]
+    (emptier,) = [role for role in roles.values() if "results bucket" in role["Properties"].get("Description", "")]
+    (policy,) = emptier["Properties"]["Policies"]
+    resources = [statement["Resource"] for statement in policy["PolicyDocument"]["Statement"]]
+    assert resources[:2] == [
+        {"Fn::GetAtt": [bucket, "Arn"]},
+        {"Fn::Join": ["", [{"Fn::GetAtt": [bucket, "Arn"]}, "/*"]]},
+    ]
+    (inline,) = [one for one in stack.all(FUNCTION).values() if "ZipFile" in one["Properties"]["Code"]]
+    assert len(inline["Properties"]["Code"]["ZipFile"]) <= 4096
+
+
 def test_function(tmp_path: Path) -> None:
     """Python 3.13 with the Powertools layer of the region, the whole batch's time, and where to send what."""
     stack = buffered(tmp_path, {"batch_size": 2, "invocation_timeout_s": 120})

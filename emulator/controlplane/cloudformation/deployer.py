@@ -160,9 +160,10 @@ class Deployer:
         """Resolved properties, after AWS's schema and our own list of what has an effect here."""
         definition = goal.template.resources[name]
         type_name = definition["Type"]
-        kind = self._types.get(type_name)
-        if kind is None:
-            raise ResourceFailedError(f"The local cloud does not provide resource type {type_name}.")
+        try:
+            kind = self._types[type_name]
+        except KeyError:
+            raise ResourceFailedError(f"The local cloud does not provide resource type {type_name}.") from None
         properties: dict[str, Any] = self.resolver(stack, goal).resolve(definition.get("Properties", {}))
         schema = schema_of(type_name, stack.caller.region)
         problems = schema.problems(properties) if schema else []
@@ -173,7 +174,7 @@ class Deployer:
         dynamic = _DYNAMIC.search(json.dumps(properties))
         if dynamic:
             raise ResourceFailedError(f"The local cloud does not provide dynamic references: {dynamic.group()}.")
-        unsupported = sorted(properties.keys() - kind.supported)
+        unsupported = sorted(properties.keys() - kind.supported) if kind.supported is not None else []
         if unsupported:
             raise ResourceFailedError(
                 f"The local cloud does not provide {', '.join(unsupported)} of {type_name} (AWS does)."
@@ -201,7 +202,7 @@ class Deployer:
             self._update_in_place(stack, goal, old, new, journal)
 
     def _retagged(self, old: Resource, goal: Goal) -> bool:
-        return old.stack_tags != goal.tags and "Tags" in self._types[old.type_name].supported
+        return old.stack_tags != goal.tags and "Tags" in (self._types[old.type_name].supported or ())
 
     def _update_in_place(self, stack: Stack, goal: Goal, old: Resource, new: dict[str, Any], journal: _Journal) -> None:
         kind = self._types[old.type_name]

@@ -65,10 +65,14 @@ class Registry:
             stack.outputs = []
 
     def _work_of(self, stack: Stack, logical_id: str) -> Work:
+        assert stack.template is not None
+        held = stack.resources.get(logical_id)
         return Work(
             caller=stack.caller,
             stack_name=stack.name,
+            stack_id=stack.arn,
             logical_id=logical_id,
+            type_name=held.type_name if held else stack.template.resources[logical_id]["Type"],
             clients=self._clients,
             sagemaker=self._sagemaker,
             autoscaling=self._autoscaling,

@@ -49,6 +49,10 @@ class Environment(Part):
     network: Network | None = None
     kms_key_arn: Arn | None = Field(default=None, description="key for volumes, queues, results and logs")
     alarm_topic_arn: Arn | None = Field(default=None, description="SNS topic that alarms notify")
+    results_on_destroy: Literal["keep", "delete"] = Field(
+        default="keep",
+        description="what `cdk destroy` does with the buffer's results: keep the bucket, or delete it with all in it",
+    )
     log_retention_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365] = 30
     tags: dict[
         Annotated[str, StringConstraints(min_length=1, max_length=128)],

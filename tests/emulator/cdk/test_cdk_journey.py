@@ -111,7 +111,11 @@ def test_profile_is_deployed_edited_and_destroyed(project: Project) -> None:
     assert component["RuntimeConfig"]["CurrentCopyCount"] == 2
     assert "tgi3.3.4" in component["Specification"]["Container"]["DeployedImage"]["SpecifiedImage"]
 
+    s3 = project.client("s3")
+    (results,) = [name["Name"] for name in s3.list_buckets()["Buckets"] if name["Name"].startswith(STACK)]
+    s3.put_object(Bucket=results, Key="results/one.json", Body=b"{}")
     project.cdk("destroy", STACK, *synthesized, "--force")
+    assert results not in [name["Name"] for name in s3.list_buckets()["Buckets"]]
     stacks = [one["StackName"] for one in project.client("cloudformation").describe_stacks()["Stacks"]]
     assert stacks == ["CDKToolkit"]
     assert sagemaker.list_endpoints()["Endpoints"] == []

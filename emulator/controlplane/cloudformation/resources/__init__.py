@@ -5,6 +5,7 @@ from __future__ import annotations
 from emulator.controlplane.cloudformation.resources.autoscaling import ScalableTarget, ScalingPolicy
 from emulator.controlplane.cloudformation.resources.base import ResourceType
 from emulator.controlplane.cloudformation.resources.cloudwatch import Alarm, CompositeAlarm, Dashboard, LogGroup
+from emulator.controlplane.cloudformation.resources.custom import CustomResource
 from emulator.controlplane.cloudformation.resources.functions import (
     EventSourceMapping,
     Function,
@@ -32,7 +33,17 @@ _TYPES: tuple[ResourceType, ...] = (
     Queue(), QueuePolicy(), Topic(), TopicPolicy(), Subscription(),
     Bucket(), BucketPolicy(), Table(),
     Key(), KeyAlias(), Parameter(), Repository(),
-    CdkMetadata(), WaitConditionHandle(),
+    CustomResource(), CdkMetadata(), WaitConditionHandle(),
 )  # fmt: skip
 
-RESOURCE_TYPES: dict[str, ResourceType] = {one.type_name: one for one in _TYPES}
+
+class _ByName(dict[str, ResourceType]):
+    """Whatever a template calls `Custom::...` is a custom resource."""
+
+    def __missing__(self, type_name: str) -> ResourceType:
+        if type_name.startswith("Custom::"):
+            return self[CustomResource.type_name]
+        raise KeyError(type_name)
+
+
+RESOURCE_TYPES: dict[str, ResourceType] = _ByName({one.type_name: one for one in _TYPES})

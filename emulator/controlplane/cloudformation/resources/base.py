@@ -39,7 +39,9 @@ class Work:
 
     caller: Caller
     stack_name: str
+    stack_id: str
     logical_id: str
+    type_name: str
     clients: Clients
     sagemaker: Service
     autoscaling: Service
@@ -101,15 +103,15 @@ class ResourceType(Protocol):
     """How one CloudFormation type is made, changed and removed here.
 
     `supported` are the top-level properties that have an effect (or none on AWS either); any other fails the
-    deployment. `name_property` is the custom name, if the type has one. `update` returns new attributes, or None when
-    this change is not possible in place (then a replacement is made).
+    deployment; None takes every property. `name_property` is the custom name, if the type has one. `update` returns new
+    attributes, or None when this change is not possible in place (then a replacement is made).
     """
 
     @property
     def type_name(self) -> str: ...
 
     @property
-    def supported(self) -> frozenset[str]: ...
+    def supported(self) -> frozenset[str] | None: ...
 
     @property
     def name_property(self) -> str | None: ...

@@ -72,6 +72,8 @@ class Bucket:
         tags = tag_list(work, properties)
         if tags:
             s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": tags})
+        else:
+            s3.delete_bucket_tagging(Bucket=name)
 
     def _attributes(self, work: Work, name: str) -> dict[str, Any]:
         region = work.caller.region

@@ -1,0 +1,1 @@
+"""A bucket that takes its objects with it when its stack is deleted."""

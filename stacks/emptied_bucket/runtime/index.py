@@ -1,0 +1,49 @@
+"""Custom resource: empties a bucket when it is deleted, if the bucket itself says so. Lambda runs this text inline."""
+
+import json
+import traceback
+import urllib.request
+from typing import Any
+
+
+def handler(event: dict[str, Any], context: object) -> None:
+    """Always answers CloudFormation: a silent function would hold the stack for an hour."""
+    bucket = event["ResourceProperties"]["BucketName"]
+    status, reason = "SUCCESS", ""
+    try:
+        if event["RequestType"] == "Delete":
+            bucket = event["PhysicalResourceId"]
+            empty(bucket)
+    except Exception as error:
+        traceback.print_exc()
+        status, reason = "FAILED", f"{bucket} could not be emptied: {type(error).__name__}: {error}"
+    answer = {name: event[name] for name in ("StackId", "RequestId", "LogicalResourceId")}
+    answer.update(Status=status, Reason=reason[:1000], PhysicalResourceId=bucket)
+    request = urllib.request.Request(
+        event["ResponseURL"], json.dumps(answer).encode(), {"Content-Type": ""}, method="PUT"
+    )
+    urllib.request.urlopen(request, timeout=30).close()
+
+
+def empty(bucket: str) -> None:
+    """Every version and marker, 1,000 a call. Without the tag, the bucket is kept: its environment changed its mind."""
+    import boto3
+    from botocore.exceptions import ClientError
+
+    s3 = boto3.client("s3")
+    try:
+        tags = s3.get_bucket_tagging(Bucket=bucket)["TagSet"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] in ("NoSuchBucket", "NoSuchTagSet"):
+            return
+        raise
+    if {"Key": "loadproof:on-destroy", "Value": "delete"} not in tags:
+        return
+    for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
+        found = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+        if not found:
+            continue
+        objects = [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in found]
+        left = s3.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True}).get("Errors")
+        if left:
+            raise RuntimeError(f"{len(left)} objects stay, the first: {left[0]['Key']}: {left[0].get('Message')}")
