@@ -28,8 +28,14 @@ _SECRET_SHAPES: Final = re.compile(
     r"|(?i:bearer\s+)[\w.~+/=-]{16,}"
     r"|\{\{resolve:(?:secretsmanager|ssm-secure):"  # would be readable in DescribeModel
 )
+# A secret named beside its value (`password=...`, `--api-key ...`): no profile text has one, so it is not shown.
+_NAMED_SECRET: Final = re.compile(
+    r"(?i:token|secret|password|passwd|passphrase|pwd|credential|(?:api|access|private)[_-]?key)s?[\"']?\s*[=:\s]\s*\S"
+)
 _RANDOM_WORD: Final = re.compile(r"(?<![\w/+=-])[A-Za-z0-9/+=_-]{32,}(?![\w/+=-])")
 _HEXADECIMAL: Final = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_UNBROKEN: Final = re.compile(r"[A-Za-z0-9+]+")
+_TURN: Final = re.compile(r"(?<=[a-z])[^a-z]|(?<=[A-Z])[^A-Z]|(?<=[0-9])[^0-9]")
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_./:-]{1,60}\Z")
 
 
@@ -50,14 +56,20 @@ def is_secret_value(text: str) -> bool:
     return _SECRET_SHAPES.search(text) is not None or any(_looks_random(word) for word in _RANDOM_WORD.findall(text))
 
 
+def redacted(text: str) -> str:
+    """A finished message without whatever in it has the shape of a credential."""
+    text = _SECRET_SHAPES.sub(HIDDEN, text)
+    return _RANDOM_WORD.sub(lambda word: HIDDEN if _looks_random(word.group()) else word.group(), text)
+
+
 def shown(text: str, path: tuple[str | int, ...] = ()) -> str:
     """`text` as a message may quote it. Hidden when the path or the text itself looks secret.
 
     Values under any `environment` map are always hidden: what a variable holds is nobody's business in a log.
     """
     keys = [step for step in path if isinstance(step, str)]
-    in_environment = "environment" in keys[:-1]
-    if in_environment or any(is_secret_key(key) or is_secret_value(key) for key in keys) or is_secret_value(text):
+    in_environment = "environment" in keys[:-1] or keys[-2:] == ["container", "environment"]
+    if in_environment or any(is_secret_key(key) or is_secret_value(key) for key in keys) or _speaks(text):
         return HIDDEN
     return _printable(text)
 
@@ -75,9 +87,13 @@ def shown_path(path: tuple[str | int, ...]) -> str:
 
 def shown_key(key: str) -> str:
     """A key as a message may show it."""
-    if is_secret_value(key):
+    if _speaks(key):
         return "(key hidden)"
     return key if _PLAIN_KEY.match(key) else f'"{_printable(key)}"'
+
+
+def _speaks(text: str) -> bool:
+    return is_secret_value(text) or _NAMED_SECRET.search(text) is not None
 
 
 def _printable(text: str) -> str:
@@ -88,8 +104,16 @@ def _printable(text: str) -> str:
 
 
 def _looks_random(word: str) -> bool:
-    if _HEXADECIMAL.fullmatch(word) or ("/" in word[1:-1].strip("/") and "." in word):
-        return len(word) not in (32, 40, 64) and _HEXADECIMAL.fullmatch(word) is not None
+    """True for 32 characters or more that no person chose: they change between kinds all the time.
+
+    Names change at most a few times a word (`DeepSeek-R1-Distill-Qwen-32B`), and break into short words.
+    """
+    if _HEXADECIMAL.fullmatch(word):
+        return len(word) not in (32, 40, 64)
     kinds = (str.islower, str.isupper, str.isdigit)
-    mixed = sum(any(kind(char) for char in word) for kind in kinds) == 3
-    return mixed and len(set(word)) >= len(word) / 3
+    if not all(any(kind(char) for char in word) for kind in kinds) or len(set(word)) < len(word) / 3:
+        return False
+    parts = [(len(part), len(_TURN.findall(part))) for part in _UNBROKEN.findall(word)]
+    return sum(turns for _, turns in parts) > 0.45 * len(word) or any(
+        length >= 16 and turns >= length / 4 for length, turns in parts
+    )

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles_samples import CHAT
 
+from loadproof import catalog
 from loadproof.cli.check_formats import Outcome, as_json, as_sarif, as_text
 from loadproof.profiles import check_file
 from loadproof.profiles.secrets import is_secret_key, is_secret_value, shown, shown_path
@@ -72,6 +73,16 @@ def test_no_value_of_a_variable_is_shown(tmp_path: Path) -> None:
     )
     assert NUMERIC_CANARY not in said
     assert "(value hidden)" in said
+
+
+def test_a_token_pasted_into_a_names_place_is_not_quoted_by_a_rule(tmp_path: Path) -> None:
+    """`model.id` is well-formed as a token, so LP302 would quote it as an unknown model."""
+    said = everything_said(
+        tmp_path,
+        f"model: {{id: {CANARY}, source: {{type: hub}}}}\ncontainer: {{family: tgi}}\n",
+    )
+    assert "the catalog does not know `(value hidden)`" in said
+    assert CANARY not in said
 
 
 def test_a_parents_secret_is_not_shown(tmp_path: Path) -> None:
@@ -143,3 +154,47 @@ def test_shown_text_fits_a_line_and_cannot_steer_a_terminal() -> None:
     assert shown("a\x1b[31m\nb") == "a\\x1b[31m\\nb"
     assert shown("x" * 500) == "x" * 59 + "…"
     assert shown_path(("a", 0, "b c", "d.e")) == 'a[0]."b c".d.e'
+
+
+def test_names_of_the_catalogs_models_are_no_secrets() -> None:
+    """Long names of mixed case and digits, `DeepSeek-R1-Distill-Qwen-32B` among them, are not taken for tokens."""
+    names = [
+        *catalog.architectures(),
+        "neuralmagic/Meta-Llama-3-70B-Instruct-FP8",
+        "meta-llama/Llama-4-Scout-17B-16E-Instruct",
+        "s3://bucket-a/models/Meta-Llama-3-8B-Instruct/2024/",
+    ]
+    assert [name for name in names if is_secret_value(name)] == []
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "q8Zt3Wn0bVx7LpR2kYc9MsD4fHj6GaE1",
+        "x7Kd-93bQz_LmP0sVw2RtYh5NcJf8Ga-1EoU4iXpB6k",
+    ],
+)
+def test_long_words_nobody_chose_are_secrets(word: str) -> None:
+    """Base64 and base64url alike: kinds of characters change all the time."""
+    assert is_secret_value(word)
+
+
+SECRET_WORDS = "s3cr3t-Passw0rd!"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "container: {{family: tgi, environment: '{canary}'}}\n",
+        "container: {{family: tgi, environment: ['PASSWORD={canary}']}}\n",
+        "container: {{family: tgi, environment: {{'HF_TOKEN={canary}': x}}}}\n",
+        "container: {{family: 'https://x.y/?token={canary}'}}\n",
+        "backend: password={canary}\n",
+        "backend: --api-key {canary}\n",
+        "'password: {canary}': 1\n",
+    ],
+)
+def test_a_named_secret_is_never_shown(place: str, tmp_path: Path) -> None:
+    """A password without any tell-tale shape is hidden by the word before it, or by the map it stands in."""
+    assert SECRET_WORDS not in everything_said(tmp_path, place.format(canary=SECRET_WORDS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from loadproof.profiles.checks import (
@@ -19,7 +20,7 @@ from loadproof.profiles.checks import (
 )
 from loadproof.profiles.checks.rule import MAIN, Finding, Placed, Rule, Subject
 from loadproof.profiles.schema import Component, Environment, Part, Profile
-from loadproof.profiles.secrets import shown_path
+from loadproof.profiles.secrets import redacted, shown_path
 from loadproof.profiles.tree import Node, Problems, place_of
 
 RULES: Final[tuple[Rule, ...]] = tuple(
@@ -86,7 +87,8 @@ def _findings(part: Profile | Environment, environment: Environment | None) -> I
 def _run(rule: Rule, argument: Any) -> Iterator[tuple[Rule, Finding]]:
     try:
         for finding in rule.function(argument):
-            yield rule, finding
+            # A rule quotes what it finds, whatever the field: a token may have been pasted into any of them.
+            yield rule, replace(finding, message=redacted(finding.message), mend=redacted(finding.mend))
     except AttributeError as missing:
         if not _is_wrong_field(missing):
             raise
