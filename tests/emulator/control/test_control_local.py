@@ -187,4 +187,4 @@ def test_foreground_cloud_ends_with_ctrl_c() -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=15) == 130
     process.stdout.close()
-    assert state is not None and not state.alive()
+    assert state is not None and eventually(lambda: not state.alive())

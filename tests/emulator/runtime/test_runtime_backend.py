@@ -67,7 +67,7 @@ def state(url: str) -> dict[str, int]:
         return found
 
 
-def eventually(check: Callable[[], bool], within_s: float = 5.0) -> None:
+def eventually(check: Callable[[], bool], within_s: float = 20.0) -> None:
     deadline = time.monotonic() + within_s
     while not check():
         assert time.monotonic() < deadline, "it did not happen in time"
