@@ -225,8 +225,9 @@ def test_requests_past_the_admission_limit_are_refused_until_one_ends() -> None:
     """TGI counts running and waiting together and answers 429."""
     server = batcher(replace(TGI, max_admitted_requests=2))
     assert [server.submit(name, 5, 1, 0.0) for name in "abc"] == [None, None, "queue_full"]
-    server.next_step(0.0)  # both finish with their first token
-    assert server.submit("c", 5, 1, 0.0) is None
+    server.next_step(0.0)  # both finish with their first token, at 10 ms
+    assert server.submit("c", 5, 1, 9.9) == "queue_full"
+    assert server.submit("c", 5, 1, 10.0) is None
 
 
 def test_a_cancelled_request_frees_its_memory_and_its_place() -> None:
