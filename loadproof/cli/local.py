@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import time
 from typing import Annotated
@@ -35,7 +36,7 @@ def up(
     """Start a local cloud; by default it runs in the background until `loadproof local down`."""
     from emulator import local
 
-    _check(account, backend)
+    _check(account, region, backend)
     console = Console(stderr=True, highlight=False)
     with console.status(f"starting local cloud {name} ..."):
         cloud = local.start(
@@ -129,8 +130,10 @@ def _name_option(name: str) -> str:
     return "" if name == "default" else f" --name {name}"
 
 
-def _check(account: str, backend: str | None) -> None:
-    if not (len(account) == 12 and account.isdigit()):
+def _check(account: str, region: str, backend: str | None) -> None:
+    if not re.fullmatch(r"[0-9]{12}", account):
         raise InputError(f"--account: found {account!r}, allowed are twelve digits")
+    if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-[0-9]", region):
+        raise InputError(f"--region: found {region!r}, allowed is an AWS region such as us-east-1")
     if backend is not None and not backend.startswith(("http://", "https://")):
         raise InputError(f"--backend: found {backend!r}, allowed is a URL such as http://localhost:8000")

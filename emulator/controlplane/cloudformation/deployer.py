@@ -179,6 +179,10 @@ class Deployer:
             raise ResourceFailedError(
                 f"The local cloud does not provide {', '.join(unsupported)} of {type_name} (AWS does)."
             )
+        tags = properties.get("Tags", [])
+        names = tags if isinstance(tags, dict) else [tag["Key"] for tag in tags]
+        if any(name.lower().startswith("aws:") for name in names):
+            raise ResourceFailedError("aws: prefixed tag key names are not allowed for external use.")
         return properties
 
     def _apply_one(self, stack: Stack, goal: Goal, name: str, journal: _Journal) -> None:
@@ -210,12 +214,14 @@ class Deployer:
         try:
             attributes = kind.update(self._work_of(stack, old.logical_id), old.physical_id, old.properties, new)
         except Exception as error:
+            if getattr(error, "physical_id", ""):  # accepted, then failed: the service must be told the old ones again
+                journal.updated.append((replace(old), new))
             stack.tell(old, "UPDATE_FAILED", reason_of(error))
             raise StoppedError(old, f"The following resource(s) failed to update: [{old.logical_id}]. ") from error
         if attributes is None:
             self._replace(stack, goal, old, new, journal)
             return
-        journal.updated.append(replace(old))
+        journal.updated.append((replace(old), new))
         definition = goal.template.resources[old.logical_id]
         updated = replace(old, properties=new, attributes=attributes, definition=definition, stack_tags=goal.tags)
         stack.resources[old.logical_id] = updated
@@ -271,12 +277,12 @@ class Deployer:
         stack.move("UPDATE_ROLLBACK_IN_PROGRESS", reason)
         self._adopt(stack, before)
         failed = []
-        for old in reversed(journal.updated):
+        for old, tried in reversed(journal.updated):
             current = stack.resources[old.logical_id]
             stack.tell(current, "UPDATE_IN_PROGRESS")
             try:
                 work = self._work_of(stack, old.logical_id)
-                self._types[old.type_name].update(work, old.physical_id, current.properties, old.properties)
+                self._types[old.type_name].update(work, old.physical_id, tried, old.properties)
             except Exception as error:
                 stack.tell(current, "UPDATE_FAILED", reason_of(error))
                 failed.append(old.logical_id)
@@ -303,7 +309,7 @@ class _Journal:
     """What an update has done so far, in order, so that it can be undone."""
 
     created: list[Resource]
-    updated: list[Resource]
+    updated: list[tuple[Resource, dict[str, Any]]]  # as it was, and the properties it was given
     replaced: list[Resource]
     replacements: list[Resource]
 

@@ -8,6 +8,7 @@ from typing import Any
 from emulator.controlplane.sagemaker.capacity import copy_size, instance_bounds, instance_size, instance_type_of
 from emulator.controlplane.sagemaker.store import Endpoint, Store, key
 from emulator.controlplane.wire import AwsError, Caller, Params
+from loadproof.catalog.readers import instances
 
 RoleCheck = Callable[[str, str], str | None]  # (account, role ARN) -> why SageMaker cannot assume it
 
@@ -52,6 +53,19 @@ def check_config(store: Store, caller: Caller, params: Params) -> None:
         raise refuse(f"Variant names must be unique, found {', '.join(names)}.")
     for variant in variants:
         _check_variant(store, caller, variant, params)
+        _check_host(variant, params)
+
+
+def _check_host(variant: dict[str, Any], params: Params) -> None:
+    """What the API's documentation says of disks and routing, and its model does not."""
+    row = instances().get(instance_type_of(variant))
+    if row is not None and row.has_local_disk:
+        given = [name for name, found in (("KmsKeyId", params), ("VolumeSizeInGB", variant)) if found.get(name)]
+        if given:
+            raise refuse(f"{' and '.join(given)} must not be given: {row.instance_type} has local storage of its own.")
+    routing = variant.get("RoutingConfig", {})
+    if (routing.get("RoutingStrategy") == "PREFIX_AWARE") != bool(routing.get("PrefixAwareRoutingConfig")):
+        raise refuse("RoutingStrategy PREFIX_AWARE and PrefixAwareRoutingConfig must be given together.")
 
 
 def _check_variant(store: Store, caller: Caller, variant: dict[str, Any], params: Params) -> None:
@@ -105,11 +119,25 @@ def check_specification(
         raise refuse("A specification needs either a ModelName or a Container with an Image.")
     if model_name and key(caller, model_name) not in store.models:
         raise refuse(f'Could not find model "{caller.arn("sagemaker", f"model/{model_name.lower()}")}".')
+    if model_name:
+        _check_agrees(store, caller, model_name, endpoint_name)
     if not needs:
         raise refuse("ComputeResourceRequirements are required for a base inference component.")
     if needs.get("MaxMemoryRequiredInMb", needs["MinMemoryRequiredInMb"]) < needs["MinMemoryRequiredInMb"]:
         raise refuse("MaxMemoryRequiredInMb must not be less than MinMemoryRequiredInMb.")
     check_fits(specification, variant)
+
+
+def _check_agrees(store: Store, caller: Caller, model_name: str, endpoint_name: str) -> None:
+    """A model runs on its endpoint's machines: both must say the same about role, network and isolation."""
+    endpoint = store.endpoints.get(key(caller, endpoint_name))
+    config = store.configs.get(key(caller, endpoint.config_name)) if endpoint is not None else None
+    if config is None:
+        return
+    model = store.models[key(caller, model_name)].request
+    for name in ("ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation"):
+        if (model.get(name) or None) != (config.request.get(name) or None):
+            raise refuse(f"{name} of model {model_name} differs from that of endpoint configuration {config.name}.")
 
 
 def _check_adapter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -73,7 +74,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
             made = Project(folder, cloud)
             made.cdk("bootstrap", "aws://123456789012/us-east-1")  # before there is an app, which it would run
             settings = json.loads((REPOSITORY / "cdk.json").read_text())
-            (folder / "cdk.json").write_text(json.dumps({**settings, "app": f"{sys.executable} app.py"}))
+            (folder / "cdk.json").write_text(json.dumps({**settings, "app": f"{shlex.quote(sys.executable)} app.py"}))
             yield made
 
 

@@ -270,6 +270,8 @@ def test_configuration_for_components_needs_an_execution_role(world: World) -> N
         ),
         ({"Colour": "red"}, "Member is not known"),
         ({"VolumeSizeInGB": 513}, "Member must have value less than or equal to 512"),
+        ({"VolumeSizeInGB": 100}, "VolumeSizeInGB must not be given: ml.g5.12xlarge has local storage"),
+        ({"RoutingConfig": {"RoutingStrategy": "PREFIX_AWARE"}}, "must be given together"),
     ],
 )
 def test_bad_variant_is_refused(world: World, change: dict[str, Any], message: str) -> None:
@@ -277,6 +279,45 @@ def test_bad_variant_is_refused(world: World, change: dict[str, Any], message: s
     with pytest.raises(AwsError) as caught:
         world.config({**VARIANT, **change}, "c")
     assert message in caught.value.message
+
+
+def test_key_for_volumes_is_refused_where_disks_are_local(world: World) -> None:
+    """A g5 has NVMe disks: AWS fails CreateEndpointConfig when a key is given for them."""
+    role = "arn:aws:iam::123456789012:role/good"
+    message = refusal(
+        world,
+        "CreateEndpointConfig",
+        EndpointConfigName="c",
+        ProductionVariants=[VARIANT],
+        ExecutionRoleArn=role,
+        KmsKeyId="some-key",
+    )
+    assert "KmsKeyId must not be given" in message
+
+
+def test_model_must_agree_with_its_endpoint(serving: World) -> None:
+    """A model that is isolated does not run on an endpoint that is not."""
+    role = "arn:aws:iam::123456789012:role/good"
+    serving.call(
+        "CreateModel",
+        ModelName="isolated",
+        PrimaryContainer={"Image": TGI_IMAGE},
+        ExecutionRoleArn=role,
+        EnableNetworkIsolation=True,
+    )
+    message = refusal(
+        serving,
+        "CreateInferenceComponent",
+        InferenceComponentName="second",
+        EndpointName="chat",
+        VariantName="AllTraffic",
+        Specification={
+            "ModelName": "isolated",
+            "ComputeResourceRequirements": {"MinMemoryRequiredInMb": 1024, "NumberOfAcceleratorDevicesRequired": 1},
+        },
+        RuntimeConfig={"CopyCount": 1},
+    )
+    assert "EnableNetworkIsolation of model isolated differs" in message
 
 
 def test_update_keeps_what_runs_when_it_cannot_go_on(serving: World) -> None:

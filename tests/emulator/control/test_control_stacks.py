@@ -322,3 +322,51 @@ def test_plain_variant_serves_its_model(aws: Aws) -> None:
     assert update(cfn, "plain", template)["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
     assert "deregister it before changing its instance type" in reasons(cfn, "plain")["Endpoint"]
     delete(cfn, "plain")
+
+
+def test_reserved_tags_fail_the_deployment(aws: Aws) -> None:
+    """Tag keys that begin with aws: belong to AWS, whatever the resource type."""
+    cfn = aws("cloudformation")
+    template = queue_template("reserved", Tags=[{"Key": "aws:mine", "Value": "1"}])
+    assert create(cfn, "reserved", template)["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert "aws: prefixed tag key names" in str(reasons(cfn, "reserved"))
+
+
+def test_failed_update_leaves_the_former_copies_serving(aws: Aws) -> None:
+    """A new image that cannot start is rolled back at the service too, not only in the stack's own books."""
+    cfn, sagemaker = aws("cloudformation"), aws("sagemaker")
+    create(cfn, "former", endpoint_template("former"))
+    broken = endpoint_template("former", image="123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1")
+    assert update(cfn, "former", broken)["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    component = sagemaker.describe_inference_component(InferenceComponentName="former-main")
+    assert (component["InferenceComponentStatus"], component["RuntimeConfig"]["CurrentCopyCount"]) == ("InService", 1)
+    assert "tgi" in component["Specification"]["Container"]["DeployedImage"]["SpecifiedImage"]
+    answer = aws("sagemaker-runtime").invoke_endpoint(
+        EndpointName="former",
+        InferenceComponentName="former-main",
+        ContentType="application/json",
+        Body=json.dumps({"inputs": "Hello", "parameters": {"max_new_tokens": 2}}),
+    )
+    assert "generated_text" in answer["Body"].read().decode()
+
+
+def _plain(template: dict[str, Any]) -> dict[str, Any]:
+    """The same endpoint with its model in the variant and no component."""
+    resources = template["Resources"]
+    for name in ("Component", "Target", "Policy"):
+        del resources[name]
+    (variant,) = resources["Config"]["Properties"]["ProductionVariants"]
+    del variant["ManagedInstanceScaling"]
+    variant["ModelName"] = {"Fn::GetAtt": ["Model", "ModelName"]}
+    return template
+
+
+def test_endpoint_that_goes_back_by_itself_fails_the_update(aws: Aws) -> None:
+    """SageMaker keeps the old configuration when the new one cannot start; CloudFormation must not call that done."""
+    cfn, sagemaker = aws("cloudformation"), aws("sagemaker")
+    assert create(cfn, "back", _plain(endpoint_template("back")))["StackStatus"] == "CREATE_COMPLETE"
+    before = sagemaker.describe_endpoint(EndpointName="back")["EndpointConfigName"]
+    broken = endpoint_template("back", image="123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1")
+    assert update(cfn, "back", _plain(broken))["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert "was rolled back" in str(reasons(cfn, "back"))
+    assert sagemaker.describe_endpoint(EndpointName="back")["EndpointConfigName"] == before

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.controlplane.cloudformation.resources.base import Made, Properties, Work, picked, tag_list
+from emulator.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    ResourceFailedError,
+    Work,
+    picked,
+    tag_list,
+)
 from emulator.controlplane.wire import AwsError
 
 
@@ -116,6 +123,11 @@ class Endpoint:
         if request["EndpointConfigName"] != old["EndpointConfigName"]:
             work.call_sagemaker("UpdateEndpoint", EndpointName=name, **request)
             work.wait(physical_id, lambda: _endpoint_status(work, name), "InService", ("Updating",))
+            found = work.call_sagemaker("DescribeEndpoint", EndpointName=name)
+            if found["EndpointConfigName"] != request["EndpointConfigName"]:  # SageMaker has gone back by itself
+                raise ResourceFailedError(
+                    f"Endpoint {name} was rolled back: {found.get('FailureReason', 'no reason given')}"
+                )
         return {"EndpointArn": physical_id, "EndpointName": name}
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
