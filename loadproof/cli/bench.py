@@ -138,9 +138,6 @@ def _run(spec: BenchmarkSpec | None, out: Path | None, resume: Path | None, form
         else:
             assert spec is not None
             result = run_benchmark(spec, view.show, out)
-    # A terminal that cannot show a character gets a `?` in its place, never a traceback.
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")
     if format is Format.JSON:
         sys.stdout.write((result.folder / "summary.json").read_text(encoding="utf-8"))
     else:

@@ -11,17 +11,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 
+if TYPE_CHECKING:
+    from emulator.local import LocalCloud
+
 REPOSITORY = Path(__file__).resolve().parents[2]
+CDK_MILESTONES = ("⏳", "✅", "❌", "✨")  # how the CDK CLI begins the lines that tell how far it is
+INTERRUPT_PATIENCE_S = 10.0
 
 
 def demo(
@@ -35,25 +41,32 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="Folder for the runs.  [default: runs/ of the repository]")] = None,
 ) -> int:
     """Local cloud up, check, plan, cdk deploy, benchmark every profile, verdicts, reports, down."""
+    from benchmarks.job import new_folder
     from loadproof.profiles import profile_files
 
-    console = Console(highlight=False)
     profiles = profile_files(REPOSITORY / "deploy_profiles", environment)
     if not profiles:
         raise InputError(f"deploy_profiles/{environment} holds no profile; use a folder that does")
     cdk = REPOSITORY / "node_modules" / ".bin" / "cdk"
     if not cdk.exists():
         raise CouldNotRunError("the CDK CLI is not installed; run `make setup` in the repository")
-    runs = (out or REPOSITORY / "runs").resolve() / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
-    runs.mkdir(parents=True)
-
-    with _interrupted_by_terminate(), _steps(console, runs) as steps:
-        options = ["--requests-per-level", str(requests_per_level)] if requests_per_level else []
-        return steps.main_job(environment, profiles, cdk, backend, options)
+    runs = new_folder((out or REPOSITORY / "runs").resolve(), f"demo-{time.strftime('%Y%m%d-%H%M%S')}")
+    steps = _Steps(Console(highlight=False), runs)
+    options = ["--requests-per-level", str(requests_per_level)] if requests_per_level else []
+    try:
+        with _interrupted_by_signals():
+            return steps.main_job(environment, profiles, cdk, backend, options)
+    except KeyboardInterrupt:
+        steps.say(f"\nInterrupted after {steps.elapsed_s:.0f} s; nothing is left running.")
+        raise
+    finally:
+        shutil.rmtree(runs / "cdk.out", ignore_errors=True)
+        if not any(runs.iterdir()):
+            runs.rmdir()
 
 
 class _Steps:
-    """The job's steps, each with a heading, its commands' output in the log, and the time it took."""
+    """The job's steps, each with a heading, its commands' output on the terminal or in the log, and the time."""
 
     def __init__(self, console: Console, runs: Path) -> None:
         self.console = console
@@ -62,26 +75,25 @@ class _Steps:
         self.started_s = time.monotonic()
         self.environment: dict[str, str] = dict(os.environ)
 
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self.started_s
+
     def main_job(
         self, environment: str, profiles: Sequence[Path], cdk: Path, backend: str | None, bench_options: Sequence[str]
     ) -> int:
-        """Run every step; returns the worst exit code of the benchmarks."""
-        from emulator.local import running
-
+        """Run every step; returns the worst exit code of the benchmarks, or that of a check that found mistakes."""
         loadproof = [sys.executable, "-m", "loadproof"]
         folder = REPOSITORY / "deploy_profiles" / environment
         self.heading("check", "every profile of the environment, strictly")
-        self.show([*loadproof, "check", str(folder)])
-        self.heading("plan", "what each endpoint will do and cost, predicted")
+        if self.show([*loadproof, "check", str(folder)], allowed=(ExitCode.OK, ExitCode.BAD_INPUT)):
+            return ExitCode.BAD_INPUT
         for profile in profiles:
+            self.heading(f"plan {profile.stem}", "what it will do and cost, predicted")
             self.show([*loadproof, "plan", str(profile)], allowed=(ExitCode.OK, ExitCode.MISSED))
 
         self.heading("local cloud", "AWS on loopback")
-        with running(f"demo-{secrets.token_hex(4)}", backend=backend) as cloud:
-            self.environment.update(cloud.environment())
-            self.environment["CDK_OUTDIR"] = str(self.runs / "cdk.out")
-            self.environment["NODE_NO_WARNINGS"] = "1"
-            self.console.print(f"{cloud.endpoint_url} (log: {cloud.log_file})", soft_wrap=True)
+        with self.cloud(backend) as cloud:
             self.heading("cdk deploy", "by the real CDK CLI; its output is in the log")
             context = ["-c", f"env={environment}", "--no-notices"]
             self.quietly([str(cdk), "bootstrap", f"aws://{cloud.account}/{cloud.region}", *context])
@@ -96,13 +108,29 @@ class _Steps:
             self.heading("down", "the local cloud and everything in it")
         return self.summary(outcomes)
 
+    @contextmanager
+    def cloud(self, backend: str | None) -> Iterator[LocalCloud]:
+        """A local cloud of this demo's own, whose log ends up beside the runs."""
+        from emulator.local import running
+
+        with running(f"demo-{secrets.token_hex(4)}", backend=backend) as cloud:
+            self.environment.update(cloud.environment())
+            self.environment["CDK_OUTDIR"] = str(self.runs / "cdk.out")
+            self.environment["NODE_NO_WARNINGS"] = "1"
+            self.say(cloud.endpoint_url)
+            try:
+                yield cloud
+            finally:
+                shutil.move(cloud.log_file, self.runs / "local-cloud.log")
+                cloud.log_file.with_suffix(".lock").unlink(missing_ok=True)
+
     def summary(self, outcomes: Mapping[str, int]) -> int:
-        self.console.print()
+        self.say("")
         for name, code in outcomes.items():
             report = self.runs / name / "report.html"
             where = report if report.exists() else "no report"
-            self.console.print(f"{self._outcome(name, code):13} {name:24} {where}", soft_wrap=True)
-        self.console.print(f"Took {time.monotonic() - self.started_s:.0f} s. Open a report in a browser.")
+            self.say(f"{self._outcome(name, code):13} {name:24} {where}")
+        self.say(f"Took {self.elapsed_s:.0f} s. Open a report in a browser. Logs: {self.log}, local-cloud.log")
         return max(outcomes.values())
 
     def _outcome(self, name: str, code: int) -> str:
@@ -113,71 +141,86 @@ class _Steps:
         return str(outcome)
 
     def heading(self, title: str, what: str) -> None:
-        elapsed_s = time.monotonic() - self.started_s
-        self.console.print(f"\n[bold]{title}[/bold] · {what} [dim]({elapsed_s:.0f} s)[/dim]")
+        self.console.print(f"\n[bold]{title}[/bold] · {what} [dim]({self.elapsed_s:.0f} s)[/dim]")
+
+    def say(self, line: str) -> None:
+        self.console.print(line, markup=False, soft_wrap=True)
 
     def show(self, command: Sequence[str], allowed: Sequence[int] = (ExitCode.OK,)) -> int:
         """Run a command on the terminal itself."""
-        return self._finish(subprocess.run(command, env=self.environment, check=False).returncode, command, allowed)
+        with _child(command, self.environment) as process:
+            code = process.wait()
+        return _finished(code, command, allowed)
 
     def quietly(self, command: Sequence[str]) -> int:
-        """Run a command with its output in the log and its last line beside a spinner."""
-        with self.log.open("a", encoding="utf-8") as log, self.console.status("starts") as status:
-            process = subprocess.Popen(
-                command,
-                cwd=REPOSITORY,
-                env=self.environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            )
+        """Run a command with its output in the log: its milestones are shown, and its last line beside a spinner."""
+        with (
+            self.log.open("a", encoding="utf-8") as log,
+            self.console.status("starts") as status,
+            _child(command, self.environment, cwd=REPOSITORY, stdout=subprocess.PIPE) as process,
+        ):
             assert process.stdout is not None
-            try:
-                for line in process.stdout:
-                    log.write(line)
-                    if line.strip():
-                        status.update(line.strip()[:100])
-                code = process.wait()
-            finally:
-                if process.poll() is None:
-                    process.terminate()
-                    process.wait()
+            for line in process.stdout:
+                log.write(line)
+                if said := line.strip():
+                    status.update(escape(said[:100]))
+                    if said.startswith(CDK_MILESTONES):
+                        self.say(said)
+            code = process.wait()
         if code:
-            self.console.print(
-                "".join(self.log.read_text(encoding="utf-8").splitlines(keepends=True)[-30:]), markup=False
-            )
-        return self._finish(code, command, (ExitCode.OK,))
-
-    def _finish(self, code: int, command: Sequence[str], allowed: Sequence[int]) -> int:
-        if code == ExitCode.INTERRUPTED or code < 0:
-            raise KeyboardInterrupt
-        if code not in allowed:
-            shown = " ".join([Path(command[0]).name, *command[1:]])
-            raise CouldNotRunError(f"`{shown}` ended with exit code {code}; log: {self.log}")
-        return code
+            self.say("\n".join(self.log.read_text(encoding="utf-8").splitlines()[-30:]))
+        return _finished(code, command, (ExitCode.OK,), f"; log: {self.log}")
 
 
 @contextmanager
-def _steps(console: Console, runs: Path) -> Iterator[_Steps]:
-    """The steps, with the assembly of the CDK removed at the end and an empty run folder not left behind."""
+def _child(command: Sequence[str], environment: Mapping[str, str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A command in a process group of its own: an interruption reaches all of it once, and its end is waited for."""
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT if "stdout" in options else None,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        process_group=0,
+        **options,
+    )
     try:
-        yield _Steps(console, runs)
-    finally:
-        shutil.rmtree(runs / "cdk.out", ignore_errors=True)
-        if not any(runs.iterdir()):
-            runs.rmdir()
+        yield process
+    except BaseException:
+        try:
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, signal.SIGINT)  # a benchmark still writes its summary and report
+                process.wait(INTERRUPT_PATIENCE_S)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        raise
+
+
+def _finished(code: int, command: Sequence[str], allowed: Sequence[int], hint: str = "") -> int:
+    if code == ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
+    if code not in allowed:
+        shown = " ".join([Path(command[0]).name, *command[1:]])
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        raise CouldNotRunError(f"`{shown}` {how}{hint}")
+    return code
 
 
 @contextmanager
-def _interrupted_by_terminate() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does, so that the local cloud goes down with it."""
+def _interrupted_by_signals() -> Iterator[None]:
+    """SIGTERM and a closed terminal end the demo as Ctrl-C does, so that the local cloud goes down with it."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    heard = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in heard}  # nohup's is left alone
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

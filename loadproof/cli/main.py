@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 
 import typer
@@ -29,7 +31,16 @@ app.add_typer(local.app, name="local")
 
 def main() -> None:
     """Entry point of the `loadproof` script."""
-    sys.exit(run(sys.argv[1:]))
+    # A terminal that cannot show a character gets a `?` in its place, never a traceback.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError:  # said already, or a reader that went away; the interpreter must not try again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = code or ExitCode.COULD_NOT_RUN
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -51,4 +62,7 @@ def run(arguments: list[str]) -> int:
         return int(ExitCode.BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return int(ExitCode.INTERRUPTED)
+    except OSError as error:  # a full disk, a folder that may not be written
+        print(f"loadproof: {error}", file=sys.stderr)
+        return int(ExitCode.COULD_NOT_RUN)
     return int(result or 0)

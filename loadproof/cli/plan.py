@@ -46,8 +46,6 @@ def _json(document: dict[str, object]) -> str:
 
 
 def _print_text(made: Plan) -> None:
-    import sys
-
     from rich.console import Console
 
     from loadproof.cli import plan_text
@@ -55,8 +53,5 @@ def _print_text(made: Plan) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:  # a log or a file: no reason to fold the table
         console = Console(highlight=False, width=120)
-    # A terminal that cannot show a character gets a `?` in its place, never a traceback.
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")
     for part in plan_text.render(made):
         console.print(part, soft_wrap=isinstance(part, str))

@@ -15,6 +15,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from loadproof.cli import demo
+from loadproof.cli.demo import _child, _finished
+from loadproof.cli.main import run
+from loadproof.errors import CouldNotRunError
+
 pytestmark = [pytest.mark.cdk, pytest.mark.xdist_group("cdk")]
 
 DEMO = [sys.executable, "-m", "loadproof", "demo"]
@@ -69,8 +74,9 @@ def test_the_demo_deploys_benchmarks_and_judges_every_profile_of_dev(
     assert_nothing_left(environment)
 
 
-def test_ctrl_c_takes_everything_down(tmp_path: Path, environment: dict[str, str]) -> None:
-    """Ctrl-C during the deployment ends the demo with 130 and nothing is left running."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_interruption_takes_everything_down(tmp_path: Path, environment: dict[str, str], number: int) -> None:
+    """During the deployment, Ctrl-C ends the demo with 130; even after `kill -9` of it nothing is left running."""
     process = subprocess.Popen(
         [*DEMO, "--out", str(tmp_path / "runs")],
         env={**environment, "PYTHONUNBUFFERED": "1"},
@@ -84,11 +90,62 @@ def test_ctrl_c_takes_everything_down(tmp_path: Path, environment: dict[str, str
         if line.startswith("cdk deploy"):
             break
     time.sleep(4)  # the CDK CLI and its children run by now
-    os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=30)
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=30)
 
-    assert process.returncode == 130
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[number]
+    assert ("nothing is left running" in said) == (number == signal.SIGINT)
     assert_nothing_left(environment)
+
+
+def test_an_interrupted_command_ends_in_its_own_time(tmp_path: Path) -> None:
+    """A benchmark writes summary and report after Ctrl-C: the demo passes the signal on and waits for the end."""
+    script = (
+        "import signal, sys, time\n"
+        "def end(*_): time.sleep(0.6); open(sys.argv[1], 'w').write('written'); sys.exit(130)\n"
+        "signal.signal(signal.SIGINT, end); print('ready', flush=True); time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "summary")]
+    with pytest.raises(KeyboardInterrupt), _child(command, os.environ, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        raise KeyboardInterrupt
+    assert (tmp_path / "summary").read_text() == "written"
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize(("code", "words"), [(1, "ended with exit code 1"), (-9, "was ended by SIGKILL")])
+def test_a_command_that_fails_is_named(code: int, words: str) -> None:
+    """A crash or a kill from outside is no interruption of ours: the message says which command, and how it ended."""
+    with pytest.raises(CouldNotRunError, match=f"`cdk deploy` {words}; log: x"):
+        _finished(code, ["/a/cdk", "deploy"], (0,), "; log: x")
+
+
+def test_profiles_with_mistakes_end_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 2 as for `loadproof check`, its messages on the terminal, no run folder left."""
+    monkeypatch.setattr(demo, "REPOSITORY", tmp_path)
+    (tmp_path / "node_modules/.bin").mkdir(parents=True)
+    (tmp_path / "node_modules/.bin/cdk").touch()
+    folder = tmp_path / "deploy_profiles" / "dev"
+    folder.mkdir(parents=True)
+    (folder / "chat.yaml").write_text("name: chat\n")
+    assert run(["demo", "--out", str(tmp_path / "runs")]) == 2
+    assert "chat.yaml:1:1 LP102" in capfd.readouterr().out
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", [["check"], ["schema"], ["demo", "--out", "/dev/null/runs"]])
+def test_a_full_disk_is_one_line(verb: list[str]) -> None:
+    """Output that cannot be written ends with 3, a folder that cannot be made with 2, each in one line."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "loadproof", *verb],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=demo.REPOSITORY,
+        )  # fmt: skip
+    assert done.returncode == (2 if verb[0] == "demo" else 3)
+    [line] = done.stderr.splitlines()
+    assert line.startswith("loadproof: ")
 
 
 def test_an_environment_without_profiles_is_a_usage_error(environment: dict[str, str]) -> None:
