@@ -10,8 +10,9 @@ help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 .venv/.runtime: requirements.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Loadproof needs Python 3.11 or newer; set PYTHON=..."; exit 2; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || { echo "Loadproof needs Python 3.11 or newer, not what $(PYTHON) is; name another: make PYTHON=/path/to/python"; exit 2; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -22,11 +23,12 @@ help:            ## this list
 	@touch $@
 
 node_modules/.ready: package-lock.json
-	@command -v npm >/dev/null || { echo "Loadproof needs Node 20 or newer with npm"; exit 2; }
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null && command -v npm >/dev/null \
+	  || { echo "Loadproof needs Node 20 or newer with npm on the path; found: $$(node --version 2>/dev/null || echo no node)"; exit 2; }
 	npm ci --no-progress --loglevel=error
 	@touch $@
 
-setup: .venv/.runtime node_modules/.ready  ## install everything into .venv and node_modules
+setup: node_modules/.ready .venv/.runtime  ## install everything into .venv and node_modules
 	@echo "Ready: $(BIN)/loadproof --help"
 
 demo: setup      ## the main job on this machine: local cloud, cdk deploy, benchmark, verdicts, report
@@ -71,5 +73,5 @@ docs: .venv/.dev  ## regenerate schema.json and the reference pages
 lock: .venv/.dev  ## rewrite the lock files from pyproject.toml
 	scripts/lock.sh
 
-clean:           ## remove what set-up and runs made
-	rm -rf .venv node_modules cdk.out runs .loadproof
+clean:           ## remove what set-up and runs made: environments, node_modules, runs
+	rm -rf .venv .venv-vllm node_modules cdk.out runs
