@@ -74,12 +74,16 @@ class EndpointStack(Stack):
             )
 
     def _outputs(self, profile_sha256: str) -> None:
-        values = {"EndpointName": self.endpoint.resource.attr_endpoint_name, "ProfileHash": profile_sha256}
-        if self.endpoint.components:
-            values["ComponentNames"] = ",".join(component.name for component in self.endpoint.components)
-        if self.buffer is not None:
-            values["QueueUrl"] = self.buffer.queue.queue_url
-            values["DeadLetterQueueUrl"] = self.buffer.dead_letter_queue.queue_url
-            values["ResultsBucketName"] = self.buffer.results.bucket_name
-        for name, value in values.items():
-            CfnOutput(self, name, value=value)
+        endpoint, buffer = self.endpoint, self.buffer
+        self._output("EndpointName", endpoint.resource.attr_endpoint_name, "What InvokeEndpoint is called with")
+        self._output("ProfileHash", profile_sha256, "SHA-256 of the deployed profile; ties benchmark runs to it")
+        if endpoint.components:
+            names = ",".join(component.name for component in endpoint.components)
+            self._output("ComponentNames", names, "Inference components; the first serves the profile's own model")
+        if buffer is not None:
+            self._output("QueueUrl", buffer.queue.queue_url, "Requests go in here")
+            self._output("DeadLetterQueueUrl", buffer.dead_letter_queue.queue_url, "Requests that failed too often")
+            self._output("ResultsBucketName", buffer.results.bucket_name, "Answers, as results/<key>.json")
+
+    def _output(self, name: str, value: str, description: str) -> None:
+        CfnOutput(self, name, value=value, description=description)

@@ -122,6 +122,8 @@ def test_verbs_of_people(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["up", "--name", "../x"], "allowed are letters"),
         (["up", "--account", "12"], "twelve digits"),
+        (["up", "--account", "²" * 12], "twelve digits"),
+        (["up", "--region", "mars"], "--region: found 'mars', allowed is an AWS region"),
         (["up", "--backend", "localhost:1"], "allowed is a URL"),
         (["status", "--format", "xml"], "allowed are text and json"),
     ],
