@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -65,13 +66,19 @@ def default_folder() -> Path:
 
 
 def files_of(path: Path) -> Iterator[Path]:
-    """The profiles and environments under `path`, sorted. Raises InputError when there are none."""
-    if path.is_dir():
-        found = sorted(file for suffix in ("*.yaml", "*.yml") for file in path.rglob(suffix) if not file.is_dir())
-        if not found:
-            raise InputError(f"{path}: no .yaml or .yml file in this folder; name another")
-        yield from found
-    elif path.exists():
+    """The profiles and environments of a folder, sorted; else `path` itself, which the check says all about.
+
+    Raises InputError for a folder that has none. Asks `os.path`, which never raises: names may be too long.
+    """
+    if not os.path.isdir(path):  # noqa: PTH112
         yield path
-    else:
-        raise InputError(f"{path}: no such file or folder; name a profile, or a folder of profiles")
+        return
+    found = sorted(
+        file
+        for suffix in ("*.yaml", "*.yml")
+        for file in path.rglob(suffix)
+        if not os.path.isdir(file)  # noqa: PTH112
+    )
+    if not found:
+        raise InputError(f"{path}: no .yaml or .yml file in this folder; name another")
+    yield from found

@@ -33,6 +33,7 @@ from loadproof.profiles.shapes import (
 from loadproof.profiles.tree import Items, Map, Node, Path, Problems, Scalar, Unusable
 
 _WITH_UNIT: Final = re.compile(r"\d{1,12}(?:\.\d{1,6})? ?(?:ms|s|m|min|h|GiB|GB|MiB|MB|bytes|B|%)\Z")
+MOST_ITEMS: Final = 1000  # of a list without a bound of its own: more is no profile, and would take its time
 WRONG: Final = object()  # stands for a value whose problem is reported
 
 
@@ -152,10 +153,11 @@ def _list(shape: ListOf, node: Node, problems: Problems, path: Path) -> Any:
         one = isinstance(node, Scalar) and shown(node.text, path) == node.text
         mend = f"write [{node.text}]" if one and isinstance(node, Scalar) else "write each item on a line with `- `"
         return _mismatch(node, path, problems, "a list", mend)
-    values = tuple(build(shape.item, item, problems, (*path, at)) for at, item in enumerate(node.nodes))
-    count = len(node.nodes)
-    if count < shape.fewest or (shape.most is not None and count > shape.most):
-        allowed = f"{shape.fewest} to {shape.most}" if shape.most is not None else f"at least {shape.fewest}"
+    count, most = len(node.nodes), shape.most or MOST_ITEMS
+    values = tuple(build(shape.item, item, problems, (*path, at)) for at, item in enumerate(node.nodes[:most]))
+    if not shape.fewest <= count <= most:
+        bounded = shape.most is not None or count > most
+        allowed = f"{shape.fewest} to {most}" if bounded else f"at least {shape.fewest}"
         problems.add(
             node.mark, "LP105", path, f"the list has {count} items, allowed are {allowed}", "add or remove items"
         )
@@ -203,6 +205,8 @@ def _text(shape: Text, node: Node, problems: Problems, path: Path) -> Any:
     if not isinstance(node.value, str):
         seen = shown(node.text, path)
         mend = "quote the value" if seen == "(value hidden)" else f'write "{seen}"'
+        if node.value is None:
+            mend = "write the value, or delete the key"
         return _mismatch(node, path, problems, allowed, mend)
     if _fits(shape, node.value):
         return node.value
@@ -229,6 +233,8 @@ def _fits(shape: Text, text: str) -> bool:
 def _length(shape: Text) -> str:
     if shape.longest is None:
         return f"at least {shape.shortest} characters"
+    if not shape.shortest:
+        return f"at most {shape.longest} characters"
     return f"{shape.shortest} to {shape.longest} characters"
 
 

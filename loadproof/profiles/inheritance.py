@@ -13,7 +13,7 @@ from typing import Final
 
 from loadproof.profiles.reader import MOST_BYTES, read_yaml
 from loadproof.profiles.secrets import shown
-from loadproof.profiles.tree import Entry, Map, Node, Problems, Scalar
+from loadproof.profiles.tree import Entry, Map, Node, Problems, Scalar, Unusable
 
 ROOT_NAME: Final = "deploy_profiles"
 MOST_PARENTS: Final = 8
@@ -28,6 +28,8 @@ def read_with_parents(file: FilePath, problems: Problems) -> Node | None:
 
 def read_bytes(file: FilePath) -> bytes:
     """A file's content, cut one byte past the limit: a huge file costs no more than a large one."""
+    if file.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a folder, not a profile")
     if file.exists() and not file.is_file():  # a pipe would never end
         raise OSError(errno.EINVAL, "not a regular file")
     with file.open("rb") as handle:
@@ -60,6 +62,8 @@ def _parent_file(
     entry: Entry, file: FilePath, root: FilePath, problems: Problems, chain: tuple[FilePath, ...]
 ) -> FilePath | None:
     node, path = entry.node, (KEY,)
+    if isinstance(node, Unusable):
+        return None
     if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value:
         problems.add(node.mark, "LP011", path, "expected one file name", "name the parent, relative to this file")
         return None
@@ -72,7 +76,9 @@ def _parent_file(
         readable = inside and resolved.is_file()
     except (OSError, ValueError, RuntimeError):
         resolved, inside, readable = parent, True, False
-    if given.is_absolute() or not inside:
+    if given.is_absolute():
+        message, mend = f"parent `{seen}` is an absolute path", "name it relative to this file"
+    elif not inside:
         message, mend = f"parent `{seen}` lies outside {root.name}/", "keep parents inside that folder"
     elif resolved.suffix not in SUFFIXES:
         message, mend = f"parent `{seen}` is not a .yaml or .yml file", "name a profile"

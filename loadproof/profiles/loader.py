@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -49,9 +50,11 @@ def check_file(path: Path) -> Checked:
             tree = read_yaml(read_bytes(path), str(path), problems)
         else:
             tree = read_with_parents(path, problems)
-    except OSError as error:
-        found = f"file cannot be read ({error.strerror or type(error).__name__})"
-        problems.add(Mark(str(path), 1, 1), "LP012", (), found, "look at its name and permissions")
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
+        why = getattr(error, "strerror", None) or "its link leads nowhere"
+        problems.add(
+            Mark(str(path), 1, 1), "LP012", (), f"file cannot be read ({why})", "look at its name and permissions"
+        )
         tree = None
     if path.name == ENVIRONMENT_FILE:
         environment = _built(Environment, path, tree, problems, None)
@@ -130,7 +133,7 @@ def _file_named_after(part: Profile, file: Path, tree: Node, problems: Problems)
 def _environment_beside(path: Path) -> Environment | None:
     """The environment of a profile's folder, when there is a good one."""
     beside = path.parent / ENVIRONMENT_FILE
-    return check_file(beside).environment if beside.is_file() else None
+    return check_file(beside).environment if os.path.isfile(beside) else None  # noqa: PTH113 (never raises)
 
 
 def _plain(value: Any) -> Any:

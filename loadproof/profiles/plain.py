@@ -65,7 +65,8 @@ def _base_60(text: str) -> Surprise:
     value = 0.0
     for part in text.lstrip("+-").replace("_", "").split(":")[:12]:
         value = value * 60 + float(part)
-    return Surprise(f"{sign * value:.15g} (base 60)", _quoted(text))
+    seconds = f"{sign * value:.15g}"
+    return Surprise(f"{seconds} (base 60)", f"{_quoted(text)}, or {seconds} for the number")
 
 
 def _base_8(text: str) -> Surprise:
@@ -97,8 +98,8 @@ def _underscores(text: str) -> Surprise:
 
 def _exponent(text: str) -> Surprise:
     exponent = int(re.split("[eE]", text)[1][:6] or "0")
-    written = f"{float(text):.15g}" if abs(exponent) < 15 else "the number in full"
-    return Surprise("text to YAML 1.1 and a number to YAML 1.2", f"write {written}, or quote it for text")
+    written = f"write {float(text):.15g}" if abs(exponent) < 15 else "write a finite number in full"
+    return Surprise("text to YAML 1.1 and a number to YAML 1.2", f"{written}, or quote it for text")
 
 
 def _loose_decimal(text: str) -> Surprise:

@@ -124,6 +124,7 @@ _SYNTAX: Final = (
     ("document start", "text after the end of the profile", "keep one profile in a file"),
     ("did not find expected ',' or", "a list or map in brackets that is not closed", "close it, or add a comma"),
     ("expected ',' or", "a list or map in brackets that is not closed", "close it, or add a comma"),
+    ("invalid Unicode", "an escape that is no character", "write the character itself"),
     ("unknown escape character", "an escape that double quotes do not know", "use single quotes, or double the \\"),
     ("sequence entries are not allowed", "a list begun on its key's line", "put `-` on a line of its own"),
 )
@@ -258,6 +259,9 @@ class _Builder:
             self._place(Scalar(value, event.value, quoted, mark))
 
     def _surprise(self, mark: Mark, path: Path, text: str, surprise: Surprise) -> None:
+        if self.problems.is_full:  # only counted: wording sixty thousand of them would take a second
+            self.problems.add(mark, "LP009", (), "", "")
+            return
         seen = shown(text, path)
         if seen == HIDDEN:
             message, mend = f"an unquoted value {HIDDEN} that is not text to YAML", "quote it"

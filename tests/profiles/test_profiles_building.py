@@ -163,3 +163,21 @@ def test_a_rule_that_breaks_is_not_mistaken_for_a_wrong_field(monkeypatch: pytes
     (tmp_path / "chat.yaml").write_text(CHAT)
     with pytest.raises(AttributeError, match="nothing"):
         check_file(tmp_path / "chat.yaml")
+
+
+def test_a_list_past_a_thousand_items_is_told_once(tmp_path: Path) -> None:
+    """80,000 empty components are one problem of the list, and only the first thousand are looked into."""
+    (tmp_path / "chat.yaml").write_text(CHAT + f"components: [{'{},' * 80_000}]\n")
+    checked = check_file(tmp_path / "chat.yaml")
+    assert len(checked.problems) + checked.suppressed == 3 * 1000 + 1
+
+
+def test_texts_say_only_the_bound_they_have(tmp_path: Path) -> None:
+    """A name of 41 characters is told `at most 40`, and a null is not to be put in quotes."""
+    for written, said in [
+        ("x" * 41, "found text of 41 characters, allowed are at most 40 characters; shorten it"),
+        ("null", "found null; write the value, or delete the key"),
+    ]:
+        (tmp_path / "chat.yaml").write_text(CHAT.replace("name: chat", f"name: {written}"))
+        (problem,) = check_file(tmp_path / "chat.yaml").problems
+        assert str(problem).endswith(said)

@@ -58,17 +58,39 @@ def test_warnings_exit_0() -> None:
     assert "0 errors, 1 warning" in done.stdout
 
 
-def test_a_missing_path_exits_2(tmp_path: Path) -> None:
-    """So does a folder without profiles, and a format nobody knows."""
+def test_a_folder_without_profiles_exits_2(tmp_path: Path) -> None:
+    """So does a format nobody knows."""
     (tmp_path / "empty").mkdir()
     for arguments, said in [
-        (["nope.yaml"], "nope.yaml: no such file or folder"),
         (["empty"], "empty: no .yaml or .yml file in this folder"),
         (["--format", "xml"], "xml"),
     ]:
         done = run("check", *arguments, cwd=tmp_path)
         assert done.returncode == 2
         assert said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_paths_that_cannot_be_read_hide_no_other(tmp_path: Path) -> None:
+    """Missing, too long, below a file, a link in a circle: each is a problem, and the next path is checked too."""
+    (tmp_path / "circle.yaml").symlink_to("circle.yaml")
+    (tmp_path / "chat.yaml").write_text(CHAT + "wrong: 1\n")
+    paths = ["nope.yaml", "circle.yaml", f"{'a' * 300}.yaml", "chat.yaml/x.yaml", "chat.yaml"]
+    done = run("check", "--format", "json", *paths, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "")
+    found = [(problem["file"], problem["code"]) for problem in json.loads(done.stdout)["problems"]]
+    assert found == [*((path, "LP012") for path in paths[:4]), ("chat.yaml", "LP101")]
+
+
+def test_a_circle_of_links_in_a_folder_is_a_problem_of_its_own(tmp_path: Path) -> None:
+    """The folder's other files are checked."""
+    (tmp_path / "circle.yaml").symlink_to("circle.yaml")
+    (tmp_path / "chat.yaml").write_text(CHAT)
+    done = run("check", ".", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert done.stdout.splitlines() == [
+        "circle.yaml:1:1 LP012 file cannot be read (its link leads nowhere); look at its name and permissions",
+        "2 files checked: 1 error, 0 warnings",
+    ]
 
 
 def test_files_and_folders_are_checked_once_each() -> None:

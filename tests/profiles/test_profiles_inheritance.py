@@ -76,7 +76,7 @@ def test_a_chain_of_parents(tmp_path: Path) -> None:
         ("none.yaml", "parent `none.yaml` does not exist"),
         ("notes.txt", "parent `notes.txt` is not a .yaml or .yml file"),
         ("../outside.yaml", "parent `../outside.yaml` lies outside inside/"),
-        ("/etc/passwd", "parent `/etc/passwd` lies outside inside/"),
+        ("/etc/passwd", "parent `/etc/passwd` is an absolute path"),
         ("link.yaml", "parent `link.yaml` lies outside inside/"),
         ("[a.yaml]", "expected one file name"),
         ('""', "expected one file name"),
@@ -112,3 +112,9 @@ def test_more_than_eight_parents_are_refused(tmp_path: Path) -> None:
     write(tmp_path, p0=CHAT, **{f"p{n}": f"extends: p{n - 1}.yaml\n" for n in range(1, 10)})
     assert check_file(tmp_path / "p8.yaml").ok
     assert [line.split(" ")[1] for line in said(tmp_path / "p9.yaml")] == ["LP011"]
+
+
+def test_an_empty_extends_is_one_mistake(tmp_path: Path) -> None:
+    """`extends:` without a value is told once, by the reader."""
+    (tmp_path / "chat.yaml").write_text("extends:\n")
+    assert [problem.code for problem in check_file(tmp_path / "chat.yaml").problems] == ["LP009"]

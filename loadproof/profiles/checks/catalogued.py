@@ -17,6 +17,7 @@ from loadproof.profiles.checks.facts import (
     known_instances,
 )
 from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
+from loadproof.profiles.secrets import shown
 from loadproof.profiles.settings import supported_quantizations
 
 
@@ -32,7 +33,8 @@ def unknown_instance(subject: Subject) -> Iterator[Finding]:
         if name not in catalog.instances():
             family = f"{name.rsplit('.', 1)[0]}."
             sizes = [known for known in catalog.instances() if known.startswith(family)]
-            mend = f"use one of {', '.join(sizes)}" if sizes else f"add its row{_near(name, catalog.instances())}"
+            near = f"use one of {', '.join(sizes)}, or " if sizes else _near(name, catalog.instances())
+            mend = f"{near}add its row to loadproof/catalog/data/instances.csv"
             yield Finding(path, f"unknown instance type `{name}`", mend)
 
 
@@ -46,7 +48,7 @@ def unknown_instance(subject: Subject) -> Iterator[Finding]:
 def unknown_model(placed: Placed) -> Iterator[Finding]:
     model = placed.component.model
     if placed.profile.backend == "sagemaker" and architecture_of(model) is None:
-        mend = f"give model.architecture{_near(model.id, catalog.architectures())}"
+        mend = f"{_near(model.id, catalog.architectures())}give model.architecture"
         yield Finding(placed.at("model", "id"), f"the catalog does not know `{model.id}`", mend)
 
 
@@ -63,7 +65,7 @@ def unknown_version(placed: Placed) -> Iterator[Finding]:
         return
     known = [image.version for image in catalog.container_images() if image.family == container.family]
     if container.version not in known:
-        found = f"no {container.family} image of version {container.version} in the catalog"
+        found = f"no {container.family} image of version `{shown(container.version)}` in the catalog"
         yield Finding(placed.at("container", "version"), found, f"use one of {', '.join(known)}, or give image")
 
 
@@ -196,7 +198,7 @@ def _major(cuda: str) -> int:
 
 def _near(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
-    return f", or use {' or '.join(near)}" if near else " (rows in loadproof/catalog/data)"
+    return f"use {', '.join(near)}, or " if near else ""
 
 
 RULES: Final = (

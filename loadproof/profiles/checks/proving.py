@@ -243,7 +243,8 @@ def above_admission(subject: Subject) -> Iterator[Finding]:
     highest = max(subject.profile.benchmark.concurrency)
     copies = max(1, main.copies.min)
     if admitted is not None and highest > admitted * copies:
-        found = f"level {highest} is above the {admitted * copies} requests that {copies} copies admit"
+        admit = "1 copy admits" if copies == 1 else f"{copies} copies admit"
+        found = f"level {highest} is above the {admitted * copies} requests that {admit}"
         yield Finding(("benchmark", "concurrency"), found, "raise max_concurrent_requests, or lower the level")
 
 

@@ -87,7 +87,7 @@ def zero_instances(subject: Subject) -> Iterator[Finding]:
         found = "0 instances, but copies never go to zero"
         yield Finding(path, found, "write 1, or give every model scaling.to_zero")
     elif endpoint.min_instances > 0 and to_zero and all(to_zero):
-        found = f"copies go to zero, but {endpoint.min_instances} instances stay and cost"
+        found = f"copies go to zero, but min_instances {endpoint.min_instances} keeps paid machines"
         yield Finding(path, found, "write 0, to release them too", "warning")
 
 
