@@ -49,6 +49,13 @@ def variant_not_found(endpoint: str, variant: str) -> InvokeError:
     return InvokeError("ValidationError", f"Variant {variant} is not found for endpoint {endpoint}.")
 
 
+def model_header_not_allowed(endpoint: str) -> InvokeError:
+    return InvokeError(
+        "ValidationError",
+        f"Endpoint {endpoint} is not a multi-model endpoint and does not support target model header.",
+    )
+
+
 def component_missing() -> InvokeError:
     return InvokeError(
         "ValidationError",

@@ -14,6 +14,7 @@ from loadproof.catalog.readers import instances
 
 COMPONENT_HEADER = "X-Amzn-SageMaker-Inference-Component"
 VARIANT_HEADER = "X-Amzn-SageMaker-Target-Variant"
+MODEL_HEADER = "X-Amzn-SageMaker-Target-Model"
 _SERVING = frozenset({"InService", "Updating", "RollingBack", "SystemUpdating"})
 
 
@@ -44,6 +45,8 @@ def resolve(directory: Directory, account: str, endpoint_name: str, headers: Map
         raise errors.endpoint_not_found(endpoint_name, account)
     if endpoint.status not in _SERVING:
         raise errors.endpoint_not_in_service(endpoint_name, endpoint.status)
+    if MODEL_HEADER in headers:
+        raise errors.model_header_not_allowed(endpoint_name)
     component_name = headers.get(COMPONENT_HEADER)
     hosts_components = all(variant.container is None for variant in endpoint.variants)
     if component_name is None:
@@ -55,6 +58,8 @@ def resolve(directory: Directory, account: str, endpoint_name: str, headers: Map
     component = directory.component(component_name)
     if component is None or component.endpoint_name != endpoint_name:
         raise errors.component_not_found(component_name, endpoint_name)
+    if headers.get(VARIANT_HEADER, component.variant_name) != component.variant_name:
+        raise errors.variant_not_found(endpoint_name, headers[VARIANT_HEADER])
     return component_target(endpoint, component)
 
 

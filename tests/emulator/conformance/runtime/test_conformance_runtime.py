@@ -45,6 +45,15 @@ def test_an_unknown_component_is_a_validation_error(deployed: Deployed) -> None:
     assert response["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 
+@pytest.mark.parametrize("header", ["TargetVariant", "TargetModel"])
+def test_a_header_for_another_kind_of_endpoint_is_refused(deployed: Deployed, header: str) -> None:
+    """A component is not in a variant of another name, and this is no multi-model endpoint: HTTP 400."""
+    response = error_of(
+        deployed, EndpointName=deployed.endpoint, InferenceComponentName=deployed.component, **{header: "Nothing"}
+    )
+    assert (response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]) == ("ValidationError", 400)
+
+
 def test_a_body_past_six_megabytes_is_refused(deployed: Deployed) -> None:
     """6,291,456 bytes is the last that passes the service's own check."""
     response = error_of(
