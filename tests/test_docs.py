@@ -1,0 +1,40 @@
+"""The pages people read: links lead somewhere, and every decision can be found."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_within_the_repository_resolve(page: Path) -> None:
+    """Every relative link names a file that exists."""
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    broken = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert broken == []
+
+
+def test_decisions_are_numbered_without_gaps_and_listed() -> None:
+    """0001, 0002, … each once, each with its number as heading, and each in the README's index."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for number, page in enumerate(DECISIONS, start=1):
+        assert page.name.startswith(f"{number:04d}-")
+        assert page.read_text(encoding="utf-8").startswith(f"# {number}. ")
+        assert f"(docs/decisions/{page.name})" in readme
+
+
+def test_make_targets_and_verbs_of_the_readme_exist() -> None:
+    """Whatever the README tells to `make`, the Makefile makes; whatever `loadproof` verb it names is documented."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    reference = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    for target in set(re.findall(r"\bmake ([a-z][a-z-]+)", readme)):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    for verb in set(re.findall(r"(?:^|`|\$ )loadproof ([a-z]+)", readme, re.MULTILINE)):
+        assert f"## loadproof {verb}\n" in reference, verb
