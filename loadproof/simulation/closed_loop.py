@@ -1,32 +1,23 @@
-"""A closed loop in virtual time: the simplest traffic, and the planner's cross-check."""
+"""Closed loops in virtual time: the simplest traffic, and the planner's cross-check."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loadproof.capacity import Deployment, StepTimes
 from loadproof.capacity.memory import batch_limits
 from loadproof.errors import InputError
-from loadproof.simulation.batching import ContinuousBatcher
+from loadproof.simulation.batching import scheduler_for
+from loadproof.simulation.fleet import simulate_fleet
+from loadproof.simulation.results import RefusedRequest, SimulatedRequest
+from loadproof.simulation.scheduling import Scheduler
+from loadproof.simulation.traffic import ClosedLoop
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedRequest:
-    """One request's virtual times, in ms from the start: *predicted*, never measured."""
-
-    sent_ms: float
-    first_token_ms: float
-    end_ms: float
-    output_tokens: int
-
-    @property
-    def ttft_ms(self) -> float:
-        return self.first_token_ms - self.sent_ms
-
-    @property
-    def e2e_ms(self) -> float:
-        return self.end_ms - self.sent_ms
+def fresh_copies(deployment: Deployment) -> list[Scheduler]:
+    """A scheduler for each copy of the deployment, idle and empty; what `simulate_fleet` is given."""
+    times, limits = StepTimes(deployment), batch_limits(deployment)
+    return [scheduler_for(times, limits) for _ in range(deployment.copies)]
 
 
 def simulate_closed_loop(
@@ -43,26 +34,10 @@ def simulate_requests(
 
     Returns them in order of end. Raises InputError when the server would refuse one of them.
     """
-    batcher = ContinuousBatcher(StepTimes(deployment), batch_limits(deployment))
-    sent_ms: list[float] = []
-    first_ms: dict[str, float] = {}
     done: list[SimulatedRequest] = []
-    now_ms = 0.0
-
-    def send() -> None:
-        input_tokens, output_tokens = sizes[len(sent_ms)]
-        if (refusal := batcher.submit(str(len(sent_ms)), input_tokens, output_tokens, now_ms)) is not None:
-            raise InputError(f"the server refuses {input_tokens} + {output_tokens} tokens: {refusal}")
-        sent_ms.append(now_ms)
-
-    for _ in range(min(concurrency, len(sizes))):
-        send()
-    while (step := batcher.next_step(now_ms)) is not None:
-        now_ms += step.duration_ms
-        first_ms.update(dict.fromkeys(step.prefilled, now_ms))
-        for request_id in step.finished:
-            index = int(request_id)
-            done.append(SimulatedRequest(sent_ms[index], first_ms[request_id], now_ms, sizes[index][1]))
-            if len(sent_ms) < len(sizes):
-                send()
+    for result in simulate_fleet(fresh_copies(deployment)[:1], ClosedLoop(concurrency), sizes):
+        if isinstance(result, RefusedRequest):
+            tokens = f"{result.input_tokens} + {result.output_tokens}"
+            raise InputError(f"the server refuses {tokens} tokens: {result.reason}")
+        done.append(result)
     return done

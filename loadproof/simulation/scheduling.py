@@ -127,10 +127,19 @@ class Scheduler:
         """When the first `steps` steps of the run are over."""
         return self.start_ms + sum_ms(steps, self.first_ms, self.growth_ms)
 
-    def cut(self, at_ms: float) -> None:
-        """Shorten the run to end with its first step that ends at `at_ms` or later; at least one step stays."""
-        if self.steps > 1 and at_ms < self.end_ms:
-            self.shorten(min(self.steps, steps_to_reach(at_ms - self.start_ms, self.first_ms, self.growth_ms)))
+    def cut(self, at_ms: float) -> bool:
+        """Shorten the run to end with its first step that ends at `at_ms` or later; True when that ends it earlier.
+
+        What arrives later in that last step changes nothing more, so the run is closed to arrivals.
+        """
+        self.open_to_arrivals = False
+        if self.steps == 1:
+            return False
+        steps = steps_to_reach(at_ms - self.start_ms, self.first_ms, self.growth_ms)
+        if steps >= self.steps:
+            return False
+        self.shorten(steps)
+        return True
 
     def shorten(self, steps: int) -> None:
         self.steps = steps

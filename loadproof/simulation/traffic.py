@@ -1,0 +1,77 @@
+"""When requests are sent: a fixed number in flight (closed), or at times that do not wait for answers (open)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count, pairwise
+from math import isfinite
+from random import Random
+from typing import Literal
+
+from loadproof.errors import InputError
+
+Process = Literal["constant", "poisson", "gamma"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLoop:
+    """`concurrency` clients, each sending its next request when the last one ended.
+
+    A client that was refused waits `pause_after_refusal_ms` before it sends the next one.
+    """
+
+    concurrency: int
+    pause_after_refusal_ms: float = 1000.0
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1 or not self.pause_after_refusal_ms > 0:
+            raise InputError("a closed loop needs at least 1 client and a pause after refusals above 0 ms")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLoop:
+    """Requests sent at `times_ms`, ascending, whatever becomes of them; endless where the times are."""
+
+    times_ms: Iterable[float]
+
+
+def arrival_times_ms(
+    process: Process, requests_per_s: float, *, burstiness: float | None = None, seed: int = 0
+) -> Iterator[float]:
+    """Endless send times in ms from 0, by one of three renewal processes of mean gap 1/rate.
+
+    `constant`: gaps of exactly 1/rate, the first request at 0. `poisson`: exponential gaps. `gamma`: gaps of shape
+    `burstiness` and scale 1/(rate · burstiness), so the squared coefficient of variation is 1/burstiness: 1 is
+    Poisson, below 1 comes in bursts. Raises InputError for a rate or burstiness that is not above 0.
+    """
+    if not (requests_per_s > 0 and isfinite(requests_per_s)):
+        raise InputError(f"arrivals: expected requests_per_s above 0, found {requests_per_s}")
+    if process == "gamma" and not (burstiness is not None and burstiness > 0 and isfinite(burstiness)):
+        raise InputError(f"arrivals: gamma needs a burstiness above 0, found {burstiness}; 1 is Poisson")
+    return _renewals(process, 1000.0 / requests_per_s, burstiness or 1.0, Random(seed))
+
+
+def _renewals(process: Process, gap_ms: float, burstiness: float, chance: Random) -> Iterator[float]:
+    if process == "constant":
+        # Multiplied, not added up: rounding must not drift over hours.
+        yield from (index * gap_ms for index in count())
+    now_ms = 0.0
+    while True:
+        if process == "poisson":
+            now_ms += chance.expovariate(1.0) * gap_ms
+        else:
+            now_ms += chance.gammavariate(burstiness, gap_ms / burstiness)
+        yield now_ms
+
+
+def recorded_times_ms(timestamps_s: Iterable[float]) -> tuple[float, ...]:
+    """A trace's timestamps as send times in ms, the first at 0. Raises InputError where they go back in time."""
+    stamps = tuple(timestamps_s)
+    for index, (before, after) in enumerate(pairwise(stamps)):
+        if not (isfinite(before) and isfinite(after) and after >= before):
+            raise InputError(
+                f"trace, row {index + 2}: expected timestamps that never fall, found {after} after {before}; "
+                "sort the rows by timestamp"
+            )
+    return tuple((stamp - stamps[0]) * 1000.0 for stamp in stamps)
