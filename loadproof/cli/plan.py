@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from loadproof.capacity import Plan
 
 
+NARROWEST = 80  # columns
+
+
 class Format(StrEnum):
     """How the plan is printed."""
 
@@ -53,5 +56,7 @@ def _print_text(made: Plan) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:  # a log or a file: no reason to fold the table
         console = Console(highlight=False, width=120)
-    for part in plan_text.render(made):
+    elif console.width < NARROWEST:  # better a wrapped line than a figure cut away
+        console = Console(highlight=False, width=NARROWEST)
+    for part in plan_text.render(made, ascii_only=console.options.ascii_only):
         console.print(part, soft_wrap=isinstance(part, str))

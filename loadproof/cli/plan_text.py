@@ -12,6 +12,10 @@ from rich.text import Text
 from loadproof.capacity import MemoryFit, Plan
 
 BAR_CHARACTERS = 60
+_HEADINGS = (
+    *("in flight", "batch a copy", "queue ms", "TTFT ms", "TPOT ms", "E2E ms", "tokens /s", "requests /s"),
+    "USD / M tokens",
+)
 _EXPECTED_STYLE = {"meets": "green", "near": "yellow", "misses": "bold red", "unknown": "dim"}
 _BINDS = {
     "memory": "KV cache: requests queue for memory before the accelerator is busy",
@@ -22,11 +26,11 @@ _BINDS = {
 }
 
 
-def render(plan: Plan) -> Iterator[RenderableType]:
-    """The parts in reading order."""
+def render(plan: Plan, *, ascii_only: bool = False) -> Iterator[RenderableType]:
+    """The parts in reading order; `ascii_only` for a terminal that knows nothing else."""
     yield _title(plan)
     yield ""
-    yield from _memory(plan.memory)
+    yield from _memory(plan.memory, ascii_only)
     if plan.memory.fits == "no":
         yield from _does_not_fit(plan)
         return
@@ -58,14 +62,14 @@ def _title(plan: Plan) -> Text:
     )
 
 
-def _memory(memory: MemoryFit) -> Iterator[RenderableType]:
+def _memory(memory: MemoryFit, ascii_only: bool) -> Iterator[RenderableType]:
     style = {"yes": "green", "marginal": "yellow", "no": "bold red"}[memory.fits]
     yield Text.assemble(
         "Memory     fits: ",
         (memory.fits, style),
         f", margin {memory.margin_gib:,.1f} GiB an accelerator after the longest request",
     )
-    yield Text("           ") + memory_bar(memory)
+    yield Text("           ") + memory_bar(memory, ascii_only=ascii_only)
     yield (
         f"           weights {memory.weights_gib:,.1f} + server {memory.reserve_gib + memory.activations_gib:,.1f} + "
         f"KV cache {max(0.0, memory.kv_cache_gib):,.1f} of {memory.memory_gib:,.1f} GiB; "
@@ -73,13 +77,14 @@ def _memory(memory: MemoryFit) -> Iterator[RenderableType]:
     )
 
 
-def memory_bar(memory: MemoryFit) -> Text:
+def memory_bar(memory: MemoryFit, *, ascii_only: bool = False) -> Text:
     """One accelerator's memory: weights, server, KV cache, and what the server leaves alone."""
+    weights, server, cache, unused = "#+-." if ascii_only else "█▓▒·"
     parts = (
-        (memory.weights_gib, "█", "blue"),
-        (memory.reserve_gib + memory.activations_gib, "▓", "magenta"),
-        (max(0.0, memory.kv_cache_gib), "▒", "green"),
-        (memory.memory_gib - memory.usable_gib, "·", "dim"),
+        (memory.weights_gib, weights, "blue"),
+        (memory.reserve_gib + memory.activations_gib, server, "magenta"),
+        (max(0.0, memory.kv_cache_gib), cache, "green"),
+        (memory.memory_gib - memory.usable_gib, unused, "dim"),
     )
     bar, filled, summed = Text("["), 0, 0.0
     for gib, character, style in parts:
@@ -106,11 +111,13 @@ def _curve(plan: Plan) -> Table:
     table = Table(
         title=f"Predicted at {plan.input_tokens:,} input and {plan.output_tokens:,} output tokens, closed loop",
         title_justify="left",
+        padding=(0, 0, 0, 1),  # with no edge, all columns stand in 80 characters
+        show_edge=False,
     )
-    for name in ("in flight", "batch a copy", "queue ms", "TTFT ms", "TPOT ms", "E2E ms", "tokens/s", "requests/s"):
-        table.add_column(name, justify="right")
-    table.add_column("USD / M tokens", justify="right")
-    table.add_column("")
+    for name in _HEADINGS:
+        # Headings fold at their spaces, figures are never cut.
+        table.add_column(name, justify="right", min_width=max(5, *map(len, name.split())))
+    table.add_column("", min_width=4, overflow="fold")
     knee = plan.knee.concurrency if plan.knee and plan.knee.reached else None
     for level, cost in zip(plan.levels, plan.costs_per_million, strict=True):
         remarks = ["knee"] if level.concurrency == knee else []

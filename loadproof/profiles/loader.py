@@ -66,6 +66,8 @@ def check_file(path: Path) -> Checked:
 def load_profile(path: Path) -> Profile:
     """The profile in one file. Raises ProfileError with every problem."""
     checked = check_file(path)
+    if checked.profile is None and checked.environment is not None:
+        raise InputError(f"{path}: this is an environment, not a profile; name a profile beside it")
     if checked.profile is None:
         raise ProfileError(_all(checked))
     return checked.profile
