@@ -12,9 +12,9 @@ from rich.text import Text
 from loadproof.capacity import MemoryFit, Plan
 
 BAR_CHARACTERS = 60
-_HEADINGS = (
-    *("in flight", "batch a copy", "queue ms", "TTFT ms", "TPOT ms", "E2E ms", "tokens /s", "requests /s"),
-    "USD / M tokens",
+_HEADINGS = (  # folded, so that the figures of all columns stand in 80 characters
+    *("in\nflight", "batch\na copy", "queue\nms", "TTFT\nms", "TPOT\nms", "E2E\nms", "tokens\n/s", "requests\n/s"),
+    "USD /\nM tokens",
 )
 _EXPECTED_STYLE = {"meets": "green", "near": "yellow", "misses": "bold red", "unknown": "dim"}
 _BINDS = {
@@ -111,13 +111,12 @@ def _curve(plan: Plan) -> Table:
     table = Table(
         title=f"Predicted at {plan.input_tokens:,} input and {plan.output_tokens:,} output tokens, closed loop",
         title_justify="left",
-        padding=(0, 0, 0, 1),  # with no edge, all columns stand in 80 characters
+        padding=(0, 0, 0, 1),
         show_edge=False,
     )
     for name in _HEADINGS:
-        # Headings fold at their spaces, figures are never cut.
-        table.add_column(name, justify="right", min_width=max(5, *map(len, name.split())))
-    table.add_column("", min_width=4, overflow="fold")
+        table.add_column(name, justify="right")
+    table.add_column("", overflow="fold")
     knee = plan.knee.concurrency if plan.knee and plan.knee.reached else None
     for level, cost in zip(plan.levels, plan.costs_per_million, strict=True):
         remarks = ["knee"] if level.concurrency == knee else []
