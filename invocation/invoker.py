@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from invocation.codecs.types import Codec, Completion, GenerationRequest, StreamDecoder, TokenSource
 from invocation.connections import ClockNs, Timeouts
-from invocation.faults import InvocationFault, PayloadError
+from invocation.faults import HttpProtocolFault, InvocationFault, PayloadError
 from invocation.outcomes import Outcome, OutcomeKind, RetryClass, outcome_of_fault, outcome_of_status, without_prompt
 from invocation.transports import Transport, Unwrapper
 
@@ -152,6 +152,8 @@ class _Answer:
         self._error_type = headers.get("x-amzn-errortype", "")
         if not 200 <= status < 300:
             self._decoder = None  # an error comes as one plain body, also to a streaming request
+        elif (encoding := headers.get("content-encoding", "identity").lower()) != "identity":
+            raise HttpProtocolFault(f"the answer is encoded as `{encoding[:40]}`, though only identity was accepted")
 
     def on_body(self, now_ns: int, data: bytes) -> None:
         self.last_read_ns = now_ns

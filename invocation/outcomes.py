@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -10,6 +11,7 @@ import orjson
 from invocation import faults
 
 MESSAGE_LIMIT = 300
+_PAGE_TITLE, _PAGE_BYTES = re.compile(rb"<title[^>]*>([^<]+)</title>", re.IGNORECASE), 8192
 _QUOTE_CHARACTERS, _SHORTEST_QUOTE = 24, 8  # a prompt's beginning long enough to be no accident
 
 
@@ -43,7 +45,10 @@ class RetryClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`code` is the server's or our own name for the cause; `retry` is None for `ok` and `canceled`."""
+    """`code` is the server's or our own name for the cause, else its status: `HTTP 503`.
+
+    `retry` is None for `ok` and `canceled`.
+    """
 
     kind: OutcomeKind
     http_status: int | None = None
@@ -98,6 +103,7 @@ def outcome_of_status(http_status: int, error_type: str, body: bytes) -> Outcome
     """
     fields = _object(body)
     code, message = _code_and_message(fields, error_type, body)
+    code = code or f"HTTP {http_status}"
     kind, retry = _class_of_status(http_status, code, message, _original_status(fields))
     if kind is OutcomeKind.MODEL_ERROR and fields.get("OriginalMessage"):
         message = f"{message} [{fields['OriginalMessage']}]" if message else str(fields["OriginalMessage"])
@@ -148,8 +154,16 @@ def _code_and_message(fields: dict[str, object], error_type: str, body: bytes) -
         code = fields.get("error_type") or fields.get("type") or fields.get("ErrorCode") or fields.get("code")
         message = error or fields.get("Message") or fields.get("message") or fields.get("detail")
     if message is None:
-        message = "" if fields else body[:MESSAGE_LIMIT].decode("utf-8", "replace")
+        message = "" if fields else _plain_text(body)
     return name or str(code or ""), str(message)
+
+
+def _plain_text(body: bytes) -> str:
+    """A body that is no JSON object. Of a web page its title, since that is what a proxy has to say."""
+    title = _PAGE_TITLE.search(body[:_PAGE_BYTES])
+    if title is not None:
+        return f"a web page titled `{title[1].decode('utf-8', 'replace')}`"
+    return body[:MESSAGE_LIMIT].decode("utf-8", "replace") or "an answer without a body"
 
 
 def _original_status(fields: dict[str, object]) -> int | None:

@@ -61,6 +61,7 @@ class ServerSentEvents:
         self._lines = _Lines()
         self._data: list[bytes] = []
         self._first = True
+        self.framed = False  # was there any `data:` field, or bare lines only?
 
     def feed(self, data: bytes) -> list[bytes]:
         events: list[bytes] = []
@@ -83,6 +84,7 @@ class ServerSentEvents:
                 events.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
                 self._data = []
         elif line.startswith(b"data:"):
+            self.framed = True
             self._data.append(line[6:] if line[5:6] == b" " else line[5:])
         elif line.startswith(b"{"):
             events.append(line)  # no SSE field: a bare JSON error where a stream was expected

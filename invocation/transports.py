@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
@@ -57,7 +59,7 @@ class _PooledTransport:
         assert url.hostname is not None
         port = url.port or (443 if secure else 80)
         self._host = url.netloc
-        self._pool = ConnectionPool(url.hostname, port, (tls or ssl.create_default_context()) if secure else None)
+        self._pool = ConnectionPool(url.hostname, port, (tls or trusted_tls()) if secure else None)
 
     async def warm(self, count: int, timeouts: Timeouts) -> None:
         await self._pool.warm(count, timeouts)
@@ -138,8 +140,8 @@ class HttpTransport(_PooledTransport):
 def request_bytes(target: str, headers: Mapping[str, str], body: bytes) -> bytes:
     """A whole POST request."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    head = f"POST {target} HTTP/1.1\r\n{lines}user-agent: {_USER_AGENT}\r\ncontent-length: {len(body)}\r\n\r\n"
-    return head.encode("ascii") + body
+    head = f"POST {target} HTTP/1.1\r\n{lines}user-agent: {_USER_AGENT}\r\naccept-encoding: identity\r\n"
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode("ascii") + body
 
 
 def parse_url(url: str) -> SplitResult:
@@ -154,6 +156,24 @@ def parse_url(url: str) -> SplitResult:
     if not good or not _HEADER_TEXT.fullmatch(url) or " " in url:
         raise InputError(f"URL {url!r}: expected http://HOST[:PORT]/PATH or https://…")
     return parts
+
+
+def trusted_tls() -> ssl.SSLContext:
+    """Trusts the system's authorities (SSL_CERT_FILE included) and botocore's AWS_CA_BUNDLE and REQUESTS_CA_BUNDLE.
+
+    Raises InputError for a bundle that cannot be read.
+    """
+    context = ssl.create_default_context()
+    for name in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"):
+        bundle = os.environ.get(name)
+        if not bundle:
+            continue
+        try:
+            folder = Path(bundle).is_dir()
+            context.load_verify_locations(None if folder else bundle, bundle if folder else None)
+        except OSError as error:  # ssl.SSLError is one
+            raise InputError(f"{name}={bundle}: not a file of PEM certificates ({error.strerror or error})") from None
+    return context
 
 
 def _dns_suffix(region: str) -> str:

@@ -25,7 +25,10 @@ _TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "refusal")
 
 
 class OpenAiDecoder:
-    """Decoder of `chat.completion.chunk` and `text_completion` events. The end marker is a `finish_reason`.
+    """Decoder of `chat.completion.chunk` and `text_completion` events.
+
+    The end marker is a `finish_reason` and, among server-sent events, `[DONE]` too: between the two come the token
+    counts. LMI's bare JSON lines have no `[DONE]`.
 
     An event without text (the first one, with the role only) is no token. An event may carry several tokens: unless it
     brings a running `usage`, it is counted as one and the closing `usage` gives the true total.
@@ -33,6 +36,7 @@ class OpenAiDecoder:
 
     def __init__(self) -> None:
         self._splitter = ServerSentEvents()
+        self._done = False
         self._counted = 0
         self._text_length = 0
         self._finish_reason: str | None = None
@@ -41,16 +45,22 @@ class OpenAiDecoder:
 
     def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for payload in self._splitter.feed(data):
-            if payload != b"[DONE]" and (chunk := self._take(load_object(payload))):
+            if payload == b"[DONE]":
+                self._done = True
+            elif chunk := self._take(load_object(payload)):
                 yield chunk
 
     def finish(self) -> Completion:
         for payload in self._splitter.flush():
-            if payload != b"[DONE]":
+            if payload == b"[DONE]":
+                self._done = True
+            else:
                 self._take(load_at_end(payload))
         if self._finish_reason is None:
             raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without a finish_reason")
         refuse_failed(self._finish_reason)
+        if self._splitter.framed and not self._done:
+            raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without [DONE]")
         source: TokenSource = "server" if self._output_tokens is not None else "chunks" if self._counted else "none"
         return Completion(
             text_length=self._text_length,

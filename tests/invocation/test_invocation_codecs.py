@@ -133,12 +133,15 @@ def test_openai_any_chunking_gives_the_same_tokens(texts: list[str], cuts: list[
     [
         ("tgi", sse(*token_events(["a", "é", "c"]))),
         ("lmi", b"\n".join(token_events(["a", "é", "c"])) + b"\n"),
-        ("openai-chat", sse(chat_event({"content": "a"}), chat_event({"content": "é"}), chat_event({}, "stop"))),
+        (
+            "openai-chat",
+            sse(chat_event({"content": "a"}), chat_event({"content": "é"}), chat_event({}, "stop"), b"[DONE]"),
+        ),
     ],
 )
 def test_every_truncation_is_an_error(protocol: str, raw: bytes) -> None:
-    """Cut at any byte before the end marker's own JSON is whole, no stream passes for complete."""
-    whole = raw.rindex(b"}") + 1
+    """Cut at any byte before the end marker is whole, no stream passes for complete."""
+    whole = len(raw.rstrip())
     for cut in range(whole):
         with pytest.raises(TruncatedStreamError):
             _stream(codec_for(protocol), raw[:cut])
@@ -211,7 +214,7 @@ def test_reasoning_and_tool_calls_are_generated_tokens() -> None:
     """The first reasoning token is the first token, under either name; so are a tool call's pieces."""
     call = {"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": "{}"}}]}
     deltas = [{"reasoning_content": "hm"}, {"reasoning": "so"}, {"content": "yes"}, call]
-    raw = sse(*(chat_event(delta) for delta in deltas), chat_event({}, "tool_calls"))
+    raw = sse(*(chat_event(delta) for delta in deltas), chat_event({}, "tool_calls"), b"[DONE]")
     chunks, completion = _stream(codec_for("openai-chat"), raw)
     assert chunks == [("hm", 1), ("so", 1), ("yes", 1), ("f{}", 1)]
     assert (completion.output_tokens, completion.token_source) == (4, "chunks")
@@ -227,7 +230,7 @@ def test_several_tokens_in_a_chunk_are_counted_by_usage() -> None:
     chunks, completion = _stream(codec_for("openai-chat"), sse(*running, b"[DONE]"))
     assert [chunk.tokens for chunk in chunks] == [2, 3]
     assert (completion.output_tokens, completion.input_tokens) == (5, 3)
-    closing = sse(chat_event({"content": "one two"}), chat_event({}, "length"), chat_event(usage=USAGE))
+    closing = sse(chat_event({"content": "one two"}), chat_event({}, "length"), chat_event(usage=USAGE), b"[DONE]")
     chunks, completion = _stream(codec_for("openai-chat"), closing)
     assert ([chunk.tokens for chunk in chunks], completion.output_tokens) == ([1], 9)
 
@@ -262,6 +265,14 @@ def test_an_error_in_the_stream_is_no_answer(protocol: str, event: object, code:
         with pytest.raises(InBandError, match=message) as caught:
             _stream(codec_for(protocol), stream)
         assert caught.value.code == code
+
+
+def test_events_without_done_are_truncated() -> None:
+    """After the finish reason the counts may still be missing; LMI's bare JSON lines end without [DONE]."""
+    events = (chat_event({"content": "a"}), chat_event({}, "stop"))
+    with pytest.raises(TruncatedStreamError, match=r"after 1 tokens without \[DONE\]"):
+        _stream(codec_for("openai-chat"), sse(*events))
+    assert _stream(codec_for("openai-chat"), b"\n".join(events) + b"\n")[1].finish_reason == "stop"
 
 
 def test_null_finish_reason_is_truncated() -> None:

@@ -66,6 +66,10 @@ FAULTS: dict[str, tuple[Script, OutcomeKind, RetryClass, int | None, str, int]] 
         sends(STREAM_HEAD, parts(TOKENS[0]), reset=True),
         OutcomeKind.CONNECTION, RetryClass.TRY_AGAIN, 200, "reset", 1,
     ),
+    "compressed, though only identity was accepted": (
+        sends(answer(200, b"\x1f\x8b", content_encoding="gzip")),
+        OutcomeKind.STREAM_ERROR, RetryClass.TRY_AGAIN, 200, "HttpProtocolFault", 0,
+    ),
     "closed before any answer": (
         sends(close=True),
         OutcomeKind.CONNECTION, RetryClass.TRY_AGAIN, None, "closed", 0,
@@ -136,7 +140,7 @@ FAULTS: dict[str, tuple[Script, OutcomeKind, RetryClass, int | None, str, int]] 
     ),
     "unavailable": (
         sends(answer(503, b"<html>busy</html>")),
-        OutcomeKind.UNAVAILABLE, RetryClass.SLOW_DOWN, 503, "", 0,
+        OutcomeKind.UNAVAILABLE, RetryClass.SLOW_DOWN, 503, "HTTP 503", 0,
     ),
     "internal": (
         sends(answer(500, b'{"Message":"oops"}', x_amzn_errortype="InternalFailure")),

@@ -96,7 +96,7 @@ def test_frames_split_at_every_byte() -> None:
 
 def test_zero_tokens_are_fine_when_the_server_says_so() -> None:
     """A model that stops at once is no failure: usage says zero."""
-    events = sse(chat_event({}, "stop"), chat_event(usage={"completion_tokens": 0, "prompt_tokens": 3}))
+    events = sse(chat_event({}, "stop"), chat_event(usage={"completion_tokens": 0, "prompt_tokens": 3}), b"[DONE]")
     invocation, _ = invoke(sends(STREAM_HEAD, chunked(events), END), protocol="openai-chat", http=True)
     assert invocation.outcome.ok
     assert (invocation.output_tokens, invocation.first_token_ns) == (0, None)

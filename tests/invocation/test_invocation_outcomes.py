@@ -49,11 +49,17 @@ def test_every_documented_error(
         ("", b'{"error":{"message":"m","type":"t","code":400}}', "t", "m"),
         ("", b'{"error":"e","error_type":"validation"}', "validation", "e"),
         ("", b'{"object":"error","message":"m","type":"BadRequestError"}', "BadRequestError", "m"),
-        ("", b'{"detail":"Not Found"}', "", "Not Found"),
-        ("", b"<html>\n  busy </html>", "", "<html> busy </html>"),
-        ("", b"", "", ""),
-        ("", b"[1]", "", "[1]"),
-        ("", b"\xff\xfe", "", "\ufffd\ufffd"),
+        ("", b'{"detail":"Not Found"}', "HTTP 400", "Not Found"),
+        ("", b"<html>\n  busy </html>", "HTTP 400", "<html> busy </html>"),
+        (
+            "",
+            b"<html><head><Title>502 Bad\n gateway</title></head></html>",
+            "HTTP 400",
+            "a web page titled `502 Bad gateway`",
+        ),
+        ("", b"", "HTTP 400", "an answer without a body"),
+        ("", b"[1]", "HTTP 400", "[1]"),
+        ("", b"\xff\xfe", "HTTP 400", "\ufffd\ufffd"),
     ],
 )
 def test_code_and_message_of_every_shape(error_type: str, body: bytes, code: str, message: str) -> None:

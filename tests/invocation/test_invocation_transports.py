@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
+import certifi
 import pytest
 from invocation_fakes import (
     KEYS,
@@ -14,6 +16,7 @@ from invocation import (
     HttpTransport,
     SageMakerTransport,
 )
+from invocation.transports import trusted_tls
 from loadproof.errors import CouldNotRunError, InputError
 
 
@@ -36,6 +39,30 @@ def test_bad_targets_are_bad_input(make: Callable[[], object], message: str) -> 
         make()
     assert message in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])
+def test_a_bundle_of_the_environment_is_trusted(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A file of certificates, a folder of them; one that is neither is named. The system's own are trusted too."""
+    for other in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"):
+        monkeypatch.delenv(other, raising=False)
+    certificates = ssl.create_default_context(cafile=certifi.where()).get_ca_certs(binary_form=True)[:2]
+    files = [tmp_path / "bundle.pem", tmp_path / "system.pem"]
+    for file, certificate in zip(files, certificates, strict=True):
+        file.write_text(ssl.DER_cert_to_PEM_cert(certificate))
+    monkeypatch.setenv("SSL_CERT_FILE", str(files[1]))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
+    monkeypatch.setenv(name, str(files[0]))
+    assert sorted(trusted_tls().get_ca_certs(binary_form=True)) == sorted(certificates)
+    monkeypatch.setenv(name, str(tmp_path))
+    assert trusted_tls().verify_mode is ssl.CERT_REQUIRED
+    for content in (None, "no certificate"):
+        bundle = tmp_path / f"bad-{content}"
+        if content:
+            bundle.write_text(content)
+        monkeypatch.setenv(name, str(bundle))
+        with pytest.raises(InputError, match=f"^{name}=.*bad-{content}: not a file of PEM certificates"):
+            HttpTransport("https://h/")
 
 
 def test_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
