@@ -69,6 +69,7 @@ class Runner:
         self._probe.start()
         try:
             await self._run(batch)
+            await asyncio.sleep(0)  # the last records are kept a turn of the loop after their requests ended
         finally:
             self._probe.stop()
         if self._failure is not None:

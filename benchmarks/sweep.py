@@ -169,7 +169,7 @@ def why_never_ran(records: Iterable[RequestRecord]) -> str | None:
 
 
 def _got_nowhere(record: RequestRecord) -> bool:
-    if record.outcome in ("connection", "no_capacity", "not_ready"):
+    if record.outcome in ("no_capacity", "not_ready") or (record.outcome == "connection" and not record.http_status):
         return True
     if record.outcome == "timeout" and record.error_code == "connect":
         return True

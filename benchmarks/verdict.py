@@ -23,6 +23,7 @@ from benchmarks.metrics import NS_PER_MS, LevelMetrics, latency_samples
 from benchmarks.objectives import ERROR_RATE, Objective
 from benchmarks.records import RequestRecord
 from benchmarks.statistics import Interval, percentile, percentile_interval, ratio_interval
+from invocation.outcomes import OutcomeKind
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 FEWEST_REQUESTS = 5  # below this a resampled sample says nothing
@@ -155,13 +156,16 @@ def decide(
     """The run's verdict: INVALID before FAIL before INCONCLUSIVE before PASS.
 
     A run without an `error_rate_max` objective still bounds failures: over all levels at most `max_error_rate` (0
-    unless told otherwise) of the requests may fail.
+    unless told otherwise) of the requests may fail. Too many answers that *are* errors come even before INVALID: being
+    late, a client spoils latencies, but makes no endpoint answer with an error.
     """
     invalid = _invalid_levels(levels, objectives, at_concurrency)
     failed = [_describe(judgement) for judgement in judgements if judgement.verdict == "FAIL"]
     open_ends = [_describe(judgement) for judgement in judgements if judgement.verdict == "INCONCLUSIVE"]
     if not any(objective.name == ERROR_RATE for objective in objectives):
         failed += _too_many_errors(levels, max_error_rate)
+        if _endpoint_s_errors(levels) > max_error_rate * sum(level.requests for level in levels):
+            invalid = []
     measured = {level.concurrency: level for level in levels}
     if at_concurrency not in measured or not measured[at_concurrency].requests:
         open_ends.append(f"no data at {at_concurrency} in flight, where the objectives must hold")
@@ -189,6 +193,16 @@ def _too_many_errors(levels: Sequence[LevelMetrics], max_error_rate: float) -> l
     if not requests or errors / requests <= max_error_rate:
         return []
     return [f"{errors} of {requests} requests failed; at most {max_error_rate:.2%} may (--max-error-rate)"]
+
+
+def _endpoint_s_errors(levels: Sequence[LevelMetrics]) -> int:
+    """Failed requests that no delay of the client can have caused."""
+    return sum(
+        count
+        for level in levels
+        for kind, count in level.errors_by_kind.items()
+        if kind not in (OutcomeKind.TIMEOUT, OutcomeKind.CONNECTION)
+    )
 
 
 def _describe(judgement: Judgement) -> str:

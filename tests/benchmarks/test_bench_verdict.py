@@ -96,6 +96,17 @@ def test_a_slow_client_makes_the_run_invalid_not_slow() -> None:
     assert "6.0 ms exceeds 5.0 ms" in verdict_of(slow).reasons[0]
 
 
+def test_errors_of_the_endpoint_fail_a_slow_client_too() -> None:
+    """One answer of 500 in 41 fails the run whatever the client's lag; a time-out may be the client's own."""
+    slow = requests(SPREAD_OUT, lag_ms=6)
+    assert outcome_of([*slow, record(40, intended_ms=50_000, end_ms=50_500, outcome="internal")]) == "FAIL"
+    assert outcome_of([*slow, record(40, intended_ms=50_000, end_ms=50_500, outcome="timeout")]) == "INVALID"
+    one_allowed = outcome_of(
+        [*slow, record(40, intended_ms=50_000, end_ms=50_500, outcome="internal")], max_error_rate=0.1
+    )
+    assert one_allowed == "INVALID"
+
+
 def test_the_lag_limit_follows_the_tightest_objective() -> None:
     """10% of an ITL bound of 20 ms is 2 ms; without latency objectives it is 5 ms."""
     tight = [Objective("ttft_p95_ms", 500), Objective("itl_p99_ms", 20), Objective("requests_per_s_min", 1)]

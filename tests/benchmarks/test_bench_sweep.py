@@ -1,0 +1,51 @@
+"""What a run takes for "could not run", and that no record is late for its phase."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+
+from bench_records import record
+
+from benchmarks.records import RequestRecord
+from benchmarks.runner import CANCEL_GRACE_S, Batch, Runner
+from benchmarks.spec import WorkloadSpec, fixed_tokens
+from benchmarks.sweep import why_never_ran
+from benchmarks.workload import Prompts
+from invocation import GenerationRequest, Invocation, OutcomeKind
+from invocation.outcomes import Outcome
+
+
+def test_a_connection_that_breaks_in_the_answer_did_reach_a_model() -> None:
+    """A reset before any status says "not reachable"; after a 200 it is a failed request like any other."""
+    before = record(outcome="connection", http_status=None, error_code="reset", error_message="broke")
+    after = record(outcome="connection", http_status=200, error_code="reset", error_message="broke")
+    assert why_never_ran([before, before]) == "connection: reset: broke"
+    assert why_never_ran([before, after]) is None
+
+
+class _Sender:
+    """Ends its request in the turn of the loop in which the runner looks up, by holding the loop past both timers."""
+
+    async def invoke(self, request: GenerationRequest, intended_ns: int | None = None) -> Invocation:
+        asyncio.get_running_loop().call_later(0.5 * CANCEL_GRACE_S, time.sleep, CANCEL_GRACE_S)
+        await asyncio.sleep(0.9 * CANCEL_GRACE_S)
+        now_ns, times = time.perf_counter_ns(), array("q")
+        outcome = Outcome(OutcomeKind.TIMEOUT)
+        return Invocation(now_ns, now_ns, None, None, now_ns, times, times, None, None, "none", 0, None, outcome)
+
+    def cancel_all(self) -> None: ...
+
+
+def test_every_record_is_kept_when_the_batch_ends() -> None:
+    """Also where the last request ends just when the runner looks whether it was stopped."""
+    kept: list[RequestRecord] = []
+    prompts = Prompts(WorkloadSpec(fixed_tokens(5), fixed_tokens(5)))
+
+    async def run() -> None:
+        runner = Runner(_Sender(), prompts, True, 0, time.perf_counter_ns(), kept.append)
+        await runner.run(Batch("measured", 0, 1, (0,), 0))
+        assert len(kept) == 1
+
+    asyncio.run(run())
