@@ -370,3 +370,99 @@ def test_endpoint_that_goes_back_by_itself_fails_the_update(aws: Aws) -> None:
     assert update(cfn, "back", _plain(broken))["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
     assert "was rolled back" in str(reasons(cfn, "back"))
     assert sagemaker.describe_endpoint(EndpointName="back")["EndpointConfigName"] == before
+
+
+_LAMBDA_TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+}
+_ALARM = {
+    "ComparisonOperator": "GreaterThanThreshold",
+    "EvaluationPeriods": 2,
+    "MetricName": "m",
+    "Namespace": "n",
+    "Period": 60,
+    "Statistic": "Sum",
+    "Threshold": 1,
+}
+
+
+def _consumer(
+    queue: dict[str, Any] | None = None, function: dict[str, Any] | None = None, source: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """A queue, a function and the mapping between them."""
+    code = {"ZipFile": "def handler(event, context):\n    return None"}
+    role = {"Fn::GetAtt": ["Role", "Arn"]}
+    return {
+        "Resources": {
+            "Role": {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": _LAMBDA_TRUST}},
+            "Queue": {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": 60, **(queue or {})}},
+            "Function": {
+                "Type": "AWS::Lambda::Function",
+                "Properties": {"Handler": "index.handler", "Runtime": "python3.13", "Role": role, "Code": code}
+                | (function or {}),
+            },
+            "Source": {
+                "Type": "AWS::Lambda::EventSourceMapping",
+                "Properties": {
+                    "EventSourceArn": {"Fn::GetAtt": ["Queue", "Arn"]},
+                    "FunctionName": {"Ref": "Function"},
+                    **(source or {}),
+                },
+            },
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "template", "reason"),
+    [
+        (
+            "hasty",
+            _consumer(queue={"VisibilityTimeout": 10}, function={"Timeout": 30}),
+            "Queue visibility timeout: 10 seconds is less than Function timeout: 30 seconds",
+        ),
+        ("wide", _consumer(source={"BatchSize": 11}), "Maximum batch window in seconds must be greater than 0"),
+        ("slow", _consumer(function={"Timeout": 901}), "at most 900 seconds"),
+        ("node", _consumer(function={"Runtime": "nodejs22.x"}), "runs Python functions only"),
+        ("own", _consumer(function={"Environment": {"Variables": {"AWS_REGION": "x"}}}), "reserved keys"),
+        ("full", _consumer(function={"Environment": {"Variables": {"LONG": "x" * 4093}}}), "4 KB"),
+        ("two-keys", queue_template("two", KmsMasterKeyId="alias/x", SqsManagedSseEnabled=True), "one type of server"),
+        (
+            "same",
+            {
+                "Resources": {
+                    one: {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "same-name"}} for one in ("A", "B")
+                }
+            },
+            "same-name already exists",
+        ),
+        (
+            "odd-period",
+            {"Resources": {"A": {"Type": "AWS::CloudWatch::Alarm", "Properties": {**_ALARM, "Period": 45}}}},
+            "multiple of 60, found 45",
+        ),
+        (
+            "eager",
+            {"Resources": {"A": {"Type": "AWS::CloudWatch::Alarm", "Properties": {**_ALARM, "DatapointsToAlarm": 3}}}},
+            "less than or equal to EvaluationPeriods",
+        ),
+    ],
+)
+def test_what_other_services_refuse_is_refused(aws: Aws, name: str, template: dict[str, Any], reason: str) -> None:
+    """Where moto takes what AWS does not, CloudFormation says so here."""
+    cfn = aws("cloudformation")
+    assert create(cfn, name, template)["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert reason in str([event.get("ResourceStatusReason") for event in _events(cfn, name)])
+
+
+def test_a_sound_consumer_is_created(aws: Aws) -> None:
+    """The template that the refusals above vary is itself accepted."""
+    cfn = aws("cloudformation")
+    assert create(cfn, "sound", _consumer())["StackStatus"] == "CREATE_COMPLETE"
+    assert delete(cfn, "sound")["StackStatus"] == "DELETE_COMPLETE"
+
+
+def _events(cloudformation: Any, stack: str) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = cloudformation.describe_stack_events(StackName=stack)["StackEvents"]
+    return events

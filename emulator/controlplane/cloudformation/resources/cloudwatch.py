@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.controlplane.cloudformation.resources.base import Made, Properties, Work, picked, tag_list, tag_map
+from emulator.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    ResourceFailedError,
+    Work,
+    picked,
+    tag_list,
+    tag_map,
+)
 
 
 class Alarm:
@@ -33,9 +41,20 @@ class Alarm:
         work.client("cloudwatch").delete_alarms(AlarmNames=[physical_id])
 
     def _put(self, work: Work, name: str, properties: Properties) -> None:
+        _check_alarm(properties)
         request = picked(properties, *self._plain)
         tags = tag_list(work, properties)
         work.client("cloudwatch").put_metric_alarm(AlarmName=name, **request, **({"Tags": tags} if tags else {}))
+
+
+def _check_alarm(properties: Properties) -> None:
+    """What CloudWatch refuses and moto takes."""
+    stats = [one["MetricStat"] for one in properties.get("Metrics", []) if "MetricStat" in one]
+    for period_s in [int(one["Period"]) for one in [properties, *stats] if "Period" in one]:
+        if period_s not in (10, 20, 30) and (period_s < 60 or period_s % 60):
+            raise ResourceFailedError(f"Period must be 10, 20, 30 or a multiple of 60, found {period_s}.")
+    if int(properties.get("DatapointsToAlarm", 1)) > int(properties.get("EvaluationPeriods", 1)):
+        raise ResourceFailedError("DatapointsToAlarm must be less than or equal to EvaluationPeriods.")
 
 
 class CompositeAlarm:

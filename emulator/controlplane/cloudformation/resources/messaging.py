@@ -5,7 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from emulator.controlplane.cloudformation.resources.base import Made, Properties, Work, picked, tag_list, tag_map
+from emulator.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    ResourceFailedError,
+    Work,
+    picked,
+    tag_list,
+    tag_map,
+)
 
 
 class Queue:
@@ -20,6 +28,9 @@ class Queue:
 
     def create(self, work: Work, properties: Properties) -> Made:
         name = properties.get("QueueName") or work.generated_name(80)
+        alike = work.client("sqs").list_queues(QueueNamePrefix=name).get("QueueUrls", [])
+        if any(url.endswith(f"/{name}") for url in alike):
+            raise ResourceFailedError(f"{name} already exists")
         url = work.client("sqs").create_queue(
             QueueName=name, Attributes=self._attributes(properties), tags=tag_map(work, properties)
         )["QueueUrl"]
@@ -39,6 +50,8 @@ class Queue:
         work.client("sqs").delete_queue(QueueUrl=physical_id)
 
     def _attributes(self, properties: Properties) -> dict[str, str]:
+        if properties.get("KmsMasterKeyId") and properties.get("SqsManagedSseEnabled"):
+            raise ResourceFailedError("You can use one type of server-side encryption (SSE) at one time.")
         attributes = {name: _text(properties[name]) for name in self._plain if name in properties}
         for name in ("RedrivePolicy", "RedriveAllowPolicy"):
             if name in properties:
