@@ -97,6 +97,8 @@ class _Steps:
             self.heading("cdk deploy", "by the real CDK CLI; its output is in the log")
             context = ["-c", f"env={environment}", "--no-notices"]
             self.quietly([str(cdk), "bootstrap", f"aws://{cloud.account}/{cloud.region}", *context])
+            # An assembly of its own: the CDK CLI locks the repository's cdk.out against another one.
+            context += ["--output", str(self.runs / "cdk.out")]
             self.quietly([str(cdk), "deploy", "--all", "--require-approval", "never", *context])
             outcomes = {}
             for profile in profiles:
@@ -115,7 +117,6 @@ class _Steps:
 
         with running(f"demo-{secrets.token_hex(4)}", backend=backend) as cloud:
             self.environment.update(cloud.environment())
-            self.environment["CDK_OUTDIR"] = str(self.runs / "cdk.out")
             self.environment["NODE_NO_WARNINGS"] = "1"
             self.say(cloud.endpoint_url)
             try:
@@ -130,7 +131,7 @@ class _Steps:
             report = self.runs / name / "report.html"
             where = report if report.exists() else "no report"
             self.say(f"{self._outcome(name, code):13} {name:24} {where}")
-        self.say(f"Took {self.elapsed_s:.0f} s. Open a report in a browser. Logs: {self.log}, local-cloud.log")
+        self.say(f"Took {self.elapsed_s:.0f} s. Open a report in a browser; logs are in {self.runs}")
         return max(outcomes.values())
 
     def _outcome(self, name: str, code: int) -> str:
