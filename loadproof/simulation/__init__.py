@@ -2,6 +2,7 @@
 
 from loadproof.simulation.batching import ContinuousBatcher, Step, scheduler_for
 from loadproof.simulation.closed_loop import fresh_copies, simulate_closed_loop, simulate_requests
+from loadproof.simulation.dynamic import Dynamic
 from loadproof.simulation.fleet import Routing, simulate_fleet
 from loadproof.simulation.results import Latencies, RefusedRequest, SimulatedRequest, SimulationSummary, summarise
 from loadproof.simulation.scheduling import Rejection
@@ -10,6 +11,7 @@ from loadproof.simulation.traffic import ClosedLoop, OpenLoop, arrival_times_ms,
 __all__ = [
     "ClosedLoop",
     "ContinuousBatcher",
+    "Dynamic",
     "Latencies",
     "OpenLoop",
     "RefusedRequest",

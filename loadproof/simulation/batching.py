@@ -28,9 +28,12 @@ class Step:
     batch: int
 
 
-def scheduler_for(step_times: StepDurations, limits: BatchLimits) -> Scheduler:
-    """The scheduler of one copy. Raises InputError where the limits know no KV cache."""
-    return (Chunked if limits.scheduler == "chunked" else PrefillFirst)(step_times, limits)
+def scheduler_for(step_times: StepDurations, limits: BatchLimits, *, shared_prefix_tokens: int = 0) -> Scheduler:
+    """The scheduler of one copy. Only `chunked` ones reuse a shared prefix. Raises InputError where the limits know no
+    KV cache."""
+    if limits.scheduler == "chunked":
+        return Chunked(step_times, limits, shared_prefix_tokens)
+    return PrefillFirst(step_times, limits)
 
 
 class ContinuousBatcher:

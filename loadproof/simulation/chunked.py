@@ -6,18 +6,27 @@ from loadproof.capacity import BatchLimits
 from loadproof.simulation.runs import StepDurations, affine_prefix
 from loadproof.simulation.scheduling import NOT_DECODING, Request, Scheduler
 
+# Prefixes are found by whole blocks of KV cache; vLLM's default.
+BLOCK_TOKENS = 16
+
 
 class Chunked(Scheduler):
     """KV cache is taken as it is written; when it runs out, the youngest request is put back and computed anew.
 
     Between commits a decoding request holds one token less than its context, a prompt under way its whole context.
     Prompts are served in order, so at most the youngest running request is a prompt under way (`_begun`).
+
+    The first `shared_prefix_tokens` of every prompt are the same and, once one prompt is done, are not computed again.
+    Their memory is still counted for each request, where vLLM shares it, and they are never evicted: with long prefixes
+    and a full cache the twin queues too early.
     """
 
-    __slots__ = ("_begun", "_chunk_tokens", "_completing", "_started")
+    __slots__ = ("_begun", "_chunk_tokens", "_completing", "_prefix_tokens", "_reusable_tokens", "_started")
 
-    def __init__(self, step_times: StepDurations, limits: BatchLimits) -> None:
+    def __init__(self, step_times: StepDurations, limits: BatchLimits, shared_prefix_tokens: int = 0) -> None:
         super().__init__(step_times, limits)
+        self._prefix_tokens = shared_prefix_tokens
+        self._reusable_tokens = 0
         self._begun: Request | None = None
         self._chunk_tokens = 0  # what each step of the run gives the prompt that it does not complete
         self._completing: list[Request] = []
@@ -102,6 +111,9 @@ class Chunked(Scheduler):
             return None
         self.held += context
         self.running[self.waiting.popleft()] = None
+        if self._reusable_tokens:  # the last token is always computed: it brings the first one out
+            reused = min(self._reusable_tokens, request.input_tokens, context - 1)
+            request.cached = reused // BLOCK_TOKENS * BLOCK_TOKENS
         return request
 
     def _plan_chunks_alone(self, now_ms: float, request: Request) -> None:
@@ -133,6 +145,7 @@ class Chunked(Scheduler):
             self._begun.cached += self._chunk_tokens * self.steps
         for request in self._completing:
             request.cached = request.input_tokens + request.generated
+            self._reusable_tokens = max(self._reusable_tokens, min(self._prefix_tokens, request.input_tokens))
             if self._first_token(request):
                 ended.append(request)
         for request in ended:

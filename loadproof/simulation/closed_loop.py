@@ -14,10 +14,13 @@ from loadproof.simulation.scheduling import Scheduler
 from loadproof.simulation.traffic import ClosedLoop
 
 
-def fresh_copies(deployment: Deployment) -> list[Scheduler]:
-    """A scheduler for each copy of the deployment, idle and empty; what `simulate_fleet` is given."""
+def fresh_copies(deployment: Deployment, *, shared_prefix_tokens: int = 0) -> list[Scheduler]:
+    """A scheduler for each copy of the deployment, idle and empty; what `simulate_fleet` is given.
+
+    Give `shared_prefix_tokens` only where the server's prefix caching is on.
+    """
     times, limits = StepTimes(deployment), batch_limits(deployment)
-    return [scheduler_for(times, limits) for _ in range(deployment.copies)]
+    return [scheduler_for(times, limits, shared_prefix_tokens=shared_prefix_tokens) for _ in range(deployment.copies)]
 
 
 def simulate_closed_loop(

@@ -1,0 +1,105 @@
+"""Dynamic batching and prefix hits, on traffic small enough to follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_simulation_fleet import WIDE, CountedMs
+
+from loadproof.errors import InputError
+from loadproof.simulation import (
+    ClosedLoop,
+    Dynamic,
+    OpenLoop,
+    SimulatedRequest,
+    scheduler_for,
+    simulate_fleet,
+    summarise,
+)
+
+Sent = list[tuple[float, int, int]]
+
+
+def run(copy: Dynamic, sent: Sent) -> list[SimulatedRequest]:
+    results = simulate_fleet([copy], OpenLoop([at for at, _, _ in sent]), [(i, o) for _, i, o in sent])
+    return [result for result in results if isinstance(result, SimulatedRequest)]
+
+
+def dynamic(batch_size: int, delay_ms: float, capacity: int = 100_000) -> Dynamic:
+    limits = replace(WIDE, kv_token_capacity=capacity)
+    return Dynamic(CountedMs(), limits, batch_size=batch_size, max_batch_delay_ms=delay_ms)
+
+
+def test_a_batch_that_does_not_fill_waits_its_delay() -> None:
+    """Alone in a batch of 2: 100 ms of waiting, 10 of prompt, 4 of decoding; the answer comes whole."""
+    (done,) = run(dynamic(2, 100), [(0.0, 10, 5)])
+    assert (done.first_token_ms, done.end_ms) == (114.0, 114.0)
+
+
+def test_a_batch_that_fills_starts_at_once_and_ends_together() -> None:
+    """The second comes at 30: prompts padded to 12 take 24 ms, 4 rounds of 2 take 8; the shorter answer waits too.
+
+    The third came at 40, is taken at 62, waits until 162 and takes 10 ms for its prompt and only token.
+    """
+    done = run(dynamic(2, 100), [(0.0, 10, 5), (30.0, 12, 3), (40.0, 10, 1)])
+    assert [(r.output_tokens, r.end_ms) for r in done] == [(5, 62.0), (3, 62.0), (1, 172.0)]
+
+
+def test_a_batch_takes_no_more_than_its_padded_memory() -> None:
+    """60 tokens of cache hold one prompt of 30 and answer of 10, and two of 20 and 10, but not two of 30 and 10."""
+    done = run(dynamic(3, 0, capacity=60), [(0.0, 30, 10), (0.0, 20, 10), (0.0, 20, 10)])
+    assert [r.end_ms for r in done] == [39.0, 39.0 + 40 + 18, 39.0 + 40 + 18]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 500), st.integers(1, 50), st.integers(1, 40)), min_size=1, max_size=20),
+    st.integers(1, 6),
+    st.sampled_from([0.0, 7.3, 100.0]),
+)
+def test_every_request_ends_and_none_before_its_work(sent: Sent, batch_size: int, delay_ms: float) -> None:
+    """In order of arrival, never sooner than its own prompt and answer take alone."""
+    done = run(dynamic(batch_size, delay_ms), sorted(sent))
+    assert [r.sent_ms for r in done] == sorted(at for at, _, _ in sent)
+    for r in done:
+        assert r.e2e_ms >= r.input_tokens + r.output_tokens - 1 - 1e-9
+
+
+def test_continuous_batching_serves_spread_answers_sooner() -> None:
+    """Eight clients, answers of 1 to 200 tokens, the same step times: padding and gathering cost over 1.5 times."""
+    chance = Random(0)
+    sizes = [(10, chance.randint(1, 200)) for _ in range(200)]
+
+    class Flat(CountedMs):
+        def step_ms(self, **work: float) -> float:
+            return 10.0
+
+    limits = replace(WIDE, max_sequences=8)
+    ends = [
+        summarise(simulate_fleet([copy], ClosedLoop(8), sizes)).end_ms
+        for copy in (scheduler_for(Flat(), limits), Dynamic(Flat(), limits, batch_size=8, max_batch_delay_ms=100))
+    ]
+    assert ends[1] > 1.5 * ends[0]
+
+
+def test_dynamic_settings_that_mean_nothing_are_refused() -> None:
+    """A batch of none."""
+    with pytest.raises(InputError, match="found 0 and 100"):
+        dynamic(0, 100)
+
+
+def test_a_shared_prefix_is_computed_once_a_copy() -> None:
+    """Prompts of 50 that share 40 tokens: the first costs 50 ms, the next 18, for 32 of the 40 fill whole blocks."""
+    copy = scheduler_for(CountedMs(), WIDE, shared_prefix_tokens=40)
+    done = list(simulate_fleet([copy], OpenLoop([0.0, 100.0]), [(50, 1), (50, 1)]))
+    assert [r.ttft_ms for r in done if isinstance(r, SimulatedRequest)] == [50.0, 18.0]
+
+
+def test_a_prompt_that_is_all_prefix_still_computes_its_last_token() -> None:
+    """32 tokens, all cached: 31 or fewer may be skipped, and whole blocks make it 16."""
+    copy = scheduler_for(CountedMs(), WIDE, shared_prefix_tokens=40)
+    done = list(simulate_fleet([copy], OpenLoop([0.0, 100.0]), [(50, 1), (32, 1)]))
+    assert [r.ttft_ms for r in done if isinstance(r, SimulatedRequest)] == [50.0, 16.0]
