@@ -65,6 +65,8 @@ def build_part(model: type[Part], node: Node, problems: Problems, path: Path = (
         if name not in misspelt:  # one mistake, one message
             found = f"required key `{name}` is missing"
             problems.add(node.mark, "LP102", path, found, _addition(name, fields[name].shape))
+    # A misspelt key is meant, not left out: no rule is to speak of its default.
+    wrong += [name for name in fields if name in misspelt and name not in wrong]
     part = model.model_construct(**values)
     for name in wrong:
         part.__dict__.pop(name, None)
@@ -360,6 +362,8 @@ def _addition(name: str, shape: Shape) -> str:
             return f"add `{name}:` with {' and '.join(needed)}" if needed else f"add `{name}: {{}}`"
         case Tagged():
             return f"add `{name}:` with `{shape.key}`"
+        case Text(form=None) | ListOf():
+            return f"add `{name}:`"
         case _:
             return f"add `{name}: {_example(shape)}`"
 

@@ -181,3 +181,10 @@ def test_texts_say_only_the_bound_they_have(tmp_path: Path) -> None:
         (tmp_path / "chat.yaml").write_text(CHAT.replace("name: chat", f"name: {written}"))
         (problem,) = check_file(tmp_path / "chat.yaml").problems
         assert str(problem).endswith(said)
+
+
+def test_a_misspelt_optional_key_is_one_mistake(tmp_path: Path) -> None:
+    """`instanceType` is told once: nothing says that `instance_type` is missing."""
+    (tmp_path / "chat.yaml").write_text(CHAT.replace("instance_type:", "instanceType:"))
+    (problem,) = check_file(tmp_path / "chat.yaml").problems
+    assert (problem.code, problem.mend) == ("LP101", "did you mean `instance_type`?")

@@ -198,3 +198,10 @@ SECRET_WORDS = "s3cr3t-Passw0rd!"
 def test_a_named_secret_is_never_shown(place: str, tmp_path: Path) -> None:
     """A password without any tell-tale shape is hidden by the word before it, or by the map it stands in."""
     assert SECRET_WORDS not in everything_said(tmp_path, place.format(canary=SECRET_WORDS))
+
+
+def test_a_token_in_the_place_of_a_variables_name_is_found(tmp_path: Path) -> None:
+    """`environment: {hf_...: "x"}` is LP401, and the name is hidden."""
+    said = everything_said(tmp_path, CHAT.replace("family: tgi", f"family: tgi\n  environment: {{{CANARY}: text}}"))
+    assert "container.environment.(key hidden): (key hidden) looks like a secret" in said
+    assert CANARY not in said

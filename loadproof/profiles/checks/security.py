@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
 from loadproof.profiles.schema import Environment, HubSource
-from loadproof.profiles.secrets import is_secret_key, is_secret_value
+from loadproof.profiles.secrets import is_secret_key, is_secret_value, shown_key
 
 _IMAGE: Final = re.compile(
     r"[a-z0-9][a-z0-9.:-]*(?:/[a-z0-9._-]+)+(?::(?P<tag>[A-Za-z0-9_][\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?\Z"
@@ -28,10 +28,10 @@ _NOT_A_SECRET: Final = ("", "true", "false", "0", "1")
 )
 def secret_in_environment(placed: Placed) -> Iterator[Finding]:
     for name, value in placed.component.container.environment.items():
-        if value.lower() in _NOT_A_SECRET:
+        if value.lower() in _NOT_A_SECRET and not is_secret_value(name):
             continue
-        if is_secret_key(name) or is_secret_value(value):
-            found = f"{name} looks like a secret (value hidden): DescribeModel exposes it"
+        if is_secret_key(name) or is_secret_value(value) or is_secret_value(name):
+            found = f"{shown_key(name)} looks like a secret (value hidden): DescribeModel exposes it"
             hub = "HF" in name.upper() or "HUGGING" in name.upper()
             mend = "use model.source.token_secret_arn" if hub else "read it from Secrets Manager at start"
             yield Finding(placed.at("container", "environment", name), found, mend)
