@@ -292,6 +292,8 @@ class Deployer:
         for old in journal.replaced:
             stack.resources[old.logical_id] = old
             stack.tell(old, "UPDATE_COMPLETE")
+        for name in stack.resources.keys() & before.template.resources.keys():
+            stack.resources[name].definition = before.template.resources[name]
         if failed:
             stack.move("UPDATE_ROLLBACK_FAILED", f"The following resource(s) failed to update: [{', '.join(failed)}].")
             return

@@ -466,3 +466,14 @@ def test_a_sound_consumer_is_created(aws: Aws) -> None:
 def _events(cloudformation: Any, stack: str) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = cloudformation.describe_stack_events(StackName=stack)["StackEvents"]
     return events
+
+
+def test_rolled_back_deletion_policy_does_not_delete(aws: Aws) -> None:
+    """Retain became Delete in an update that failed: the stack's deletion still retains."""
+    cfn = aws("cloudformation")
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "kept-after-all"}}
+    create(cfn, "policy", {"Resources": {"B": {**bucket, "DeletionPolicy": "Retain"}}})
+    refused = {"Resources": {"B": {**bucket, "DeletionPolicy": "Delete"}, "A": {"Type": "AWS::MSK::ServerlessCluster"}}}
+    assert update(cfn, "policy", refused)["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert delete(cfn, "policy")["StackStatus"] == "DELETE_COMPLETE"
+    assert "kept-after-all" in [one["Name"] for one in aws("s3").list_buckets()["Buckets"]]
