@@ -12,7 +12,6 @@ from typing import Any
 
 import orjson
 
-from emulator.model_server import tokens
 from emulator.model_server.payloads import openai
 from emulator.model_server.payloads.ask import (
     Ask,
@@ -20,12 +19,9 @@ from emulator.model_server.payloads.ask import (
     RefusalError,
     ServerLimits,
     Writer,
-    count_field,
     json_object,
-    map_field,
-    seed_of,
-    text_field,
 )
+from emulator.model_server.payloads.generated import GeneratedText, read_inputs
 
 DEFAULT_MAX_NEW_TOKENS = 30
 # The streaming handler reports completion_tokens + 1 in `details.generated_tokens`.
@@ -58,15 +54,7 @@ class LmiDialect:
         return RefusalError(503, orjson.dumps(body))
 
     def _tgi_like(self, fields: Mapping[str, Any]) -> tuple[Ask, Writer]:
-        prompt = text_field(fields, "inputs")
-        parameters = map_field(fields, "parameters")
-        ask = Ask(
-            input_tokens=tokens.count_tokens(prompt),
-            output_tokens=count_field(parameters, "max_new_tokens", DEFAULT_MAX_NEW_TOKENS),
-            stream=fields.get("stream") is True,
-            prompt=prompt,
-            seed=seed_of(parameters, prompt),
-        )
+        ask, parameters = read_inputs(fields, DEFAULT_MAX_NEW_TOKENS)
         full_text = parameters.get("return_full_text") is True
         return ask, LmiWriter(ask, details=parameters.get("details") is True, full_text=full_text)
 
@@ -75,59 +63,18 @@ class LmiDialect:
         return ask, JsonLinesWriter(writer)
 
 
-class LmiWriter:
+class LmiWriter(GeneratedText):
     """The TGI-like answer."""
 
     stream_content_type = "application/jsonlines"
 
-    def __init__(self, ask: Ask, *, details: bool, full_text: bool) -> None:
-        self._ask = ask
-        self._details = details
-        self._full_text = full_text
-
-    def opening(self) -> bytes:
-        return b""
-
     def token(self, index: int) -> bytes:
-        last = index + 1 == self._ask.output_tokens
-        event = {
-            "index": 0,  # the index of the choice, not of the token
-            "token": self._token(index),
-            "generated_text": self._text() if last else None,
-            "details": self._stream_details() if last and self._details else None,
-        }
-        return orjson.dumps(event) + b"\n"
-
-    def closing(self) -> bytes:
-        return b""
+        # `index` is that of the choice, not of the token.
+        return orjson.dumps(self.event(index, 0, _STREAM_SURPLUS_TOKENS)) + b"\n"
 
     def unary(self) -> bytes:
-        answer: dict[str, Any] = {"generated_text": self._text()}
-        if self._details:
-            answer["details"] = {
-                "finish_reason": None,  # the handler puts vLLM's stop_reason here: null unless a stop string matched
-                "generated_tokens": self._ask.output_tokens,
-                "seed": None,
-                "prefill": [],
-                "tokens": [self._token(index) for index in range(self._ask.output_tokens)],
-            }
-        return orjson.dumps(answer)
-
-    def _token(self, index: int) -> dict[str, Any]:
-        seed = self._ask.seed
-        return {"id": tokens.token_id(seed, index), "text": tokens.token_text(seed, index), "logprob": -0.5}
-
-    def _text(self) -> str:
-        answer = tokens.answer_text(self._ask.seed, self._ask.output_tokens)
-        return f"{self._ask.prompt}{answer}" if self._full_text else answer
-
-    def _stream_details(self) -> dict[str, Any]:
-        return {
-            "finish_reason": "length",
-            "seed": None,
-            "generated_tokens": self._ask.output_tokens + _STREAM_SURPLUS_TOKENS,
-            "input_length": self._ask.input_tokens,
-        }
+        # The handler puts vLLM's stop_reason into finish_reason: null unless a stop string matched.
+        return orjson.dumps(self.whole(finish_reason=None))
 
 
 class JsonLinesWriter:

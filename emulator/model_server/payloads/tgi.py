@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 
-from emulator.model_server import tokens
 from emulator.model_server.payloads import openai
 from emulator.model_server.payloads.ask import (
     Ask,
@@ -19,12 +18,9 @@ from emulator.model_server.payloads.ask import (
     RefusalError,
     ServerLimits,
     Writer,
-    count_field,
     json_object,
-    map_field,
-    seed_of,
-    text_field,
 )
+from emulator.model_server.payloads.generated import GeneratedText, read_inputs
 
 DEFAULT_MAX_NEW_TOKENS = 100
 DEFAULT_PAYLOAD_LIMIT_BYTES = 2_000_000
@@ -67,15 +63,7 @@ class TgiDialect:
         return refusal("overloaded", "Model is overloaded", stream=stream)
 
     def _generate(self, fields: Mapping[str, Any]) -> tuple[Ask, Writer]:
-        prompt = text_field(fields, "inputs")
-        parameters = map_field(fields, "parameters")
-        ask = Ask(
-            input_tokens=tokens.count_tokens(prompt),
-            output_tokens=count_field(parameters, "max_new_tokens", DEFAULT_MAX_NEW_TOKENS),
-            stream=fields.get("stream") is True,
-            prompt=prompt,
-            seed=seed_of(parameters, prompt),
-        )
+        ask, parameters = read_inputs(fields, DEFAULT_MAX_NEW_TOKENS)
         # On SageMaker TGI repeats the prompt before the answer unless told not to.
         full_text = parameters.get("return_full_text") is not False
         return ask, TgiWriter(ask, details=parameters.get("details") is True, full_text=full_text)
@@ -94,57 +82,17 @@ class TgiDialect:
             )
 
 
-class TgiWriter:
+class TgiWriter(GeneratedText):
     """`/generate` and `/generate_stream`."""
 
     stream_content_type = "text/event-stream"
 
-    def __init__(self, ask: Ask, *, details: bool, full_text: bool) -> None:
-        self._ask = ask
-        self._details = details
-        self._full_text = full_text
-
-    def opening(self) -> bytes:
-        return b""
-
     def token(self, index: int) -> bytes:
-        last = index + 1 == self._ask.output_tokens
-        event = {
-            "index": index + 1,  # TGI counts its stream from 1
-            "token": self._token(index),
-            "generated_text": self._text() if last else None,
-            "details": self._stream_details() if last and self._details else None,
-        }
-        return b"data:" + orjson.dumps(event) + b"\n\n"
-
-    def closing(self) -> bytes:
-        return b""
+        # TGI counts its stream from 1.
+        return b"data:" + orjson.dumps(self.event(index, index + 1)) + b"\n\n"
 
     def unary(self) -> bytes:
-        answer: dict[str, Any] = {"generated_text": self._text()}
-        if self._details:
-            answer["details"] = {
-                "finish_reason": "length",
-                "generated_tokens": self._ask.output_tokens,
-                "seed": None,
-                "prefill": [],
-                "tokens": [self._token(index) for index in range(self._ask.output_tokens)],
-            }
-        return orjson.dumps([answer])
+        return orjson.dumps([self.whole(finish_reason="length")])
 
-    def _token(self, index: int) -> dict[str, Any]:
-        seed = self._ask.seed
-        text = tokens.token_text(seed, index)
-        return {"id": tokens.token_id(seed, index), "text": text, "logprob": -0.5, "special": False}
-
-    def _text(self) -> str:
-        answer = tokens.answer_text(self._ask.seed, self._ask.output_tokens)
-        return f"{self._ask.prompt}{answer}" if self._full_text else answer
-
-    def _stream_details(self) -> dict[str, Any]:
-        return {
-            "finish_reason": "length",
-            "generated_tokens": self._ask.output_tokens,
-            "seed": None,
-            "input_length": self._ask.input_tokens,
-        }
+    def token_document(self, index: int) -> dict[str, Any]:
+        return {**super().token_document(index), "special": False}
