@@ -39,6 +39,7 @@ class Level(_Part):
     requests: int | None = None
     errors: int | None = None
     errors_by_kind: dict[str, int] = Field(default_factory=dict)
+    error_examples: dict[str, str] = Field(default_factory=dict)
     unfinished: int | None = None
     duration_s: float | None = None
     ttft_ms: Percentiles = Percentiles()

@@ -98,7 +98,9 @@ def notes(level: Level, summary: Summary) -> str:
         said.append(
             "invalid: " + ("; ".join(visible(reason, 120) for reason in level.invalid_reasons) or "reason not given")
         )
-    said += [f"{count:,} × {visible(kind, 40)}" for kind, count in sorted(level.errors_by_kind.items())]
+    for kind, count in sorted(level.errors_by_kind.items()):
+        example = level.error_examples.get(kind)
+        said.append(f"{count:,} × {visible(kind, 40)}" + (f" ({visible(example, 120)})" if example else ""))
     if level.unfinished:
         said.append(f"{level.unfinished:,} did not finish")
     text = ", ".join(said)

@@ -46,7 +46,8 @@ def hostile_report(tmp_path_factory: pytest.TempPathFactory, write_sample: Calla
         objectives=[{"name": HOSTILE[4], "comparison": HOSTILE[1], "bound": 1, "verdict": "INCONCLUSIVE"}],
     )
     summary = json.loads((folder / "summary.json").read_text())
-    summary["levels"][2] |= {"valid": False, "invalid_reasons": HOSTILE, "errors_by_kind": dict.fromkeys(HOSTILE, 1)}
+    errors = {"errors_by_kind": dict.fromkeys(HOSTILE, 1), "error_examples": dict(zip(HOSTILE, HOSTILE, strict=True))}
+    summary["levels"][2] |= {"valid": False, "invalid_reasons": HOSTILE} | errors
     (folder / "summary.json").write_text(json.dumps(summary))
     return render_report(folder)
 
@@ -192,6 +193,19 @@ def test_it_prints_on_paper(browser: Chrome, report: Path) -> None:
         assert 2 <= pdf.count(b"/Type /Page\n") <= 8
         after = run(browser, "document.querySelector('#curve-ttft svg').getBoundingClientRect().width")
         assert after == before
+
+
+def test_tables_fit_a_laptop(browser: Chrome, report: Path) -> None:
+    """At 1240 pixels no table is cut off at its right: the notes are there, what failed and what was said with it."""
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 1240, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    )
+    try:
+        browser.get(report.as_uri())
+        script = "return [...document.querySelectorAll('.wide')].map(one => one.scrollWidth - one.clientWidth)"
+        assert set(browser.execute_script(script)) == {0}
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_without_scripts_the_tables_tell_everything(browser: Chrome, report: Path) -> None:
