@@ -84,14 +84,22 @@ def build_summary(plan: RunPlan, file: RecordFile, *, interrupted: bool = False)
 
 
 def _knee(levels: Sequence[LevelMetrics]) -> Knee | None:
-    """The knee of the measured curve, over valid levels with data; latency is E2E p50."""
+    """The knee of the measured curve, over valid levels with data; latency is E2E p50.
+
+    Throughput is that of the level in full swing: measured · concurrency / mean in flight. The last requests of a level
+    run beside fewer and fewer others, and how many those are depends on what is left over, not on the endpoint.
+    """
     from loadproof.capacity.knee import find_knee  # late: the planner is no part of sending requests
 
     return find_knee(
         [
-            (level.concurrency, level.output_tokens_per_s, level.e2e_ms.p50)
+            (
+                level.concurrency,
+                level.output_tokens_per_s * min(level.concurrency, level.requests) / level.mean_in_flight,
+                level.e2e_ms.p50,
+            )
             for level in levels
-            if level.output_tokens_per_s is not None and level.e2e_ms.p50 is not None
+            if level.output_tokens_per_s is not None and level.e2e_ms.p50 is not None and level.mean_in_flight
         ]
     )
 

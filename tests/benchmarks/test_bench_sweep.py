@@ -1,4 +1,4 @@
-"""What a run takes for "could not run", and that no record is late for its phase."""
+"""What a run takes for "could not run"; that no record is late for its phase; where the knee of a curve lies."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from array import array
 
 from bench_records import record
 
+from benchmarks.metrics import LevelMetrics, measure_level
 from benchmarks.records import RequestRecord
 from benchmarks.runner import CANCEL_GRACE_S, Batch, Runner
 from benchmarks.spec import WorkloadSpec, fixed_tokens
+from benchmarks.summary import _knee
 from benchmarks.sweep import why_never_ran
 from benchmarks.workload import Prompts
 from invocation import GenerationRequest, Invocation, OutcomeKind
@@ -49,3 +51,18 @@ def test_every_record_is_kept_when_the_batch_ends() -> None:
         assert len(kept) == 1
 
     asyncio.run(run())
+
+
+def test_a_level_s_last_round_is_no_knee() -> None:
+    """16 requests of 100 ms take four rounds at 4 and at 5 in flight; the endpoint serves 5 as fast as 4."""
+
+    def level(concurrency: int) -> LevelMetrics:
+        starts_ms = [100 * (index // concurrency) for index in range(16)]
+        records = [
+            record(i, intended_ms=start, end_ms=start + 100, output_tokens=10) for i, start in enumerate(starts_ms)
+        ]
+        return measure_level(concurrency, records)
+
+    assert level(4).output_tokens_per_s == level(5).output_tokens_per_s == 400
+    knee = _knee([level(4), level(5)])
+    assert knee is not None and (knee.concurrency, knee.reached) == (5, False)
