@@ -18,6 +18,7 @@ from loadproof.profiles.schema import Environment, Part, Profile
 from loadproof.profiles.tree import Mark, Node, Problems, place_of
 
 ENVIRONMENT_FILE: Final = "environment.yaml"
+_NEARLY: Final = "environment.yml"  # an easy slip, and never a profile
 P = TypeVar("P", bound=Part)
 
 
@@ -46,7 +47,16 @@ def check_file(path: Path) -> Checked:
     """Check one profile, or one environment.yaml. Never raises: a file that cannot be read is a problem too."""
     problems = Problems()
     try:
-        if path.name == ENVIRONMENT_FILE:
+        if path.name == _NEARLY:
+            problems.add(
+                Mark(str(path), 1, 1),
+                "LP013",
+                (),
+                f"an environment stands in {_NEARLY}",
+                f"rename it to {ENVIRONMENT_FILE}",
+            )
+            tree = None
+        elif path.name == ENVIRONMENT_FILE:
             tree = read_yaml(read_bytes(path), str(path), problems)
         else:
             tree = read_with_parents(path, problems)

@@ -80,3 +80,10 @@ def test_a_missing_environment_is_a_problem_not_a_traceback(tmp_path: Path) -> N
     """`load_environment` raises ProfileError with LP012."""
     with pytest.raises(ProfileError, match=r"environment.yaml:1:1 LP012 file cannot be read"):
         load_environment(tmp_path)
+
+
+def test_an_environment_is_named_environment_yaml(tmp_path: Path) -> None:
+    """`environment.yml` is not taken for a profile with thirty wrong keys: one problem says how to name it."""
+    (tmp_path / "environment.yml").write_text("account: '123456789012'\nregion: us-east-1\n")
+    (problem,) = check_file(tmp_path / "environment.yml").problems
+    assert (problem.code, problem.mend) == ("LP013", "rename it to environment.yaml")
