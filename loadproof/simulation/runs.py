@@ -50,7 +50,7 @@ def steps_to_reach(target_ms: float, first_ms: float, growth_ms: float) -> int:
         return 1
     slope = first_ms - growth_ms / 2
     root = sqrt(slope * slope + 2 * growth_ms * target_ms)
-    steps = max(1, ceil(2 * target_ms / (slope + root) if slope + root > 0 else sqrt(2 * target_ms / growth_ms)))
+    steps = max(1, ceil(2 * target_ms / (slope + root)))
     while steps > 1 and sum_ms(steps - 1, first_ms, growth_ms) >= target_ms:
         steps -= 1
     while sum_ms(steps, first_ms, growth_ms) < target_ms:
