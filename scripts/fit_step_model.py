@@ -2,46 +2,58 @@
 
     .venv/bin/python scripts/fit_step_model.py
 
-Coordinate search on the mean absolute log error of throughput and latency (robust against the tables' outliers).
-Prints rows for loadproof/capacity/data/*.csv; writes nothing.
+Gauss-Newton over the parameters' logarithms, reweighted towards the least sum of absolute log errors (robust against
+the tables' outliers). Prints rows for loadproof/capacity/data/*.csv; writes nothing.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import log
 from pathlib import Path
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "capacity"))
 
 from capacity_seed import SeedRow, seed_rows
 
-from loadproof.capacity import Deployment, predict_level
+from loadproof.capacity import Deployment
+from loadproof.capacity.runs import PredictedRun, predict_run
 
-SERVER = (
-    "step_ms",
-    "step_ms_per_doubling",
-    "step_ms_per_sequence",
-    "bandwidth_efficiency",
-    "compute_efficiency",
-    "reserve_gib",
-)
-UPPER = {"bandwidth_efficiency": 0.95, "compute_efficiency": 0.95}
-# These tables cannot tell PCIe's latency from the server's time per doubling; published vLLM decode times on four
-# L40S (no server overhead to speak of) put it near 11 us.
-LOWER = {"PCIe_latency_us": 11.0}
+# Where the search starts, and what a parameter no row speaks of keeps: orders of magnitude, not fitted values.
+# `PCIe_gb_per_s` is what all accelerators of an instance share, for there they meet at the host.
+PRIORS = {
+    "step_ms": 4.0,
+    "step_ms_per_layer": 0.05,
+    "step_ms_per_doubling": 2.0,
+    "step_ms_per_sequence": 0.15,
+    "bandwidth_efficiency": 0.84,
+    "compute_efficiency": 0.6,
+    "reserve_gib": 0.7,
+    "PCIe_gb_per_s": 16.0,
+    "PCIe_latency_us": 11.0,
+    "NVSwitch_gb_per_s": 150.0,
+    "NVSwitch_latency_us": 20.0,
+}
+PRIOR_WEIGHT = 0.05  # of each parameter's log distance from its prior, beside some 350 cells
+BOUNDS = {"bandwidth_efficiency": (0.7, 0.92), "compute_efficiency": (0.3, 0.95), "reserve_gib": (0.2, 3.0)}
+SERVER = tuple(PRIORS)[:7]  # the server's row; the rest are the fabrics'
 Parameters = dict[str, float]
+Case = tuple[SeedRow, Deployment]
 
 
 def applied(deployment: Deployment, parameters: Parameters) -> Deployment:
     """The deployment with the candidate's server and fabric rows."""
     fabric = deployment.fabric
-    key = f"{fabric.fabric}{fabric.accelerators}"
-    if f"{key}_gb_per_s" in parameters:
+    bandwidth = parameters.get(f"{fabric.fabric}_gb_per_s")
+    if bandwidth is not None:
+        shared_by = deployment.accelerators if fabric.fabric == "PCIe" else 1
         fabric = replace(
             fabric,
-            effective_gb_per_s=parameters[f"{key}_gb_per_s"],
+            effective_gb_per_s=bandwidth / shared_by,
             latency_us=parameters[f"{fabric.fabric}_latency_us"],
         )
     return replace(
@@ -49,62 +61,96 @@ def applied(deployment: Deployment, parameters: Parameters) -> Deployment:
     )
 
 
-def errors(cases: list[tuple[SeedRow, Deployment]], parameters: Parameters) -> tuple[list[float], list[float]]:
-    """(log errors of throughput, log errors of latency per token); latency only where nothing is predicted to queue,
-    for the tables give the p90 of it and the closed form the mean."""
-    throughput, latency = [], []
-    for row, deployment in cases:
-        level = predict_level(applied(deployment, parameters), row.input_tokens, row.output_tokens, row.concurrency)
-        if level is None:
-            throughput.append(2.0)
-            continue
-        if row.throughput_tok_s:
-            throughput.append(log(level.output_tokens_per_s / row.throughput_tok_s))
-        if row.latency_ms_per_token and level.queue_ms == 0:
-            latency.append(log(level.e2e_ms / row.output_tokens / row.latency_ms_per_token))
-    return throughput, latency
+def run_of(case: Case, parameters: Parameters) -> PredictedRun | None:
+    row, deployment = case
+    return predict_run(applied(deployment, parameters), row.input_tokens, row.output_tokens, row.concurrency)
 
 
-def loss(cases: list[tuple[SeedRow, Deployment]], parameters: Parameters) -> float:
-    throughput, latency = errors(cases, parameters)
-    return sum(map(abs, throughput)) / len(throughput) + 0.5 * sum(map(abs, latency)) / len(latency)
+def log_errors(case: Case, run: PredictedRun | None) -> list[float]:
+    """log(predicted / measured) of throughput and of p90 latency per token, those measured; 1 for `cannot serve`."""
+    row = case[0]
+    errors = []
+    if row.throughput_tok_s:
+        errors.append(log(run.output_tokens_per_s / row.throughput_tok_s) if run else 1.0)
+    if row.latency_ms_per_token:
+        errors.append(log(run.latency_p90_ms / row.output_tokens / row.latency_ms_per_token) if run else 1.0)
+    return errors
 
 
-def fit(cases: list[tuple[SeedRow, Deployment]], parameters: Parameters) -> Parameters:
-    """Coordinate search with steps that halve from 30% to 1%."""
-    best, step = loss(cases, parameters), 0.3
-    while step > 0.01:
-        improved = False
-        for name in parameters:
-            for factor in (1 + step, 1 / (1 + step)):
-                value = max(LOWER.get(name, 0.0), min(parameters[name] * factor, UPPER.get(name, 1e9)))
-                candidate = parameters | {name: value}
-                if (found := loss(cases, candidate)) < best - 1e-5:
-                    parameters, best, improved = candidate, found, True
-                    break
-        step = step if improved else step / 2
-    return parameters
+def residuals(cases: Sequence[Case], parameters: Parameters) -> np.ndarray:
+    return np.array([error for case in cases for error in log_errors(case, run_of(case, parameters))])
+
+
+def fit(cases: Sequence[Case], rounds: int = 12) -> Parameters:
+    """The parameters of the TGI and fabric rows that suit these cells best."""
+    return search(lambda parameters: residuals(cases, parameters), PRIORS, rounds)
+
+
+def search(evaluate: Callable[[Parameters], np.ndarray], priors: Parameters, rounds: int) -> Parameters:
+    """The parameters with the least sum of absolute log errors found in `rounds` reweighted Gauss-Newton steps.
+
+    Priors hold what the errors do not speak of: each costs `PRIOR_WEIGHT` times its squared log distance.
+    """
+    names = list(priors)
+    prior = np.log([priors[name] for name in names])
+    low, high = (
+        np.log([BOUNDS.get(name, (value / 20, value * 20))[side] for name, value in priors.items()]) for side in (0, 1)
+    )
+
+    def errors_at(point: np.ndarray) -> np.ndarray:
+        return evaluate(dict(zip(names, np.exp(point).tolist(), strict=True)))
+
+    def cost(errors: np.ndarray, point: np.ndarray) -> float:
+        return float(np.minimum(np.abs(errors), 0.5).sum() + PRIOR_WEIGHT * np.square(point - prior).sum())
+
+    point = prior
+    errors = errors_at(point)
+    best = cost(errors, point)
+    for _ in range(rounds):
+        slopes = np.stack([(errors_at(point + step) - errors) / 0.02 for step in 0.02 * np.eye(len(names))], axis=1)
+        weight = 1 / np.maximum(np.abs(errors), 0.02)
+        weight[np.abs(errors) > 0.5] = 0.0  # beyond repair: neither punished nor chased
+        normal = slopes.T @ (weight[:, None] * slopes) + 2 * PRIOR_WEIGHT * np.eye(len(names))
+        down = np.linalg.solve(normal, slopes.T @ (weight * errors) + 2 * PRIOR_WEIGHT * (point - prior))
+        for length in (1.0, 0.5, 0.25, 0.1):
+            candidate = np.clip(point - length * down, low, high)
+            found = errors_at(candidate)
+            if (value := cost(found, candidate)) < best:
+                point, errors, best = candidate, found, value
+                break
+        else:
+            break
+    return dict(zip(names, np.exp(point).tolist(), strict=True))
+
+
+def cases_of_tables() -> list[Case]:
+    """Every TGI row but the one of a text client, whose token counts are guesses."""
+    return [(row, row.deployment()) for row in seed_rows() if row.input_tokens >= 256]
+
+
+def describe(cases: Sequence[Case], parameters: Parameters) -> str:
+    """Median and 90th percentile of the absolute errors of throughput and of p90 latency."""
+    runs = [(case, run_of(case, parameters)) for case in cases]
+    parts = []
+    for label, pick in (("throughput", "throughput_tok_s"), ("p90 latency", "latency_ms_per_token")):
+        errors = []
+        for (row, deployment), run in runs:
+            if getattr(row, pick):
+                only = replace(
+                    row, **{name: None for name in ("throughput_tok_s", "latency_ms_per_token") if name != pick}
+                )
+                errors.append(abs(np.expm1(log_errors((only, deployment), run)[0])))
+        parts.append(f"{label} median {np.median(errors):.1%} p90 {np.quantile(errors, 0.9):.1%} of {len(errors)}")
+    return "; ".join(parts)
 
 
 def main() -> None:
-    cases = [(row, row.deployment()) for row in seed_rows()]
-    server = cases[0][1].server
-    start = {name: getattr(server, name) for name in SERVER}
-    for _, deployment in cases:
-        fabric = deployment.fabric
-        if fabric.accelerators > 1:
-            start[f"{fabric.fabric}{fabric.accelerators}_gb_per_s"] = fabric.effective_gb_per_s
-            start[f"{fabric.fabric}_latency_us"] = fabric.latency_us
-    fitted = fit(cases, start)
-    for label, parameters in (("before", start), ("after", fitted)):
-        throughput, latency = (sorted(map(abs, values)) for values in errors(cases, parameters))
-        print(
-            f"{label}: throughput median {throughput[len(throughput) // 2]:.1%} p90 "
-            f"{throughput[int(0.9 * len(throughput))]:.1%} of {len(throughput)}; latency median "
-            f"{latency[len(latency) // 2]:.1%} p90 {latency[int(0.9 * len(latency))]:.1%} of {len(latency)}"
-        )
+    cases = cases_of_tables()
+    fitted = fit(cases)
+    print("priors:", describe(cases, PRIORS))
+    print("fitted:", describe(cases, fitted))
     for name, value in fitted.items():
-        print(f"{name:28s} {start[name]:8.3f} -> {value:.4g}")
+        print(f"{name:22s} {PRIORS[name]:8.3f} -> {value:.4g}")
 
 
 if __name__ == "__main__":

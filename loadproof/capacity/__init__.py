@@ -14,6 +14,7 @@ from loadproof.capacity.deployment import (
 from loadproof.capacity.knee import Knee, find_knee
 from loadproof.capacity.memory import MemoryFit, batch_limits, kv_bytes_per_token, memory_fit, weight_bytes
 from loadproof.capacity.plan import Plan, make_plan
+from loadproof.capacity.runs import PredictedRun, predict_run
 from loadproof.capacity.steps import StepTimes
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MemoryFit",
     "Plan",
     "PredictedLevel",
+    "PredictedRun",
     "StepTimes",
     "architecture_from_tag",
     "batch_limits",
@@ -33,5 +35,6 @@ __all__ = [
     "make_plan",
     "memory_fit",
     "predict_level",
+    "predict_run",
     "weight_bytes",
 ]

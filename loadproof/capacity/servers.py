@@ -18,19 +18,23 @@ _STANDS_FOR = {"lmi": "vllm", "sglang": "vllm", "custom": "vllm"}
 class ServerRow:
     """What a server adds to the hardware's time, and how it divides memory.
 
-    One step costs `step_ms + step_ms_per_doubling · log2(accelerators) + step_ms_per_sequence · sequences` beside
-    the hardware's work. Efficiencies are shares of the datasheet's bandwidth and dense compute. `split_kv` says that
-    attention spreads one sequence's KV cache over many multiprocessors; servers without it need many sequences.
+    One step costs `step_ms + step_ms_per_layer · layers + step_ms_per_doubling · log2(accelerators) +
+    step_ms_per_sequence · sequences` beside the hardware's work. Efficiencies are shares of the datasheet's bandwidth
+    and dense compute. `split_kv` says that attention spreads one sequence's KV cache over many multiprocessors;
+    servers without it need many sequences. `all_experts` says that every step reads all experts of a mixture, however
+    few its tokens chose.
     """
 
     family: str
     version: str
     step_ms: float
+    step_ms_per_layer: float
     step_ms_per_doubling: float
     step_ms_per_sequence: float
     bandwidth_efficiency: float
     compute_efficiency: float
     split_kv: bool
+    all_experts: bool
     memory_fraction: float
     reserve_gib: float
     calibrated_on: tuple[str, ...]
@@ -82,11 +86,13 @@ def _servers() -> tuple[ServerRow, ...]:
                 family=row["family"],
                 version=row["version"],
                 step_ms=float(row["step_ms"]),
+                step_ms_per_layer=float(row["step_ms_per_layer"]),
                 step_ms_per_doubling=float(row["step_ms_per_doubling"]),
                 step_ms_per_sequence=float(row["step_ms_per_sequence"]),
                 bandwidth_efficiency=float(row["bandwidth_efficiency"]),
                 compute_efficiency=float(row["compute_efficiency"]),
                 split_kv=row["split_kv"] == "1",
+                all_experts=row["all_experts"] == "1",
                 memory_fraction=float(row["memory_fraction"]),
                 reserve_gib=float(row["reserve_gib"]),
                 calibrated_on=tuple(filter(None, row["calibrated_on"].split(";"))),

@@ -19,7 +19,7 @@ class StepTimes:
     - compute      = (2 · active parameters · tokens + attention) / (N · FLOP/s · efficiency)
     - read KV      = context tokens · KV bytes per token and accelerator / (bandwidth · efficiency)
     - all-reduce   = layers · reduces · (latency · log2 N + 2 (N-1)/N · tokens · hidden · 2 bytes / fabric bandwidth)
-    - server       = a + b · log2 N + c · sequences
+    - server       = a + b · layers + c · log2 N + d · sequences
     Source: the usual inference roofline (Pope et al. 2022, arXiv:2211.05102) with parameters from `data/*.csv`.
     """
 
@@ -50,7 +50,8 @@ class StepTimes:
         per_parameter_ms = deployment.weight_bytes_per_parameter / (n * bytes_per_ms)
         self._shared_read_ms = shared_parameters * per_parameter_ms
         self._expert_read_ms = expert_parameters * per_parameter_ms
-        self._expert_skip = 1 - shape.experts_per_token / shape.experts if shape.experts else 0.0
+        picked = bool(shape.experts) and not server.all_experts
+        self._expert_skip = 1 - shape.experts_per_token / shape.experts if picked else 0.0
         self._compute_ms_per_token = 2 * shape.active_parameters_b * 1e9 / (n * flops_per_ms)
         # Scores and weighted values: 2 · 2 FLOPs per head dimension, per layer, per pair of tokens.
         self._attention_ms_per_pair = 4 * shape.layers * shape.heads * shape.head_dim / (n * flops_per_ms)
@@ -64,7 +65,9 @@ class StepTimes:
         reduces = shape.layers * shape.allreduces_per_layer
         self._allreduce_base_ms = reduces * fabric.latency_us * 1e-3 * doublings
         self._allreduce_per_token_ms = reduces * 2 * (n - 1) / n * shape.hidden * 2 / (fabric.effective_gb_per_s * 1e6)
-        self._server_base_ms = server.step_ms + server.step_ms_per_doubling * doublings
+        self._server_base_ms = (
+            server.step_ms + server.step_ms_per_layer * shape.layers + server.step_ms_per_doubling * doublings
+        )
         self._server_per_sequence_ms = server.step_ms_per_sequence
 
     def decode_ms(self, batch: float, context_tokens: float) -> float:

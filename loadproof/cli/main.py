@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from typer.exceptions import TyperException
 
-from loadproof.cli import bench, check, demo, local, plan, schema
+from loadproof.cli import bench, check, demo, local, plan, predict, schema
 from loadproof.errors import ExitCode, LoadproofError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 app.command("check")(check.check)
 app.command("plan")(plan.plan)
+app.command("predict")(predict.predict)
 app.command("bench")(bench.bench)
 app.command("demo")(demo.demo)
 app.command("schema")(schema.schema)

@@ -32,6 +32,7 @@ class SeedRow:
     concurrency: int
     throughput_tok_s: float | None
     latency_ms_per_token: float | None
+    table: str = ""
 
     def deployment(self) -> Deployment:
         by_name = {shape.name: shape for shape in catalog.architectures().values()}
@@ -52,6 +53,7 @@ def seed_rows() -> list[SeedRow]:
     with TABLE.open(encoding="utf-8", newline="") as handle:
         return [
             SeedRow(
+                table=row["table"],
                 model=row["model"],
                 instance_type=row["instance_type"],
                 instance_count=int(row["instance_count"]),

@@ -1,0 +1,86 @@
+"""What a whole run at one concurrency measures: throughput, mean and 90th percentile of latency, TTFT, timeouts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from loadproof.capacity.curve import INVOCATION_LIMIT_MS, predict_level
+from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.memory import batch_limits
+from loadproof.capacity.rounds import ClosedLoop
+from loadproof.capacity.steps import StepTimes
+from loadproof.errors import InputError
+
+# The founding tables' protocol: every client sends three requests in all.
+REQUESTS_PER_CLIENT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedRun:
+    """A closed loop of equal requests from start to end, ramps included. Latencies are of whole requests, in ms.
+
+    `timeout` says that one request in twenty takes longer than SageMaker's 60 s, `refused` how many of the requests in
+    flight the server turns away.
+    """
+
+    concurrency: int
+    output_tokens_per_s: float
+    latency_mean_ms: float
+    latency_p90_ms: float
+    latency_p95_ms: float
+    ttft_mean_ms: float
+    refused: int
+
+    @property
+    def timeout(self) -> bool:
+        return self.latency_p95_ms > INVOCATION_LIMIT_MS
+
+
+def predict_run(deployment: Deployment, input_tokens: int, output_tokens: int, concurrency: int) -> PredictedRun | None:
+    """The run at `concurrency` over all copies; None when not even one such request can be served.
+
+    A server that prefills first is replayed request by request (`rounds.ClosedLoop`). A chunked scheduler follows the
+    closed form of `predict_level`, and where requests queue its p90 is the longer wait of whole rounds:
+    `ceil(in flight / batch) · service`. Raises InputError for counts below 1.
+    """
+    if min(input_tokens, output_tokens, concurrency) < 1:
+        raise InputError("input tokens, output tokens and concurrency must each be at least 1")
+    level = predict_level(deployment, input_tokens, output_tokens, concurrency)
+    if level is None:
+        return None
+    if deployment.limits.scheduler == "chunked":
+        service_ms = level.e2e_ms - level.queue_ms
+        rounds = ceil(level.e2e_ms / service_ms - 1e-9)
+        return PredictedRun(
+            concurrency=concurrency,
+            output_tokens_per_s=level.output_tokens_per_s,
+            latency_mean_ms=level.e2e_ms,
+            latency_p90_ms=rounds * service_ms,
+            latency_p95_ms=rounds * service_ms,
+            ttft_mean_ms=level.ttft_ms,
+            refused=level.refused,
+        )
+    served = concurrency - level.refused
+    loop = ClosedLoop(
+        StepTimes(deployment), batch_limits(deployment), input_tokens, output_tokens, min(deployment.copies, served)
+    )
+    run = loop.run(served, REQUESTS_PER_CLIENT * served)
+    ordered = sorted(run.latencies_ms)
+    return PredictedRun(
+        concurrency=concurrency,
+        output_tokens_per_s=len(ordered) * output_tokens / run.duration_ms * 1e3,
+        latency_mean_ms=sum(ordered) / len(ordered),
+        latency_p90_ms=_quantile(ordered, 0.9),
+        latency_p95_ms=_quantile(ordered, 0.95),
+        ttft_mean_ms=sum(run.ttfts_ms) / len(ordered),
+        refused=level.refused,
+    )
+
+
+def _quantile(ordered: list[float], share: float) -> float:
+    """Linear between the two nearest ranks, as numpy does by default."""
+    rank = share * (len(ordered) - 1)
+    below = int(rank)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (rank - below) * (ordered[above] - ordered[below])

@@ -1,0 +1,22 @@
+"""`loadproof predict`: the planner over rows of a CSV file. Every figure it adds is predicted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadproof.errors import ExitCode
+
+
+def predict(
+    input: Annotated[Path, typer.Option(help="CSV: model, instance_type, instance_count, tp_degree, ...")],
+    output: Annotated[Path, typer.Option(help="CSV to write: the same rows with the predictions beside them")],
+) -> int:
+    """Predict throughput, latency and TTFT for each row of a CSV file; a row it cannot predict gets a reason."""
+    from loadproof.cli.predict_rows import predict_file
+
+    predicted, without = predict_file(input, output)
+    print(f"{output}: {predicted} rows predicted, {without} with a reason to read")
+    return ExitCode.OK
