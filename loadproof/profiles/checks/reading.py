@@ -83,7 +83,7 @@ RULES: Final = (
         "LP013",
         "File and profile named differently",
         reason="`-c profile=NAME` chooses by file name, and everything deployed carries the profile's name.",
-        fix="Name the file after the profile (checked in folders with an environment.yaml), an environment environment.yaml.",
+        fix="Name the file after the profile (where an environment.yaml is), an environment environment.yaml.",
     ),
     reading(
         "LP101",
