@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -16,17 +18,20 @@ from benchmarks.job import RunResult
 from benchmarks.sweep import Progress
 
 PLAIN_WIDTH = 150
+PLAIN_INTERVAL_S = 5.0
 VERDICT_STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow", "INVALID": "bold magenta"}
 
 
 class ProgressView:
-    """Shows progress: a live line on a terminal, else one plain line when a level is done.
+    """Shows progress: a live line on a terminal, else a plain line when a level is done and every few seconds between.
 
     Drawn only when told to, never from a thread of its own: that would hold the interpreter while tokens arrive.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._console = console
+        self._clock_s = clock_s
+        self._printed_s = clock_s()
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> ProgressView:
@@ -44,7 +49,10 @@ class ProgressView:
         finished = progress.done == progress.total
         if self._live:
             self._live.update(_line(progress, self._console.width), refresh=True)
-        if finished and progress.phase == "measured":
+        now_s = self._clock_s()
+        due = self._live is None and now_s - self._printed_s >= PLAIN_INTERVAL_S
+        if due or (finished and progress.phase == "measured"):
+            self._printed_s = now_s
             self._console.print(_sentence(progress), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -84,3 +84,14 @@ def test_progress_on_a_terminal_fits_its_line() -> None:
         view.show(Progress(0, 12, 1024, "warmup", 100, 2000, 0, 1234.5, 12345.6))
     assert "level 1/12 · 1024 in flight · warm-up" in stream.getvalue()
     assert "TTFT p50 12,346 ms" in stream.getvalue()
+
+
+def test_a_long_level_is_heard_of_without_a_terminal() -> None:
+    """A line when 5 s have passed since the last one, warm-up too; the level's end always has its own."""
+    stream, now_s = io.StringIO(), 0.0
+    view = ProgressView(Console(file=stream, width=80), lambda: now_s)
+    for at_s, phase, done in ((4.9, "warmup", 1), (5.0, "warmup", 2), (9.9, "measured", 3), (10.0, "measured", 9)):
+        now_s = at_s
+        view.show(Progress(0, 1, 4, phase, done, 9, 0, 1.0, 50.0))  # type: ignore[arg-type]
+    lines = stream.getvalue().splitlines()
+    assert ["warm-up 2/9" in lines[0], "load    9/9" in lines[1], len(lines)] == [True, True, 2]
