@@ -9,6 +9,7 @@ from itertools import islice, repeat
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_simulation_same_decisions import TGI, VLLM, Arrival, Roofline, due_times, limits, stepped, traffic
 
 from loadproof.capacity import BatchLimits
@@ -18,10 +19,13 @@ from loadproof.simulation import (
     ContinuousBatcher,
     OpenLoop,
     RefusedRequest,
+    Routing,
     SimulatedRequest,
     scheduler_for,
     simulate_fleet,
 )
+from loadproof.simulation.chunked import Chunked
+from loadproof.simulation.prefill_first import PrefillFirst
 
 WIDE = replace(VLLM, kv_token_capacity=1_000_000, max_sequences=64, step_prefill_tokens=2048)
 
@@ -78,6 +82,54 @@ def test_the_event_loop_serves_an_open_loop_as_the_step_by_step_clock_does(
     assert len(rows) == len(expected)
     for row, wanted in zip(rows, expected, strict=True):
         assert row == pytest.approx(wanted, rel=1e-9)
+
+
+class PrefillFirstByStep(PrefillFirst):
+    """Jumps no further than one step."""
+
+    def plan(self, now_ms: float) -> bool:
+        planned = super().plan(now_ms)
+        if planned:
+            self.shorten(1)
+        return planned
+
+
+class ChunkedByStep(Chunked):
+    """Jumps no further than one step."""
+
+    def plan(self, now_ms: float) -> bool:
+        planned = super().plan(now_ms)
+        if planned:
+            self.shorten(1)
+        return planned
+
+
+@settings(deadline=None)
+@given(traffic, limits, st.integers(1, 3), st.sampled_from(["random", "least_outstanding"]), st.booleans())
+def test_routing_and_closed_loops_do_not_see_how_far_the_clock_jumps(
+    arrivals: list[Arrival], limit: BatchLimits, copies: int, routing: Routing, closed: bool
+) -> None:
+    """One step at a time or whole runs: the same requests on the same copies, times within 1e-9, relatively.
+
+    Closed loops only over one copy: equal copies end in the same instant, and rounding decides who is first.
+    """
+    count = 1 if closed else copies
+    load = ClosedLoop(copies + 2) if closed else OpenLoop(due_times(arrivals))
+    by_step = ChunkedByStep if limit.scheduler == "chunked" else PrefillFirstByStep
+    fleets = [
+        [scheduler_for(Roofline(), limit) for _ in range(count)],
+        [by_step(Roofline(), limit) for _ in range(count)],
+    ]
+    rows = []
+    for fleet in fleets:
+        results = simulate_fleet(fleet, load, [(prompt, answer) for _, prompt, answer in arrivals], routing=routing)
+        ends = (r for r in results if isinstance(r, SimulatedRequest))
+        rows.append(
+            sorted((r.copy, r.input_tokens, r.output_tokens, r.sent_ms, r.first_token_ms, r.end_ms) for r in ends)
+        )
+    assert len(rows[0]) == len(rows[1])
+    for jumping, stepping in zip(*rows, strict=True):
+        assert jumping == pytest.approx(stepping, rel=1e-9)
 
 
 @settings(deadline=None, max_examples=30)
