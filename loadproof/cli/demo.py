@@ -95,10 +95,9 @@ class _Steps:
         self.heading("local cloud", "AWS on loopback")
         with self.cloud(backend) as cloud:
             self.heading("cdk deploy", "by the real CDK CLI; its output is in the log")
-            context = ["-c", f"env={environment}", "--no-notices"]
-            self.quietly([str(cdk), "bootstrap", f"aws://{cloud.account}/{cloud.region}", *context])
             # An assembly of its own: the CDK CLI locks the repository's cdk.out against another one.
-            context += ["--output", str(self.runs / "cdk.out")]
+            context = ["-c", f"env={environment}", "--no-notices", "--output", str(self.runs / "cdk.out")]
+            self.quietly([str(cdk), "bootstrap", f"aws://{cloud.account}/{cloud.region}", *context])
             self.quietly([str(cdk), "deploy", "--all", "--require-approval", "never", *context])
             outcomes = {}
             for profile in profiles:
