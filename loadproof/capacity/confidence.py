@@ -29,9 +29,9 @@ MEANING: dict[Grade, str] = {
     "C": "accelerator known from its datasheet only",
     "D": "server never seen on such an accelerator: a rough guess",
 }
-# Width of the band around throughput and decode latency. Documented percentages, not confidence intervals:
-# A holds for about nine in ten cells of the founding tables in sample (a test keeps it so); B and C are near the 90th
-# percentile of a prototype of this model with one model, degree or instance type left out; D is a factor of two.
+# Width of the band around throughput and decode latency, in percent of the figure. A holds for about nine in ten cells
+# of the founding tables in sample (a test keeps it so) and eight in ten with one model, degree or payload held out
+# (docs/accuracy.md); B and C are near the 90th percentile of a prototype of this model; D is a factor of two.
 BANDS: dict[Grade, float] = {"A": 0.15, "B": 0.25, "C": 0.45, "D": 1.0}
 # TTFT is the least certain figure at any grade: routing, tokenization and prefix hits are not in the model.
 _TTFT_BAND = 0.5

@@ -55,7 +55,13 @@ def batch_capacity(deployment: Deployment, input_tokens: int, output_tokens: int
 
 
 def predict_level(
-    deployment: Deployment, input_tokens: int, output_tokens: int, concurrency: int, *, staggered: bool = False
+    deployment: Deployment,
+    input_tokens: int,
+    output_tokens: int,
+    concurrency: int,
+    *,
+    staggered: bool = False,
+    cached_tokens: int = 0,
 ) -> PredictedLevel | None:
     """The level at `concurrency` requests in flight over all copies; None when no such request can be served.
 
@@ -65,10 +71,15 @@ def predict_level(
 
     Equal requests end together and are prefilled together: a request waits for the prompts before its own.
     `staggered` requests (of spread lengths) arrive one by one: each waits for its own prompt and what is under way,
-    and the others' prompts lengthen its TPOT instead. Raises InputError for counts below 1.
+    and the others' prompts lengthen its TPOT instead.
+
+    `cached_tokens` of each prompt are found in the prefix cache: read, not computed. Raises InputError for counts
+    below 1 and for a prompt that is wholly cached.
     """
     if min(input_tokens, output_tokens, concurrency) < 1:
         raise InputError("input tokens, output tokens and concurrency must each be at least 1")
+    if not 0 <= cached_tokens < input_tokens:
+        raise InputError(f"cached tokens: expected 0..{input_tokens - 1} of {input_tokens}, found {cached_tokens}")
     capacity = batch_capacity(deployment, input_tokens, output_tokens)
     if capacity == 0:
         return None
@@ -77,7 +88,7 @@ def predict_level(
     admitted = min(in_flight, deployment.limits.max_admitted_requests)
     batch = min(admitted, capacity)
 
-    groups, step_ms = _prefill(deployment, input_tokens, 1.0 if staggered else batch)
+    groups, step_ms = _prefill(deployment, input_tokens, cached_tokens, 1.0 if staggered else batch)
     prefill_ms = step_ms * (batch if staggered else groups)
     decode_ms = StepTimes(deployment).decode_ms(batch, batch * (input_tokens + output_tokens / 2))
     service_ms = prefill_ms + (output_tokens - 1) * decode_ms
@@ -125,16 +136,17 @@ def _held_back_ms(limits: BatchLimits, batch: float, between_ms: float, decode_m
     return between_ms * (1 - impatient) - patience_ms * impatient
 
 
-def _prefill(deployment: Deployment, input_tokens: int, batch: float) -> tuple[float, float]:
+def _prefill(deployment: Deployment, input_tokens: int, cached_tokens: int, batch: float) -> tuple[float, float]:
     """(groups a batch's prompts are prefilled in, ms to prefill one group): the step's token budget cuts them."""
     budget = deployment.limits.step_prefill_tokens
-    group = max(1.0, min(batch, budget // input_tokens))
+    new_tokens = input_tokens - cached_tokens
+    group = max(1.0, min(batch, budget // new_tokens))
     # A prompt longer than the budget takes several steps of a chunked scheduler, one over-long step of any other.
-    pieces = ceil(input_tokens / budget) if deployment.limits.scheduler == "chunked" else 1
-    tokens = group * input_tokens
+    pieces = ceil(new_tokens / budget) if deployment.limits.scheduler == "chunked" else 1
+    tokens = group * new_tokens
     piece_ms = StepTimes(deployment).step_ms(
         prefill_tokens=tokens / pieces,
-        prefill_pairs=tokens * input_tokens / 2 / pieces,
+        prefill_pairs=tokens * (cached_tokens + new_tokens / 2) / pieces,
         prefill_requests=group,
     )
     return batch / group, pieces * piece_ms

@@ -14,7 +14,10 @@ def predict(
     input: Annotated[Path, typer.Option(help="CSV: model, instance_type, instance_count, tp_degree, ...")],
     output: Annotated[Path, typer.Option(help="CSV to write: the same rows with the predictions beside them")],
 ) -> int:
-    """Predict throughput, latency and TTFT for each row of a CSV file; a row it cannot predict gets a reason."""
+    """Predict throughput, latency and TTFT for each row of a CSV file; a row it cannot predict gets a reason.
+
+    A column cached_input_tokens, where there is one, says how much of each prompt a prefix cache holds.
+    """
     from loadproof.cli.predict_rows import predict_file
 
     predicted, without = predict_file(input, output)

@@ -24,6 +24,8 @@ GIVEN = (
     "concurrency",
     "server",
 )
+# May be there: tokens of each prompt that the server finds in its prefix cache.
+CACHED = "cached_input_tokens"
 FIGURES = (
     "predicted_throughput_tok_s",
     "predicted_latency_mean_ms_per_token",
@@ -85,7 +87,8 @@ def _predicted(row: Mapping[str, str | None]) -> dict[str, str]:
     deployment = _deployment(row, input_tokens + output_tokens)
     memory, confidence = memory_fit(deployment), confidence_of(deployment)
     answer: dict[str, str] = {"fits": memory.fits, "grade": confidence.grade}
-    run = predict_run(deployment, input_tokens, output_tokens, concurrency)
+    cached = _whole(row, CACHED, least=0) if (row.get(CACHED) or "").strip() else 0
+    run = predict_run(deployment, input_tokens, output_tokens, concurrency, cached_tokens=cached)
     if run is None:
         limit = min(memory.kv_token_capacity, deployment.limits.max_request_tokens or memory.kv_token_capacity)
         answer["reason"] = (
@@ -181,13 +184,13 @@ def _text(row: Mapping[str, str | None], name: str) -> str:
     return value
 
 
-def _whole(row: Mapping[str, str | None], name: str) -> int:
-    """A count of at least 1; `256.0` is 256, and a mean such as `601.1` the nearest whole number."""
+def _whole(row: Mapping[str, str | None], name: str, least: int = 1) -> int:
+    """A count of at least `least`; `256.0` is 256, and a mean such as `601.1` the nearest whole number."""
     text = _text(row, name)
     try:
         value = round(float(text))
     except (ValueError, OverflowError):
-        raise InputError(f"{name}: expected a number of at least 1, found `{text}`") from None
-    if value < 1:
-        raise InputError(f"{name}: expected a number of at least 1, found `{text}`")
+        raise InputError(f"{name}: expected a number of at least {least}, found `{text}`") from None
+    if value < least:
+        raise InputError(f"{name}: expected a number of at least {least}, found `{text}`")
     return value

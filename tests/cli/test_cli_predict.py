@@ -41,6 +41,8 @@ def test_rows_keep_their_columns_and_gain_the_predicted_ones(tmp_path: Path) -> 
         ({"input_tokens": "nan"}, "expected a number"),
         ({"server": "Transformers NeuronX 2.18"}, "nothing is known of it"),
         ({"server": "LMI dynamic batching"}, "dynamic batching is not predicted"),
+        ({"cached_input_tokens": "200"}, "tgi is planned without a prefix cache"),
+        ({"server": "vLLM", "cached_input_tokens": "256"}, "expected 0..255 of 256, found 256"),
         ({"model": "Llama 2 70B"}, "cannot be served"),
     ],
 )
@@ -55,6 +57,13 @@ def test_a_row_that_cannot_be_predicted_gets_a_reason_and_no_figure(change: dict
 def test_a_model_is_known_by_catalog_name_or_hub_id(name: str) -> None:
     """Chat variants have their base model's shape, so the same figures."""
     assert predict_row(ROW | {"model": name}) == predict_row(ROW)
+
+
+def test_a_cached_prompt_is_read_not_computed() -> None:
+    """With 1,599 of 1,600 prompt tokens cached, the first token comes in about one decode step, not 16 prefills."""
+    row = ROW | {"model": "Qwen3 14B", "instance_type": "ml.g7e.2xlarge", "server": "vLLM", "input_tokens": "1600"}
+    ttft = [float(predict_row(row | {"cached_input_tokens": text})["predicted_ttft_ms"]) for text in ("", "1599")]
+    assert ttft[1] < 40 < 500 < ttft[0]
 
 
 def test_a_level_that_takes_over_a_minute_times_out() -> None:
