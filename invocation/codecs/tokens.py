@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,7 +83,7 @@ class TokenEventDecoder:
         return reported, "server"
 
 
-class _TokenCodec:
+class _TokenCodec(ABC):
     """What TGI and LMI share: the request's shape and the unary answer."""
 
     content_type = "application/json"
@@ -98,8 +99,8 @@ class _TokenCodec:
         self._extend(parameters, request)
         return dump({"inputs": request.prompt, "parameters": parameters, "stream": request.stream})
 
-    def _extend(self, parameters: dict[str, Any], request: GenerationRequest) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _extend(self, parameters: dict[str, Any], request: GenerationRequest) -> None: ...
 
     def decode_unary(self, body: bytes) -> Completion:
         answer = _unwrapped(body)

@@ -39,7 +39,7 @@ def find_knee(levels: Sequence[tuple[int, float, float]]) -> Knee | None:
         load = high / low - 1
         if load > 0 and gain / load < MINIMUM_GAIN:
             reason = (
-                f"from {low} to {high} in flight throughput changes by {gain:+.0%} "
+                f"from {low} to {high} in flight steady throughput changes by {gain:+.0%} "
                 f"and latency goes from {before_ms:,.0f} to {after_ms:,.0f} ms"
             )
             return Knee(low, RULE, reason)

@@ -6,6 +6,7 @@ A scheduler plans a *run*: as many equal steps as it would decide without lookin
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import Literal
@@ -37,7 +38,7 @@ class Request:
         self.ends_at = NOT_DECODING
 
 
-class Scheduler:
+class Scheduler(ABC):
     """The base of `PrefillFirst` and `Chunked`: decode rounds are counted, not requests' tokens.
 
     Every request that decodes gets one token a round, so who ends is known when decoding begins: a bucket of requests
@@ -102,26 +103,26 @@ class Scheduler:
 
     # ------------------------------------------------------------------------------------------------ the run
 
+    @abstractmethod
     def plan(self, now_ms: float) -> bool:
         """Decide the run that starts now; False when there is nothing to do until the next request.
 
         A run planned must be committed, cut or not. While `open_to_arrivals` a new request may change what comes
         next, and the run should be cut at its arrival.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def commit(self) -> list[Request]:
         """Apply the run's effects, as of `end_ms`; the requests it ended, in order of admission."""
-        raise NotImplementedError
 
+    @abstractmethod
     def receiving(self) -> list[Request]:
         """Who gets a token at the end of each step of the run planned; O(batch)."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def batch(self) -> int:
         """How many requests a step of the run planned works on."""
-        raise NotImplementedError
 
     def boundary_ms(self, steps: int) -> float:
         """When the first `steps` steps of the run are over."""
@@ -208,6 +209,6 @@ class Scheduler:
         self.decoding -= 1
         self.context -= request.input_tokens + request.generated
 
+    @abstractmethod
     def remove(self, request: Request) -> None:
         """Forget a request in flight (its client has gone); its KV cache is free at once. Between runs only."""
-        raise NotImplementedError

@@ -169,8 +169,7 @@ def test_a_python_without_the_packages_says_what_to_do(tmp_path: Path) -> None:
 def test_the_real_cli_synthesizes(tmp_path: Path) -> None:
     """`cdk synth -c env=dev` through the pinned CLI writes both dev stacks, quickly and quietly."""
     cdk = ROOT / "node_modules" / ".bin" / "cdk"
-    if not cdk.exists():
-        pytest.skip("the CDK CLI is not installed (make setup)")
+    assert cdk.exists(), "the CDK CLI is not installed; run `make setup`"
     done = subprocess.run(
         [str(cdk), "synth", "-q", "-c", "env=dev", "-o", str(tmp_path / "out"), "--no-notices"],
         cwd=ROOT,
