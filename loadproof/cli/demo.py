@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CDK_MILESTONES = ("⏳", "✅", "❌", "✨")  # how the CDK CLI begins the lines that tell how far it is
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 INTERRUPT_PATIENCE_S = 10.0
 
 
@@ -172,6 +173,17 @@ class _Steps:
         return _finished(code, command, (ExitCode.OK,), f"; log: {self.log}")
 
 
+def _end_with_parent() -> Callable[[], None]:
+    """What a child does before it starts: ask the kernel to end it when the demo is gone, `kill -9` included.
+
+    Without it the CDK CLI would go on calling a local cloud that has ended, until its own retries are spent.
+    """
+    import ctypes
+
+    prctl = ctypes.CDLL(None).prctl  # looked up here: a child between fork and exec should do no more than call it
+    return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 @contextmanager
 def _child(command: Sequence[str], environment: Mapping[str, str], **options: Any) -> Iterator[subprocess.Popen[str]]:
     """A command in a process group of its own: an interruption reaches all of it once, and its end is waited for."""
@@ -184,6 +196,7 @@ def _child(command: Sequence[str], environment: Mapping[str, str], **options: An
         encoding="utf-8",
         errors="replace",
         process_group=0,
+        preexec_fn=_end_with_parent() if sys.platform == "linux" else None,
         **options,
     )
     try:

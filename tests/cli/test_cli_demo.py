@@ -40,7 +40,7 @@ def processes_of(environment: dict[str, str]) -> Iterator[psutil.Process]:
 
 
 def assert_nothing_left(environment: dict[str, str]) -> None:
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 30
     while (left := list(processes_of(environment))) and time.monotonic() < deadline_s:
         time.sleep(0.2)
     assert left == []
