@@ -14,7 +14,6 @@ from benchmarks.spec import (
     PredictedPoint,
     Prediction,
     ProfileRef,
-    Protocol,
     Target,
     TokenCounts,
     WorkloadSpec,
@@ -27,11 +26,9 @@ from loadproof.capacity.deployment import Deployment, deployment_of
 from loadproof.capacity.memory import memory_fit
 from loadproof.capacity.plan import mean_tokens
 from loadproof.errors import CouldNotRunError, InputError
-from loadproof.profiles import components_of, load_environment, load_profile, profile_hash
+from loadproof.profiles import components_of, load_environment, load_profile, profile_hash, protocol_of
 from loadproof.profiles.names import endpoint_name, inference_component_name
-from loadproof.profiles.schema import Component, CustomSettings, Profile, TokenDistribution
-
-_PROTOCOLS: dict[str, Protocol] = {"tgi": "tgi", "lmi": "lmi", "vllm": "openai", "sglang": "openai"}
+from loadproof.profiles.schema import Component, Profile, TokenDistribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +146,11 @@ def _target(profile: Profile, component: Component, environment: str, region: st
     endpoint = endpoint_name(environment, profile.name)
     assert profile.endpoint is not None
     plain = profile.endpoint.hosting == "plain_variant"
-    settings = component.container.settings
-    if isinstance(settings, CustomSettings):
-        protocol: Protocol = settings.protocol
-    else:
-        protocol = _PROTOCOLS[component.container.family]
     return Target(
         kind="sagemaker",
         endpoint=endpoint,
         component=None if plain else inference_component_name(endpoint, component.name),
-        protocol=protocol,
+        protocol=protocol_of(component.container),
         streaming=profile.workload.streaming,
         endpoint_url=endpoint_url or service_url("SAGEMAKER_RUNTIME"),
         region=region,

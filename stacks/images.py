@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loadproof.catalog import container_image, image_uri, instances
-from loadproof.profiles.schema import Component, Container, Endpoint, Protocol
+from loadproof.profiles.schema import Component, Container, Endpoint
 
 # The native CUDA 13 driver (580). On the default host a CUDA 13 container dies with CannotStartContainerError.
 _CUDA_13_HOST: Final = "al2023-ami-sagemaker-inference-gpu-4-1"
@@ -16,15 +16,6 @@ def image_of(container: Container, region: str) -> str:
     if container.image is not None:
         return container.image
     return image_uri(container_image(container.family, container.version), region)
-
-
-def protocol_of(container: Container) -> Protocol:
-    """The payloads the container speaks."""
-    if container.family == "custom":
-        return container.settings.protocol
-    if container.family in ("tgi", "lmi"):
-        return container.family
-    return "openai"
 
 
 def host_ami(endpoint: Endpoint, components: tuple[Component, ...]) -> str | None:

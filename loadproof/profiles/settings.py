@@ -13,13 +13,14 @@ from typing import Any, Final, get_args, get_origin
 from loadproof.errors import InputError
 from loadproof.profiles.schema import (
     Component,
+    Container,
     CustomSettings,
     Dtype,
     Family,
     HubSource,
     LmiSettings,
-    Part,
     Profile,
+    Protocol,
     Quantization,
     SglangSettings,
     TgiSettings,
@@ -104,6 +105,15 @@ def components_of(profile: Profile) -> tuple[Component, ...]:
 def accelerators_per_copy(component: Component) -> int:
     """Accelerators one copy takes: as written, else its tensor parallel degree, else 1."""
     return component.copies.accelerators_per_copy or component.container.settings.tensor_parallel_degree or 1
+
+
+def protocol_of(container: Container) -> Protocol:
+    """The payloads the container speaks: TGI's and LMI's own, else the OpenAI API's, or what a custom one says."""
+    if container.family == "custom":
+        return container.settings.protocol
+    if container.family in ("tgi", "lmi"):
+        return container.family
+    return "openai"
 
 
 def tensor_parallel_degree(component: Component) -> int:
@@ -251,8 +261,3 @@ def _scalar_kind(annotation: Any) -> type[bool] | type[int] | type[float] | type
     if origin is typing.Annotated:
         return _scalar_kind(get_args(annotation)[0])
     return str  # Literal of words
-
-
-def settings_model(family: Family) -> type[Part]:
-    """The settings class of a family."""
-    return _SETTINGS[family]

@@ -100,17 +100,6 @@ def place_of(root: Node, path: Path) -> Mark:
     return mark
 
 
-def node_at(root: Node, path: Path) -> Node | None:
-    """The node at `path`, or None when the file does not have it."""
-    node = root
-    for step in path:
-        child = _child(node, step)
-        if child is None:
-            return None
-        node = child[1]
-    return node
-
-
 def _child(node: Node, step: str | int) -> tuple[Mark, Node] | None:
     if isinstance(node, Map) and isinstance(step, str):
         entry = node.entries.get(step)

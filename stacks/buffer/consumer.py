@@ -15,9 +15,9 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from loadproof.catalog import layer_arn
+from loadproof.profiles import protocol_of
 from loadproof.profiles.schema import Buffer as BufferSettings
 from loadproof.profiles.schema import HubSource, Model
-from stacks.images import protocol_of
 from stacks.model_endpoint import ModelEndpoint
 
 RUNTIME: Final = Path(__file__).parent / "runtime"
