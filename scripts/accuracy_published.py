@@ -9,10 +9,10 @@ from math import log
 from pathlib import Path
 
 import numpy as np
-from fit_step_model import Parameters, search
 
 from loadproof.capacity import Deployment, StepTimes, deployment_from_container
 from loadproof.capacity.confidence import confidence_of
+from loadproof.capacity.fitting import Parameters, search
 from loadproof.cli.predict_rows import model_shape
 from loadproof.errors import InputError
 

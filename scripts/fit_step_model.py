@@ -2,14 +2,13 @@
 
     .venv/bin/python scripts/fit_step_model.py
 
-Gauss-Newton over the parameters' logarithms, reweighted towards the least sum of absolute log errors (robust against
-the tables' outliers). Prints rows for loadproof/capacity/data/*.csv; writes nothing.
+`loadproof.capacity.fitting` searches. Prints rows for loadproof/capacity/data/*.csv; writes nothing.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import log
 from pathlib import Path
@@ -21,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "capac
 from capacity_seed import SeedRow, seed_rows
 
 from loadproof.capacity import Deployment
+from loadproof.capacity.fitting import Parameters, search
 from loadproof.capacity.runs import PredictedRun, predict_run
 
 # Where the search starts, and what a parameter no row speaks of keeps: orders of magnitude, not fitted values.
@@ -38,10 +38,7 @@ PRIORS = {
     "NVSwitch_gb_per_s": 150.0,
     "NVSwitch_latency_us": 20.0,
 }
-PRIOR_WEIGHT = 0.05  # of each parameter's log distance from its prior, beside some 350 cells
-BOUNDS = {"bandwidth_efficiency": (0.7, 0.92), "compute_efficiency": (0.3, 0.95), "reserve_gib": (0.2, 3.0)}
 SERVER = tuple(PRIORS)[:7]  # the server's row; the rest are the fabrics'
-Parameters = dict[str, float]
 Case = tuple[SeedRow, Deployment]
 
 
@@ -84,43 +81,6 @@ def residuals(cases: Sequence[Case], parameters: Parameters) -> np.ndarray:
 def fit(cases: Sequence[Case], rounds: int = 12) -> Parameters:
     """The parameters of the TGI and fabric rows that suit these cells best."""
     return search(lambda parameters: residuals(cases, parameters), PRIORS, rounds)
-
-
-def search(evaluate: Callable[[Parameters], np.ndarray], priors: Parameters, rounds: int) -> Parameters:
-    """The parameters with the least sum of absolute log errors found in `rounds` reweighted Gauss-Newton steps.
-
-    Priors hold what the errors do not speak of: each costs `PRIOR_WEIGHT` times its squared log distance.
-    """
-    names = list(priors)
-    prior = np.log([priors[name] for name in names])
-    low, high = (
-        np.log([BOUNDS.get(name, (value / 20, value * 20))[side] for name, value in priors.items()]) for side in (0, 1)
-    )
-
-    def errors_at(point: np.ndarray) -> np.ndarray:
-        return evaluate(dict(zip(names, np.exp(point).tolist(), strict=True)))
-
-    def cost(errors: np.ndarray, point: np.ndarray) -> float:
-        return float(np.minimum(np.abs(errors), 0.5).sum() + PRIOR_WEIGHT * np.square(point - prior).sum())
-
-    point = prior
-    errors = errors_at(point)
-    best = cost(errors, point)
-    for _ in range(rounds):
-        slopes = np.stack([(errors_at(point + step) - errors) / 0.02 for step in 0.02 * np.eye(len(names))], axis=1)
-        weight = 1 / np.maximum(np.abs(errors), 0.02)
-        weight[np.abs(errors) > 0.5] = 0.0  # beyond repair: neither punished nor chased
-        normal = slopes.T @ (weight[:, None] * slopes) + 2 * PRIOR_WEIGHT * np.eye(len(names))
-        down = np.linalg.solve(normal, slopes.T @ (weight * errors) + 2 * PRIOR_WEIGHT * (point - prior))
-        for length in (1.0, 0.5, 0.25, 0.1):
-            candidate = np.clip(point - length * down, low, high)
-            found = errors_at(candidate)
-            if (value := cost(found, candidate)) < best:
-                point, errors, best = candidate, found, value
-                break
-        else:
-            break
-    return dict(zip(names, np.exp(point).tolist(), strict=True))
 
 
 def cases_of_tables() -> list[Case]:
