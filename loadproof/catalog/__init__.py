@@ -1,8 +1,8 @@
 """Accelerators, instances, models and container images: vendored rows with source and date, and their readers."""
 
+from loadproof.catalog.architecture import Architecture
 from loadproof.catalog.readers import (
     Accelerator,
-    Architecture,
     ContainerImage,
     HostImage,
     Instance,

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from loadproof.catalog.architecture import Architecture
+from loadproof.catalog.provenance import unverified
 from loadproof.errors import InputError
 
 DATA = Path(__file__).parent / "data"
@@ -57,6 +59,11 @@ class Accelerator:
     source: str
     note: str
     multiprocessors: int | None = None  # streaming multiprocessors of a GPU; None for Neuron
+    date: str = ""
+
+    @property
+    def unverified(self) -> bool:
+        return unverified(self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,34 +82,21 @@ class Instance:
     price_source: str
     price_derived: bool
     source: str
+    price_date: str = ""  # when that price was seen, as exactly as known: `2026-08-17`, `2026-07`, `2026`
+    date: str = ""
+
+    @property
+    def unverified(self) -> bool:
+        return unverified(self.source)
+
+    @property
+    def price_unverified(self) -> bool:
+        return unverified(self.price_source)
 
     @property
     def has_local_disk(self) -> bool:
         """True for NVMe disks of its own: SageMaker then refuses a volume size and a key for it."""
         return self.family in LOCAL_DISK_FAMILIES
-
-
-@dataclass(frozen=True, slots=True)
-class Architecture:
-    """A transformer's shape: all that memory and step-time formulas need."""
-
-    name: str
-    hf_id: str
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-    vocab: int
-    context: int
-    experts: int
-    experts_per_token: int
-    moe_intermediate: int
-    allreduces_per_layer: int
-    parameters_b: float
-    active_parameters_b: float
-    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +152,7 @@ def accelerators() -> Mapping[str, Accelerator]:
             source=row["source"],
             note=row["note"],
             multiprocessors=int(row["sm_count"]) if row["sm_count"] else None,
+            date=row["date"],
         )
         for row in rows("accelerators.csv")
     }
@@ -180,6 +175,8 @@ def instances() -> Mapping[str, Instance]:
             price_source=row["price_source"],
             price_derived=row["price_derived"] == "yes",
             source=row["shape_source"],
+            price_date=row["price_date"],
+            date=row["date"],
         )
         for row in rows("instances.csv")
     }
@@ -207,6 +204,12 @@ def architectures() -> Mapping[str, Architecture]:
             parameters_b=float(row["params_b"]),
             active_parameters_b=float(row["active_params_b"]),
             source=row["source"],
+            sliding_window=int(row["sliding_window"]),
+            sliding_layers=int(row["sliding_layers"]),
+            linear_layers=int(row["linear_layers"]),
+            state_bytes=int(row["state_bytes"]),
+            kv_latent_dim=int(row["kv_latent_dim"]),
+            date=row["date"],
         )
         for row in rows("models.csv")
     }
