@@ -42,15 +42,15 @@ class PredictedLevel:
 def batch_capacity(deployment: Deployment, input_tokens: int, output_tokens: int) -> int:
     """How many such requests one copy can run at once: KV cache, sequences. 0 when not even one.
 
-    TGI reserves prompt plus answer; a chunked scheduler takes blocks as they are needed, so on average a running
-    request holds its prompt and half its answer.
+    TGI and a padded batch reserve prompt plus answer; a chunked scheduler takes blocks as they are needed, so on
+    average a running request holds its prompt and half its answer.
     """
     limits = batch_limits(deployment)
     whole = input_tokens + output_tokens
     capacity = limits.kv_token_capacity or 0
     if whole > capacity or whole > (limits.max_request_tokens or whole):
         return 0
-    held = whole if limits.scheduler == "prefill_first" else input_tokens + output_tokens / 2
+    held = input_tokens + output_tokens / 2 if limits.scheduler == "chunked" else whole
     return max(1, min(limits.max_sequences, int(capacity / held)))
 
 
@@ -88,6 +88,8 @@ def predict_level(
     admitted = min(in_flight, deployment.limits.max_admitted_requests)
     batch = min(admitted, capacity)
 
+    if deployment.limits.scheduler == "dynamic":
+        return _gathered(deployment, input_tokens, output_tokens, concurrency)
     groups, step_ms = _prefill(deployment, input_tokens, cached_tokens, 1.0 if staggered else batch)
     prefill_ms = step_ms * (batch if staggered else groups)
     decode_ms = StepTimes(deployment).decode_ms(batch, batch * (input_tokens + output_tokens / 2))
@@ -118,6 +120,37 @@ def predict_level(
         output_tokens_per_s=requests_per_ms * output_tokens * 1e3,
         requests_per_s=requests_per_ms * 1e3,
         refused=round((in_flight - admitted) * busy_copies),
+        over_60_s=e2e_ms > INVOCATION_LIMIT_MS,
+    )
+
+
+def _gathered(deployment: Deployment, input_tokens: int, output_tokens: int, concurrency: int) -> PredictedLevel:
+    """Dynamic batching: `service = prefill of B + (output - 1) · decode(B)`, and the delay where B does not fill.
+
+    With `c` clients a copy, `B = min(c, batch_size, memory)`. Answers come whole: TTFT is E2E, and TPOT is 0.
+    """
+    times, limits = StepTimes(deployment), deployment.limits
+    busy_copies = min(concurrency, deployment.copies)
+    admitted = min(concurrency / busy_copies, limits.max_admitted_requests)
+    batch = min(admitted, batch_capacity(deployment, input_tokens, output_tokens))
+    prefill_ms = times.prefill_ms(round(batch * input_tokens), requests=ceil(batch))
+    decode_ms = times.decode_ms(batch, batch * (input_tokens + output_tokens / 2))
+    delay_ms = limits.max_batch_delay_ms if admitted < limits.max_sequences else 0.0
+    service_ms = delay_ms + prefill_ms + (output_tokens - 1) * decode_ms
+    e2e_ms = admitted / batch * service_ms
+    requests_per_ms = batch / service_ms * busy_copies
+    return PredictedLevel(
+        concurrency=concurrency,
+        batch=ceil(batch),
+        queue_ms=e2e_ms - service_ms,
+        prefill_step_ms=prefill_ms,
+        ttft_ms=e2e_ms,
+        ttft_last_ms=e2e_ms,
+        tpot_ms=0.0,
+        e2e_ms=e2e_ms,
+        output_tokens_per_s=requests_per_ms * output_tokens * 1e3,
+        requests_per_s=requests_per_ms * 1e3,
+        refused=round(concurrency - admitted * busy_copies),
         over_60_s=e2e_ms > INVOCATION_LIMIT_MS,
     )
 

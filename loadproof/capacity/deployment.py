@@ -18,8 +18,10 @@ from loadproof.profiles.settings import (
     tensor_parallel_degree,
 )
 
-Scheduler = Literal["prefill_first", "chunked"]
+Scheduler = Literal["prefill_first", "chunked", "dynamic"]
 
+# The row of servers.csv for LMI's dynamic batching: Hugging Face Accelerate instead of an engine of its own.
+DYNAMIC_SERVER = "accelerate"
 _WEIGHT_BYTES = {"none": 2.0, "fp8": 1.0, "int8": 1.0, "awq": 0.5, "gptq": 0.5, "mxfp4": 0.53}
 _DTYPE_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0}
 UNLIMITED = 1 << 30
@@ -30,7 +32,8 @@ class BatchLimits:
     """What the server lets into a batch. Token counts cover prompt plus answer unless named otherwise.
 
     `kv_token_capacity` is None until memory is known (`memory.batch_limits` fills it in). `max_request_tokens` and
-    `max_input_tokens` are None where the server derives them from the memory it finds.
+    `max_input_tokens` are None where the server derives them from the memory it finds. `dynamic` gathers up to
+    `max_sequences` requests, waiting `max_batch_delay_ms` from the first one, and answers them together.
     """
 
     scheduler: Scheduler
@@ -43,6 +46,7 @@ class BatchLimits:
     waiting_served_ratio: float = 0.3
     max_waiting_steps: int = 20
     kv_token_capacity: int | None = None
+    max_batch_delay_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +180,7 @@ def _deployment(
             "lower the tensor parallel degree or take a larger instance"
         )
     accelerator = catalog.accelerator(instance.accelerator)
-    server = server_row(family, version)
+    server = server_row(DYNAMIC_SERVER if batches_dynamically(settings) else family, version)
     return Deployment(
         model_id=model_id,
         architecture=architecture,
@@ -221,6 +225,8 @@ def _limits(
     large = accelerator.memory_bytes >= 70 << 30 and not accelerator.name.startswith("A100")
     sequences, step_tokens, admitted = (1024 if large else 256), (8192 if large else 2048), UNLIMITED
     longest = None
+    if batches_dynamically(settings):
+        return _dynamic_limits(settings, architecture)
     if family == "lmi":
         sequences = settings.max_rolling_batch_size or 256
         step_tokens = settings.max_rolling_batch_prefill_tokens or step_tokens
@@ -241,6 +247,26 @@ def _limits(
         max_request_tokens=longest or architecture.context or None,
         max_input_tokens=None,
         max_admitted_requests=admitted,
+    )
+
+
+def batches_dynamically(settings: Any) -> bool:
+    """LMI with `rolling_batch: disable` gathers whole batches instead of letting requests join a running one."""
+    return getattr(settings, "rolling_batch", None) == "disable"
+
+
+def _dynamic_limits(settings: Any, architecture: catalog.Architecture) -> BatchLimits:
+    """DJL Serving's own defaults: batches of 1, 100 ms of delay, 1,000 jobs queued before it answers 503."""
+    batch_size = settings.batch_size or 1
+    delay_ms = settings.max_batch_delay_ms
+    return BatchLimits(
+        scheduler="dynamic",
+        max_sequences=batch_size,
+        step_prefill_tokens=2048,  # only sizes the activations: a batch's prompts are computed in one step
+        max_request_tokens=settings.max_model_len or architecture.context or None,
+        max_input_tokens=None,
+        max_admitted_requests=batch_size + (settings.job_queue_size or 1000),
+        max_batch_delay_ms=100.0 if delay_ms is None else float(delay_ms),
     )
 
 

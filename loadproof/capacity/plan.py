@@ -133,8 +133,6 @@ def _notes(profile: Profile, deployment: Deployment, cost: HourlyCost) -> Iterat
         yield f"planned as a closed loop; the workload's arrivals are {workload.arrivals.process}"
     if getattr(settings, "enable_prefix_caching", None) and workload.shared_prefix_tokens:
         yield "prefix caching is not planned: shared prompts will prefill faster than predicted"
-    if getattr(settings, "rolling_batch", None) == "disable":
-        yield "dynamic batching is planned as continuous batching: expect far less throughput"
     if getattr(settings, "speculative_config", None) or getattr(settings, "speculative_algorithm", None):
         yield "speculative decoding is not planned"
     if profile.components:

@@ -42,19 +42,19 @@ def predict_run(
 ) -> PredictedRun | None:
     """The run at `concurrency` over all copies; None when not even one such request can be served.
 
-    A server that prefills first is replayed request by request (`rounds.ClosedLoop`). A chunked scheduler follows the
-    closed form of `predict_level`, and where requests queue its p90 is the longer wait of whole rounds:
-    `ceil(in flight / batch) · service`. `cached_tokens` of each prompt are found in a chunked scheduler's prefix cache.
-    Raises InputError for counts below 1, and for cached tokens of a server that prefills first.
+    A server that prefills first is replayed request by request (`rounds.ClosedLoop`). A chunked scheduler and
+    dynamic batching follow the closed form of `predict_level`, and where requests queue its p90 is the longer wait of
+    whole rounds: `ceil(in flight / batch) · service`. `cached_tokens` of each prompt are found in a chunked scheduler's
+    prefix cache. Raises InputError for counts below 1, and for cached tokens of any other scheduler.
     """
     if min(input_tokens, output_tokens, concurrency) < 1:
         raise InputError("input tokens, output tokens and concurrency must each be at least 1")
-    if cached_tokens and deployment.limits.scheduler == "prefill_first":
+    if cached_tokens and deployment.limits.scheduler != "chunked":
         raise InputError(f"cached tokens: {deployment.family} is planned without a prefix cache; expected 0")
     level = predict_level(deployment, input_tokens, output_tokens, concurrency, cached_tokens=cached_tokens)
     if level is None:
         return None
-    if deployment.limits.scheduler == "chunked":
+    if deployment.limits.scheduler != "prefill_first":
         service_ms = level.e2e_ms - level.queue_ms
         rounds = ceil(level.e2e_ms / service_ms - 1e-9)
         return PredictedRun(

@@ -22,7 +22,8 @@ class ServerRow:
     step_ms_per_sequence · sequences` beside the hardware's work. Efficiencies are shares of the datasheet's bandwidth
     and dense compute. `split_kv` says that attention spreads one sequence's KV cache over many multiprocessors;
     servers without it need many sequences. `all_experts` says that every step reads all experts of a mixture, however
-    few its tokens chose.
+    few its tokens chose. `layers_in_turn` says that each accelerator holds whole layers and waits for the one before
+    it, as Hugging Face Accelerate's `device_map="auto"` does: a copy is as fast as one accelerator.
     """
 
     family: str
@@ -35,6 +36,7 @@ class ServerRow:
     compute_efficiency: float
     split_kv: bool
     all_experts: bool
+    layers_in_turn: bool
     memory_fraction: float
     reserve_gib: float
     calibrated_on: tuple[str, ...]
@@ -93,6 +95,7 @@ def _servers() -> tuple[ServerRow, ...]:
                 compute_efficiency=float(row["compute_efficiency"]),
                 split_kv=row["split_kv"] == "1",
                 all_experts=row["all_experts"] == "1",
+                layers_in_turn=row["layers_in_turn"] == "1",
                 memory_fraction=float(row["memory_fraction"]),
                 reserve_gib=float(row["reserve_gib"]),
                 calibrated_on=tuple(filter(None, row["calibrated_on"].split(";"))),

@@ -6,7 +6,7 @@ from math import log2
 from typing import Literal
 
 from loadproof.capacity.deployment import Deployment
-from loadproof.capacity.memory import kv_bytes_per_token_per_accelerator
+from loadproof.capacity.memory import kv_bytes_per_token, kv_bytes_per_token_per_accelerator
 
 Resource = Literal["bandwidth", "compute", "fabric", "server"]
 
@@ -39,7 +39,7 @@ class StepTimes:
 
     def __init__(self, deployment: Deployment) -> None:
         shape, chip, server = deployment.architecture, deployment.accelerator, deployment.server
-        n = deployment.accelerators
+        n = 1 if server.layers_in_turn else deployment.accelerators  # how many work at the same time
         bytes_per_ms = chip.bandwidth_gb_per_s * 1e6 * server.bandwidth_efficiency
         compute = chip.bf16_tflops
         if deployment.quantization == "fp8" and chip.fp8_tflops:
@@ -55,7 +55,8 @@ class StepTimes:
         self._compute_ms_per_token = 2 * shape.active_parameters_b * 1e9 / (n * flops_per_ms)
         # Scores and weighted values: 2 · 2 FLOPs per head dimension, per layer, per pair of tokens.
         self._attention_ms_per_pair = 4 * shape.layers * shape.heads * shape.head_dim / (n * flops_per_ms)
-        self._kv_ms_per_token = kv_bytes_per_token_per_accelerator(deployment) / bytes_per_ms
+        kv_bytes = kv_bytes_per_token if server.layers_in_turn else kv_bytes_per_token_per_accelerator
+        self._kv_ms_per_token = kv_bytes(deployment) / bytes_per_ms
         # Without split KV, one thread block reads one sequence's one head: few sequences leave multiprocessors idle.
         heads_here = max(1.0, shape.heads / n)
         self._full_blocks = 0.0 if server.split_kv else (chip.multiprocessors or 0) / heads_here

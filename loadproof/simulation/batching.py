@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from loadproof.capacity import BatchLimits
 from loadproof.errors import InputError
 from loadproof.simulation.chunked import Chunked
+from loadproof.simulation.dynamic import Dynamic
 from loadproof.simulation.prefill_first import PrefillFirst
 from loadproof.simulation.runs import StepDurations
 from loadproof.simulation.scheduling import Rejection, Request, Scheduler
@@ -33,6 +34,8 @@ def scheduler_for(step_times: StepDurations, limits: BatchLimits, *, shared_pref
     KV cache."""
     if limits.scheduler == "chunked":
         return Chunked(step_times, limits, shared_prefix_tokens)
+    if limits.scheduler == "dynamic":
+        return Dynamic(step_times, limits)
     return PrefillFirst(step_times, limits)
 
 
@@ -42,7 +45,8 @@ class ContinuousBatcher:
     `prefill_first` (TGI): a step either prefills waiting requests or decodes the running ones; a request is let in
     when its prompt and whole answer fit the KV cache. `chunked` (vLLM): every step decodes all running requests and
     fills what is left of its token budget with prompt chunks; KV cache is taken as it is written, and when it runs out
-    the youngest request is put back and computed anew.
+    the youngest request is put back and computed anew. `dynamic` (LMI with `rolling_batch: disable`): batches are
+    gathered, padded and answered whole, so in their last step a request stands in `tokens` once for each token.
 
     Sans-IO and deterministic: `next_step` decides a step and applies its effects at once; the caller lets
     `duration_ms` pass, delivers the tokens and asks again. A request counts as in flight until its last step's end.
@@ -99,7 +103,7 @@ class ContinuousBatcher:
             return None
         scheduler.shorten(1)
         batch, receiving = scheduler.batch, scheduler.receiving()
-        prefilled = tuple(request.name for request in receiving if not request.generated)
+        prefilled = dict.fromkeys(request.name for request in receiving if not request.generated)
         ended = scheduler.commit()
         for request in ended:
             del self._known[request.name]
@@ -109,6 +113,6 @@ class ContinuousBatcher:
             duration_ms=scheduler.first_ms,
             tokens=tuple(request.name for request in receiving),
             finished=tuple(request.name for request in ended),
-            prefilled=prefilled,
+            prefilled=tuple(prefilled),
             batch=batch,
         )

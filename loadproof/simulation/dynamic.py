@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from loadproof.capacity import BatchLimits
 from loadproof.errors import InputError
 from loadproof.simulation.runs import StepDurations
 from loadproof.simulation.scheduling import Request, Scheduler
+
+LOOK_EVERY_MS = 5.0
 
 
 class Dynamic(Scheduler):
     """A worker that takes up to `batch_size` requests, waiting `max_batch_delay_ms` from its first one for the others.
 
     The batch is padded: every prompt counts as the longest, every sequence decodes until the longest answer is done,
-    and nobody joins meanwhile. Answers go out whole, so a request's first token comes with its last. Only the
-    virtual clock can drive it: gathering ends by time, which `ContinuousBatcher`'s steps do not know.
+    and nobody joins meanwhile. Answers go out whole, so a request's first token comes with its last. `batch_size` is
+    the limits' `max_sequences`.
+
+    Nothing here learns that a client has gone: an abandoned request is worked through to its end.
     """
+
+    frees_abandoned = False
 
     __slots__ = ("_answer_by_ms", "_batch_size", "_delay_ms", "_joining", "_padded", "_rounds_to_do")
 
-    def __init__(
-        self, step_times: StepDurations, limits: BatchLimits, *, batch_size: int, max_batch_delay_ms: float
-    ) -> None:
-        if batch_size < 1 or max_batch_delay_ms < 0:
+    def __init__(self, step_times: StepDurations, limits: BatchLimits) -> None:
+        if limits.max_sequences < 1 or limits.max_batch_delay_ms < 0:
             raise InputError(
                 "dynamic batching: expected batch_size of at least 1 and max_batch_delay_ms of at least 0, "
-                f"found {batch_size} and {max_batch_delay_ms}"
+                f"found {limits.max_sequences} and {limits.max_batch_delay_ms}"
             )
         super().__init__(step_times, limits)
-        self._batch_size = batch_size
-        self._delay_ms = max_batch_delay_ms
+        self._batch_size = limits.max_sequences
+        self._delay_ms = limits.max_batch_delay_ms
         self._answer_by_ms: float | None = None  # when gathering ends, at the latest; None: nobody is waited for
         self._joining: list[Request] = []
         self._padded = 0  # sequences that decode, those whose client has gone included
@@ -86,6 +92,14 @@ class Dynamic(Scheduler):
         self.open_to_arrivals = False
         return True
 
+    def shorten(self, steps: int) -> None:
+        """One step at a time, gathering is looked at every few ms: a batch may have filled meanwhile."""
+        if self._gathering:
+            self.end_ms = min(self.end_ms, self.start_ms + LOOK_EVERY_MS)
+            self.first_ms = self.end_ms - self.start_ms
+        else:
+            super().shorten(steps)
+
     def commit(self) -> list[Request]:
         if self._joining:
             self._begin()
@@ -116,8 +130,12 @@ class Dynamic(Scheduler):
         self._joining = []
 
     def receiving(self) -> list[Request]:
-        """Nobody, until the last step of all: see `commit`."""
-        return []
+        """Nobody until the batch's last step; then each request as often as it has tokens."""
+        batch: Iterable[Request] = self._joining or self.running
+        rounds = max(request.output_tokens for request in self._joining) - 1 if self._joining else self._rounds_to_do
+        if self._gathering or rounds > (0 if self._joining else self.steps):
+            return []
+        return [request for request in batch for _ in range(request.output_tokens)]
 
     def remove(self, request: Request) -> None:
         """The queue forgets it; a batch under way goes on at its padded size."""

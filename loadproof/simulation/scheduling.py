@@ -39,12 +39,13 @@ class Request:
 
 
 class Scheduler(ABC):
-    """The base of `PrefillFirst` and `Chunked`: decode rounds are counted, not requests' tokens.
+    """The base of the schedulers: decode rounds are counted, not requests' tokens.
 
     Every request that decodes gets one token a round, so who ends is known when decoding begins: a bucket of requests
     for each last round, a heap of rounds. `context` sums the tokens that the decoding requests attend to next.
     """
 
+    frees_abandoned = True  # whether a request whose client has gone is dropped at the end of the step under way
     __slots__ = (
         "_buckets",
         "_ends",

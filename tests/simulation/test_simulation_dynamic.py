@@ -30,8 +30,10 @@ def run(copy: Dynamic, sent: Sent) -> list[SimulatedRequest]:
 
 
 def dynamic(batch_size: int, delay_ms: float, capacity: int = 100_000) -> Dynamic:
-    limits = replace(WIDE, kv_token_capacity=capacity)
-    return Dynamic(CountedMs(), limits, batch_size=batch_size, max_batch_delay_ms=delay_ms)
+    limits = replace(
+        WIDE, scheduler="dynamic", kv_token_capacity=capacity, max_sequences=batch_size, max_batch_delay_ms=delay_ms
+    )
+    return Dynamic(CountedMs(), limits)
 
 
 def test_a_batch_that_does_not_fill_waits_its_delay() -> None:
@@ -78,9 +80,10 @@ def test_continuous_batching_serves_spread_answers_sooner() -> None:
             return 10.0
 
     limits = replace(WIDE, max_sequences=8)
+    gathered = replace(limits, scheduler="dynamic", max_batch_delay_ms=100)
     ends = [
-        summarise(simulate_fleet([copy], ClosedLoop(8), sizes)).end_ms
-        for copy in (scheduler_for(Flat(), limits), Dynamic(Flat(), limits, batch_size=8, max_batch_delay_ms=100))
+        summarise(simulate_fleet([scheduler_for(Flat(), limit)], ClosedLoop(8), sizes)).end_ms
+        for limit in (limits, gathered)
     ]
     assert ends[1] > 1.5 * ends[0]
 
