@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loadproof.errors import ExitCode
+from loadproof.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
     from loadproof.capacity import Plan
@@ -22,21 +22,33 @@ class Format(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    HTML = "html"
 
 
 def plan(
     profile: Annotated[Path, typer.Argument(help="profile file, for example deploy_profiles/dev/chat.yaml")],
-    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+    format: Annotated[Format, typer.Option(help="text for people, json for programs, html: a page")] = Format.TEXT,
+    output: Annotated[
+        Path | None, typer.Option(help="where --format html writes; default: plan-<profile>.html here")
+    ] = None,
 ) -> int:
     """Predict memory, latency, throughput, cost and objectives of a profile. Exit 1 when it does not fit."""
     from loadproof.capacity import make_plan
     from loadproof.profiles import load_profile
 
+    if output is not None and format is not Format.HTML:
+        raise InputError(f"--output goes with --format html, found --format {format.value}; leave one of them out")
     made = make_plan(load_profile(profile))
     if format is Format.JSON:
         from loadproof.capacity.document import plan_document
 
         print(_json(plan_document(made)))
+    elif format is Format.HTML:
+        from loadproof.cli.plan_page import write_page
+
+        target = output or Path(f"plan-{made.profile_name}.html")
+        write_page(made, target)
+        print(target)
     else:
         _print_text(made)
     return ExitCode.MISSED if made.memory.fits == "no" else ExitCode.OK

@@ -1,0 +1,202 @@
+"""Small SVG charts as text: scales, lines, bands, bars, marks, and words that never lie on one another.
+
+Sizes are pixels of the drawing. Colours are classes that the page's style sheet knows, so that one drawing serves
+light, dark and paper. A drawing needs no script: `tip` becomes the `<title>` that browsers show on hover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import floor, hypot, log10
+
+from markupsafe import Markup, escape
+
+CHARACTER_PX, LINE_PX = 7.2, 15.0  # of one character at 12 px in a wide system font, and of a line of text
+_TICK_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_INK_EVERY_PX = 6.0
+Point = tuple[float, float]
+Spot = tuple[float, float, str]  # x, baseline y, text-anchor
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Data to pixels from zero on: 0 lands on `start_px` and `high` on `end_px`."""
+
+    high: float
+    start_px: float
+    end_px: float
+
+    def at(self, value: float) -> float:
+        return self.start_px + value / self.high * (self.end_px - self.start_px)
+
+
+def ticks(high: float, most: int) -> list[float]:
+    """Round numbers from 0 up to `high`, at most `most` + 1: steps of 1, 2, 2.5 or 5 times a power of ten."""
+    if high <= 0:
+        return [0.0]
+    power = 10.0 ** floor(log10(high / most))
+    step = next(factor * power for factor in _TICK_STEPS if factor * power * most >= high * (1 - 1e-9))
+    return [index * step for index in range(int(high / step + 1e-9) + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What words cover."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: Box) -> bool:
+        return (
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        )
+
+    def holds(self, point: Point) -> bool:
+        return self.left <= point[0] <= self.right and self.top <= point[1] <= self.bottom
+
+
+def width_of(text: str) -> float:
+    """About how wide a line of text is, in px; on the generous side."""
+    return len(text) * CHARACTER_PX
+
+
+def box_of(text: str, spot: Spot) -> Box:
+    x, baseline, anchor = spot
+    width = width_of(text)
+    left = x - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
+    return Box(left, baseline - 0.8 * LINE_PX, left + width, baseline + 0.2 * LINE_PX)
+
+
+class Drawing:
+    """An SVG of a fixed size. Shapes are drawn in the order given; words lie above all of them."""
+
+    def __init__(self, width_px: float, height_px: float) -> None:
+        self.width_px, self.height_px = width_px, height_px
+        self._shapes: list[str] = []
+        self._texts: list[str] = []
+        self._words: list[Box] = []
+        self._ink: list[Point] = []
+
+    def line(self, points: Sequence[Point], css: str, *, tip: str = "") -> None:
+        """An open line through the points."""
+        self._shapes.append(_element("polyline", css, tip, points=_points(points), fill="none"))
+        for one, other in pairwise(points):
+            self._ink += _along(one, other)
+
+    def area(self, points: Sequence[Point], css: str, *, tip: str = "") -> None:
+        """A filled polygon; words may lie on it."""
+        self._shapes.append(_element("polygon", css, tip, points=_points(points)))
+
+    def bar(self, left: float, top: float, width: float, height: float, css: str, *, tip: str = "") -> None:
+        """A filled rectangle; words may lie on it."""
+        box = {"x": _px(left), "y": _px(top), "width": _px(width), "height": _px(height)}
+        self._shapes.append(_element("rect", css, tip, **box))
+
+    def mark(self, at: Point, shape: str, size_px: float, css: str, *, tip: str = "") -> None:
+        """A `circle`, `square`, `diamond`, `triangle` or `cross` centred on a point."""
+        self._shapes.append(_element("path", css, tip, d=_mark_path(at, shape, size_px / 2)))
+        reach = size_px / 2 + 1
+        self._ink += [(at[0] + x * reach, at[1] + y * reach) for x in (-1, 0, 1) for y in (-1, 0, 1)]
+
+    def write(self, text: str, spot: Spot, css: str = "") -> None:
+        """Words at this very place."""
+        x, baseline, anchor = spot
+        place = {"x": _px(x), "y": _px(baseline), "text-anchor": anchor}
+        self._texts.append(_element("text", css, "", inner=text, **place))
+        self._words.append(box_of(text, spot))
+
+    def place(self, text: str, spots: Iterable[Spot], css: str = "") -> bool:
+        """Words at that of the spots which covers least ink, the first of equals; nothing is drawn, and False is
+        returned, where every spot lies on other words or leaves the drawing."""
+        free = [spot for spot in spots if self._is_free(box_of(text, spot))]
+        if not free:
+            return False
+        self.write(text, min(free, key=lambda spot: sum(map(box_of(text, spot).holds, self._ink))), css)
+        return True
+
+    def _is_free(self, box: Box) -> bool:
+        inside = box.left >= 0 and box.top >= 0 and box.right <= self.width_px and box.bottom <= self.height_px
+        return inside and not any(box.meets(words) for words in self._words)
+
+    def markup(self, css: str) -> Markup:
+        """The `<svg>` element, hidden from screen readers: the figure around it says what it shows."""
+        size = f"{self.width_px:g} {self.height_px:g}"
+        body = "\n".join([*self._shapes, *self._texts])
+        return Markup(f'<svg class="{css}" viewBox="0 0 {size}" aria-hidden="true" focusable="false">\n{body}\n</svg>')
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A drawing with axes: its scales say where data lands."""
+
+    drawing: Drawing
+    x: Scale
+    y: Scale
+
+    def at(self, x: float, y: float) -> Point:
+        return self.x.at(x), self.y.at(y)
+
+
+def plot(size_px: tuple[float, float], highs: tuple[float, float], titles: tuple[str, str]) -> Plot:
+    """Axes from zero to `highs` (x, y), with a grid, round ticks and titles: y's above its axis, x's below its own."""
+    drawing = Drawing(*size_px)
+    x_ticks, y_ticks = ticks(highs[0], max(2, int(size_px[0] // 90))), ticks(highs[1], 5)
+    left = max(width_of(tick_text(tick)) for tick in y_ticks) + 8
+    x = Scale(highs[0], left, size_px[0] - 14)
+    y = Scale(highs[1], size_px[1] - 2.6 * LINE_PX, 1.5 * LINE_PX)
+    for tick in y_ticks:
+        drawing.line([(left, y.at(tick)), (x.end_px, y.at(tick))], "axis" if tick == 0 else "grid")
+        drawing.write(tick_text(tick), (left - 6, y.at(tick) + 4, "end"))
+    for tick in x_ticks:
+        drawing.line([(x.at(tick), y.start_px), (x.at(tick), y.end_px)], "axis" if tick == 0 else "grid")
+        drawing.write(tick_text(tick), (x.at(tick), y.start_px + 1.1 * LINE_PX, "middle"))
+    drawing.write(titles[0], ((x.start_px + x.end_px) / 2, y.start_px + 2.3 * LINE_PX, "middle"))
+    drawing.write(titles[1], (0, 0.8 * LINE_PX, "start"))
+    return Plot(drawing, x, y)
+
+
+def tick_text(tick: float) -> str:
+    """`1,500`, `0.25`: a tick without needless zeros."""
+    return f"{tick:,.4f}".rstrip("0").rstrip(".")
+
+
+def _element(name: str, css: str, tip: str, *, inner: str = "", **attributes: str) -> str:
+    said = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())
+    title = f"<title>{escape(tip)}</title>" if tip else ""
+    return f'<{name} class="{css}"{said}>{title}{escape(inner)}</{name}>'
+
+
+def _px(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _points(points: Sequence[Point]) -> str:
+    return " ".join(f"{_px(x)},{_px(y)}" for x, y in points)
+
+
+def _along(one: Point, other: Point) -> list[Point]:
+    steps = max(1, int(hypot(other[0] - one[0], other[1] - one[1]) / _INK_EVERY_PX))
+    return [
+        (one[0] + step / steps * (other[0] - one[0]), one[1] + step / steps * (other[1] - one[1]))
+        for step in range(steps + 1)
+    ]
+
+
+def _mark_path(at: Point, shape: str, r: float) -> str:
+    x, y = at
+    if shape == "circle":
+        return f"M{_px(x - r)} {_px(y)}a{_px(r)} {_px(r)} 0 1 0 {_px(2 * r)} 0a{_px(r)} {_px(r)} 0 1 0 {_px(-2 * r)} 0z"
+    if shape == "cross":
+        return (
+            f"M{_px(x - r)} {_px(y - r)}L{_px(x + r)} {_px(y + r)}M{_px(x - r)} {_px(y + r)}L{_px(x + r)} {_px(y - r)}"
+        )
+    corners = {
+        "square": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+        "diamond": ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)),
+        "triangle": ((0, -1.2), (1.1, 0.9), (-1.1, 0.9)),
+    }[shape]
+    return "M" + "L".join(f"{_px(x + right * r)} {_px(y + down * r)}" for right, down in corners) + "z"

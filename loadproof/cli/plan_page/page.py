@@ -1,0 +1,118 @@
+"""The page itself: one HTML file with drawings inside, no script and no network."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from benchmarks.report import looks
+from benchmarks.report.wording import SHORT, objective_title, objective_value, visible
+from benchmarks.report.wording import number as number_text
+from loadproof.capacity import Plan, PredictedLevel
+from loadproof.capacity.cost import usd_per_million_tokens
+from loadproof.cli.plan_page import curves, memory, shares, wording
+from loadproof.errors import InputError
+
+_TITLES = {
+    "ttft": "Time to first token (TTFT)",
+    "tpot": "Time per output token (TPOT)",
+    "e2e": "End-to-end latency (E2E)",
+}
+
+
+def write_page(plan: Plan, target: Path) -> None:
+    """Write the page whole or not at all. Raises InputError where the folder cannot be written."""
+    unfinished = None
+    try:
+        handle, unfinished = tempfile.mkstemp(dir=target.parent, prefix=".plan-", suffix=".html")
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
+            out.write(page_of(plan))
+        Path(unfinished).chmod(0o644)  # mkstemp's 0600 would hide a page that a web server publishes
+        Path(unfinished).replace(target)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror}); name another place with --output") from error
+    finally:
+        if unfinished is not None:
+            Path(unfinished).unlink(missing_ok=True)
+
+
+def page_of(plan: Plan) -> str:
+    """The page as text. Foreign text (names, notes) is escaped, and its control characters are spelled out."""
+    environment = Environment(
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"number": number_text, "visible": visible}
+    return environment.get_template("page.html.j2").render(
+        plan=plan,
+        wording=wording,
+        mark=wording.MARKS[wording.outcome(plan)],
+        titles=_TITLES,
+        curve_pictures={latency: curves.curve(plan, latency) for latency in _TITLES},
+        series={latency: curves.series_of(plan, latency) for latency in _TITLES},
+        bounds={latency: curves.bounds_of(plan, latency) for latency in _TITLES},
+        shares_picture=shares.shares(plan),
+        parts=shares.PARTS,
+        percents=shares.percents,
+        memory_picture=memory.memory_bar(plan.memory),
+        memory_parts=memory.memory_parts(plan.memory),
+        rows=list(zip(plan.levels, plan.costs_per_million, strict=True)),
+        key_figures=_key_figures(plan),
+        objective_title=objective_title,
+        objective_value=objective_value,
+        interval=lambda level, name: _interval(plan, level, name),
+        sources=_sources(plan),
+        style=Markup(_style()),
+    )
+
+
+def _interval(plan: Plan, level: PredictedLevel, name: str) -> str:
+    """`19.9 to 41.8`: the range of a level's figure, by the field's name."""
+    low, high = plan.confidence.interval(getattr(level, name), ttft=name.startswith("ttft"))
+    return f"{number_text(low)} to {number_text(high)}"
+
+
+def _key_figures(plan: Plan) -> list[tuple[str, float | None, str, str]]:
+    """(name, value, unit, range) at the objectives' level, then what it costs."""
+    level, figures = plan.at_objectives, []
+    if level is not None:
+        for latency in _TITLES:
+            field = f"{latency}_ms"
+            figures.append((f"{SHORT[latency]} mean", getattr(level, field), "ms", _interval(plan, level, field)))
+        field = "output_tokens_per_s"
+        figures.append(("Output", level.output_tokens_per_s, "tokens/s", _interval(plan, level, field)))
+        per_million = usd_per_million_tokens(plan.cost.usd_per_hour_min, level.output_tokens_per_s)
+        figures.append(("Cost per M output tokens", per_million, "USD", ""))
+    cost = plan.cost
+    figures.append((f"Cost, {wording.instances(cost.instances_min)}", cost.usd_per_hour_min, "USD/hour", ""))
+    if cost.instances_max > cost.instances_min:
+        figures.append((f"Cost, {wording.instances(cost.instances_max)}", cost.usd_per_hour_max, "USD/hour", ""))
+    return figures
+
+
+def _sources(plan: Plan) -> list[tuple[str, str]]:
+    deployment = plan.deployment
+    instance, cost = deployment.instance, plan.cost
+    return [
+        ("Server parameters", deployment.server.source),
+        ("Server calibrated on", ", ".join(deployment.server.calibrated_on) or "nothing yet"),
+        (deployment.accelerator.name, deployment.accelerator.source),
+        (instance.instance_type, instance.source),
+        ("Price", "none known" if cost.usd_per_hour_min is None else f"{instance.price_region}: {cost.price_source}"),
+    ]
+
+
+def _style() -> str:
+    """The benchmark report's own style sheet and palette, then what this page adds."""
+    names = ("BLUE", "ORANGE", "TEAL", "PINK", "GREY")
+    palette = "".join(f"--{name.lower()}: {getattr(looks, name)}; " for name in names)
+    report = (files("benchmarks.report") / "page.css").read_text(encoding="utf-8")
+    return f"{report}\n:root {{ {palette}}}\n{_text('page.css')}"
+
+
+def _text(name: str) -> str:
+    return (files("loadproof.cli.plan_page") / name).read_text(encoding="utf-8")
