@@ -1,5 +1,7 @@
 """Connections and their pool: one request at a time on each, kept alive, every read stamped as it arrives.
 
+They run on sockets of our own where the kernel stamps reads (`sockets`), else on asyncio's transports.
+
 Proxies of the environment are ignored on purpose: a load generator must know what it measures.
 """
 
@@ -8,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -19,8 +20,7 @@ from invocation.faults import (
     TruncatedStreamError,
 )
 from invocation.http1 import ResponseReader
-
-ClockNs = Callable[[], int]
+from invocation.sockets import ClockNs, StampedSocket, connect, stamps_reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,23 @@ class Receiver(Protocol):
 
     def on_head(self, status: int, headers: dict[str, str]) -> None: ...
 
-    def on_body(self, now_ns: int, data: bytes) -> None: ...
+    def on_body(self, arrived_ns: int, read_ns: int, data: bytes) -> None:
+        """`arrived_ns`: when the kernel had the last of `data`; `read_ns`: when we did. Equal where it does not say."""
+        ...
+
+
+class _Transport(Protocol):
+    def write(self, data: bytes) -> None: ...
+
+    def abort(self) -> None: ...
 
 
 class Connection(asyncio.Protocol):
-    """One TCP or TLS connection."""
+    """One TCP or TLS connection, over an asyncio transport or a `StampedSocket`."""
 
     def __init__(self, clock_ns: ClockNs) -> None:
         self._clock_ns = clock_ns
-        self._transport: asyncio.Transport | None = None
+        self._transport: _Transport | None = None
         self._reader = ResponseReader()
         self._receiver: Receiver | None = None
         self._done: asyncio.Future[None] | None = None
@@ -104,23 +112,29 @@ class Connection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's own is no subclass
+        self.attach(cast(asyncio.Transport, transport))  # uvloop's own is no subclass
+
+    def attach(self, transport: _Transport) -> None:
+        self._transport = transport
         self.open = True
 
     def data_received(self, data: bytes) -> None:
         now_ns = self._clock_ns()
+        self.received(data, now_ns, now_ns)
+
+    def received(self, data: bytes, arrived_ns: int, read_ns: int) -> None:
         receiver, reader = self._receiver, self._reader
         if receiver is None or reader.done:
             self.abort()  # nobody asked: a late answer or a broken peer
             return
-        self._last_byte_ns = now_ns
+        self._last_byte_ns = read_ns
         try:
             head_known = reader.status is not None
             body = reader.feed(data)
             if not head_known and reader.status is not None:
                 receiver.on_head(reader.status, reader.headers)
             if body:
-                receiver.on_body(now_ns, body)
+                receiver.on_body(arrived_ns, read_ns, body)
         except Exception as error:  # the receiver's faults belong to the caller of `exchange`, not to the event loop
             self._fail(error)
             return
@@ -130,14 +144,14 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         return False  # close our side too; connection_lost follows
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
         self.open = False
         if self._done is None or self._done.done():
             return
-        if isinstance(exc, ssl.SSLError):
-            self._fail(ConnectionFault("tls", f"TLS failed: {exc}"))
-        elif exc is not None:
-            self._fail(ConnectionFault("reset", f"the connection broke: {exc}"))
+        if isinstance(error, ssl.SSLError):
+            self._fail(ConnectionFault("tls", f"TLS failed: {error}"))
+        elif error is not None:
+            self._fail(ConnectionFault("reset", f"the connection broke: {error}"))
         elif self._reader.status is None:
             self._fail(ConnectionFault("closed", "the connection closed before any answer"))
         else:
@@ -188,8 +202,11 @@ class ConnectionPool:
         tls: ssl.SSLContext | None = None,
         *,
         max_idle_s: float = 4.0,
+        kernel_times: bool = True,
         clock_ns: ClockNs = time.perf_counter_ns,
     ) -> None:
+        """`kernel_times`: have reads stamped by the kernel, where it can be had."""
+        self._kernel_times = kernel_times
         self._host, self._port, self._tls = host, port, tls
         self._max_idle_ns = int(max_idle_s * 1e9)
         self._clock_ns = clock_ns
@@ -239,12 +256,16 @@ class ConnectionPool:
         return None
 
     async def _open(self, timeouts: Timeouts) -> Connection:
-        loop = asyncio.get_running_loop()
+        connection = Connection(self._clock_ns)
         try:
             async with asyncio.timeout(timeouts.connect_s):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self._clock_ns), self._host, self._port, ssl=self._tls
-                )
+                if self._kernel_times and stamps_reads():
+                    sock, session = await connect(self._host, self._port, self._tls)
+                    connection.attach(StampedSocket(sock, connection, session, clock_ns=self._clock_ns))
+                else:
+                    await asyncio.get_running_loop().create_connection(
+                        lambda: connection, self._host, self._port, ssl=self._tls
+                    )
         except TimeoutError as error:
             raise TimeoutFault("connect", timeouts.connect_s) from error
         except ssl.SSLError as error:

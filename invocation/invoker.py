@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from invocation.codecs.types import Codec, Completion, GenerationRequest, StreamDecoder, TokenSource
-from invocation.connections import ClockNs, Timeouts
+from invocation.connections import Timeouts
 from invocation.faults import HttpProtocolFault, InvocationFault, PayloadError
 from invocation.outcomes import Outcome, OutcomeKind, RetryClass, outcome_of_fault, outcome_of_status, without_prompt
+from invocation.sockets import ClockNs
 from invocation.transports import Transport, Unwrapper
 
 _MAX_BODY_BYTES = 64 * 1024 * 1024  # SageMaker's own bound is 25 MB; a hostile server must not fill the memory
@@ -22,6 +23,9 @@ class Invocation:
     `arrival_ns[i]` is when the i-th event with generated text was read, `arrival_tokens[i]` how many tokens it is known
     to carry (at least 1; their sum may be below `output_tokens`, the better figure where `token_source` is `server`).
     Both are empty for a request that did not stream; `sent_ns` is None if the request was never written.
+
+    `read_lag_ns[i]` is how much later than it arrived that event was read. Where the kernel stamps arrivals, this lag
+    is in no other time here; it bounds how far apart tokens that were read together may have been. All 0: not known.
     """
 
     intended_ns: int
@@ -37,6 +41,7 @@ class Invocation:
     text_length: int
     finish_reason: str | None
     outcome: Outcome
+    read_lag_ns: array[int] = field(default_factory=lambda: array("q"))
 
 
 class Invoker:
@@ -103,8 +108,8 @@ class Invoker:
             sent_ns=answer.sent_ns,
             first_token_ns=arrivals[0] if arrivals else None,
             last_token_ns=arrivals[-1] if arrivals else None,
-            # An answer ends when its last byte is read, not when this task's turn comes.
-            end_ns=answer.last_read_ns if outcome.ok and answer.last_read_ns else self._clock_ns(),
+            # An answer ends when its last byte arrives, not when this task's turn comes.
+            end_ns=answer.last_byte_ns if outcome.ok and answer.last_byte_ns else self._clock_ns(),
             arrival_ns=arrivals,
             arrival_tokens=answer.arrival_tokens,
             input_tokens=completion.input_tokens if completion else None,
@@ -113,11 +118,12 @@ class Invoker:
             text_length=completion.text_length if completion else answer.text_length,
             finish_reason=completion.finish_reason if completion else None,
             outcome=outcome,
+            read_lag_ns=answer.read_lag_ns,
         )
 
 
 class _Answer:
-    """Receiver of one answer; all of it runs inside `data_received`."""
+    """Receiver of one answer; all of it runs while its bytes are read."""
 
     __slots__ = (
         "_body",
@@ -126,7 +132,8 @@ class _Answer:
         "_unwrapper",
         "arrival_ns",
         "arrival_tokens",
-        "last_read_ns",
+        "last_byte_ns",
+        "read_lag_ns",
         "sent_ns",
         "status",
         "text_length",
@@ -139,9 +146,10 @@ class _Answer:
         self._error_type = ""
         self.status: int | None = None
         self.sent_ns: int | None = None
-        self.last_read_ns = 0
+        self.last_byte_ns = 0
         self.arrival_ns = array("q")
         self.arrival_tokens = array("q")
+        self.read_lag_ns = array("q")
         self.text_length = 0
 
     def on_sent(self, now_ns: int) -> None:
@@ -155,8 +163,8 @@ class _Answer:
         elif (encoding := headers.get("content-encoding", "identity").lower()) != "identity":
             raise HttpProtocolFault(f"the answer is encoded as `{encoding[:40]}`, though only identity was accepted")
 
-    def on_body(self, now_ns: int, data: bytes) -> None:
-        self.last_read_ns = now_ns
+    def on_body(self, arrived_ns: int, read_ns: int, data: bytes) -> None:
+        self.last_byte_ns = arrived_ns
         decoder = self._decoder
         if decoder is None:
             if len(self._body) + len(data) > _MAX_BODY_BYTES:
@@ -165,7 +173,8 @@ class _Answer:
             return
         for part in (data,) if self._unwrapper is None else self._unwrapper.feed(data):
             for text, tokens in decoder.feed(part):
-                self.arrival_ns.append(now_ns)
+                self.arrival_ns.append(arrived_ns)
+                self.read_lag_ns.append(read_ns - arrived_ns)
                 self.arrival_tokens.append(tokens)
                 self.text_length += len(text)
 

@@ -54,12 +54,13 @@ class Transport(Protocol):
 class _PooledTransport:
     """What both transports share: one pool to one host, and the request's head."""
 
-    def __init__(self, url: SplitResult, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, url: SplitResult, tls: ssl.SSLContext | None, kernel_times: bool) -> None:
         secure = url.scheme == "https"
         assert url.hostname is not None
         port = url.port or (443 if secure else 80)
         self._host = url.netloc
-        self._pool = ConnectionPool(url.hostname, port, (tls or trusted_tls()) if secure else None)
+        context = (tls or trusted_tls()) if secure else None
+        self._pool = ConnectionPool(url.hostname, port, context, kernel_times=kernel_times)
 
     async def warm(self, count: int, timeouts: Timeouts) -> None:
         await self._pool.warm(count, timeouts)
@@ -84,13 +85,17 @@ class SageMakerTransport(_PooledTransport):
         credentials: CredentialSource | None = None,
         endpoint_url: str | None = None,
         tls: ssl.SSLContext | None = None,
+        kernel_times: bool = True,
     ) -> None:
-        """`credentials` None: what botocore finds. Raises InputError (names, URL), CouldNotRunError (credentials)."""
+        """`credentials` None: what botocore finds. `kernel_times` False: reads are stamped by us, as on other systems.
+
+        Raises InputError (names, URL), CouldNotRunError (credentials).
+        """
         for what, name in (("endpoint", endpoint), ("component", component), ("variant", variant)):
             if name is not None and not (_ENDPOINT_NAME.fullmatch(name) and len(name) <= 63):
                 raise InputError(f"{what} name {name!r}: expected 1 to 63 letters, digits and inner hyphens")
         url = parse_url(endpoint_url or f"https://runtime.sagemaker.{region}.{_dns_suffix(region)}")
-        super().__init__(url, tls)
+        super().__init__(url, tls, kernel_times)
         self._credentials = credentials or from_environment(endpoint_url)
         self._signer = Signer(region, "sagemaker")
         self._base = f"{url.path.rstrip('/')}/endpoints/{endpoint}"
@@ -116,11 +121,16 @@ class HttpTransport(_PooledTransport):
     """A model server's own URL: `/v1/chat/completions`, `/invocations`, `/generate`, ..."""
 
     def __init__(
-        self, url: str, *, headers: Mapping[str, str] | None = None, tls: ssl.SSLContext | None = None
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
+        kernel_times: bool = True,
     ) -> None:
         """`headers` are sent with every request, for example an authorization. Raises InputError."""
         parts = parse_url(url)
-        super().__init__(parts, tls)
+        super().__init__(parts, tls, kernel_times)
         self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._headers = {name.lower(): value for name, value in (headers or {}).items()}
         for name, value in self._headers.items():

@@ -38,6 +38,8 @@ from invocation import (
     codec_for,
 )
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 
 def _connections(script: Script, requests: int, pause_s: float = 0.0) -> tuple[int, list[OutcomeKind]]:
     async def main() -> tuple[int, list[OutcomeKind]]:

@@ -39,6 +39,8 @@ from invocation import (
 )
 from invocation.eventstream import encode_exception, encode_payload_part
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 MODEL_ERROR = orjson.dumps(
     {"Message": "Received server error (429)", "OriginalStatusCode": 429, "OriginalMessage": "Model is overloaded"}
 )

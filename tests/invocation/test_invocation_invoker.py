@@ -30,6 +30,8 @@ from invocation import (
     Timeouts,
 )
 
+pytestmark = pytest.mark.usefixtures("either_way")
+
 
 def test_a_sagemaker_stream() -> None:
     """Path, headers and body are SageMaker's; tokens are stamped in order; the server's counts stand."""
