@@ -45,8 +45,8 @@ def batch_capacity(deployment: Deployment, input_tokens: int, output_tokens: int
     TGI and a padded batch reserve prompt plus answer; a chunked scheduler takes blocks as they are needed, so on
     average a running request holds its prompt and half its answer.
     """
-    limits = batch_limits(deployment)
     whole = input_tokens + output_tokens
+    limits = batch_limits(deployment, whole)
     capacity = limits.kv_token_capacity or 0
     if whole > capacity or whole > (limits.max_request_tokens or whole):
         return 0

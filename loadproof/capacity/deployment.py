@@ -13,6 +13,7 @@ from loadproof.profiles.schema import ArchitectureOverride, Component, Family, P
 from loadproof.profiles.settings import accelerators_per_copy as accelerators_of
 from loadproof.profiles.settings import (
     components_of,
+    frees_past_window,
     quantization_from_variables,
     settings_from_variables,
     tensor_parallel_degree,
@@ -71,6 +72,7 @@ class Deployment:
     limits: BatchLimits
     copies: int
     quantization: str = "none"
+    frees_past_window: bool = False  # the server frees what layers with a sliding window no longer read
 
     @property
     def copies_per_instance(self) -> int:
@@ -188,7 +190,7 @@ def _deployment(
         accelerator=accelerator,
         accelerators=accelerators,
         weight_bytes_per_parameter=_DTYPE_BYTES[dtype] if quantization == "none" else _WEIGHT_BYTES[quantization],
-        kv_bytes_per_value=1.0 if getattr(settings, "kv_cache_dtype", None) == "fp8" else 2.0,
+        kv_bytes_per_value=1.0 if getattr(settings, "kv_cache_dtype", None) == "fp8" else _DTYPE_BYTES[dtype],
         family=family,
         version=version,
         server=server,
@@ -197,6 +199,7 @@ def _deployment(
         limits=_limits(family, settings, architecture, accelerator),
         copies=copies,
         quantization=quantization,
+        frees_past_window=frees_past_window(family, settings),
     )
 
 
@@ -285,7 +288,7 @@ def _dtype(variables: Mapping[str, str]) -> str:
 
 def _architecture(model_id: str, override: ArchitectureOverride | None) -> catalog.Architecture:
     if override is not None:
-        return _from_override(model_id, override)
+        return override.shape(model_id)
     found = catalog.architecture(model_id)
     if found is None:
         raise InputError(
@@ -293,28 +296,6 @@ def _architecture(model_id: str, override: ArchitectureOverride | None) -> catal
             "(the fields of the model's config.json)"
         )
     return found
-
-
-def _from_override(model_id: str, override: ArchitectureOverride) -> catalog.Architecture:
-    return catalog.Architecture(
-        name=model_id,
-        hf_id=model_id,
-        layers=override.num_hidden_layers,
-        hidden=override.hidden_size,
-        heads=override.num_attention_heads,
-        kv_heads=override.num_key_value_heads,
-        head_dim=override.head_dim,
-        intermediate=override.intermediate_size,
-        vocab=override.vocab_size,
-        context=override.max_position_embeddings,
-        experts=override.num_experts,
-        experts_per_token=override.num_experts_per_token,
-        moe_intermediate=override.moe_intermediate_size,
-        allreduces_per_layer=2,
-        parameters_b=override.parameters_b,
-        active_parameters_b=override.active_parameters_b or override.parameters_b,
-        source="model.architecture of the profile",
-    )
 
 
 def _newest(family: Family) -> str:

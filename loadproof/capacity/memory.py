@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from loadproof.capacity.deployment import BatchLimits, Deployment
+from loadproof.catalog import KvCache
 
 GIB = 1 << 30
 # What the prediction of free memory is uncertain by, per accelerator: the spread the calibration rows show.
@@ -39,13 +40,23 @@ def weight_bytes(deployment: Deployment) -> float:
     return deployment.architecture.parameters_b * 1e9 * deployment.weight_bytes_per_parameter
 
 
+def kv_cache(deployment: Deployment) -> KvCache:
+    """What one sequence's cache takes on each accelerator: the formula the profile's checks use too."""
+    return KvCache(
+        deployment.architecture,
+        deployment.kv_bytes_per_value,
+        deployment.accelerators,
+        windowed=deployment.frees_past_window,
+    )
+
+
 def kv_bytes_per_token(deployment: Deployment) -> float:
     """KV bytes per token = 2 · layers · kv_heads · head_dim · dtype_bytes (over the whole copy).
 
-    Source: the key and the value of every layer's kv heads; grouped-query attention has kv_heads < heads.
+    Source: the key and the value of every layer's kv heads; grouped-query attention has kv_heads < heads. Layers with
+    linear attention keep none, latent attention one vector (`catalog.Architecture`).
     """
-    shape = deployment.architecture
-    return 2 * shape.layers * shape.kv_heads * shape.head_dim * deployment.kv_bytes_per_value
+    return KvCache(deployment.architecture, deployment.kv_bytes_per_value).bytes_per_token
 
 
 def kv_bytes_per_token_per_accelerator(deployment: Deployment) -> float:
@@ -53,7 +64,7 @@ def kv_bytes_per_token_per_accelerator(deployment: Deployment) -> float:
 
     Heads are sharded; more accelerators than kv heads hold copies of the same heads.
     """
-    return kv_bytes_per_token(deployment) / min(deployment.accelerators, deployment.architecture.kv_heads)
+    return kv_cache(deployment).bytes_per_token
 
 
 def activation_bytes(deployment: Deployment) -> float:
@@ -67,21 +78,27 @@ def activation_bytes(deployment: Deployment) -> float:
     return deployment.limits.step_prefill_tokens * width * 2
 
 
-def memory_fit(deployment: Deployment) -> MemoryFit:
+def memory_fit(deployment: Deployment, request_tokens: float | None = None) -> MemoryFit:
     """How the memory of each accelerator divides: `no` when the longest request does not fit, `marginal` when it does
-    by less than the prediction's own uncertainty (`UNCERTAINTY_GIB`)."""
+    by less than the prediction's own uncertainty (`UNCERTAINTY_GIB`).
+
+    `kv_token_capacity = kv cache / KV bytes per token`. A sliding window makes a long request's tokens cheaper, and a
+    state of fixed size a short one's dearer: with `request_tokens`, the capacity in requests of that length,
+    `kv cache / bytes of one · its tokens`; without, every token is counted as one inside the window.
+    """
     memory = deployment.accelerator.memory_bytes
     usable = memory * deployment.memory_fraction
     weights = weight_bytes(deployment) / deployment.accelerators
     reserve = deployment.server.reserve_gib * GIB
     activations = activation_bytes(deployment)
-    per_token = kv_bytes_per_token_per_accelerator(deployment)
-    kv_cache = usable - weights - reserve - activations
-    capacity = max(0, int(kv_cache / per_token))
+    cache = kv_cache(deployment)
+    per_token = cache.bytes_of(request_tokens) / request_tokens if request_tokens else cache.bytes_per_token
+    kv_room = usable - weights - reserve - activations
+    capacity = max(0, int(kv_room / per_token))
     if deployment.limits.batch_total_tokens is not None:
         capacity = min(capacity, deployment.limits.batch_total_tokens)
     longest = deployment.limits.max_request_tokens or 1
-    margin = kv_cache - longest * per_token
+    margin = kv_room - cache.bytes_of(longest)
     fits: Fits = "no" if margin < 0 else "marginal" if margin < UNCERTAINTY_GIB * GIB else "yes"
     return MemoryFit(
         fits=fits,
@@ -90,13 +107,16 @@ def memory_fit(deployment: Deployment) -> MemoryFit:
         weights_gib=weights / GIB,
         reserve_gib=reserve / GIB,
         activations_gib=activations / GIB,
-        kv_cache_gib=kv_cache / GIB,
+        kv_cache_gib=kv_room / GIB,
         longest_request_tokens=longest,
         margin_gib=margin / GIB,
         kv_token_capacity=capacity,
     )
 
 
-def batch_limits(deployment: Deployment) -> BatchLimits:
-    """The deployment's limits with the KV capacity its memory leaves: what a ContinuousBatcher is made with."""
-    return replace(deployment.limits, kv_token_capacity=memory_fit(deployment).kv_token_capacity)
+def batch_limits(deployment: Deployment, request_tokens: float | None = None) -> BatchLimits:
+    """The deployment's limits with the KV capacity its memory leaves: what a ContinuousBatcher is made with.
+
+    `request_tokens` as for `memory_fit`: give it where requests are alike.
+    """
+    return replace(deployment.limits, kv_token_capacity=memory_fit(deployment, request_tokens).kv_token_capacity)

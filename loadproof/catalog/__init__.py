@@ -1,6 +1,6 @@
 """Accelerators, instances, models and container images: vendored rows with source and date, and their readers."""
 
-from loadproof.catalog.architecture import Architecture
+from loadproof.catalog.architecture import Architecture, KvCache
 from loadproof.catalog.readers import (
     Accelerator,
     ContainerImage,
@@ -24,6 +24,7 @@ __all__ = [
     "ContainerImage",
     "HostImage",
     "Instance",
+    "KvCache",
     "Layer",
     "Registry",
     "accelerator",

@@ -59,40 +59,55 @@ class Architecture:
         """
         return self.kv_latent_dim or 2 * self.kv_heads * self.head_dim
 
-    def kv_bytes_per_token(self, bytes_per_value: float) -> float:
-        """KV bytes of a token inside the window = (full + sliding layers) · values per layer · bytes per value."""
-        return (self.full_layers + self.sliding_layers) * self.kv_values_per_layer * bytes_per_value
 
-    def kv_shards(self, accelerators: int) -> int:
-        """Parts the KV cache of a token is split into: heads are sharded, never cut; a latent vector is copied."""
-        return 1 if self.kv_latent_dim else min(accelerators, self.kv_heads)
+@dataclass(frozen=True, slots=True)
+class KvCache:
+    """What one sequence's cache takes on each accelerator of a copy, in bytes.
 
-    def cache_bytes(
-        self, tokens: float, bytes_per_value: float, *, accelerators: int = 1, windowed: bool = True
-    ) -> float:
-        """Cache of one sequence of `tokens`, in bytes on each accelerator.
+    `windowed` False: a server that keeps every token of sliding layers too.
+    """
 
-        `(full · tokens + sliding · min(tokens, window)) · values · bytes per value / shards + state / accelerators`.
-        `windowed` False: a server that keeps every token of sliding layers too.
-        """
-        kept = min(tokens, self.sliding_window) if windowed else tokens
-        layer_tokens = self.full_layers * tokens + self.sliding_layers * kept
-        per_layer = self.kv_values_per_layer * bytes_per_value
-        return layer_tokens * per_layer / self.kv_shards(accelerators) + self.state_bytes / accelerators
+    shape: Architecture
+    bytes_per_value: float
+    accelerators: int = 1
+    windowed: bool = True
 
-    def tokens_within(
-        self, budget_bytes: float, bytes_per_value: float, *, accelerators: int = 1, windowed: bool = True
-    ) -> float:
-        """The longest sequence whose cache takes `budget_bytes` on each accelerator: the inverse of `cache_bytes`.
+    @property
+    def shards(self) -> int:
+        """Parts a token's keys and values are split into: heads are never cut, and a latent vector is copied."""
+        return 1 if self.shape.kv_latent_dim else min(self.accelerators, self.shape.kv_heads)
+
+    @property
+    def bytes_per_layer_and_token(self) -> float:
+        return self.shape.kv_values_per_layer * self.bytes_per_value / self.shards
+
+    @property
+    def bytes_per_token(self) -> float:
+        """Within the window = (full + sliding layers) · values per layer · bytes per value / shards."""
+        return (self.shape.full_layers + self.shape.sliding_layers) * self.bytes_per_layer_and_token
+
+    @property
+    def state_bytes(self) -> float:
+        return self.shape.state_bytes / self.accelerators
+
+    def bytes_of(self, tokens: float) -> float:
+        """`(full · tokens + sliding · min(tokens, window)) · values · bytes per value / shards + state`."""
+        shape = self.shape
+        kept = min(tokens, shape.sliding_window) if self.windowed else tokens
+        layer_tokens = shape.full_layers * tokens + shape.sliding_layers * kept
+        return layer_tokens * self.bytes_per_layer_and_token + self.state_bytes
+
+    def tokens_within(self, budget_bytes: float) -> float:
+        """The longest sequence that takes `budget_bytes`: the inverse of `bytes_of`.
 
         0 where not even the state fits; infinite where no layer grows past the window.
         """
-        per_layer = self.kv_values_per_layer * bytes_per_value / self.kv_shards(accelerators)
-        layer_tokens = (budget_bytes - self.state_bytes / accelerators) / per_layer
-        growing = self.full_layers + self.sliding_layers
+        shape = self.shape
+        layer_tokens = (budget_bytes - self.state_bytes) / self.bytes_per_layer_and_token
+        growing = shape.full_layers + shape.sliding_layers
         if layer_tokens <= 0:
             return 0.0
-        if not windowed or layer_tokens <= growing * self.sliding_window or not self.sliding_layers:
+        if not self.windowed or not shape.sliding_layers or layer_tokens <= growing * shape.sliding_window:
             return layer_tokens / growing if growing else inf
-        beyond = layer_tokens - self.sliding_layers * self.sliding_window
-        return beyond / self.full_layers if self.full_layers else inf
+        beyond = layer_tokens - shape.sliding_layers * shape.sliding_window
+        return beyond / shape.full_layers if shape.full_layers else inf

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from loadproof.profiles.calibrating import KEY as CALIBRATION
 from loadproof.profiles.inheritance import KEY
-from loadproof.profiles.schema import Environment, Profile
+from loadproof.profiles.schema import Calibration, Environment, Profile
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE: Final = "#/$defs/"
@@ -23,6 +24,9 @@ _Transform = Callable[[dict[str, Any]], dict[str, Any]]
 def profile_schema() -> dict[str, Any]:
     """JSON Schema of a profile file, `extends` included."""
     whole, definitions = _parts(Profile)
+    whole["properties"][CALIBRATION] = _named_file(whole["properties"][CALIBRATION]["description"])
+    for name in _parts(Calibration)[1].keys() | {Calibration.__name__}:
+        definitions.pop(name, None)
     partial_definitions = {f"{name}{_PARTIAL}": _partial(part) for name, part in definitions.items()}
     partial = _partial(whole)
     partial["properties"] = {
@@ -49,6 +53,15 @@ def environment_schema() -> dict[str, Any]:
     """JSON Schema of an environment.yaml."""
     whole, definitions = _parts(Environment)
     return {"$schema": _DIALECT, "title": "Loadproof environment", **whole, "$defs": definitions}
+
+
+def _named_file(description: str) -> dict[str, Any]:
+    """A profile names its calibration; only the loader reads what is in it."""
+    return {
+        "anyOf": [{"type": "string", "pattern": r"(^|[./])calibration\.yaml$"}, {"type": "null"}],
+        "default": None,
+        "description": description,
+    }
 
 
 def _parts(model: type[BaseModel]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from loadproof.errors import InputError, Problem, ProfileError
 from loadproof.profiles.building import WRONG, build_part
+from loadproof.profiles.calibrating import is_calibration, with_calibration
 from loadproof.profiles.checks import check_rules
 from loadproof.profiles.inheritance import SUFFIXES, read_bytes, read_with_parents
 from loadproof.profiles.reader import read_yaml
@@ -59,7 +60,7 @@ def check_file(path: Path) -> Checked:
         elif path.name == ENVIRONMENT_FILE:
             tree = read_yaml(read_bytes(path), str(path), problems)
         else:
-            tree = read_with_parents(path, problems)
+            tree = with_calibration(read_with_parents(path, problems), path, problems)
     except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
         why = getattr(error, "strerror", None) or "its link leads nowhere"
         problems.add(
@@ -100,7 +101,7 @@ def profile_files(root: Path, environment: str) -> list[Path]:
     return sorted(
         file
         for file in folder.iterdir()
-        if file.suffix in SUFFIXES and file.name != ENVIRONMENT_FILE and file.is_file()
+        if file.suffix in SUFFIXES and file.name != ENVIRONMENT_FILE and not is_calibration(file) and file.is_file()
     )
 
 

@@ -116,6 +116,14 @@ def protocol_of(container: Container) -> Protocol:
     return "openai"
 
 
+def frees_past_window(family: Family, settings: Settings) -> bool:
+    """True for servers that free what sliding layers no longer read: vLLM's and SGLang's hybrid caches.
+
+    TGI, a batch padded to one length and servers nobody here knows keep every token.
+    """
+    return family in ("vllm", "lmi", "sglang") and getattr(settings, "rolling_batch", None) != "disable"
+
+
 def tensor_parallel_degree(component: Component) -> int:
     """Accelerators one model shards over: as written, else all of the copy's."""
     return component.container.settings.tensor_parallel_degree or accelerators_per_copy(component)

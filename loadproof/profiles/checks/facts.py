@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof import catalog
-from loadproof.catalog import Accelerator, Architecture, ContainerImage, Instance
+from loadproof.catalog import Accelerator, Architecture, ContainerImage, Instance, KvCache
 from loadproof.profiles.checks.rule import Placed
 from loadproof.profiles.schema import Container, Endpoint, Model, TokenDistribution
-from loadproof.profiles.settings import accelerators_per_copy
+from loadproof.profiles.settings import accelerators_per_copy, frees_past_window
 from loadproof.profiles.tree import Path
 
 GB: Final = 1e9
@@ -46,28 +46,7 @@ def accelerator_of(instance: Instance) -> Accelerator:
 
 def architecture_of(model: Model) -> Architecture | None:
     """The model's shape: as written, else the catalog's."""
-    own = model.architecture
-    if own is None:
-        return catalog.architecture(model.id)
-    return Architecture(
-        name=model.id,
-        hf_id=model.id,
-        layers=own.num_hidden_layers,
-        hidden=own.hidden_size,
-        heads=own.num_attention_heads,
-        kv_heads=own.num_key_value_heads,
-        head_dim=own.head_dim,
-        intermediate=own.intermediate_size,
-        vocab=own.vocab_size,
-        context=own.max_position_embeddings,
-        experts=own.num_experts,
-        experts_per_token=own.num_experts_per_token,
-        moe_intermediate=own.moe_intermediate_size,
-        allreduces_per_layer=2,
-        parameters_b=own.parameters_b,
-        active_parameters_b=own.active_parameters_b or own.parameters_b,
-        source="model.architecture",
-    )
+    return model.architecture.shape(model.id) if model.architecture else catalog.architecture(model.id)
 
 
 def weight_bytes(model: Model, shape: Architecture) -> float:
@@ -76,12 +55,12 @@ def weight_bytes(model: Model, shape: Architecture) -> float:
     return shape.parameters_b * 1e9 * per_parameter
 
 
-def kv_bytes_per_token(model: Model, shape: Architecture, placed: Placed) -> float:
-    """KV bytes per token = 2 · layers · kv_heads · head_dim · bytes per value (keys and values of every layer)."""
-    settings = placed.component.container.settings
-    quantized = getattr(settings, "kv_cache_dtype", None) == "fp8"
-    per_value = 1.0 if quantized else _DTYPE_BYTES[model.dtype]
-    return 2 * shape.layers * shape.kv_heads * shape.head_dim * per_value
+def kv_cache(placed: Placed, shape: Architecture, accelerators: int) -> KvCache:
+    """The cache of one sequence: values of one byte in fp8, else as the model computes."""
+    container = placed.component.container
+    quantized = getattr(container.settings, "kv_cache_dtype", None) == "fp8"
+    value_bytes = 1.0 if quantized else _DTYPE_BYTES[placed.component.model.dtype]
+    return KvCache(shape, value_bytes, accelerators, frees_past_window(container.family, container.settings))
 
 
 def memory_share(container: Container) -> float:

@@ -15,7 +15,7 @@ from loadproof.profiles.checks.facts import (
     architecture_of,
     copies_per_instance,
     known_instances,
-    kv_bytes_per_token,
+    kv_cache,
     longest_request_limit,
     memory_share,
     weight_bytes,
@@ -178,13 +178,14 @@ def no_room_for_a_request(placed: Placed) -> Iterator[Finding]:
     if limit is None:
         return
     name, tokens = limit
-    model = placed.component.model
-    for instance, shape, _, allowed in _memories(placed):
-        left = allowed - weight_bytes(model, shape)
-        needed = tokens * kv_bytes_per_token(model, shape, placed)
+    for instance, shape, memory, allowed in _memories(placed):
+        count = round(memory / accelerator_of(instance).memory_bytes)
+        cache = kv_cache(placed, shape, count)
+        left = allowed - weight_bytes(placed.component.model, shape)
+        needed = cache.bytes_of(tokens) * count  # heads held as copies take their room each time
         if left <= 0 or needed <= left:
             continue  # weights that do not fit at all are LP304's
-        fitting = int(left // kv_bytes_per_token(model, shape, placed)) // 256 * 256
+        fitting = int(cache.tokens_within(left / count)) // 256 * 256
         unset = name == "the model's context"
         yield Finding(
             placed.at("container", "settings") if unset else placed.at(*name.split(".")),

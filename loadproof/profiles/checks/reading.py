@@ -86,6 +86,12 @@ RULES: Final = (
         fix="Name the file after the profile (where an environment.yaml is), an environment environment.yaml.",
     ),
     reading(
+        "LP014",
+        "Calibration cannot be used",
+        reason="`calibration:` reads one file inside the profiles' own folder, so that a diff of that folder shows all.",
+        fix="Name an existing *.calibration.yaml (`loadproof calibrate` writes it), relative to the profile.",
+    ),
+    reading(
         "LP101",
         "Unknown key",
         reason="A misspelt key would be ignored, and its default used instead.",

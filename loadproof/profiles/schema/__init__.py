@@ -5,6 +5,14 @@ pitfalls and cross-field rules live beside this folder (`reader.py`, `building.p
 `deploy_profiles/schema.json` is generated from here, and so are the container's environment variables.
 """
 
+from loadproof.profiles.schema.calibration import (
+    Calibration,
+    CalibrationError,
+    CalibrationSource,
+    FabricParameters,
+    OwnHardware,
+    ServerParameters,
+)
 from loadproof.profiles.schema.container import (
     Container,
     CustomContainer,
@@ -72,6 +80,9 @@ __all__ = [
     "Bedrock",
     "Benchmark",
     "Buffer",
+    "Calibration",
+    "CalibrationError",
+    "CalibrationSource",
     "CapacityReservation",
     "CommitHash",
     "Component",
@@ -85,6 +96,7 @@ __all__ = [
     "Environment",
     "EnvironmentName",
     "EnvironmentValue",
+    "FabricParameters",
     "Family",
     "Form",
     "Fraction",
@@ -98,6 +110,7 @@ __all__ = [
     "Name",
     "Network",
     "Objectives",
+    "OwnHardware",
     "Part",
     "PositiveInt",
     "PositiveNumber",
@@ -112,6 +125,7 @@ __all__ = [
     "Scaling",
     "ScalingMetric",
     "ScheduledScaling",
+    "ServerParameters",
     "SglangContainer",
     "SglangSettings",
     "Step",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from loadproof.catalog import Architecture
 from loadproof.profiles.schema.vocabulary import (
     Arn,
     CommitHash,
@@ -65,7 +66,53 @@ class ArchitectureOverride(Part):
     num_experts: Annotated[int, Field(ge=0)] = 0
     num_experts_per_token: Annotated[int, Field(ge=0)] = 0
     moe_intermediate_size: Annotated[int, Field(ge=0)] = 0
-    sliding_window_tokens: PositiveInt | None = None
+    sliding_window_tokens: PositiveInt | None = Field(
+        default=None, description="tokens that layers with a sliding window keep"
+    )
+    sliding_window_layers: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="layers with that window; default: all of them"
+    )
+    linear_attention_layers: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="layers that keep a state of fixed size instead of tokens"
+    )
+    sequence_state_bytes: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="those layers' state for one sequence, in bytes"
+    )
+    kv_latent_dim: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="multi-head latent attention: kv_lora_rank + qk_rope_head_dim (kv heads are then 1)"
+    )
+    allreduces_per_layer: Annotated[int, Field(ge=1, le=2)] = Field(
+        default=2, description="1 where attention and feed-forward run side by side (Falcon)"
+    )
+
+    def shape(self, model_id: str) -> Architecture:
+        """The same as the catalog's rows hold it."""
+        window = self.sliding_window_tokens or 0
+        sliding = self.num_hidden_layers if self.sliding_window_layers is None else self.sliding_window_layers
+        return Architecture(
+            name=model_id,
+            hf_id=model_id,
+            layers=self.num_hidden_layers,
+            hidden=self.hidden_size,
+            heads=self.num_attention_heads,
+            kv_heads=self.num_key_value_heads,
+            head_dim=self.head_dim,
+            intermediate=self.intermediate_size,
+            vocab=self.vocab_size,
+            context=self.max_position_embeddings,
+            experts=self.num_experts,
+            experts_per_token=self.num_experts_per_token,
+            moe_intermediate=self.moe_intermediate_size,
+            allreduces_per_layer=self.allreduces_per_layer,
+            parameters_b=self.parameters_b,
+            active_parameters_b=self.active_parameters_b or self.parameters_b,
+            source="model.architecture of the profile",
+            sliding_window=window,
+            sliding_layers=sliding if window else 0,
+            linear_layers=self.linear_attention_layers,
+            state_bytes=self.sequence_state_bytes,
+            kv_latent_dim=self.kv_latent_dim,
+        )
 
 
 class Model(Part):
@@ -81,3 +128,9 @@ class Model(Part):
     quantization: Quantization = Field(default="none", description="how the checkpoint's weights are quantized")
     trust_remote_code: bool = Field(default=False, description="run Python code shipped with the model")
     architecture: ArchitectureOverride | None = None
+    # Reading replaces it by the `architecture` it describes: evidence depends on the shape, not on where it stood.
+    config_json: str | None = Field(
+        default=None,
+        exclude=True,
+        description="the model's Hugging Face config.json, relative to this file, instead of `architecture`",
+    )

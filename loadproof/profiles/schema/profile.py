@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from loadproof.profiles.schema.calibration import Calibration
 from loadproof.profiles.schema.container import Container
 from loadproof.profiles.schema.endpoint import Adapter, Copies, Endpoint
 from loadproof.profiles.schema.model import Model
@@ -59,3 +60,6 @@ class Profile(Part):
     objectives: Objectives
     workload: Workload
     benchmark: Benchmark = Field(default_factory=Benchmark)
+    calibration: Calibration | None = Field(
+        default=None, description="calibration file from `loadproof calibrate`, relative to this one"
+    )
