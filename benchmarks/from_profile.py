@@ -21,10 +21,9 @@ from benchmarks.spec import (
 from invocation.endpoints import TargetDescription, describe_target
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.cost import hourly_cost
-from loadproof.capacity.curve import predict_level
 from loadproof.capacity.deployment import Deployment, deployment_of
 from loadproof.capacity.memory import memory_fit
-from loadproof.capacity.plan import mean_tokens
+from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_workload
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.profiles import components_of, load_environment, load_profile, profile_hash, protocol_of
 from loadproof.profiles.names import endpoint_name, inference_component_name
@@ -84,7 +83,8 @@ def spec_of_profile(
     if spec.target.local_cloud == "http":
         # Another server answers in the instance's place: neither its price nor its prediction belongs beside that.
         return replace(spec, usd_per_hour=None)
-    return with_prediction(spec, deployment)
+    cached = planned_workload(profile, component.container).cached_tokens
+    return with_prediction(spec, deployment, cached_tokens=min(cached, spec.workload.shared_prefix_tokens))
 
 
 def objectives_of(profile: Profile) -> tuple[Objective, ...]:
@@ -101,12 +101,21 @@ def token_counts(tokens: int | TokenDistribution) -> TokenCounts:
     )
 
 
-def with_prediction(spec: BenchmarkSpec, deployment: Deployment) -> BenchmarkSpec:
-    """The spec with the planner's figures at its levels, for the copies that are in service."""
+def with_prediction(spec: BenchmarkSpec, deployment: Deployment, *, cached_tokens: int = 0) -> BenchmarkSpec:
+    """The spec with the planner's figures at its levels, for the copies that are in service.
+
+    `cached_tokens` of each prompt are planned as found in the server's prefix cache.
+    """
     if memory_fit(deployment).fits == "no":
         return spec
-    inputs, outputs = round(spec.workload.input_tokens.mean), round(spec.workload.output_tokens.mean)
-    levels = [predict_level(deployment, inputs, outputs, concurrency) for concurrency in spec.concurrency]
+    counts = spec.workload
+    planned = PlannedWorkload(
+        input_tokens=round(counts.input_tokens.mean),
+        output_tokens=round(counts.output_tokens.mean),
+        staggered=counts.output_tokens.distribution != "fixed",
+        cached_tokens=cached_tokens,
+    )
+    levels = [planned.level(deployment, concurrency) for concurrency in spec.concurrency]
     points = tuple(
         PredictedPoint(
             concurrency=level.concurrency,

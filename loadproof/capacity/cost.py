@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
+from loadproof.capacity.deployment import Deployment
 from loadproof.catalog import Instance
+from loadproof.profiles.schema import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,33 @@ def hourly_cost(instance: Instance, instances_min: int, instances_max: int) -> H
         price_source=instance.price_source,
         price_derived=instance.price_derived,
     )
+
+
+def cost_of(profile: Profile, deployment: Deployment) -> HourlyCost:
+    """Instances needed for the fewest and the most copies, within the endpoint's own bounds.
+
+    The profile must have an endpoint (`deployment_of` refuses it otherwise).
+    """
+    endpoint = profile.endpoint
+    assert endpoint is not None
+    per_instance = copies_on_instance(profile, deployment.instance, deployment.accelerators)
+    fewest = max(endpoint.min_instances, ceil(profile.copies.min / per_instance))
+    most = max(fewest, min(endpoint.max_instances, ceil(profile.copies.max / per_instance)))
+    return hourly_cost(deployment.instance, fewest, most)
+
+
+def copies_on_instance(profile: Profile, instance: Instance, accelerators: int) -> int:
+    """How many copies of `accelerators` each one instance takes: by accelerators, host memory and vCPUs; at least 1.
+
+    A plain variant has one copy an instance.
+    """
+    if profile.endpoint is not None and profile.endpoint.hosting == "plain_variant":
+        return 1
+    copies = profile.copies
+    rooms = [instance.accelerator_count // accelerators, instance.host_memory_gib * 1024 // copies.memory_mib_per_copy]
+    if copies.cpus_per_copy:
+        rooms.append(instance.vcpu // copies.cpus_per_copy)
+    return max(1, int(min(rooms)))
 
 
 def usd_per_million_tokens(usd_per_hour: float | None, tokens_per_s: float | None) -> float | None:

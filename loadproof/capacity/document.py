@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from loadproof.capacity.alternatives import Alternative, Alternatives
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.plan import Plan
 
 SCHEMA_VERSION = 1
 
 
-def plan_document(plan: Plan) -> dict[str, Any]:
-    """The whole plan. Every number is predicted, which the key `predicted` says once."""
+def plan_document(plan: Plan, alternatives: Alternatives | None = None) -> dict[str, Any]:
+    """The whole plan, with the alternatives where they were asked for.
+
+    Every number is predicted, which the key `predicted` says once.
+    """
     deployment = plan.deployment
     return {
         "schema_version": SCHEMA_VERSION,
@@ -32,26 +36,63 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "memory": asdict(plan.memory),
         "grade": plan.grade,
         "grade_meaning": plan.confidence.meaning,
-        "levels": [_level(plan, level, cost) for level, cost in zip(plan.levels, plan.costs_per_million, strict=True)],
+        "levels": [_level(plan, at) for at in range(len(plan.levels))],
         "knee": asdict(plan.knee) if plan.knee else None,
+        "knees": [asdict(knee) for knee in plan.knees],
         "binds": plan.binds,
+        "bindings": [asdict(binding) | {"shares": dict(binding.shares)} for binding in plan.bindings],
+        "invocation_limit": asdict(plan.invocation_limit) if plan.invocation_limit else None,
         "cost": asdict(plan.cost),
         "objectives": {
             "at_concurrency": plan.objectives_at,
             "outlook": [asdict(row) for row in plan.outlook],
         },
+        "settings": [asdict(advice) for advice in plan.settings],
+        "alternatives": alternatives_document(alternatives) if alternatives else None,
         "notes": list(plan.notes),
     }
 
 
-def _level(plan: Plan, level: PredictedLevel, cost: float | None) -> dict[str, Any]:
+def alternatives_document(alternatives: Alternatives) -> dict[str, Any]:
+    """The ranked alternatives; a recommendation names its row by `index` into `ranked`."""
+    rows = list(alternatives.ranked)
+    return {
+        "goal": alternatives.goal,
+        "counts": {
+            "considered": alternatives.considered,
+            "do_not_fit": alternatives.do_not_fit,
+            "fit_marginally": alternatives.fit_marginally,
+            "cannot_serve": alternatives.cannot_serve,
+            "dominated": alternatives.dominated,
+        },
+        "recommendations": [
+            {
+                "goal": found.goal,
+                "index": None if found.alternative is None else rows.index(found.alternative),
+                "reason": found.reason,
+            }
+            for found in alternatives.recommendations
+        ],
+        "ranked": [_alternative(row) for row in rows],
+        "notes": list(alternatives.notes),
+    }
+
+
+def _alternative(row: Alternative) -> dict[str, Any]:
+    changes = {change.name: {"before": change.before, "after": change.after} for change in row.changes}
+    return asdict(row) | {"changes": changes}
+
+
+def _level(plan: Plan, at: int) -> dict[str, Any]:
     """One level with the ranges of its grade beside each predicted figure."""
+    level: PredictedLevel = plan.levels[at]
     ranges = {
         name: plan.confidence.interval(getattr(level, name), ttft=name == "ttft_ms")
         for name in ("ttft_ms", "tpot_ms", "e2e_ms", "output_tokens_per_s", "requests_per_s")
     }
     return {
         **asdict(level),
-        "cost_per_million_output_tokens_usd": cost,
+        "shares": asdict(plan.shares[at]),
+        "cost_per_million_output_tokens_usd": plan.costs_per_million[at],
         "ranges": {name: {"low": low, "high": high} for name, (low, high) in ranges.items()},
     }

@@ -4,51 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
-from typing import Literal
 
 from loadproof.capacity.confidence import Confidence, confidence_of
-from loadproof.capacity.cost import HourlyCost, hourly_cost, usd_per_million_tokens
-from loadproof.capacity.curve import PredictedLevel, predict_level
+from loadproof.capacity.cost import HourlyCost, cost_of, usd_per_million_tokens
+from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import Deployment, deployment_of
-from loadproof.capacity.knee import Knee, find_knee
+from loadproof.capacity.knee import MARGINAL_GAIN, Knee
+from loadproof.capacity.knees import find_knees
 from loadproof.capacity.memory import MemoryFit, memory_fit
 from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of
-from loadproof.capacity.steps import Resource, StepTimes
-from loadproof.profiles.schema import Profile, TokenDistribution
+from loadproof.capacity.search import InvocationLimit, invocation_limit, ladder
+from loadproof.capacity.settings_advice import SettingAdvice
+from loadproof.capacity.shares import Binding, Binds, LatencyShares, binding_of, latency_shares
+from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_workload
+from loadproof.profiles.schema import Profile
 
-Binds = Literal["memory"] | Resource
+__all__ = ["Plan", "make_plan", "mean_tokens"]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What Loadproof expects of a profile's own model. Every figure here is *predicted*.
 
-    `levels` holds only levels at which requests can be served. `costs_per_million` are USD per
-    million output tokens, one for each level (None: no known price). `at_objectives` is the level at
-    `objectives_at` in flight.
+    `levels` holds only levels at which requests can be served, `shares` and `costs_per_million` (USD per million
+    output tokens, None: no known price) one entry for each of them. `at_objectives` is the level at `objectives_at` in
+    flight. `climbed` is the ladder of levels the `knees` were found on: one for each rule, `knee` the one by marginal
+    gain. `bindings` say what binds at the objectives' level and at the knee, `settings` what Loadproof would set.
     """
 
     profile_name: str
     deployment: Deployment
-    input_tokens: int
-    output_tokens: int
+    workload: PlannedWorkload
     streaming: bool
     memory: MemoryFit
     levels: tuple[PredictedLevel, ...]
+    shares: tuple[LatencyShares, ...]
     costs_per_million: tuple[float | None, ...]
-    knee: Knee | None
+    climbed: tuple[PredictedLevel, ...]
+    knees: tuple[Knee, ...]
     cost: HourlyCost
     objectives_at: int
     at_objectives: PredictedLevel | None
     outlook: tuple[ObjectiveOutlook, ...]
-    binds: Binds
+    bindings: tuple[Binding, ...]
+    invocation_limit: InvocationLimit | None
+    settings: tuple[SettingAdvice, ...]
     confidence: Confidence
     notes: tuple[str, ...]
 
     @property
     def grade(self) -> str:
         return self.confidence.grade
+
+    @property
+    def input_tokens(self) -> int:
+        return self.workload.input_tokens
+
+    @property
+    def output_tokens(self) -> int:
+        return self.workload.output_tokens
+
+    @property
+    def knee(self) -> Knee | None:
+        """The knee by marginal gain: the one that is meant where one is shown."""
+        return next((knee for knee in self.knees if knee.rule == MARGINAL_GAIN), None)
+
+    @property
+    def binds(self) -> Binds:
+        """What binds at the objectives' level."""
+        return self.bindings[0].resource if self.bindings else "memory"
 
 
 def make_plan(profile: Profile) -> Plan:
@@ -57,71 +81,58 @@ def make_plan(profile: Profile) -> Plan:
     Token distributions are planned at their mean. Raises InputError where there is nothing to plan (backend bedrock)
     or the catalog lacks the model or the instance type.
     """
-    deployment = deployment_of(profile)
-    input_tokens = mean_tokens(profile.workload.input_tokens)
-    output_tokens = mean_tokens(profile.workload.output_tokens)
-
-    # Requests of different lengths end at different times, so their prefills spread out.
-    staggered = not isinstance(profile.workload.output_tokens, int)
+    deployment, workload = deployment_of(profile), planned_workload(profile)
+    memory, confidence = memory_fit(deployment), confidence_of(deployment)
+    cost, streaming = cost_of(profile, deployment), profile.workload.streaming
+    fits = memory.fits != "no"
 
     def level(concurrency: int) -> PredictedLevel | None:
-        return predict_level(deployment, input_tokens, output_tokens, concurrency, staggered=staggered)
+        return workload.level(deployment, concurrency)
 
-    memory = memory_fit(deployment)
-    curve = () if memory.fits == "no" else tuple(map(level, sorted(set(profile.benchmark.concurrency))))
-    levels = tuple(found for found in curve if found is not None)
-    at_objectives = None if memory.fits == "no" else level(profile.objectives.at_concurrency)
-    confidence = confidence_of(deployment)
-    cost = _cost(profile, deployment)
+    listed = sorted(set(profile.benchmark.concurrency)) if fits else ()
+    levels = tuple(found for found in map(level, listed) if found is not None)
+    climbed = ladder(level, deployment, listed) if levels else ()
+    at_objectives = level(profile.objectives.at_concurrency) if fits else None
+    knees = find_knees(deployment, workload, profile.objectives, confidence, climbed)
     return Plan(
         profile_name=profile.name,
         deployment=deployment,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        streaming=profile.workload.streaming,
+        workload=workload,
+        streaming=streaming,
         memory=memory,
         levels=levels,
+        shares=tuple(map(latency_shares, levels)),
         costs_per_million=tuple(
             usd_per_million_tokens(cost.usd_per_hour_min, found.output_tokens_per_s) for found in levels
         ),
-        knee=find_knee([(found.concurrency, found.output_tokens_per_s, found.e2e_ms) for found in levels]),
+        climbed=climbed,
+        knees=knees,
         cost=cost,
         objectives_at=profile.objectives.at_concurrency,
         at_objectives=at_objectives,
-        outlook=outlook_of(profile.objectives, at_objectives, output_tokens, confidence),
-        binds=_binds(deployment, memory, at_objectives, input_tokens, output_tokens),
+        outlook=outlook_of(profile.objectives, at_objectives, workload.output_tokens, confidence),
+        bindings=tuple(_bindings(deployment, workload, at_objectives, knees, streaming=streaming)),
+        invocation_limit=invocation_limit(deployment, workload, streaming=streaming) if levels else None,
+        settings=(),
         confidence=confidence,
         notes=tuple(_notes(profile, deployment, cost)),
     )
 
 
-def mean_tokens(tokens: int | TokenDistribution) -> int:
-    """The mean of a token count: itself, the distribution's mean, else the middle of its bounds."""
-    if isinstance(tokens, int):
-        return tokens
-    if tokens.mean is not None:
-        return max(tokens.min, round(tokens.mean))
-    return max(1, (tokens.min + (tokens.max or tokens.min)) // 2)
-
-
-def _cost(profile: Profile, deployment: Deployment) -> HourlyCost:
-    """Instances needed for the fewest and the most copies, within the endpoint's own bounds."""
-    endpoint = profile.endpoint
-    assert endpoint is not None  # deployment_of refused a profile without one
-    per_instance = deployment.copies_per_instance
-    fewest = max(endpoint.min_instances, ceil(profile.copies.min / per_instance))
-    most = max(fewest, min(endpoint.max_instances, ceil(profile.copies.max / per_instance)))
-    return hourly_cost(deployment.instance, fewest, most)
-
-
-def _binds(
-    deployment: Deployment, memory: MemoryFit, level: PredictedLevel | None, input_tokens: int, output_tokens: int
-) -> Binds:
-    """What to buy more of: memory when requests queue for KV cache, else the largest share of a decode step."""
-    if memory.fits == "no" or level is None or level.queue_ms > 0:
-        return "memory"
-    shares = StepTimes(deployment).decode_shares(level.batch, level.batch * (input_tokens + output_tokens / 2))
-    return max(shares, key=lambda name: shares[name])
+def _bindings(
+    deployment: Deployment,
+    workload: PlannedWorkload,
+    at_objectives: PredictedLevel | None,
+    knees: tuple[Knee, ...],
+    *,
+    streaming: bool,
+) -> Iterator[Binding]:
+    """At the objectives' level, then at the knee by marginal gain."""
+    knee = next((found for found in knees if found.rule == MARGINAL_GAIN), None)
+    at_knee = workload.level(deployment, knee.concurrency) if knee else None
+    for level in (at_objectives, at_knee):
+        if level is not None:
+            yield binding_of(deployment, workload, level, streaming=streaming)
 
 
 def _notes(profile: Profile, deployment: Deployment, cost: HourlyCost) -> Iterator[str]:
@@ -131,8 +142,10 @@ def _notes(profile: Profile, deployment: Deployment, cost: HourlyCost) -> Iterat
         yield "token distributions are planned at their means; their spread widens every tail"
     if workload.arrivals.process != "closed":
         yield f"planned as a closed loop; the workload's arrivals are {workload.arrivals.process}"
-    if getattr(settings, "enable_prefix_caching", None) and workload.shared_prefix_tokens:
-        yield "prefix caching is not planned: shared prompts will prefill faster than predicted"
+    if workload.shared_prefix_tokens and getattr(settings, "enable_prefix_caching", None):
+        yield f"{workload.shared_prefix_tokens:,} tokens of each prompt are planned as found in the prefix cache"
+    if getattr(settings, "rolling_batch", None) == "disable":
+        yield "dynamic batching is planned as continuous batching: expect far less throughput"
     if getattr(settings, "speculative_config", None) or getattr(settings, "speculative_algorithm", None):
         yield "speculative decoding is not planned"
     if profile.components:

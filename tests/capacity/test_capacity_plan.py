@@ -31,9 +31,8 @@ def planned(**changes: Any) -> Plan:
 def test_a_knee_is_where_doubling_the_load_brings_less_than_a_quarter_more() -> None:
     """Throughput 100, 190, 300, 320: from 4 to 8 it grows by 7% for 100% more load."""
     knee = find_knee([(1, 100.0, 10.0), (2, 190.0, 11.0), (4, 300.0, 14.0), (8, 320.0, 26.0)])
-    assert knee == Knee(
-        4, "marginal gain", "from 4 to 8 in flight steady throughput changes by +7% and latency goes from 14 to 26 ms"
-    )
+    reason = "from 4 to 8 in flight steady throughput changes by +7% and latency goes from 14 to 26 ms"
+    assert knee == Knee(4, "marginal gain", reason, output_tokens_per_s=300.0)
 
 
 def test_a_curve_that_still_grows_has_its_knee_at_its_highest_level_and_says_so() -> None:

@@ -1,0 +1,49 @@
+"""Edits of a profile as data: what to set where, so that a suggestion is predicted, checked and written alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from loadproof.profiles.schema import Profile
+
+Value = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One key of the profile. `before` and `after` None mean that the key is not set."""
+
+    path: tuple[str, ...]
+    before: Value
+    after: Value
+
+    @property
+    def name(self) -> str:
+        """`container.settings.max_model_len`."""
+        return ".".join(self.path)
+
+
+def changed(profile: Profile, changes: Iterable[Change]) -> Profile:
+    """The profile with every change made. Raises pydantic's ValidationError where the result has no meaning."""
+    # Without its unset keys: those of one container family mean nothing to another.
+    data = profile.model_dump(exclude_none=True)
+    for change in changes:
+        *parents, key = change.path
+        part: dict[str, Any] = data
+        for parent in parents:
+            part = part.setdefault(parent, {})
+        if change.after is None:
+            part.pop(key, None)
+        else:
+            part[key] = change.after
+    return Profile.model_validate(data)
+
+
+def change_to(profile: Profile, path: tuple[str, ...], after: Value) -> tuple[Change, ...]:
+    """The change that sets `path` to `after`: none where it says so already."""
+    part: Any = profile
+    for step in path:
+        part = getattr(part, step, None)
+    return () if part == after else (Change(path, part, after),)

@@ -1,0 +1,70 @@
+"""What the planner makes of a workload: equal requests at its means, and whether they keep step with each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from loadproof.capacity.curve import PredictedLevel, predict_level
+from loadproof.capacity.deployment import Deployment
+from loadproof.profiles.checks.facts import most_tokens
+from loadproof.profiles.schema import Container, Profile, TokenDistribution
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWorkload:
+    """Requests as they are planned: token counts at their means, `cached_tokens` of each prompt in the prefix cache.
+
+    `staggered`: answers of spread lengths end at different times, so their prefills spread out too.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    staggered: bool = False
+    cached_tokens: int = 0
+
+    def level(self, deployment: Deployment, concurrency: int) -> PredictedLevel | None:
+        """The level at `concurrency` in flight over all copies; None when no such request can be served.
+
+        The one place that puts a workload to `predict_level`: plans, alternatives and benchmarks' predictions all come
+        here. Only a chunked scheduler is planned with a prefix cache.
+        """
+        cached = min(self.cached_tokens, self.input_tokens - 1) if deployment.limits.scheduler == "chunked" else 0
+        return predict_level(
+            deployment,
+            self.input_tokens,
+            self.output_tokens,
+            concurrency,
+            staggered=self.staggered,
+            cached_tokens=cached,
+        )
+
+
+def planned_workload(profile: Profile, container: Container | None = None) -> PlannedWorkload:
+    """The profile's workload at its means; a shared prefix counts as cached where the server is told to cache.
+
+    `container` is a further component's, default the profile's own.
+    """
+    workload, container = profile.workload, container or profile.container
+    settings = container.settings if container else None
+    caches = getattr(settings, "enable_prefix_caching", None) is True
+    return PlannedWorkload(
+        input_tokens=mean_tokens(workload.input_tokens),
+        output_tokens=mean_tokens(workload.output_tokens),
+        staggered=not isinstance(workload.output_tokens, int),
+        cached_tokens=workload.shared_prefix_tokens if caches else 0,
+    )
+
+
+def mean_tokens(tokens: int | TokenDistribution) -> int:
+    """The mean of a token count: itself, the distribution's mean, else the middle of its bounds."""
+    if isinstance(tokens, int):
+        return tokens
+    if tokens.mean is not None:
+        return max(tokens.min, round(tokens.mean))
+    return max(1, (tokens.min + (tokens.max or tokens.min)) // 2)
+
+
+def longest_request_tokens(profile: Profile) -> int | None:
+    """Prompt plus answer of the longest request the workload may send; None where a tail has no end."""
+    prompt, answer = most_tokens(profile.workload.input_tokens), most_tokens(profile.workload.output_tokens)
+    return None if prompt is None or answer is None else prompt + answer
