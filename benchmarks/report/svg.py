@@ -81,10 +81,10 @@ class Drawing:
         self._words: list[Box] = []
         self._ink: list[Point] = []
 
-    def line(self, points: Sequence[Point], css: str, *, tip: str = "") -> None:
-        """An open line through the points."""
+    def line(self, points: Sequence[Point], css: str, *, tip: str = "", behind_words: bool = False) -> None:
+        """An open line through the points; `behind_words` says that words may well lie on it, as on a grid."""
         self._shapes.append(_element("polyline", css, tip, points=_points(points), fill="none"))
-        for one, other in pairwise(points):
+        for one, other in pairwise(() if behind_words else points):
             self._ink += _along(one, other)
 
     def area(self, points: Sequence[Point], css: str, *, tip: str = "") -> None:
@@ -149,14 +149,18 @@ def plot(size_px: tuple[float, float], highs: tuple[float, float], titles: tuple
     x = Scale(highs[0], left, size_px[0] - 14)
     y = Scale(highs[1], size_px[1] - 2.6 * LINE_PX, 1.5 * LINE_PX)
     for tick in y_ticks:
-        drawing.line([(left, y.at(tick)), (x.end_px, y.at(tick))], "axis" if tick == 0 else "grid")
+        _rule(drawing, [(left, y.at(tick)), (x.end_px, y.at(tick))], is_axis=tick == 0)
         drawing.write(tick_text(tick), (left - 6, y.at(tick) + 4, "end"))
     for tick in x_ticks:
-        drawing.line([(x.at(tick), y.start_px), (x.at(tick), y.end_px)], "axis" if tick == 0 else "grid")
+        _rule(drawing, [(x.at(tick), y.start_px), (x.at(tick), y.end_px)], is_axis=tick == 0)
         drawing.write(tick_text(tick), (x.at(tick), y.start_px + 1.1 * LINE_PX, "middle"))
     drawing.write(titles[0], ((x.start_px + x.end_px) / 2, y.start_px + 2.3 * LINE_PX, "middle"))
     drawing.write(titles[1], (0, 0.8 * LINE_PX, "start"))
     return Plot(drawing, x, y)
+
+
+def _rule(drawing: Drawing, ends: Sequence[Point], *, is_axis: bool) -> None:
+    drawing.line(ends, "axis" if is_axis else "grid", behind_words=not is_axis)
 
 
 def tick_text(tick: float) -> str:

@@ -7,25 +7,37 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from benchmarks.report.svg import LINE_PX, Plot, Spot, plot
+from benchmarks.report.svg import LINE_PX, Plot, Point, Spot, plot
 from benchmarks.report.wording import SHORT, latency_of, number, objective_title
 from loadproof.capacity import Plan, PredictedLevel
+from loadproof.cli.plan_page.levels import knees_by_level, rows_of
 
 # A roomy drawing for a column of a wide page and a tight one for a phone or paper: text keeps its size in both.
 SIZES_PX = {"roomy": (560.0, 310.0), "tight": (360.0, 290.0)}
 FAR_BOUND = 2.0  # an objective this many times past everything drawn is named at the edge, not drawn to scale
 _NEAR_MARK = ((0, -9, "middle"), (8, -6, "start"), (-8, -6, "end"), (9, 4, "start"), (0, 19, "middle"), (-9, 4, "end"))
-_KNEE_NOTE = ((12, 24, "start"), (-12, -22, "end"), (12, -22, "start"), (-12, 34, "end"), (0, 42, "middle"))
+_KNEE_NOTE = ((-12, -22, "end"), (12, 24, "start"), (12, -22, "start"), (-12, 34, "end"), (-12, -40, "end"))
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a panel: its mark, class, name in the legend, and the latency of each level in ms."""
+    """One line of a panel: its name in the legend, class, mark, and the latency of each level in ms."""
 
     name: str
     css: str
     shape: str
     values_ms: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An objective's upper bound on a latency, with the name it is shown by."""
+
+    name: str
+    bound_ms: float
+
+    def __str__(self) -> str:
+        return f"{self.name} ≤ {number(self.bound_ms)} ms"
 
 
 def curve(plan: Plan, latency: str) -> Markup:
@@ -35,8 +47,9 @@ def curve(plan: Plan, latency: str) -> Markup:
 
 def series_of(plan: Plan, latency: str) -> list[Series]:
     """The mean, and for TTFT the last of a batch, which its percentile objectives are judged by, where it differs."""
-    means = tuple(mean_ms(level, latency) for level in plan.levels)
-    last = tuple(level.ttft_last_ms for level in plan.levels)
+    levels = [row.level for row in rows_of(plan)]
+    means = tuple(mean_ms(level, latency) for level in levels)
+    last = tuple(level.ttft_last_ms for level in levels)
     if latency != "ttft":
         return [Series("mean", "mean", "circle", means)]
     if last == means:
@@ -49,90 +62,78 @@ def mean_ms(level: PredictedLevel, latency: str) -> float:
     return value
 
 
-def bounds_of(plan: Plan, latency: str) -> list[tuple[str, float]]:
-    """(`p95`, bound in ms) of each objective on this latency; a gap between tokens (ITL) is drawn with TPOT."""
-    found = []
-    for row in plan.outlook:
-        named = latency_of(row.name)
-        if named and named[0] in (latency, "itl" if latency == "tpot" else latency):
-            found.append((objective_title(row.name), row.bound))
-    return found
+def bounds_of(plan: Plan, latency: str) -> list[Bound]:
+    """The objectives on this latency; those on gaps between tokens (ITL) are drawn with TPOT."""
+    drawn_here = {"ttft": ("ttft",), "tpot": ("tpot", "itl"), "e2e": ("e2e",)}[latency]
+    named = [(latency_of(row.name), row) for row in plan.outlook]
+    return [Bound(objective_title(row.name), row.bound) for name, row in named if name and name[0] in drawn_here]
 
 
 def _panel(plan: Plan, latency: str, size: str) -> Markup:
-    series = series_of(plan, latency)
+    levels, series = [row.level for row in rows_of(plan)], series_of(plan, latency)
     band = [plan.confidence.interval(value, ttft=latency == "ttft") for value in series[-1].values_ms]
-    drawn = max(high for _, high in band)
-    drawn = max(drawn, *(value for one in series for value in one.values_ms))
+    highest = max(max(high for _, high in band), *(value for one in series for value in one.values_ms))
     bounds = bounds_of(plan, latency)
-    near = [(name, bound) for name, bound in bounds if bound <= FAR_BOUND * drawn]
-    far = [(name, bound) for name, bound in bounds if bound > FAR_BOUND * drawn]
-    top = max([drawn, *(bound for _, bound in near)]) * (1.2 if far else 1.1)
-    right = max(level.output_tokens_per_s for level in plan.levels) * 1.06
+    near = [one for one in bounds if one.bound_ms <= FAR_BOUND * highest]
+    far = [one for one in bounds if one.bound_ms > FAR_BOUND * highest]
+    top = max([highest, *(one.bound_ms for one in near)]) * (1.2 if far else 1.1)
+    right = max(level.output_tokens_per_s for level in levels) * 1.06
     axes = plot(SIZES_PX[size], (right, top), ("output tokens per second", f"{SHORT[latency]} (ms)"))
 
-    _draw_band(axes, plan, band)
+    _draw_band(axes, levels, band, f"range of grade {plan.grade}")
     for one in series:
-        _draw_series(axes, plan, one, SHORT[latency])
+        _draw_series(axes, levels, one, SHORT[latency])
     _draw_bounds(axes, near, far)
-    _draw_knees(axes, plan, series[-1])
-    for level, value in zip(plan.levels, series[0].values_ms, strict=True):
+    _draw_knees(axes, levels, series[-1], knees_by_level(plan))
+    for level, value in zip(levels, series[0].values_ms, strict=True):
         at = axes.at(level.output_tokens_per_s, value)
-        axes.drawing.place(str(level.concurrency), _spots(at, _NEAR_MARK), "level")
+        axes.drawing.place(f"{level.concurrency:,}", _spots(at, _NEAR_MARK), "level")
     return axes.drawing.markup(f"panel {size}")
 
 
-def _draw_band(axes: Plot, plan: Plan, band: Sequence[tuple[float, float]]) -> None:
-    rates = [level.output_tokens_per_s for level in plan.levels]
-    lower = [axes.at(rate, low) for rate, (low, _) in zip(rates, band, strict=True)]
-    upper = [axes.at(rate, high) for rate, (_, high) in zip(rates, band, strict=True)]
-    axes.drawing.area([*upper, *reversed(lower)], "band", tip=f"range of grade {plan.grade}")
+def _draw_band(axes: Plot, levels: Sequence[PredictedLevel], band: Sequence[tuple[float, float]], words: str) -> None:
+    """The band, and its height at each level: where throughput stands still the band itself has no width."""
+    lower, upper = [], []
+    for level, (low, high) in zip(levels, band, strict=True):
+        lower.append(axes.at(level.output_tokens_per_s, low))
+        upper.append(axes.at(level.output_tokens_per_s, high))
+    axes.drawing.area([*upper, *reversed(lower)], "band", tip=words)
+    for low_point, high_point in zip(lower, upper, strict=True):
+        axes.drawing.line([low_point, high_point], "whisker", behind_words=True)
 
 
-def _draw_series(axes: Plot, plan: Plan, series: Series, latency: str) -> None:
-    points = [
-        axes.at(level.output_tokens_per_s, value) for level, value in zip(plan.levels, series.values_ms, strict=True)
-    ]
+def _draw_series(axes: Plot, levels: Sequence[PredictedLevel], series: Series, latency: str) -> None:
+    points = [axes.at(level.output_tokens_per_s, value) for level, value in zip(levels, series.values_ms, strict=True)]
     axes.drawing.line(points, f"series {series.css}")
-    for level, value, at in zip(plan.levels, series.values_ms, points, strict=True):
+    for level, value, at in zip(levels, series.values_ms, points, strict=True):
         tip = (
-            f"{level.concurrency} in flight: {latency} {series.name} {number(value)} ms "
+            f"{level.concurrency:,} in flight: {latency} {series.name} {number(value)} ms "
             f"at {number(level.output_tokens_per_s)} tokens/s, predicted"
         )
         axes.drawing.mark(at, series.shape, 8, f"mark {series.css}", tip=tip)
 
 
-def _draw_bounds(axes: Plot, near: Sequence[tuple[str, float]], far: Sequence[tuple[str, float]]) -> None:
+def _draw_bounds(axes: Plot, near: Sequence[Bound], far: Sequence[Bound]) -> None:
     """Dotted lines with their words; a bound far off is named at the upper edge instead of squeezing the curve flat."""
     left, right = axes.x.start_px, axes.x.end_px
     if far:
-        said = "; ".join(f"{name} ≤ {number(bound)} ms" for name, bound in far)
-        axes.drawing.place(f"↑ {said} (off this chart)", [(right, axes.y.end_px + LINE_PX, "end")], "bound-name")
-    for name, bound in near:
-        y = axes.y.at(bound)
-        axes.drawing.line([(left, y), (right, y)], "bound", tip=f"objective: {name} ≤ {number(bound)} ms")
+        said = f"↑ {'; '.join(map(str, far))} (off this chart)"
+        axes.drawing.place(said, [(right, axes.y.end_px + LINE_PX, "end")], "bound-name")
+    for one in near:
+        y = axes.y.at(one.bound_ms)
+        axes.drawing.line([(left, y), (right, y)], "bound", tip=f"objective: {one}")
         spots = [(x, y + down, anchor) for down in (-5, 15) for x, anchor in ((left + 5, "start"), (right, "end"))]
-        axes.drawing.place(f"{name} ≤ {number(bound)} ms", spots, "bound-name")
+        axes.drawing.place(str(one), spots, "bound-name")
 
 
-def _draw_knees(axes: Plot, plan: Plan, series: Series) -> None:
-    """A ring around each knee's mark, with the rules that chose it; a knee beyond the levels has no place here."""
-    for concurrency, rules in knees_by_level(plan).items():
-        for level, value in zip(plan.levels, series.values_ms, strict=True):
-            if level.concurrency == concurrency:
-                at = axes.at(level.output_tokens_per_s, value)
-                axes.drawing.mark(at, "circle", 18, "knee")
-                axes.drawing.place(f"knee: {', '.join(rules)}", _spots(at, _KNEE_NOTE), "knee-name")
+def _draw_knees(axes: Plot, levels: Sequence[PredictedLevel], series: Series, knees: dict[int, list[str]]) -> None:
+    """A ring around each knee's mark, with the rules that chose it."""
+    for level, value in zip(levels, series.values_ms, strict=True):
+        if level.concurrency in knees:
+            at = axes.at(level.output_tokens_per_s, value)
+            axes.drawing.mark(at, "circle", 18, "knee")
+            axes.drawing.place(f"knee: {', '.join(knees[level.concurrency])}", _spots(at, _KNEE_NOTE), "knee-name")
 
 
-def knees_by_level(plan: Plan) -> dict[int, list[str]]:
-    """The rules that chose a level, by its concurrency."""
-    found: dict[int, list[str]] = {}
-    for knee in [plan.knee] if plan.knee else []:
-        if knee.reached:
-            found.setdefault(knee.concurrency, []).append(knee.rule)
-    return found
-
-
-def _spots(at: tuple[float, float], offsets: Sequence[tuple[float, float, str]]) -> list[Spot]:
+def _spots(at: Point, offsets: Sequence[tuple[float, float, str]]) -> list[Spot]:
     return [(at[0] + right, at[1] + down, anchor) for right, down, anchor in offsets]

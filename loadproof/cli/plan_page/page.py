@@ -14,8 +14,10 @@ from benchmarks.report import looks
 from benchmarks.report.wording import SHORT, objective_title, objective_value, visible
 from benchmarks.report.wording import number as number_text
 from loadproof.capacity import Plan, PredictedLevel
+from loadproof.capacity.alternatives import Alternatives
 from loadproof.capacity.cost import usd_per_million_tokens
-from loadproof.cli.plan_page import curves, memory, shares, wording
+from loadproof.cli.plan_page import curves, ladder, memory, shares, wording
+from loadproof.cli.plan_page.levels import rows_of
 from loadproof.errors import InputError
 
 _TITLES = {
@@ -25,13 +27,13 @@ _TITLES = {
 }
 
 
-def write_page(plan: Plan, target: Path) -> None:
+def write_page(plan: Plan, target: Path, alternatives: Alternatives | None = None) -> None:
     """Write the page whole or not at all. Raises InputError where the folder cannot be written."""
     unfinished = None
     try:
         handle, unfinished = tempfile.mkstemp(dir=target.parent, prefix=".plan-", suffix=".html")
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
-            out.write(page_of(plan))
+            out.write(page_of(plan, alternatives))
         Path(unfinished).chmod(0o644)  # mkstemp's 0600 would hide a page that a web server publishes
         Path(unfinished).replace(target)
     except OSError as error:
@@ -41,8 +43,11 @@ def write_page(plan: Plan, target: Path) -> None:
             Path(unfinished).unlink(missing_ok=True)
 
 
-def page_of(plan: Plan) -> str:
-    """The page as text. Foreign text (names, notes) is escaped, and its control characters are spelled out."""
+def page_of(plan: Plan, alternatives: Alternatives | None = None) -> str:
+    """The page as text, with the alternatives where they are given.
+
+    Foreign text (names, notes) is escaped, and its control characters are spelled out.
+    """
     environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -57,10 +62,12 @@ def page_of(plan: Plan) -> str:
         bounds={latency: curves.bounds_of(plan, latency) for latency in _TITLES},
         shares_picture=shares.shares(plan),
         parts=shares.PARTS,
-        percents=shares.percents,
+        percent=shares.percent,
         memory_picture=memory.memory_bar(plan.memory),
         memory_parts=memory.memory_parts(plan.memory),
-        rows=list(zip(plan.levels, plan.costs_per_million, strict=True)),
+        rows=rows_of(plan),
+        alternatives=alternatives,
+        ladders=_ladders(alternatives) if alternatives else {},
         key_figures=_key_figures(plan),
         objective_title=objective_title,
         objective_value=objective_value,
@@ -68,6 +75,13 @@ def page_of(plan: Plan) -> str:
         sources=_sources(plan),
         style=Markup(_style()),
     )
+
+
+def _ladders(alternatives: Alternatives) -> dict[str, Markup]:
+    return {
+        field: ladder.ladder(ladder.rungs_of(alternatives, field), unit)
+        for field, unit in (("usd_per_hour", "USD/h"), ("usd_per_million_tokens", "USD/M"))
+    }
 
 
 def _interval(plan: Plan, level: PredictedLevel, name: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from benchmarks.report.wording import NO_DATA, number, objective_title, objective_value
-from loadproof.capacity import Plan, PredictedLevel
+from loadproof.capacity import Knee, Plan
+from loadproof.capacity.alternatives import Alternative
 from loadproof.capacity.outlook import ObjectiveOutlook
-from loadproof.cli.plan_page.curves import knees_by_level
+from loadproof.cli.plan_page.levels import Row, knees_by_level
 
 # Word and shape, so that no meaning hangs on colour; the classes are those of the benchmark report.
 MARKS = {
@@ -17,13 +18,6 @@ MARKS = {
     "marginal": ("≈", "BARELY FITS", "inconclusive"),
     "no": ("✗", "DOES NOT FIT", "fail"),
     "unserved": ("✗", "CANNOT BE SERVED", "fail"),
-}
-BINDS = {
-    "memory": "KV cache: requests queue for memory before the accelerator is busy",
-    "bandwidth": "memory bandwidth: each step reads weights and KV cache",
-    "compute": "compute: the batch is large enough to keep the arithmetic units busy",
-    "fabric": "the fabric: accelerators wait for each other’s all-reduce",
-    "server": "the server’s own time per step, not the accelerator",
 }
 
 
@@ -102,15 +96,46 @@ def interval(row: ObjectiveOutlook) -> str:
     return f"{low.split(' ')[0]} to {high}"
 
 
-def remarks(plan: Plan, level: PredictedLevel) -> str:
+def remarks(plan: Plan, row: Row) -> str:
     """What sets a level apart: judged, knee, refusals, the 60 s limit."""
+    level = row.level
     said = ["objectives are set here"] if level.concurrency == plan.objectives_at else []
     said += [f"knee ({rule})" for rule in knees_by_level(plan).get(level.concurrency, [])]
     if level.refused:
         said.append(f"{level.refused:,} refused")
     if level.over_60_s:
         said.append("over 60 s" if plan.streaming else "over 60 s: SageMaker closes it; stream")
+    if not row.listed and not said:
+        said.append("not a level of the benchmark")
     return ", ".join(said)
+
+
+def knee_place(knee: Knee) -> str:
+    """Where a rule found the knee, or that it did not."""
+    if not knee.reached:
+        return f"not up to {knee.concurrency:,}"
+    return f"{knee.concurrency:,}" if knee.concurrency else "none"
+
+
+def invocation_limit(plan: Plan) -> str:
+    """What SageMaker's 60 s limit means here, in a sentence; empty where nothing is known."""
+    limit = plan.invocation_limit
+    if limit is None:
+        return ""
+    many = f"up to {limit.concurrency:,} in flight, 19 in 20 answers end within SageMaker’s {limit.limit_s:,.0f} s"
+    if limit.concurrency == 0:
+        many = f"even a single request takes longer than SageMaker’s {limit.limit_s:,.0f} s"
+    elif not limit.reached:
+        many += ", as far as was tried"
+    return f"{'Not streamed' if limit.applies else 'Were it not streamed'}: {many}."
+
+
+def serving(alternative: Alternative) -> str:
+    """`2 × ml.g6e.2xlarge · TP 1 × 2 · tgi`: instances, then degree × copies, then the server."""
+    return (
+        f"{alternative.instances} × {alternative.instance_type} · "
+        f"TP {alternative.tensor_parallel_degree} × {alternative.copies} · {alternative.family}"
+    )
 
 
 def instances(count: int) -> str:
