@@ -42,5 +42,6 @@ def simulate_requests(
         if isinstance(result, RefusedRequest):
             tokens = f"{result.input_tokens} + {result.output_tokens}"
             raise InputError(f"the server refuses {tokens} tokens: {result.reason}")
+        assert isinstance(result, SimulatedRequest)  # nobody gives up
         done.append(result)
     return done

@@ -1,58 +1,87 @@
 """Copies behind a router in virtual time: the clock jumps from event to event, never from token to token.
 
-An event is an arrival or the end of a copy's run. Results are yielded as requests end, so memory holds what is in
-flight and nothing else.
+An event is an arrival, the end of a copy's run, a client that gives up, or a look at the scaling policies. Results are
+yielded as requests end, so memory holds what is in flight and nothing else.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from math import inf
 from random import Random
-from typing import Literal
+from typing import Literal, Protocol
 
 from loadproof.errors import InputError
-from loadproof.simulation.results import RefusedRequest, SimulatedRequest
+from loadproof.simulation.results import RefusedRequest, Result, SimulatedRequest, TimedOutRequest
 from loadproof.simulation.scheduling import Request, Scheduler
 from loadproof.simulation.traffic import ClosedLoop, OpenLoop
 
 Routing = Literal["random", "least_outstanding"]
 Sizes = Iterable[tuple[int, int]]  # (input tokens, output tokens) of each request in turn
-Result = SimulatedRequest | RefusedRequest
+
+
+class Resizing(Protocol):
+    """What makes copies appear and drain during a simulation (`elastic.ElasticCopies`).
+
+    `slots` holds a scheduler for every copy there is or was, `serving` the indices of those that take requests; both
+    change in `advance`, which is called at `next_ms` and then tells when it wants to be called next.
+    """
+
+    slots: list[Scheduler]
+    serving: list[int]
+    next_ms: float
+    invocations: int
+    without_capacity: int
+
+    def advance(self, now_ms: float) -> None: ...
 
 
 def simulate_fleet(
-    copies: Sequence[Scheduler],
+    copies: Sequence[Scheduler] | Resizing,
     traffic: ClosedLoop | OpenLoop,
     sizes: Sizes,
     *,
     routing: Routing = "least_outstanding",
     seed: int = 0,
+    give_up_after_ms: float = inf,
+    until_ms: float = inf,
 ) -> Iterator[Result]:
-    """Send one request for each of `sizes`, endless ones included, and yield each as it ends or is refused.
+    """Send one request for each of `sizes`, endless ones included, and yield each as it ends, is refused or given up.
 
-    `copies` must be fresh schedulers. `random` and `least_outstanding` are SageMaker's two routing strategies; ties
-    among the least loaded are broken by chance. The same arguments give the same results. Raises InputError for no
-    copies, a size below 1 and send times that fall.
+    `copies` must be fresh schedulers, or an `ElasticCopies`. `random` and `least_outstanding` are SageMaker's two
+    routing strategies; ties among the least loaded are broken by chance. Nothing is sent from `until_ms` on; what is in
+    flight ends. The same arguments give the same results.
+
+    A client that has no whole answer after `give_up_after_ms` gives up, and in a closed loop sends its next request.
+    TGI and vLLM learn that it hung up and drop its request at the end of the step under way; dynamic batching works it
+    through to its end. Raises InputError for no copies, a size below 1 and send times that fall.
     """
-    if not copies:
+    resizing = None if isinstance(copies, Sequence) else copies
+    if resizing is None and not copies:
         raise InputError("a fleet needs at least one copy")
-    return _Fleet(copies, traffic, iter(sizes), _router(copies, routing, Random(seed))).run()
+    if not give_up_after_ms > 0:
+        raise InputError(f"expected clients that give up after more than 0 ms, found {give_up_after_ms}")
+    slots = list(copies) if isinstance(copies, Sequence) else copies.slots
+    serving = copies.serving if resizing is not None and not isinstance(copies, Sequence) else list(range(len(slots)))
+    route = _router(slots, serving, resizing is None, routing, Random(seed))
+    return _Fleet(slots, serving, resizing, traffic, iter(sizes), route, give_up_after_ms, until_ms).run()
 
 
-def _router(copies: Sequence[Scheduler], routing: Routing, chance: Random) -> Callable[[], int]:
-    count = len(copies)
-    if count == 1:
+def _router(
+    slots: list[Scheduler], serving: list[int], fixed: bool, routing: Routing, chance: Random
+) -> Callable[[], int]:
+    """The index of the copy for the next request; asked only while some copy serves."""
+    if fixed and len(serving) == 1:
         return lambda: 0
     if routing == "random":
-        return lambda: chance.randrange(count)
+        return lambda: chance.choice(serving)
 
     def least_outstanding() -> int:
-        loads = [copy.outstanding for copy in copies]
+        loads = [slots[index].outstanding for index in serving]
         least = min(loads)
-        return chance.choice([index for index, load in enumerate(loads) if load == least])
+        return chance.choice([index for index, load in zip(serving, loads, strict=True) if load == least])
 
     return least_outstanding
 
@@ -60,15 +89,22 @@ def _router(copies: Sequence[Scheduler], routing: Routing, chance: Random) -> Ca
 class _Fleet:
     def __init__(
         self,
-        copies: Sequence[Scheduler],
+        slots: list[Scheduler],
+        serving: list[int],
+        resizing: Resizing | None,
         traffic: ClosedLoop | OpenLoop,
         sizes: Iterator[tuple[int, int]],
         route: Callable[[], int],
+        patience_ms: float,
+        until_ms: float,
     ) -> None:
-        self._copies = copies
+        self._slots = slots
+        self._serving = serving
+        self._resizing = resizing
         self._route = route
         self._sizes = sizes
-        self._busy = [False] * len(copies)
+        self._until_ms = until_ms
+        self._busy = [False] * len(slots)
         self._woken: list[int] = []  # copies to plan for, once all of this instant has happened
         # Ends of planned runs as (end, copy). A run that was cut leaves its old end behind, which is then skipped.
         self._ends: list[tuple[float, int]] = []
@@ -76,21 +112,30 @@ class _Fleet:
         self._times = iter([0.0] * traffic.concurrency if isinstance(traffic, ClosedLoop) else traffic.times_ms)
         self._returning: deque[float] = deque()  # when clients that were refused come back, ascending
         self._next_time_ms = next(self._times, inf)
+        self._patience_ms = patience_ms
+        self._patient: OrderedDict[Request, int] = (
+            OrderedDict()
+        )  # in flight, in order of sending; empty if nobody gives up
+        self._abandoned: dict[Request, int] = {}  # given up, and still with their copy
+        self._timer_ms = inf if resizing is None else resizing.next_ms
+        self._timed = patience_ms < inf or resizing is not None  # plain fleets pay one look at this flag
 
     def run(self) -> Iterator[Result]:
-        ends, copies, busy, closed = self._ends, self._copies, self._busy, self._closed
+        ends, slots, busy, closed, timed = self._ends, self._slots, self._busy, self._closed, self._timed
         while True:
             next_ms = self._next_time_ms
             if self._returning and self._returning[0] < next_ms:
                 next_ms = self._returning[0]
-            if ends and ends[0][0] <= next_ms:
+            if ends and ends[0][0] <= next_ms and (not timed or ends[0][0] <= self._timer_ms):
                 now_ms, index = heappop(ends)
-                copy = copies[index]
+                copy = slots[index]
                 if not busy[index] or copy.end_ms != now_ms:
                     continue
                 busy[index] = False
                 self._woken.append(index)
                 ended = copy.commit()
+                if timed:
+                    ended = self._still_wanted(copy, index, ended)
                 for request in ended:
                     yield SimulatedRequest(
                         request.sent_ms, request.first_ms, now_ms, request.output_tokens, request.input_tokens, index
@@ -99,6 +144,9 @@ class _Fleet:
                     for _ in ended:
                         if (refused := self._send(now_ms)) is not None:
                             yield refused
+            elif timed and self._timer_ms < next_ms and (ends or next_ms < inf):
+                now_ms = self._timer_ms
+                yield from self._timers(now_ms)
             elif next_ms < inf:
                 now_ms = next_ms
             else:
@@ -109,7 +157,7 @@ class _Fleet:
                 if (refused := self._send(now_ms)) is not None:
                     yield refused
             for index in self._woken:
-                copy = copies[index]
+                copy = slots[index]
                 if copy.plan(now_ms):
                     busy[index] = True
                     heappush(ends, (copy.end_ms, index))
@@ -127,7 +175,7 @@ class _Fleet:
 
     def _send(self, now_ms: float) -> RefusedRequest | None:
         """The next request, to the copy the router chooses; the refusal, if that copy refuses it."""
-        size = next(self._sizes, None)
+        size = next(self._sizes, None) if now_ms < self._until_ms else None
         if size is None:
             self._times, self._next_time_ms = iter(()), inf
             self._returning.clear()
@@ -135,16 +183,79 @@ class _Fleet:
         input_tokens, output_tokens = size
         if input_tokens < 1 or output_tokens < 1:
             raise InputError(f"expected at least 1 input and 1 output token, found {input_tokens} and {output_tokens}")
+        if self._timed and not self._serving:
+            return self._without_capacity(now_ms, input_tokens, output_tokens)
         index = self._route()
-        copy = self._copies[index]
+        copy = self._slots[index]
         if (reason := copy.refusal(input_tokens, output_tokens)) is not None:
             if self._closed is not None:
                 self._returning.append(now_ms + self._closed.pause_after_refusal_ms)
             return RefusedRequest(now_ms, reason, input_tokens, output_tokens, index)
-        copy.waiting.append(Request("", input_tokens, output_tokens, now_ms))
+        request = Request("", input_tokens, output_tokens, now_ms)
+        copy.waiting.append(request)
+        if self._timed:
+            self._expect(request, index, now_ms)
         if not self._busy[index]:
             if index not in self._woken:
                 self._woken.append(index)
         elif copy.open_to_arrivals and copy.cut(now_ms):
             heappush(self._ends, (copy.end_ms, index))
         return None
+
+    def _without_capacity(self, now_ms: float, input_tokens: int, output_tokens: int) -> RefusedRequest:
+        assert self._resizing is not None  # fixed copies always serve
+        self._resizing.without_capacity += 1
+        if self._closed is not None:
+            self._returning.append(now_ms + self._closed.pause_after_refusal_ms)
+        return RefusedRequest(now_ms, "no_capacity", input_tokens, output_tokens, -1)
+
+    # ------------------------------------------------------------------------------------------------ timers
+
+    def _expect(self, request: Request, index: int, now_ms: float) -> None:
+        if self._patience_ms < inf:
+            self._patient[request] = index
+            self._timer_ms = min(self._timer_ms, now_ms + self._patience_ms)
+        if self._resizing is not None:
+            self._resizing.invocations += 1
+
+    def _timers(self, now_ms: float) -> Iterator[Result]:
+        """Whoever gives up now, and the copies that appear or drain now."""
+        yield from self._give_up(now_ms)
+        next_ms = inf
+        if self._patient:
+            next_ms = next(iter(self._patient)).sent_ms + self._patience_ms
+        if self._resizing is not None:
+            if self._resizing.next_ms <= now_ms:
+                self._resizing.advance(now_ms)
+                self._busy += [False] * (len(self._slots) - len(self._busy))
+            next_ms = min(next_ms, self._resizing.next_ms)
+        self._timer_ms = next_ms
+
+    def _give_up(self, now_ms: float) -> Iterator[Result]:
+        while self._patient:
+            request, index = next(iter(self._patient.items()))
+            if request.sent_ms + self._patience_ms > now_ms:
+                return
+            del self._patient[request]
+            self._abandoned[request] = index
+            copy = self._slots[index]
+            # The server sees it at its next step's end: a long run is cut there.
+            if copy.frees_abandoned and copy.cut(now_ms):
+                heappush(self._ends, (copy.end_ms, index))
+            yield TimedOutRequest(request.sent_ms, now_ms, request.input_tokens, request.output_tokens, index)
+            if self._closed is not None and (refused := self._send(now_ms)) is not None:
+                yield refused
+
+    def _still_wanted(self, copy: Scheduler, index: int, ended: list[Request]) -> list[Request]:
+        """Those of `ended` whose clients still wait; the copy's abandoned requests leave it, where it notices."""
+        if self._patient:
+            for request in ended:
+                self._patient.pop(request, None)
+        if not self._abandoned:
+            return ended
+        wanted = [request for request in ended if self._abandoned.pop(request, None) is None]
+        if copy.frees_abandoned:
+            for request in [request for request, at in self._abandoned.items() if at == index]:
+                del self._abandoned[request]
+                copy.remove(request)
+        return wanted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil, exp, log
 from typing import NamedTuple
@@ -38,13 +38,26 @@ class SimulatedRequest(NamedTuple):
 
 
 class RefusedRequest(NamedTuple):
-    """A request the server did not take, and why."""
+    """A request the server did not take, and why; `copy` is -1 where there was none (`no_capacity`)."""
 
     sent_ms: float
     reason: Rejection
     input_tokens: int
     output_tokens: int
     copy: int
+
+
+class TimedOutRequest(NamedTuple):
+    """A request whose client gave up at `gave_up_ms`; what it got until then is thrown away."""
+
+    sent_ms: float
+    gave_up_ms: float
+    input_tokens: int
+    output_tokens: int
+    copy: int
+
+
+Result = SimulatedRequest | RefusedRequest | TimedOutRequest
 
 
 # Bucket bounds grow by this factor: a percentile is at most half of it off.
@@ -105,13 +118,19 @@ class Latencies:
 
 @dataclass(slots=True)
 class SimulationSummary:
-    """Totals of a simulation. Rates are over the time from 0 to the last end; None where nothing ended."""
+    """Totals of a simulation; every request sent is in exactly one of `requests` (served), `refused`, `timed_out`.
+
+    Latencies and tokens are of the served. Rates are over the time from 0 to the last end; None where nothing was
+    served. `good` of them met every bound given to `summarise`.
+    """
 
     ttft: Latencies
     tpot: Latencies
     e2e: Latencies
     requests: int = 0
     refused: int = 0
+    timed_out: int = 0
+    good: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     end_ms: float = 0.0
@@ -124,14 +143,25 @@ class SimulationSummary:
     def requests_per_s(self) -> float | None:
         return self.requests / self.end_ms * 1000 if self.requests else None
 
+    @property
+    def goodput_per_s(self) -> float | None:
+        return self.good / self.end_ms * 1000 if self.requests else None
 
-def summarise(results: Iterable[SimulatedRequest | RefusedRequest]) -> SimulationSummary:
-    """Read a simulation to its end, keeping none of its requests."""
+
+def summarise(
+    results: Iterable[Result], meets: Callable[[SimulatedRequest], bool] = lambda _: True
+) -> SimulationSummary:
+    """Read a simulation to its end, keeping none of its requests; `meets` says which served ones count as good."""
     summary = SimulationSummary(Latencies(), Latencies(), Latencies())
     for result in results:
         if isinstance(result, RefusedRequest):
             summary.refused += 1
             continue
+        if isinstance(result, TimedOutRequest):
+            summary.timed_out += 1
+            summary.end_ms = max(summary.end_ms, result.gave_up_ms)
+            continue
+        summary.good += meets(result)
         summary.requests += 1
         summary.input_tokens += result.input_tokens
         summary.output_tokens += result.output_tokens

@@ -15,7 +15,7 @@ from loadproof.capacity import BatchLimits
 from loadproof.errors import InputError
 from loadproof.simulation.runs import DecodeTimes, StepDurations, steps_to_reach, sum_ms
 
-Rejection = Literal["too_long", "queue_full"]
+Rejection = Literal["too_long", "queue_full", "no_capacity"]
 NOT_DECODING = -1
 
 
