@@ -21,7 +21,7 @@ def model_tags(model: Model) -> list[CfnTag]:
 def architecture_text(shape: ArchitectureOverride) -> str:
     """`layers=32 hidden=4096 ...`: the field names of `catalog.Architecture`, at most 256 characters.
 
-    Zero counts of experts are left out, and active parameters where all are active.
+    What is zero is left out, and whatever has its usual value: active parameters where all are active, two all-reduces.
     """
     fields: dict[str, float | None] = {
         "layers": shape.num_hidden_layers,
@@ -32,10 +32,16 @@ def architecture_text(shape: ArchitectureOverride) -> str:
         "intermediate": shape.intermediate_size,
         "vocab": shape.vocab_size,
         "context": shape.max_position_embeddings,
-        "experts": shape.num_experts or None,
-        "experts_per_token": shape.num_experts_per_token or None,
-        "moe_intermediate": shape.moe_intermediate_size or None,
+        "experts": shape.num_experts,
+        "experts_per_token": shape.num_experts_per_token,
+        "moe_intermediate": shape.moe_intermediate_size,
         "parameters_b": shape.parameters_b,
         "active_parameters_b": shape.active_parameters_b,
+        "sliding_window": shape.sliding_window_tokens,
+        "sliding_layers": shape.shape("").sliding_layers,
+        "linear_layers": shape.linear_attention_layers,
+        "state_bytes": shape.sequence_state_bytes,
+        "kv_latent_dim": shape.kv_latent_dim,
+        "allreduces_per_layer": shape.allreduces_per_layer % 2,
     }
-    return " ".join(f"{name}={value}" for name, value in fields.items() if value is not None)
+    return " ".join(f"{name}={value}" for name, value in fields.items() if value)

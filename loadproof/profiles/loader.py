@@ -13,6 +13,7 @@ from loadproof.errors import InputError, Problem, ProfileError
 from loadproof.profiles.building import WRONG, build_part
 from loadproof.profiles.calibrating import is_calibration, with_calibration
 from loadproof.profiles.checks import check_rules
+from loadproof.profiles.config_json import with_config_json
 from loadproof.profiles.inheritance import SUFFIXES, read_bytes, read_with_parents
 from loadproof.profiles.reader import read_yaml
 from loadproof.profiles.schema import Environment, Part, Profile
@@ -60,7 +61,8 @@ def check_file(path: Path) -> Checked:
         elif path.name == ENVIRONMENT_FILE:
             tree = read_yaml(read_bytes(path), str(path), problems)
         else:
-            tree = with_calibration(read_with_parents(path, problems), path, problems)
+            read = with_config_json(read_with_parents(path, problems), path, problems)
+            tree = with_calibration(read, path, problems)
     except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
         why = getattr(error, "strerror", None) or "its link leads nowhere"
         problems.add(

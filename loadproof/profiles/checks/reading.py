@@ -88,8 +88,15 @@ RULES: Final = (
     reading(
         "LP014",
         "Calibration cannot be used",
-        reason="`calibration:` reads one file inside the profiles' own folder, so that a diff of that folder shows all.",
+        reason="`calibration:` reads one file inside the profiles' own folder: a diff of that folder shows all.",
         fix="Name an existing *.calibration.yaml (`loadproof calibrate` writes it), relative to the profile.",
+    ),
+    reading(
+        "LP015",
+        "config.json cannot be used",
+        reason="Every prediction follows from the model's shape, so a file that is missing or of a family whose shape "
+        "is not read here is refused, never guessed at.",
+        fix="Name a config.json below deploy_profiles/, relative to the profile, or write `model.architecture`.",
     ),
     reading(
         "LP101",

@@ -1,0 +1,124 @@
+"""`model.config_json:` names a Hugging Face config.json; reading puts the architecture it describes in its place.
+
+Whatever follows (checks, plan, stacks, the profile's hash) sees the same profile as with `architecture` written out.
+The file must lie inside the profile root, as parents do: nothing else is ever opened or quoted.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path as FilePath
+from typing import Final
+
+from loadproof.catalog import Architecture
+from loadproof.catalog.config_json import read_config_json
+from loadproof.errors import InputError
+from loadproof.profiles.inheritance import profile_root
+from loadproof.profiles.secrets import shown
+from loadproof.profiles.tree import Entry, Items, Map, Node, Path, Problems, Scalar, Unusable
+
+KEY: Final = "config_json"
+SHAPE: Final = "architecture"
+
+
+def with_config_json(tree: Node | None, file: FilePath, problems: Problems) -> Node | None:
+    """`tree` with every model's `config_json` replaced by the `architecture` it describes."""
+    if not isinstance(tree, Map):
+        return tree
+    entries = dict(tree.entries)
+    if "model" in entries:
+        entries["model"] = _model(entries["model"], file, problems, ("model",))
+    further = entries.get("components")
+    if further and isinstance(further.node, Items):
+        nodes = [_component(node, file, problems, ("components", at)) for at, node in enumerate(further.node.nodes)]
+        entries["components"] = Entry(further.key_mark, Items(further.node.mark, nodes))
+    return Map(tree.mark, entries)
+
+
+def _component(node: Node, file: FilePath, problems: Problems, path: Path) -> Node:
+    if not isinstance(node, Map) or "model" not in node.entries:
+        return node
+    model = _model(node.entries["model"], file, problems, (*path, "model"))
+    return Map(node.mark, {**node.entries, "model": model})
+
+
+def _model(entry: Entry, file: FilePath, problems: Problems, path: Path) -> Entry:
+    model = entry.node
+    given = model.entries.get(KEY) if isinstance(model, Map) else None
+    # What is no text is for the schema to refuse, and null is as good as nothing.
+    if given is None or not isinstance(model, Map) or not isinstance(given.node, Scalar):
+        return entry
+    if not isinstance(given.node.value, str):
+        return entry
+    entries = {key: value for key, value in model.entries.items() if key != KEY}
+    entries[SHAPE] = Entry(given.key_mark, _shape(given.node, given.node.value, model, file, problems, (*path, KEY)))
+    return Entry(entry.key_mark, Map(model.mark, entries))
+
+
+def _shape(node: Scalar, name: str, model: Map, file: FilePath, problems: Problems, path: Path) -> Node:
+    """The map `architecture`, at the place of the file's name; Unusable after reporting why not."""
+    try:
+        written = model.entries.get(SHAPE)
+        if written is not None and not (isinstance(written.node, Scalar) and written.node.value is None):
+            raise InputError("stands beside `architecture`; keep one of the two (null removes a parent's)")
+        found_file = _inside(name, FilePath(node.mark.file), profile_root(file), path)
+        shape = _read(found_file, shown(name, path))
+    except InputError as error:
+        found, _, mend = str(error).partition("; ")
+        problems.add(node.mark, "LP015", path, found, mend)
+        return Unusable(node.mark)
+    values = _override_of(shape).items()
+    return Map(
+        node.mark,
+        {key: Entry(node.mark, Scalar(value, str(value), False, node.mark)) for key, value in values},
+    )
+
+
+def _read(file: FilePath, seen: str) -> Architecture:
+    try:
+        return read_config_json(file)
+    except InputError as error:
+        raise InputError(str(error).replace(str(file), seen)) from None
+
+
+def _inside(name: str, beside: FilePath, root: FilePath, path: Path) -> FilePath:
+    """The file of that name relative to the one that names it. Raises InputError outside the profile root."""
+    seen = shown(name, path)
+    if FilePath(name).is_absolute():
+        raise InputError(f"`{seen}` is an absolute path; name it relative to this file")
+    found = FilePath(os.path.normpath(beside.parent / name))
+    try:
+        inside = found.resolve().is_relative_to(root.resolve())
+    except (OSError, ValueError, RuntimeError):
+        raise InputError(f"`{seen}` leads nowhere; name a file, relative to this one") from None
+    if not inside:
+        raise InputError(f"`{seen}` lies outside {root.name}/; keep it inside that folder")
+    if found.suffix != ".json":
+        raise InputError(f"`{seen}` is not a .json file; name the model's config.json")
+    return found
+
+
+def _override_of(shape: Architecture) -> dict[str, int | float]:
+    """The keys of `architecture` that say the same; what is zero stays unsaid, as people would write it."""
+    keys: dict[str, int | float] = {
+        "num_hidden_layers": shape.layers,
+        "hidden_size": shape.hidden,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "intermediate_size": shape.intermediate,
+        "vocab_size": shape.vocab,
+        "max_position_embeddings": shape.context,
+        "parameters_b": shape.parameters_b,
+        "active_parameters_b": shape.active_parameters_b,
+        "num_experts": shape.experts,
+        "num_experts_per_token": shape.experts_per_token,
+        "moe_intermediate_size": shape.moe_intermediate,
+        "sliding_window_tokens": shape.sliding_window,
+        "sliding_window_layers": shape.sliding_layers,
+        "linear_attention_layers": shape.linear_layers,
+        "sequence_state_bytes": shape.state_bytes,
+        "kv_latent_dim": shape.kv_latent_dim,
+        "allreduces_per_layer": shape.allreduces_per_layer,
+    }
+    return {key: value for key, value in keys.items() if value}
