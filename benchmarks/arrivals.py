@@ -1,28 +1,109 @@
 """When requests are due. A schedule is made before the load starts, absolute and seeded; the runner only follows it.
 
-Closed loop: request k is due when a slot becomes free, and only the slots' own opening times are planned. Open loop (a
-rate, whatever the endpoint does) will plan `due_ns` for every request; the runner already sends at a due time.
+Closed loop: request k is due when a slot becomes free, and only the slots' own opening times are planned. Open loop:
+every due time is planned, whatever the endpoint will do; what is late is late by the plan.
 """
 
 from __future__ import annotations
 
+import hashlib
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import Literal, cast
+
+from benchmarks.loads import MOST_REQUESTS, Load
+from benchmarks.traces import read_trace
+from loadproof.errors import InputError
 
 SLOT_SPACING_NS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`requests` to send through `slot_open_ns` slots (offsets from the level's start, in ns, ascending)."""
+    """`due_ns[k]`: when conversation k starts (offsets from the level's start, ascending). A closed loop has none.
 
-    requests: int
-    slot_open_ns: tuple[int, ...]
+    `slot_open_ns`: when each slot of a closed loop opens. `tokens[k]`: (input, output) tokens a trace recorded, else
+    empty. `sha256` is over due times and tokens: the same schedule has the same hash on every machine.
+    """
+
+    due_ns: array[int]
+    slot_open_ns: tuple[int, ...] = ()
+    tokens: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def sha256(self) -> str:
+        text = " ".join(map(str, self.due_ns)) + "|" + " ".join(f"{left},{right}" for left, right in self.tokens)
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
-def closed_loop(requests: int, concurrency: int) -> Schedule:
-    """`concurrency` slots, opened one a millisecond.
+def schedule_of(load: Load, seed: int, level: int) -> Schedule:
+    """The schedule of one level, the same for the same load, seed and level. Raises InputError for a bad trace."""
+    if load.process == "closed":
+        assert load.concurrency is not None
+        return closed_loop(load.requests, load.concurrency, load.ramp_s)
+    if load.process == "trace":
+        assert load.trace is not None
+        return _recorded(load, Path(load.trace))
+    return Schedule(array("q", _due_times_ns(load, _stream(seed, level))))
+
+
+def closed_loop(requests: int | None, concurrency: int, ramp_s: float | None = None) -> Schedule:
+    """`concurrency` slots, opened one a millisecond, or evenly over `ramp_s`.
 
     Opening all at once would make the last request late by the time it takes to send all others: a lag of the
     generator's own making. A slot that no request is left for is not opened.
     """
-    return Schedule(requests, tuple(slot * SLOT_SPACING_NS for slot in range(min(concurrency, requests))))
+    slots = concurrency if requests is None else min(concurrency, requests)
+    spacing_ns = SLOT_SPACING_NS if ramp_s is None else max(SLOT_SPACING_NS, round(ramp_s * 1e9 / concurrency))
+    return Schedule(array("q"), tuple(slot * spacing_ns for slot in range(slots)))
+
+
+def _due_times_ns(load: Load, seed: int) -> list[int]:
+    """Times of a renewal process; of a ramp, those of the unit process put through the inverse of the mean count.
+
+    With the rate going from a to b over T seconds, Λ(t) = a·t + (b − a)·t²/(2T) requests are due by t, so the one
+    whose unit-rate time is u is due at Λ⁻¹(u) = 2u / (a + √(a² + 2u(b − a)/T)).
+    """
+    from loadproof.simulation import arrival_times_ms  # late: closed loops need no simulator; the twin's own arrivals
+
+    assert load.requests_per_s is not None
+    process, burstiness = cast(Literal["constant", "poisson", "gamma"], load.process), load.burstiness
+    start, end = load.from_requests_per_s, load.requests_per_s
+    times_s: Iterable[float]
+    if start is None:
+        times_s = (ms / 1e3 for ms in arrival_times_ms(process, end, burstiness=burstiness, seed=seed))
+    else:
+        assert load.duration_s is not None
+        units = (ms / 1e3 for ms in arrival_times_ms(process, 1.0, burstiness=burstiness, seed=seed))
+        growth, total = (end - start) / load.duration_s, (start + end) / 2 * load.duration_s
+        times_s = (_ramp_time_s(unit, start, growth) for unit in takewhile(lambda unit: unit < total, units))
+    if load.duration_s is not None:
+        limit_s = load.duration_s
+        times_s = takewhile(lambda time_s: time_s < limit_s, times_s)
+    due_ns = [round(time_s * 1e9) for time_s in islice(times_s, load.requests or MOST_REQUESTS)]
+    if len(due_ns) == MOST_REQUESTS and load.requests is None:
+        raise InputError(f"{load.words}: more than {MOST_REQUESTS:,} requests; shorten duration_s or lower the rate")
+    if not due_ns:
+        raise InputError(f"{load.words}: no request falls into {load.duration_s:g} s; lengthen it or raise the rate")
+    return due_ns
+
+
+def _ramp_time_s(unit: float, start: float, growth: float) -> float:
+    root = max(0.0, start * start + 2 * unit * growth) ** 0.5
+    return 2 * unit / (start + root) if unit else 0.0
+
+
+def _recorded(load: Load, path: Path) -> Schedule:
+    rows = read_trace(path)
+    last_s = load.duration_s if load.duration_s is not None else float("inf")
+    kept = [row for row in rows[: load.requests] if row.due_s < last_s]
+    tokens = tuple((row.input_tokens, row.output_tokens) for row in kept)
+    return Schedule(array("q", (round(row.due_s * 1e9) for row in kept)), tokens=tokens)
+
+
+def _stream(seed: int, level: int) -> int:
+    """A level's own stream of chance: two levels of one rate are two samples, not one sample twice."""
+    return int.from_bytes(hashlib.sha256(f"arrivals {seed} {level}".encode()).digest()[:8], "big")

@@ -46,7 +46,7 @@ class ProgressView:
             self._live.stop()
 
     def show(self, progress: Progress) -> None:
-        finished = progress.done == progress.total
+        finished = progress.ended or progress.done == progress.total
         if self._live:
             self._live.update(_line(progress, self._console.width), refresh=True)
         now_s = self._clock_s()
@@ -61,7 +61,9 @@ def _line(progress: Progress, width: int) -> Table:
     head, figures = _head(progress), _figures(progress)
     line = Table.grid(padding=(0, 1))
     bar = ProgressBar(
-        total=progress.total, completed=progress.done, width=max(1, min(30, width - len(head) - len(figures) - 3))
+        total=progress.total or max(1, progress.done),
+        completed=progress.done,
+        width=max(1, min(30, width - len(head) - len(figures) - 3)),
     )
     line.add_row(Text(head, no_wrap=True), bar, Text(figures, no_wrap=True, overflow="ellipsis"))
     return line
@@ -69,14 +71,30 @@ def _line(progress: Progress, width: int) -> Table:
 
 def _head(progress: Progress) -> str:
     what = "warm-up" if progress.phase == "warmup" else "load"
-    return f"level {progress.level + 1}/{progress.levels} · {progress.concurrency} in flight · {what:<7}"
+    level = f"{progress.level + 1}" if progress.levels is None else f"{progress.level + 1}/{progress.levels}"
+    return f"level {level} · {progress.load or f'{progress.concurrency} in flight'} · {what:<7}"
 
 
 def _figures(progress: Progress) -> str:
+    of_total = "" if progress.total is None else f"/{progress.total}"
+    done = f"{progress.done}{of_total} · "
+    if not progress.done and progress.in_flight and progress.oldest_s is not None:
+        return done + _waiting(progress)
     return (
-        f"{progress.done}/{progress.total} · {figure(progress.requests_per_s)} req/s · "
+        f"{done}{figure(progress.requests_per_s)} req/s · "
         f"TTFT p50 {figure(progress.ttft_p50_ms)} ms · {progress.errors} errors"
     )
+
+
+def _waiting(progress: Progress) -> str:
+    """While no answer is complete: how long it has been, for how many, and whether they speak at all."""
+    if progress.waiting is None:
+        for_what = "no answer yet"
+    elif progress.waiting:
+        for_what = f"{progress.waiting} waiting for the first token"
+    else:
+        for_what = "all streaming"
+    return f"{progress.elapsed_s:.0f} s · {progress.in_flight} in flight, {for_what}, oldest {progress.oldest_s:.0f} s"
 
 
 def _sentence(progress: Progress) -> str:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,12 @@ from urllib.parse import urlsplit
 
 from benchmarks.connect import open_invoker
 from benchmarks.plan import FILE_NAME as PLAN_FILE
-from benchmarks.plan import RunPlan, read_plan, run_id_of, utc_text, write_json, write_plan
+from benchmarks.plan import RunPlan, planned_in_full, read_plan, run_id_of, utc_text, write_json, write_plan
 from benchmarks.records import FILE_NAME as RECORDS_FILE
 from benchmarks.records import RecordWriter, read_records
 from benchmarks.spec import BenchmarkSpec
 from benchmarks.summary import FILE_NAME as SUMMARY_FILE
-from benchmarks.summary import build_summary, finished_requests
+from benchmarks.summary import build_summary
 from benchmarks.sweep import OnProgress, Sweep, why_never_ran
 from invocation import Invoker
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
@@ -63,10 +64,10 @@ def run_benchmark(spec: BenchmarkSpec, on_progress: OnProgress, folder: Path | N
         run_id = folder.name
     _claim(folder)
     spec = replace(spec, workload=replace(spec.workload, salt=run_id))
-    plan = RunPlan(run_id, utc_text(now_ns), now_ns, spec, _conditions(), (utc_text(now_ns),))
     try:
+        plan = planned_in_full(RunPlan(run_id, utc_text(now_ns), now_ns, spec, _conditions(), (utc_text(now_ns),)))
         return _run_session(folder, plan, invoker, on_progress)
-    except CouldNotRunError:
+    except (CouldNotRunError, InputError):
         _release(folder)
         raise
 
@@ -76,7 +77,7 @@ def resume_benchmark(folder: Path, on_progress: OnProgress, expected: BenchmarkS
 
     `expected`, where given, must be what that run was planned to be; only its endpoint URL may have moved.
     """
-    plan = read_plan(folder).resumed(time.time_ns())
+    plan = planned_in_full(read_plan(folder)).resumed(time.time_ns())
     if expected is not None:
         plan = replace(plan, spec=_moved(plan.spec, expected, folder))
     invoker = open_invoker(plan.spec.target, plan.spec.request_timeout_s)
@@ -102,9 +103,10 @@ def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnP
     zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
     try:
         write_plan(folder, plan)
-        done = finished_requests(read_records(folder / RECORDS_FILE))
+        records = read_records(folder / RECORDS_FILE).records
         with RecordWriter(folder / RECORDS_FILE) as writer:
-            sweep = Sweep(plan.spec, invoker, writer.append, on_progress, plan.session, zero_ns, done)
+            save = partial(write_plan, folder)
+            sweep = Sweep(plan, invoker, writer.append, save, on_progress, zero_ns, records)
             with _first_in_line(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
                 runner.run(_drive(sweep, invoker))
         return judge_run(folder, interrupted=sweep.runner.stopped)

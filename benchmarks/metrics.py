@@ -66,6 +66,12 @@ class LevelMetrics:
     tokens_per_arrival: float | None
     token_source: Literal["server", "chunks", "none"]
     input_token_source: Literal["server", "estimate", "none"]
+    load: str | None = None  # an open loop's, in words; its `concurrency` is then the mean in flight, as measured
+
+    @property
+    def place(self) -> str:
+        """Where on the curve: `8 in flight`, `poisson 2 requests/s`."""
+        return self.load or f"{self.concurrency} in flight"
 
 
 def ttft_ms(record: RequestRecord) -> float | None:
@@ -145,8 +151,12 @@ def measure_level(
     records: Sequence[RequestRecord],
     objectives: Sequence[Objective] = (),
     usd_per_hour: float | None = None,
+    load: str | None = None,
 ) -> LevelMetrics:
-    """Every metric of one level. `records`: its measured ones, each planned request once, in any order."""
+    """Every metric of one level. `records`: its measured ones, each planned request once, in any order.
+
+    `load` names an open loop, which has no fixed concurrency: its mean in flight stands there, rounded, at least 1.
+    """
     from loadproof.capacity.cost import usd_per_million_tokens  # late: the planner is no part of sending requests
 
     finished = [record for record in records if record.finished]
@@ -154,8 +164,9 @@ def measure_level(
     failed = [record for record in finished if not record.ok]
     seconds = duration_s(finished)
     output_per_s = _rate(_total_output(succeeded), seconds)
+    in_flight = _rate(sum(record.end_ns - record.intended_ns for record in finished) / NS_PER_S, seconds)
     return LevelMetrics(
-        concurrency=concurrency,
+        concurrency=concurrency if load is None else max(1, round(in_flight or 0)),
         requests=len(finished),
         errors=len(failed),
         errors_by_kind=dict(sorted(Counter(record.outcome for record in failed).items())),
@@ -173,10 +184,11 @@ def measure_level(
         requests_per_s=_rate(len(succeeded), seconds),
         goodput_per_s=_rate(sum(is_good(record, objectives) for record in succeeded), seconds),
         cost_per_million_output_tokens_usd=usd_per_million_tokens(usd_per_hour, output_per_s),
-        mean_in_flight=_rate(sum(record.end_ns - record.intended_ns for record in finished) / NS_PER_S, seconds),
+        mean_in_flight=in_flight,
         tokens_per_arrival=_tokens_per_arrival(succeeded),
         token_source=_output_source(succeeded),
         input_token_source=_input_source(succeeded),
+        load=load,
     )
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import orjson
 
+from benchmarks.arrivals import schedule_of
+from benchmarks.loads import Load
 from benchmarks.spec import BenchmarkSpec
 from loadproof.errors import InputError
 
@@ -19,8 +21,29 @@ FILE_NAME = "plan.json"
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedLevel:
+    """One level as it will be sent. `requests` None: as many as its time allows; `schedule_sha256` is of due times."""
+
+    load: Load
+    requests: int | None
+    schedule_sha256: str | None = None
+    ended_utc: str | None = None
+
+
+def planned_level(load: Load, seed: int, level: int) -> PlannedLevel:
+    """Plan one level. Raises InputError for a load that nothing would be sent of."""
+    if not load.is_open:
+        return PlannedLevel(load, load.requests)
+    schedule = schedule_of(load, seed, level)
+    return PlannedLevel(load, len(schedule.due_ns), schedule.sha256)
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
-    """One run. Times in records count from `zero_unix_ns`; each start of the program on this run is a session."""
+    """One run. Times in records count from `zero_unix_ns`; each start of the program on this run is a session.
+
+    `levels` holds every level planned so far; those of a search are added one by one.
+    """
 
     run_id: str
     created_utc: str
@@ -28,10 +51,23 @@ class RunPlan:
     spec: BenchmarkSpec
     conditions: dict[str, Any]
     sessions_utc: tuple[str, ...]
+    levels: tuple[PlannedLevel, ...] = ()
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """Of every level, planned or known from the spec."""
+        return tuple(level.load for level in self.levels) or self.spec.fixed_loads
 
     @property
     def session(self) -> int:
         return len(self.sessions_utc) - 1
+
+    def with_level(self, level: PlannedLevel) -> RunPlan:
+        return replace(self, levels=(*self.levels, level))
+
+    def with_end(self, index: int, now_unix_ns: int) -> RunPlan:
+        ended = replace(self.levels[index], ended_utc=utc_text(now_unix_ns))
+        return replace(self, levels=(*self.levels[:index], ended, *self.levels[index + 1 :]))
 
     def resumed(self, now_unix_ns: int) -> RunPlan:
         return replace(self, sessions_utc=(*self.sessions_utc, utc_text(now_unix_ns)))
@@ -39,6 +75,15 @@ class RunPlan:
 
 def utc_text(unix_ns: int) -> str:
     return datetime.fromtimestamp(unix_ns / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def planned_in_full(plan: RunPlan) -> RunPlan:
+    """The plan with every level that is known ahead; nothing is sent before this holds. Raises InputError."""
+    if plan.levels or plan.spec.search is not None:
+        return plan
+    seed = plan.spec.workload.seed
+    levels = (planned_level(load, seed, level) for level, load in enumerate(plan.spec.fixed_loads))
+    return replace(plan, levels=tuple(levels))
 
 
 def run_id_of(unix_ns: int, name: str) -> str:
@@ -58,6 +103,7 @@ def write_plan(folder: Path, plan: RunPlan) -> None:
             "sessions_utc": plan.sessions_utc,
             "conditions": plan.conditions,
             "spec": plan.spec.to_json(),
+            "levels": plan.levels,
         },
     )
 
@@ -83,6 +129,7 @@ def read_plan(folder: Path) -> RunPlan:
             spec=BenchmarkSpec.from_json(row["spec"]),
             conditions=row["conditions"],
             sessions_utc=tuple(row["sessions_utc"]),
+            levels=tuple(PlannedLevel(**(level | {"load": Load(**level["load"])})) for level in row.get("levels", ())),
         )
     except (KeyError, TypeError) as error:
         raise InputError(f"{path}: damaged ({error!r}); restore it or start a new run") from None

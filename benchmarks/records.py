@@ -18,24 +18,27 @@ from loadproof.errors import CouldNotRunError
 SCHEMA_VERSION = 1
 FILE_NAME = "requests.jsonl"
 Phase = Literal["warmup", "measured"]
+CANCELED = "canceled"  # cut off because the run was stopped: sent again by --resume
+UNFINISHED = "unfinished"  # cut off when the drain's time was over: that is the level's result
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
     """One request, as sent and as answered.
 
-    `intended_ns`: when it should have left (closed loop: when its slot became free). `dispatched_ns`: when the
-    generator let it go. `sent_ns`: when it was written to a connection (None: there never was one); between the two
-    lies only the opening of a connection, where none was open. `token_times_ns` are the instants at which tokens came,
-    `tokens_at` how many came with each. `stalls_ns`: by how much the client's event loop was late while the request was
-    under way, one figure for each late tick (`loop_probe`). Empty and None mean no data. `outcome` is "ok", "canceled"
-    (the run was stopped while it was in flight) or a kind of error.
+    `intended_ns`: when it should have left (closed loop: when its slot became free; open loop: when it was due).
+    `dispatched_ns`: when the generator let it go. `sent_ns`: when it was written to a connection (None: there never was
+    one); between the two lies only the opening of a connection, where none was open. `token_times_ns` are the instants
+    at which tokens came, `tokens_at` how many came with each. `stalls_ns`: by how much the client's event loop was late
+    while the request was under way, one figure for each late tick (`loop_probe`). Empty and None mean no data.
+    `outcome` is "ok", "canceled" (the run was stopped while it was in flight), "unfinished" (no answer when the drain's
+    time was over, so `end_ns` is a lower bound) or a kind of error.
     """
 
     phase: Phase
     session: int  # 0 for the first run, +1 for each --resume
     level: int
-    concurrency: int
+    concurrency: int  # 0 in an open loop
     index: int  # within the level (and phase)
     intended_ns: int
     dispatched_ns: int
@@ -64,7 +67,7 @@ class RequestRecord:
     @property
     def finished(self) -> bool:
         """The endpoint had its full chance to answer, well or badly."""
-        return self.outcome != "canceled"
+        return self.outcome not in (CANCELED, UNFINISHED)
 
 
 _FIELDS = frozenset(field.name for field in fields(RequestRecord))

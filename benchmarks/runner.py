@@ -1,8 +1,8 @@
-"""Drives one level: keeps `concurrency` requests in flight until all planned ones are answered.
+"""Drives one level: a closed loop keeps slots busy, an open loop sends at the planned times, whatever becomes of it.
 
-A slot sends its next request when its last one ended; that moment is the next one's *intended* time, so whatever delays
-the client between the two is recorded as lag and counted in the latency. Nothing is retried. Prompts cost microseconds
-and are made at once; a record (a line to disk) is written right after the slot's next request has left.
+A request's *intended* time is when its slot became free or when the schedule had it due, so whatever delays the client
+is recorded as lag and counted in the latency. Nothing is retried. A conversation's next turn is due when its last
+answer has ended and its reader has thought. A record (a line to disk) is written right after what is due next left.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Protocol
 
-from benchmarks.arrivals import closed_loop
+from benchmarks.arrivals import Schedule
 from benchmarks.loop_probe import LoopProbe
-from benchmarks.records import Phase, RequestRecord
+from benchmarks.records import CANCELED, UNFINISHED, Phase, RequestRecord
 from benchmarks.workload import PlannedPrompt, Prompts
 from invocation import GenerationRequest, Invocation
 
 CANCEL_GRACE_S = 0.5  # what a stopped run leaves requests to end by themselves
+MOST_IN_FLIGHT = 8192  # of an open loop: past that requests leave late, and the level is invalid for it
 
 
 class Sender(Protocol):
@@ -32,13 +34,21 @@ class Sender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One stretch of load: the `indices` of a level still to send. Prompts are numbered from `first_number`."""
+    """One stretch of load: a schedule and what is sent by it.
+
+    `conversations` yields the indices of each conversation's turns (most have one); of an open loop the k-th starts at
+    `schedule.due_ns[k]`. Prompts are numbered from `first_number`. A closed loop takes no new conversation after
+    `duration_s`. `drain_s` bounds how long the last requests are waited for.
+    """
 
     phase: Phase
     level: int
-    concurrency: int
-    indices: tuple[int, ...]
+    concurrency: int  # 0 in an open loop
+    schedule: Schedule
+    conversations: Iterator[tuple[int, ...]]
     first_number: int
+    duration_s: float | None = None
+    drain_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -53,6 +63,8 @@ class Runner:
     on_record: Callable[[RequestRecord], None]
     clock_ns: Callable[[], int] = time.perf_counter_ns
     stopped: bool = False
+    under_way: dict[tuple[int, int], int] = field(default_factory=dict)  # (level, index) -> when it left
+    _cut: bool = False  # the drain's time is over
     _probe: LoopProbe = field(init=False)
     _failure: Exception | None = field(init=False, default=None)
 
@@ -64,57 +76,120 @@ class Runner:
         self.stopped = True
         self.sender.cancel_all()
 
-    async def run(self, batch: Batch) -> None:
-        """Returns when every request has a record, or soon after `stop`. Raises what `on_record` raised."""
+    async def run(self, batch: Batch, start_ns: int | None = None) -> None:
+        """Returns when every request has a record, or soon after `stop`. Raises what `on_record` raised.
+
+        `start_ns` is the schedule's zero on this runner's clock; None: now.
+        """
         self._probe.start()
+        self._cut = False
         try:
-            await self._run(batch)
+            start_ns = self.clock_ns() if start_ns is None else start_ns
+            await (self._open_loop if batch.schedule.due_ns else self._closed_loop)(batch, start_ns)
             await asyncio.sleep(0)  # the last records are kept a turn of the loop after their requests ended
         finally:
             self._probe.stop()
         if self._failure is not None:
             raise self._failure
 
-    async def _run(self, batch: Batch) -> None:
-        queue = iter(batch.indices)
-        start_ns = self.clock_ns()
-        schedule = closed_loop(len(batch.indices), batch.concurrency)
-        slots = {asyncio.create_task(self._slot(batch, queue, start_ns + open_ns)) for open_ns in schedule.slot_open_ns}
-        while slots:
-            done, slots = await asyncio.wait(slots, timeout=CANCEL_GRACE_S, return_when=asyncio.FIRST_EXCEPTION)
-            for task in done:
-                task.result()  # a slot's own error is a bug, and must not end as a hang
-            if self.stopped:
-                for task in slots:
-                    task.cancel()
-                await asyncio.gather(*slots, return_exceptions=True)
-                return
+    async def _closed_loop(self, batch: Batch, start_ns: int) -> None:
+        end_ns = None if batch.duration_s is None else start_ns + round(batch.duration_s * 1e9)
+        slots = {
+            asyncio.create_task(self._slot(batch, start_ns + open_ns, end_ns))
+            for open_ns in batch.schedule.slot_open_ns
+        }
+        await self._drain(slots, None if end_ns is None or batch.drain_s is None else end_ns + batch.drain_s * 1e9)
 
-    async def _slot(self, batch: Batch, queue: Iterator[int], open_ns: int) -> None:
+    async def _slot(self, batch: Batch, open_ns: int, end_ns: int | None) -> int:
+        """Hold one conversation after the other; return when the last one ended."""
         await self._sleep_until(open_ns)
         free_ns = open_ns
-        while not self.stopped:
-            index = next(queue, None)
-            if index is None:
+        while not self.stopped and (end_ns is None or free_ns < end_ns):
+            turns = next(batch.conversations, None)
+            if turns is None:
+                break
+            free_ns = await self._converse(batch, turns, free_ns)
+        return free_ns
+
+    async def _open_loop(self, batch: Batch, start_ns: int) -> None:
+        """Start each conversation at its time. The next prompt is made before it is due."""
+        under_way: set[asyncio.Task[int]] = set()
+        recorded = batch.schedule.tokens or repeat(None)
+        for offset_ns, tokens, turns in zip(batch.schedule.due_ns, recorded, batch.conversations, strict=False):
+            due_ns = start_ns + offset_ns
+            first = self.prompts.planned(batch.first_number + turns[0], tokens)
+            await self._sleep_until(due_ns)
+            while len(under_way) >= MOST_IN_FLIGHT and not self.stopped:
+                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            if self.stopped:
+                break
+            task = asyncio.create_task(self._converse(batch, turns, due_ns, first))
+            under_way.add(task)
+            task.add_done_callback(under_way.discard)
+            task.add_done_callback(self._ended)
+            await asyncio.sleep(0)  # it leaves now, also when the next one is due already
+        last_due_ns = start_ns + batch.schedule.due_ns[-1]
+        await self._drain(set(under_way), None if batch.drain_s is None else last_due_ns + batch.drain_s * 1e9)
+
+    def _ended(self, task: asyncio.Task[int]) -> None:
+        """A task's own error is a bug, and must not go unheard."""
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._failure = self._failure or error
+            self.stop()
+
+    async def _drain(self, tasks: set[asyncio.Task[int]], until_ns: float | None) -> None:
+        """Wait for what is under way; past `until_ns` it is cut off and recorded as unfinished."""
+        left = tasks
+        while left:
+            wait_s = CANCEL_GRACE_S
+            if until_ns is not None and not self._cut:
+                wait_s = max(0.0, min(wait_s, (until_ns - self.clock_ns()) / 1e9))
+            done, left = await asyncio.wait(left, timeout=wait_s, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()  # a task's own error is a bug, and must not end as a hang
+            if self.stopped:
+                for task in left:
+                    task.cancel()
+                await asyncio.gather(*left, return_exceptions=True)
                 return
-            free_ns = await self._send(batch, index, free_ns)
+            if until_ns is not None and not self._cut and self.clock_ns() >= until_ns:
+                self._cut = True
+                self.sender.cancel_all()
+
+    async def _converse(
+        self, batch: Batch, turns: tuple[int, ...], intended_ns: int, first: PlannedPrompt | None = None
+    ) -> int:
+        """Send the turns of one conversation, one after another; return when the last one ended."""
+        planned = first
+        for index in turns:
+            if planned is None:
+                planned = self.prompts.planned(batch.first_number + index)
+            end_ns = await self._send(batch, index, planned, intended_ns)
+            planned = None
+            intended_ns = end_ns
+            if self.stopped or self._cut:
+                break
+        return intended_ns
 
     async def _sleep_until(self, due_ns: int) -> None:
         while not self.stopped and (left_ns := due_ns - self.clock_ns()) > 0:
             await asyncio.sleep(left_ns / 1e9)
 
-    async def _send(self, batch: Batch, index: int, intended_ns: int) -> int:
-        """Send one request, record it and return when its slot became free."""
-        planned = self.prompts.planned(batch.first_number + index)
+    async def _send(self, batch: Batch, index: int, planned: PlannedPrompt, intended_ns: int) -> int:
+        """Send one request, record it and return when it ended."""
         request = GenerationRequest(
             planned.text, planned.output_tokens, stream=self.streaming, temperature=0.0, ignore_eos=True
         )
         dispatched_ns = self.clock_ns()
+        self.under_way[batch.level, index] = dispatched_ns
         try:
             invocation = await self.sender.invoke(request, intended_ns)
         except asyncio.CancelledError:
             self._keep(batch, index, planned, intended_ns, dispatched_ns, None)
             raise
+        finally:
+            self.under_way.pop((batch.level, index), None)
         # Not now: the next request of this slot is due, and leaves before the loop comes to this.
         keep = (batch, index, planned, intended_ns, dispatched_ns, invocation)
         asyncio.get_running_loop().call_soon(self._keep, *keep)
@@ -149,6 +224,7 @@ class Runner:
         arrivals = [self._relative(time_ns) for time_ns in invocation.arrival_ns] if invocation else []
         end_ns = invocation.end_ns if invocation else self.clock_ns()
         outcome = invocation.outcome if invocation else None
+        kind = str(outcome.kind) if outcome else CANCELED
         return RequestRecord(
             phase=batch.phase,
             session=self.session,
@@ -169,7 +245,7 @@ class Runner:
             output_tokens=invocation.output_tokens if invocation else None,
             token_source=invocation.token_source if invocation else "none",
             stalls_ns=self._probe.stalls_between(intended_ns, end_ns),
-            outcome=str(outcome.kind) if outcome else "canceled",
+            outcome=UNFINISHED if kind == CANCELED and self._cut and not self.stopped else kind,
             http_status=outcome.http_status if outcome else None,
             error_code=(outcome.code or None) if outcome else None,
             error_message=(outcome.message or None) if outcome else None,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from benchmarks.loads import Load
 from benchmarks.objectives import Objective
 
 Kind = Literal["sagemaker", "openai"]
@@ -87,12 +88,36 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkSpec:
-    """One benchmark run: a closed-loop sweep over `concurrency`, `requests_per_level` requests at each.
+class Search:
+    """Levels chosen while the run goes, from `start` up to `most` of `load`'s own measure (in flight, or requests/s).
 
-    Before each level `warmup_requests` go out at that level's concurrency; they open connections and fill caches and
-    count in no figure. Objectives must hold at `at_concurrency` (None: at the highest level). `max_error_rate` bounds
-    the share of failed requests over the whole run.
+    sweep: doubled until a stop rule says that more shows nothing. find_max: doubled until the objectives are missed,
+    then halved between the last that met and the first that missed, until those lie within `tolerance` of each other;
+    either end counts when most of its `repeats` say so.
+    """
+
+    kind: Literal["sweep", "find_max"]
+    load: Load
+    start: float
+    most: float
+    repeats: int = 3
+    tolerance: float = 0.05
+
+    def load_at(self, value: float) -> Load:
+        if self.load.is_open:
+            return replace(self.load, requests_per_s=value)
+        return replace(self.load, concurrency=round(value))
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkSpec:
+    """One benchmark run: a level for each of `loads`, else of `requests_per_level` requests at each `concurrency`.
+
+    With a `search` the levels follow from what was measured, and neither of the two is used. Before each level
+    `warmup_requests` go out; they open connections and fill caches and count in no figure. A level ends when its last
+    request has, at most `drain_s` after the last one was due (None: each has its own time-out). Objectives must hold
+    at `at_concurrency` or `at_requests_per_s` (None: at the highest level). `max_error_rate` bounds the share of failed
+    requests over the whole run.
     """
 
     target: Target
@@ -107,10 +132,19 @@ class BenchmarkSpec:
     profile: ProfileRef | None = None
     usd_per_hour: float | None = None
     predicted: Prediction | None = None
+    loads: tuple[Load, ...] = ()
+    search: Search | None = None
+    at_requests_per_s: float | None = None
+    drain_s: float | None = None
 
     @property
-    def judged_concurrency(self) -> int:
-        return self.at_concurrency if self.at_concurrency is not None else max(self.concurrency)
+    def fixed_loads(self) -> tuple[Load, ...]:
+        """The levels that are known before the run; none of a search."""
+        if self.search is not None:
+            return ()
+        if self.loads:
+            return self.loads
+        return tuple(Load(concurrency=level, requests=self.requests_per_level) for level in self.concurrency)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -119,10 +153,12 @@ class BenchmarkSpec:
     def from_json(cls, row: dict[str, Any]) -> BenchmarkSpec:
         """The inverse of `to_json`. Raises KeyError or TypeError on a row that `to_json` did not write."""
         predicted, profile, workload = row["predicted"], row["profile"], row["workload"]
+        search = row.get("search")
         rest = {
             name: value
             for name, value in row.items()
-            if name not in {"target", "workload", "concurrency", "objectives", "profile", "predicted"}
+            if name
+            not in {"target", "workload", "concurrency", "objectives", "profile", "predicted", "loads", "search"}
         }
         return cls(
             target=Target(**row["target"]),
@@ -135,5 +171,7 @@ class BenchmarkSpec:
             predicted=Prediction(predicted["grade"], tuple(PredictedPoint(**point) for point in predicted["levels"]))
             if predicted
             else None,
+            loads=tuple(Load(**load) for load in row.get("loads", ())),
+            search=Search(**(search | {"load": Load(**search["load"])})) if search else None,
             **rest,
         )

@@ -7,7 +7,7 @@ on), and `conditions.rules`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from benchmarks.verdict import (
     LAG_LIMIT_MS,
     LAG_SHARE_OF_OBJECTIVE,
     LOOP_LAG_FACTOR,
-    Judgement,
     decide,
     invalid_reasons,
     judge,
@@ -44,13 +43,18 @@ RULES = {
 def build_summary(plan: RunPlan, file: RecordFile, *, interrupted: bool = False) -> dict[str, Any]:
     """The summary of everything recorded so far. Levels that nothing was recorded of are absent."""
     spec = plan.spec
-    of_level = _measured(spec, latest(file.records))
-    levels = [
-        measure_level(spec.concurrency[level], records, spec.objectives, spec.usd_per_hour)
-        for level, records in of_level.items()
+    of_level = levels_of(plan, file.records)
+    metrics = {level: metrics_of(plan, level, records) for level, records in of_level.items()}
+    levels = list(metrics.values())
+    judged = judged_level(plan, metrics)
+    judgements = [
+        judge(objective, of_level.get(judged, ()), metrics.get(judged) or measure_level(1, ()), spec.workload.seed)
+        for objective in spec.objectives
     ]
-    judgements = _judge_all(spec, of_level, levels)
-    verdict = decide(judgements, levels, spec.objectives, spec.judged_concurrency, spec.max_error_rate)
+    at_concurrency = metrics[judged].concurrency if judged in metrics else plan.loads[judged].concurrency or 1
+    verdict = decide(
+        judgements, levels, spec.objectives, at_concurrency, spec.max_error_rate, judged=metrics.get(judged)
+    )
     valid_levels = [level for level in levels if not invalid_reasons(level, spec.objectives)]
     knee = _knee(valid_levels)
     reasons = (("the run was interrupted",) if interrupted else ()) + verdict.reasons
@@ -71,13 +75,14 @@ def build_summary(plan: RunPlan, file: RecordFile, *, interrupted: bool = False)
         "profile": asdict(spec.profile) if spec.profile else None,
         "workload": _workload(spec),
         "conditions": _conditions(plan, file, interrupted),
-        "levels": [_level(level, spec) for level in levels],
+        "levels": [_level(plan, index, level) for index, level in metrics.items()],
         "knee": asdict(knee) if knee else None,
         "predicted": asdict(spec.predicted) if spec.predicted else None,
         "objectives": [asdict(judgement) for judgement in judgements],
         "verdict": {
             "outcome": "INCONCLUSIVE" if interrupted and verdict.outcome == "PASS" else verdict.outcome,
             "at_concurrency": verdict.at_concurrency,
+            "at_load": plan.loads[judged].words,
             "reasons": reasons,
         },
     }
@@ -99,38 +104,58 @@ def _knee(levels: Sequence[LevelMetrics]) -> Knee | None:
                 level.e2e_ms.p50,
             )
             for level in levels
-            if level.output_tokens_per_s is not None and level.e2e_ms.p50 is not None and level.mean_in_flight
+            if level.load is None  # an open loop's load is its rate, not what is in flight
+            and level.output_tokens_per_s is not None
+            and level.e2e_ms.p50 is not None
+            and level.mean_in_flight
         ]
     )
 
 
-def _measured(spec: BenchmarkSpec, records: Sequence[RequestRecord]) -> dict[int, list[RequestRecord]]:
+def levels_of(plan: RunPlan, records: Sequence[RequestRecord]) -> dict[int, list[RequestRecord]]:
+    """The measured requests of every level that has any, each planned request once; levels in order of their load.
+
+    A level that is measured in one piece counts with the last session that sent it: a queue that an earlier one built
+    up is not the queue of a later one.
+    """
     of_level: dict[int, list[RequestRecord]] = {}
-    for record in records:
+    for record in latest(records):
         if record.phase == "measured":
             of_level.setdefault(record.level, []).append(record)
-    return dict(sorted(of_level.items(), key=lambda item: spec.concurrency[item[0]]))
+    for level, ours in of_level.items():
+        if plan.loads[level].in_one_piece:
+            last = max(record.session for record in ours)
+            of_level[level] = [record for record in ours if record.session == last]
+    return dict(sorted(of_level.items(), key=lambda item: (plan.loads[item[0]].value, item[0])))
 
 
-def _judge_all(
-    spec: BenchmarkSpec, of_level: dict[int, list[RequestRecord]], levels: Sequence[LevelMetrics]
-) -> list[Judgement]:
-    """Objectives are judged where they must hold; without data there each stays open."""
-    empty = measure_level(spec.judged_concurrency, ())
-    records, metrics = next(
-        (
-            (records, metrics)
-            for records, metrics in zip(of_level.values(), levels, strict=True)
-            if metrics.concurrency == spec.judged_concurrency
-        ),
-        ([], empty),
+def metrics_of(plan: RunPlan, level: int, records: Sequence[RequestRecord]) -> LevelMetrics:
+    load = plan.loads[level]
+    return measure_level(
+        load.concurrency or 1,
+        records,
+        plan.spec.objectives,
+        plan.spec.usd_per_hour,
+        load=load.words if load.is_open else None,
     )
-    return [judge(objective, records, metrics, spec.workload.seed) for objective in spec.objectives]
 
 
-def _level(level: LevelMetrics, spec: BenchmarkSpec) -> dict[str, Any]:
-    reasons = invalid_reasons(level, spec.objectives)
-    return {**asdict(level), "valid": not reasons, "invalid_reasons": reasons}
+def judged_level(plan: RunPlan, metrics: Mapping[int, LevelMetrics]) -> int:
+    """The level the objectives must hold at: the one asked for, else the highest."""
+    spec, loads = plan.spec, plan.loads
+    wanted = spec.at_requests_per_s if spec.at_requests_per_s is not None else spec.at_concurrency
+    if wanted is not None:
+        is_open = spec.at_requests_per_s is not None
+        named = [level for level, load in enumerate(loads) if load.is_open == is_open and load.value == wanted]
+        if named:
+            return named[-1]
+    return max(range(len(loads)), key=lambda level: (loads[level].value, level))
+
+
+def _level(plan: RunPlan, index: int, level: LevelMetrics) -> dict[str, Any]:
+    reasons = invalid_reasons(level, plan.spec.objectives)
+    load = {name: value for name, value in asdict(plan.loads[index]).items() if value is not None}
+    return {**asdict(level), "valid": not reasons, "invalid_reasons": reasons, "planned": {"level": index, **load}}
 
 
 def _workload(spec: BenchmarkSpec) -> dict[str, Any]:
@@ -167,10 +192,3 @@ def _conditions(plan: RunPlan, file: RecordFile, interrupted: bool) -> dict[str,
         **guard,
         "rules": RULES,
     }
-
-
-def finished_requests(file: RecordFile) -> frozenset[tuple[int, int]]:
-    """(level, index) of every measured request that needs no second try."""
-    return frozenset(
-        (record.level, record.index) for record in file.records if record.phase == "measured" and record.finished
-    )

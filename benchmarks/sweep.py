@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import math
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Protocol
 
+from benchmarks.arrivals import Schedule, closed_loop, schedule_of
+from benchmarks.loads import Load
 from benchmarks.metrics import ttft_ms
+from benchmarks.plan import PlannedLevel, RunPlan
 from benchmarks.records import Phase, RequestRecord
 from benchmarks.runner import Batch, Runner, Sender
-from benchmarks.spec import BenchmarkSpec
 from benchmarks.workload import Prompts
 from invocation.faults import InvocationFault
-from loadproof.errors import CouldNotRunError
+from loadproof.errors import CouldNotRunError, InputError
 
 PROGRESS_INTERVAL_S = 0.25
+TICK_S = 1.0  # a run whose requests hang is heard of this often
+RECENT_REQUESTS = 500
+LEVELS_APART, MOST_REQUESTS_APART = 2**10, 2**24
+MOST_WARM = 1024  # connections opened ahead of an open loop
 
 
 class WarmSender(Sender, Protocol):
@@ -27,37 +37,50 @@ class WarmSender(Sender, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the run is. `level` counts from 0; figures are of this level's phase so far, None without data."""
+    """How far the run is. `level` counts from 0; figures are of this level's phase so far, None without data.
+
+    `total` None: the level ends by time. `levels` None: they follow from what is measured. `ttft_p50_ms` is of the
+    last `RECENT_REQUESTS`. `oldest_s`: for how long the oldest request in flight has been under way. `waiting`: how
+    many of those in flight have no token yet, None where that is not known.
+    """
 
     level: int
-    levels: int
+    levels: int | None
     concurrency: int
     phase: Phase
     done: int
-    total: int
+    total: int | None
     errors: int
     requests_per_s: float | None
     ttft_p50_ms: float | None
+    load: str | None = None
+    elapsed_s: float = 0.0
+    in_flight: int = 0
+    waiting: int | None = None
+    oldest_s: float | None = None
+    ended: bool = False
 
 
 OnProgress = Callable[[Progress], None]
+OnPlan = Callable[[RunPlan], None]
 
 
 @dataclass(slots=True)
 class Sweep:
-    """Runs what is left of a spec. `done` names the (level, index) that earlier sessions finished.
+    """Runs what is left of a plan, level by level. `records` are those of earlier sessions.
 
-    Every record goes to `keep` first. `on_progress` is called at most every `PROGRESS_INTERVAL_S` and at each phase's
-    end, on the loop that drives the load: what it costs shows up as lag.
+    Every record goes to `keep` first, and every change of the plan to `save` before the load it is about. `on_progress`
+    is called at most every `PROGRESS_INTERVAL_S` and at each phase's end, on the loop that drives the load: what it
+    costs shows up as lag.
     """
 
-    spec: BenchmarkSpec
+    plan: RunPlan
     sender: WarmSender
     keep: Callable[[RequestRecord], None]
+    save: OnPlan
     on_progress: OnProgress
-    session: int
     zero_ns: int
-    done: Collection[tuple[int, int]] = ()
+    records: Sequence[RequestRecord] = ()
     clock_ns: Callable[[], int] = time.perf_counter_ns
     runner: Runner = field(init=False)
     _meter: _Meter | None = field(init=False, default=None)
@@ -66,9 +89,9 @@ class Sweep:
     def __post_init__(self) -> None:
         self.runner = Runner(
             self.sender,
-            Prompts(self.spec.workload),
-            self.spec.target.streaming,
-            self.session,
+            Prompts(self.plan.spec.workload),
+            self.plan.spec.target.streaming,
+            self.plan.session,
             self.zero_ns,
             self._on_record,
             self.clock_ns,
@@ -81,36 +104,94 @@ class Sweep:
             self._opened = 1
         except InvocationFault as fault:
             raise CouldNotRunError(f"the endpoint cannot be reached: {fault}") from fault
-        for level, concurrency in enumerate(self.spec.concurrency):
-            left = tuple(index for index in range(self.spec.requests_per_level) if (level, index) not in self.done)
-            if not left or self.runner.stopped:
-                continue
-            await self._open_connections(concurrency)
-            await self._phase("warmup", level, concurrency, tuple(range(self.spec.warmup_requests)))
-            # What lives now lives until the end: the collector need not walk it between two tokens.
-            gc.collect()
-            gc.freeze()
-            await self._phase("measured", level, concurrency, left)
+        for level in range(len(self.plan.levels)):
+            await self._level(level)
 
-    async def _open_connections(self, concurrency: int) -> None:
+    async def _level(self, level: int) -> None:
+        planned = self.plan.levels[level]
+        left = self._left(level, planned)
+        if left is None or self.runner.stopped:
+            return
+        load, spec = planned.load, self.plan.spec
+        schedule = schedule_of(load, spec.workload.seed, level)
+        if load.is_open and schedule.sha256 != planned.schedule_sha256:
+            raise InputError(f"{load.words}: the schedule is not the planned one; has {load.trace} changed?")
+        warm_up_s = await self._warm_up(level, load)
+        if load.is_open:
+            await self._open_connections(_expected_in_flight(load, warm_up_s))
+        # What lives now lives until the end: the collector need not walk it between two tokens.
+        gc.collect()
+        gc.freeze()
+        batch = self._batch("measured", level, load, schedule, left)
+        await self._phase(batch, planned.requests)
+        if not self.runner.stopped:
+            self.plan = self.plan.with_end(level, time.time_ns())
+            self.save(self.plan)
+
+    async def _warm_up(self, level: int, load: Load) -> float | None:
+        """Send the warm-up, as many at once as the level will; an open loop's all at once. Seconds it took."""
+        requests = self.plan.spec.warmup_requests
+        slots = load.concurrency or requests
+        await self._open_connections(slots)
+        start_ns = self.clock_ns()
+        await self._phase(
+            self._batch("warmup", level, load, closed_loop(requests, slots), _each(range(requests))), requests
+        )
+        return (self.clock_ns() - start_ns) / 1e9 if requests else None
+
+    def _batch(
+        self, phase: Phase, level: int, load: Load, schedule: Schedule, conversations: Iterator[tuple[int, ...]]
+    ) -> Batch:
+        return Batch(
+            phase,
+            level,
+            load.concurrency or 0,
+            schedule,
+            conversations,
+            first_number(self.plan.session, level, phase),
+            load.duration_s if phase == "measured" and not load.is_open else None,
+            self.plan.spec.drain_s if phase == "measured" else None,
+        )
+
+    def _left(self, level: int, planned: PlannedLevel) -> Iterator[tuple[int, ...]] | None:
+        """The conversations of a level still to hold; None when there are none."""
+        if planned.load.in_one_piece and planned.ended_utc is not None:
+            return None
+        if planned.requests is None:
+            return _each(count())
+        done: set[int] = set()
+        if not planned.load.in_one_piece:
+            ours = (record for record in self.records if record.phase == "measured" and record.level == level)
+            done = {record.index for record in ours if record.finished}
+        left = [index for index in range(planned.requests) if index not in done]
+        return _each(left) if left else None
+
+    async def _open_connections(self, in_flight: int) -> None:
         """Open those that a higher level needs beyond the last one's, so that no handshake is in a first token."""
-        missing, self._opened = concurrency - self._opened, max(concurrency, self._opened)
+        missing, self._opened = in_flight - self._opened, max(in_flight, self._opened)
         try:
             await self.sender.warm(max(0, missing))
         except InvocationFault:
             return  # the requests themselves will meet it and say so in their records
 
-    async def _phase(self, phase: Phase, level: int, concurrency: int, indices: tuple[int, ...]) -> None:
-        if not indices or self.runner.stopped:
+    async def _phase(self, batch: Batch, total: int | None) -> None:
+        if total == 0 or self.runner.stopped:
             return
-        self._meter = _Meter(self, phase, level, concurrency, len(indices), self.clock_ns())
-        number = _first_number(self.spec, self.session, level, phase)
-        await self.runner.run(Batch(phase, level, concurrency, indices, number))
-        self._meter.show()
-        if phase == "warmup" and not self.runner.stopped:
-            reason = why_never_ran(self._meter.records)
+        meter = self._meter = _Meter(self, batch, total, self.clock_ns())
+        meter.arm()
+        try:
+            await self.runner.run(batch)
+        finally:
+            meter.end()
+        if batch.phase == "warmup" and not self.runner.stopped:
+            reason = why_never_ran(meter.kept)
             if reason:
                 raise CouldNotRunError(f"no warm-up request got through: {reason}")
+
+    def waiting(self) -> int | None:
+        """How many requests in flight have no token yet; None where the sender cannot tell."""
+        ask = getattr(self.sender, "waiting_for_first_token", None)
+        return ask() if ask else None
 
     def _on_record(self, record: RequestRecord) -> None:
         self.keep(record)
@@ -118,40 +199,79 @@ class Sweep:
             self._meter.add(record)
 
 
+def _each(indices: Iterable[int]) -> Iterator[tuple[int, ...]]:
+    return ((index,) for index in indices)
+
+
+def _expected_in_flight(load: Load, each_s: float | None) -> int:
+    """Little's law on the warm-up's requests, doubled: a connection too many costs nothing, one too few a handshake."""
+    return min(MOST_WARM, math.ceil(2 * (load.requests_per_s or 1.0) * (each_s or 1.0)) + 4)
+
+
 @dataclass(slots=True)
 class _Meter:
-    """Live figures of one phase."""
+    """Live figures of one phase, shown as requests end and, where none does, by time."""
 
     sweep: Sweep
-    phase: Phase
-    level: int
-    concurrency: int
-    total: int
+    batch: Batch
+    total: int | None
     start_ns: int
-    records: list[RequestRecord] = field(default_factory=list)
+    done: int = 0
+    errors: int = 0
+    kept: list[RequestRecord] = field(default_factory=list)  # of a warm-up: what became of it
+    first_tokens_ms: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_REQUESTS))
     shown_ns: int = 0
+    _timer: asyncio.TimerHandle | None = None
 
     def add(self, record: RequestRecord) -> None:
-        self.records.append(record)
+        if self.batch.phase == "warmup":
+            self.kept.append(record)
+        if record.finished:
+            self.done += 1
+            self.errors += not record.ok
+            if (value := ttft_ms(record)) is not None:
+                self.first_tokens_ms.append(value)
         due = self.sweep.clock_ns() - self.shown_ns > PROGRESS_INTERVAL_S * 1e9
-        if due and len(self.records) < self.total:  # the phase's end shows itself
+        if due and self.done != self.total:  # the phase's end shows itself
             self.show()
 
-    def show(self) -> None:
+    def tick(self) -> None:
+        """Show what there is when nothing ended for a while, and come again."""
+        if self.sweep.clock_ns() - self.shown_ns > (TICK_S - PROGRESS_INTERVAL_S) * 1e9:
+            self.show()
+        self.arm()
+
+    def arm(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(TICK_S, self.tick)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.show(ended=True)
+
+    def show(self, ended: bool = False) -> None:
         now_ns = self.shown_ns = self.sweep.clock_ns()
-        finished = [record for record in self.records if record.finished]
-        first_tokens = sorted(value for record in finished if (value := ttft_ms(record)) is not None)
+        runner, plan = self.sweep.runner, self.sweep.plan
+        elapsed_s = (now_ns - self.start_ns) / 1e9
+        first_tokens = sorted(self.first_tokens_ms)
+        oldest_ns = next(iter(runner.under_way.values()), None)
         self.sweep.on_progress(
             Progress(
-                level=self.level,
-                levels=len(self.sweep.spec.concurrency),
-                concurrency=self.concurrency,
-                phase=self.phase,
-                done=len(finished),
+                level=self.batch.level,
+                levels=None if plan.spec.search else len(plan.levels),
+                concurrency=self.batch.concurrency,
+                phase=self.batch.phase,
+                done=self.done,
                 total=self.total,
-                errors=sum(not record.ok for record in finished),
-                requests_per_s=len(finished) / ((now_ns - self.start_ns) / 1e9) if now_ns > self.start_ns else None,
+                errors=self.errors,
+                requests_per_s=self.done / elapsed_s if elapsed_s > 0 else None,
                 ttft_p50_ms=first_tokens[len(first_tokens) // 2] if first_tokens else None,
+                load=plan.levels[self.batch.level].load.words,
+                elapsed_s=elapsed_s,
+                in_flight=len(runner.under_way),
+                waiting=self.sweep.waiting(),
+                oldest_s=None if oldest_ns is None else (now_ns - oldest_ns) / 1e9,
+                ended=ended,
             )
         )
 
@@ -177,8 +297,6 @@ def _got_nowhere(record: RequestRecord) -> bool:
     return record.outcome == "validation" and (missing or record.http_status in (401, 403, 404))
 
 
-def _first_number(spec: BenchmarkSpec, session: int, level: int, phase: Phase) -> int:
-    """Numbers every request of every session apart, so that no prompt is sent twice."""
-    a_level = spec.requests_per_level + spec.warmup_requests
-    before = (session * len(spec.concurrency) + level) * a_level
-    return before + (spec.requests_per_level if phase == "warmup" else 0)
+def first_number(session: int, level: int, phase: Phase) -> int:
+    """Numbers every request of every session apart, so that no prompt is sent twice: a block for each phase."""
+    return ((session * LEVELS_APART + level) * 2 + (phase == "warmup")) * MOST_REQUESTS_APART

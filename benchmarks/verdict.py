@@ -152,37 +152,43 @@ def decide(
     objectives: Sequence[Objective],
     at_concurrency: int,
     max_error_rate: float,
+    judged: LevelMetrics | None = None,
 ) -> Verdict:
     """The run's verdict: INVALID before FAIL before INCONCLUSIVE before PASS.
+
+    `judged` is the level the objectives are judged at; None: the one of `at_concurrency`.
 
     A run without an `error_rate_max` objective still bounds failures: over all levels at most `max_error_rate` (0
     unless told otherwise) of the requests may fail. Too many answers that *are* errors come even before INVALID: being
     late, a client spoils latencies, but makes no endpoint answer with an error.
     """
-    invalid = _invalid_levels(levels, objectives, at_concurrency)
+    judged = judged or next((level for level in levels if level.concurrency == at_concurrency), None)
+    place = judged.place if judged else f"{at_concurrency} in flight"
+    invalid = _invalid_levels(levels, objectives, judged)
     failed = [_describe(judgement) for judgement in judgements if judgement.verdict == "FAIL"]
     open_ends = [_describe(judgement) for judgement in judgements if judgement.verdict == "INCONCLUSIVE"]
     if not any(objective.name == ERROR_RATE for objective in objectives):
         failed += _too_many_errors(levels, max_error_rate)
         if _endpoint_s_errors(levels) > max_error_rate * sum(level.requests for level in levels):
             invalid = []
-    measured = {level.concurrency: level for level in levels}
-    if at_concurrency not in measured or not measured[at_concurrency].requests:
-        open_ends.append(f"no data at {at_concurrency} in flight, where the objectives must hold")
-    elif measured[at_concurrency].unfinished:
-        open_ends.append(f"{measured[at_concurrency].unfinished} requests unfinished when the run stopped")
+    if judged is None or not judged.requests:
+        open_ends.append(f"no data at {place}, where the objectives must hold")
+    elif judged.unfinished:
+        open_ends.append(f"{judged.unfinished} requests unfinished at {place}: their latencies are lower bounds")
     for outcome, reasons in (("INVALID", invalid), ("FAIL", failed), ("INCONCLUSIVE", open_ends)):
         if reasons:
             return Verdict(outcome, at_concurrency, tuple(reasons))  # type: ignore[arg-type]
-    return Verdict("PASS", at_concurrency, (_why_passed(judgements, at_concurrency),))
+    return Verdict("PASS", at_concurrency, (_why_passed(judgements, place),))
 
 
-def _invalid_levels(levels: Sequence[LevelMetrics], objectives: Sequence[Objective], at_concurrency: int) -> list[str]:
+def _invalid_levels(
+    levels: Sequence[LevelMetrics], objectives: Sequence[Objective], judged: LevelMetrics | None
+) -> list[str]:
     judged_at_one = any(objective.name != ERROR_RATE for objective in objectives)
     return [
-        f"at {level.concurrency} in flight: {reason}"
+        f"at {level.place}: {reason}"
         for level in levels
-        if level.concurrency == at_concurrency or not judged_at_one
+        if level is judged or not judged_at_one
         for reason in invalid_reasons(level, objectives)
         if level.requests
     ]
@@ -216,9 +222,9 @@ def _describe(judgement: Judgement) -> str:
     return text
 
 
-def _why_passed(judgements: Sequence[Judgement], at_concurrency: int) -> str:
+def _why_passed(judgements: Sequence[Judgement], place: str) -> str:
     if not judgements:
         return "no objectives were given, and no more requests failed than may"
     closest = min(judgements, key=lambda judgement: judgement.margin if judgement.margin is not None else 1.0)
     what = "the objective holds" if len(judgements) == 1 else f"all {len(judgements)} objectives hold"
-    return f"{what} at {at_concurrency} in flight; closest is {_describe(closest)}"
+    return f"{what} at {place}; closest is {_describe(closest)}"

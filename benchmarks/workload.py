@@ -22,7 +22,7 @@ from benchmarks.spec import TokenCounts, WorkloadSpec
 # Short, frequent and distinct. 256 of them, so that a number is spelled one byte a word.
 WORDS = tuple(Path(__file__).with_name("words.txt").read_text(encoding="utf-8").split())
 CORPUS_WORDS = 32_768
-UNIQUE_WORDS = 4  # 256⁴ numbers: more requests than any run sends
+UNIQUE_WORDS = 6  # 256⁶ numbers: more requests than any run sends
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,15 @@ class Prompts:
         self._shared = _words_of(random.Random(f"shared {workload.seed}"), workload.shared_prefix_tokens)
         self._salt = int.from_bytes(hashlib.sha256(workload.salt.encode()).digest()[:UNIQUE_WORDS], "big")
 
-    def planned(self, number: int) -> PlannedPrompt:
-        """The prompt of request `number` (0, 1, … over the whole run, warm-up included)."""
+    def planned(self, number: int, tokens: tuple[int, int] | None = None) -> PlannedPrompt:
+        """The prompt of request `number` (unlike any other of the run, warm-up included).
+
+        `tokens` are the (input, output) tokens a trace recorded; None: they are drawn.
+        """
         draw = random.Random(f"{self._workload.seed} {number}")
-        input_tokens = sample_tokens(self._workload.input_tokens, draw)
-        output_tokens = sample_tokens(self._workload.output_tokens, draw)
+        if tokens is None:
+            tokens = sample_tokens(self._workload.input_tokens, draw), sample_tokens(self._workload.output_tokens, draw)
+        input_tokens, output_tokens = tokens
         head = [*self._shared, *self._spelled(number)][:input_tokens]
         body = self._body(input_tokens - len(head), draw)
         return PlannedPrompt(" ".join([*head, *body]), input_tokens, output_tokens)

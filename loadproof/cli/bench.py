@@ -29,6 +29,14 @@ class TargetProtocol(StrEnum):
     OPENAI = "openai"
 
 
+class Arrivals(StrEnum):
+    """Processes of an open loop."""
+
+    CONSTANT = "constant"
+    POISSON = "poisson"
+    GAMMA = "gamma"
+
+
 def bench(
     profile: Annotated[Path | None, typer.Argument(help="profile whose deployed endpoint to load")] = None,
     target: Annotated[
@@ -49,7 +57,45 @@ def bench(
     env: Annotated[str | None, typer.Option(help="environment; default: the folder the profile lies in")] = None,
     model: Annotated[str | None, typer.Option(help="model name to send, where the server wants one")] = None,
     concurrency: Annotated[
-        str | None, typer.Option(help="requests in flight, one level each: 1,2,4 (default with --target: 1,2,4,8)")
+        str | None,
+        typer.Option(
+            help="requests in flight, one level each: 1,2,4 (default with --target: 1,2,4,8); "
+            "1..64 doubles until a stop rule ends it"
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(help="open loop: requests per second, one level each: 1,2.5; 1..64 doubles until a stop rule"),
+    ] = None,
+    arrivals: Annotated[
+        Arrivals | None, typer.Option(help="how an open loop's requests follow one another (default: poisson)")
+    ] = None,
+    burstiness: Annotated[
+        float | None, typer.Option(min=0.001, help="of gamma arrivals: 1 is Poisson, below 1 comes in bursts")
+    ] = None,
+    ramp_from: Annotated[
+        float | None, typer.Option(min=0, help="rate to start from, growing to --rate over --duration-s")
+    ] = None,
+    ramp_s: Annotated[float | None, typer.Option(min=0, help="open a closed loop's slots over that long")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="recorded traffic: CSV or JSONL with timestamp_s, input_tokens, output_tokens")
+    ] = None,
+    duration_s: Annotated[
+        float | None, typer.Option(min=0.001, help="end a level after that long (a soak: hours)")
+    ] = None,
+    phase: Annotated[
+        list[str] | None,
+        typer.Option(help="a level of its own, repeatable: process=poisson,requests_per_s=2,duration_s=30"),
+    ] = None,
+    find_max: Annotated[
+        bool, typer.Option("--find-max", help="search the highest --rate or --concurrency that meets the objectives")
+    ] = False,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, max=9, help="of --find-max: measurements of either end (default: 3)")
+    ] = None,
+    drain_s: Annotated[
+        float | None,
+        typer.Option(min=0, help="longest wait for the last answers of an open or timed level; the rest is unfinished"),
     ] = None,
     requests_per_level: Annotated[
         int | None, typer.Option(min=1, help="requests at each level (default with --target: 32)")
@@ -69,6 +115,9 @@ def bench(
     at_concurrency: Annotated[
         int | None, typer.Option(min=1, help="level the objectives must hold at (default with --target: the highest)")
     ] = None,
+    at_rate: Annotated[
+        float | None, typer.Option(help="rate the objectives must hold at (default: the highest)")
+    ] = None,
     max_error_rate: Annotated[
         float, typer.Option(min=0, max=1, help="share of all requests that may fail when no objective says otherwise")
     ] = 0.0,
@@ -83,6 +132,7 @@ def bench(
     Exit code: 0 PASS · 1 FAIL or INCONCLUSIVE, also by any failed request unless an objective or --max-error-rate
     allows it · 2 bad usage · 3 could not run, or INVALID: the client was too slow to measure · 130 interrupted.
     """
+    from loadproof.cli.bench_load import LoadOptions
     from loadproof.cli.bench_spec import Options, spec_from_profile, spec_from_target
 
     options = Options(
@@ -92,8 +142,22 @@ def bench(
         component=component,
         environment=env,
         model=model,
-        concurrency=concurrency,
-        requests_per_level=requests_per_level,
+        load=LoadOptions(
+            concurrency=concurrency,
+            rate=rate,
+            arrivals=arrivals.value if arrivals else None,
+            burstiness=burstiness,
+            ramp_from=ramp_from,
+            ramp_s=ramp_s,
+            trace=str(trace) if trace else None,
+            duration_s=duration_s,
+            requests_per_level=requests_per_level,
+            phases=tuple(phase or ()),
+            find_max=find_max,
+            repeats=repeats,
+            drain_s=drain_s,
+            at_rate=at_rate,
+        ),
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         warmup_requests=warmup,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 from benchmarks.connect import parse_target, service_url
 from benchmarks.objectives import Objective, parse_objective
 from benchmarks.spec import BenchmarkSpec, Protocol, WorkloadSpec, fixed_tokens
+from loadproof.cli.bench_load import LoadOptions, with_load
 from loadproof.errors import InputError
 
 DEFAULT_CONCURRENCY = (1, 2, 4, 8)
 DEFAULT_REQUESTS_PER_LEVEL = 32
 DEFAULT_INPUT_TOKENS = 256
 DEFAULT_OUTPUT_TOKENS = 64
-MOST_CONCURRENCY = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,7 @@ class Options:
     component: str | None = None
     environment: str | None = None
     model: str | None = None
-    concurrency: str | None = None
-    requests_per_level: int | None = None
+    load: LoadOptions = field(default_factory=LoadOptions)
     input_tokens: int | None = None
     output_tokens: int | None = None
     warmup_requests: int | None = None
@@ -82,11 +81,9 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
         workload = replace(workload, seed=options.seed)
     changes: dict[str, Any] = {
         name: value
-        for name in ("requests_per_level", "warmup_requests", "request_timeout_s", "at_concurrency")
+        for name in ("warmup_requests", "request_timeout_s", "at_concurrency")
         if (value := getattr(options, name)) is not None
     }
-    if options.concurrency is not None:
-        changes["concurrency"] = parse_concurrency(options.concurrency)
     spec = replace(
         spec,
         workload=workload,
@@ -100,13 +97,7 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
         ),
         **changes,
     )
-    if spec.judged_concurrency not in spec.concurrency:
-        levels = ", ".join(map(str, spec.concurrency))
-        raise InputError(
-            f"objectives must hold at {spec.judged_concurrency} in flight, which is none of the levels {levels}; "
-            f"add it to --concurrency or name a level with --at-concurrency"
-        )
-    return spec
+    return with_load(spec, options.load)
 
 
 def _local_cloud(endpoint_url: str | None) -> Literal["twin", "http"] | None:
@@ -124,17 +115,6 @@ def _local_cloud(endpoint_url: str | None) -> Literal["twin", "http"] | None:
     if not states:
         return None
     return "http" if states[0].backend_url else "twin"
-
-
-def parse_concurrency(text: str) -> tuple[int, ...]:
-    """`1,2,4` as levels. Raises InputError."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and 1 <= int(part) <= MOST_CONCURRENCY for part in parts):
-        raise InputError(f"--concurrency {text!r}: expected numbers from 1 to {MOST_CONCURRENCY} like 1,2,4")
-    levels = tuple(int(part) for part in parts)
-    if len(set(levels)) != len(levels):
-        raise InputError(f"--concurrency {text!r}: a level is named twice; name each once")
-    return levels
 
 
 def _merged(planned: tuple[Objective, ...], given: tuple[str, ...]) -> tuple[Objective, ...]:

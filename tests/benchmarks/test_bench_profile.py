@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from benchmarks.from_profile import ProfileChoice, objectives_of, spec_of_profil
 from benchmarks.spec import BenchmarkSpec, TokenCounts
 from emulator.state import CloudState, state_path
 from loadproof.catalog import instance
+from loadproof.cli.bench_load import LoadOptions
 from loadproof.cli.bench_spec import Options, spec_from_profile
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.profiles import load_profile, profile_hash
@@ -40,7 +42,10 @@ def chat(tmp_path: Path) -> Path:
 
 
 def spec_of(chat: Path, endpoint: FakeEndpoint, **options: object) -> BenchmarkSpec:
-    return spec_from_profile(chat, Options(endpoint_url=endpoint.url, **options))  # type: ignore[arg-type]
+    names = {field.name for field in fields(LoadOptions)}
+    load = LoadOptions(**{name: value for name, value in options.items() if name in names})  # type: ignore[arg-type]
+    others = {name: value for name, value in options.items() if name not in names}
+    return spec_from_profile(chat, Options(endpoint_url=endpoint.url, load=load, **others))  # type: ignore[arg-type]
 
 
 def test_the_deployed_names_are_derived_from_the_profile(chat: Path) -> None:
@@ -60,7 +65,7 @@ def test_the_profile_says_what_is_sent_and_judged(chat: Path) -> None:
     assert spec.workload.output_tokens == TokenCounts("uniform", 16, 0, 8, 24)
     assert (spec.concurrency, spec.requests_per_level, spec.workload.seed) == ((1, 2), 6, 5)
     assert [(one.name, one.bound) for one in spec.objectives] == [("ttft_p95_ms", 500), ("error_rate_max", 0.01)]
-    assert spec.judged_concurrency == 2
+    assert spec.at_concurrency == 2
     assert spec.profile and spec.profile.sha256 == profile_hash(load_profile(chat))
 
 

@@ -8,6 +8,7 @@ from array import array
 
 from bench_records import record
 
+from benchmarks.arrivals import closed_loop
 from benchmarks.metrics import LevelMetrics, measure_level
 from benchmarks.records import RequestRecord
 from benchmarks.runner import CANCEL_GRACE_S, Batch, Runner
@@ -47,7 +48,7 @@ def test_every_record_is_kept_when_the_batch_ends() -> None:
 
     async def run() -> None:
         runner = Runner(_Sender(), prompts, True, 0, time.perf_counter_ns(), kept.append)
-        await runner.run(Batch("measured", 0, 1, (0,), 0))
+        await runner.run(Batch("measured", 0, 1, closed_loop(1, 1), iter([(0,)]), 0))
         assert len(kept) == 1
 
     asyncio.run(run())

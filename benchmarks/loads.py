@@ -1,0 +1,122 @@
+"""What one level sends, and when: so many requests in flight (closed loop), or at times that wait for nobody (open)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+from loadproof.errors import InputError
+
+Process = Literal["closed", "constant", "poisson", "gamma", "trace"]
+PROCESSES: tuple[Process, ...] = ("closed", "constant", "poisson", "gamma", "trace")
+MOST_CONCURRENCY = 4096
+MOST_REQUESTS_PER_S = 10_000.0
+MOST_REQUESTS = 1_000_000  # of one open level: its schedule is held whole
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One level's load.
+
+    Closed: `concurrency` slots, opened over `ramp_s`. Open: `requests_per_s` by a renewal process, rising or falling to
+    it in a straight line from `from_requests_per_s`; or the times of a `trace` file. It ends after `requests` requests
+    or after `duration_s`, whichever comes first; a trace ends by itself.
+    """
+
+    process: Process = "closed"
+    concurrency: int | None = None
+    ramp_s: float | None = None
+    requests_per_s: float | None = None
+    from_requests_per_s: float | None = None
+    burstiness: float | None = None
+    trace: str | None = None
+    requests: int | None = None
+    duration_s: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.process != "closed"
+
+    @property
+    def in_one_piece(self) -> bool:
+        """A queue that built up and a clock that ran cannot be picked up later: a resumed run begins such a level anew.
+
+        A closed loop over a number of requests is the same load whenever its missing requests are sent.
+        """
+        return self.is_open or self.duration_s is not None
+
+    @property
+    def value(self) -> float:
+        """How much load: requests in flight or requests per second; 0 for a trace, which has no one figure."""
+        return float(self.concurrency or self.requests_per_s or 0)
+
+    @property
+    def words(self) -> str:
+        """`8 in flight`, `poisson 2.5 requests/s`, `constant 1 to 8 requests/s`, `trace monday.csv`."""
+        if self.process == "closed":
+            return f"{self.concurrency} in flight"
+        if self.process == "trace":
+            return f"trace {PurePath(self.trace or '').name}"
+        start = "" if self.from_requests_per_s is None else f"{self.from_requests_per_s:g} to "
+        burst = "" if self.burstiness is None else f" (burstiness {self.burstiness:g})"
+        return f"{self.process} {start}{self.requests_per_s:g} requests/s{burst}"
+
+
+def problems_of(load: Load) -> tuple[str, ...]:
+    """Everything wrong with a load, each with what would do; empty when it can be driven."""
+    if load.process == "closed":
+        found = [*_closed_problems(load)]
+    elif load.process == "trace":
+        found = [] if load.trace else ["trace needs the file of its timestamps"]
+        found += _useless(
+            load, "trace", ("concurrency", "ramp_s", "requests_per_s", "from_requests_per_s", "burstiness")
+        )
+    else:
+        found = [*_rate_problems(load)]
+    if load.process != "trace" and load.requests is None and load.duration_s is None:
+        found.append("nothing ends it: give requests or duration_s")
+    if load.requests is not None and not 1 <= load.requests <= MOST_REQUESTS:
+        found.append(f"requests {load.requests}: expected 1..{MOST_REQUESTS:,}")
+    if load.duration_s is not None and not 0 < load.duration_s <= 7 * 86400:
+        found.append(f"duration_s {load.duration_s:g}: expected above 0, at most a week")
+    return tuple(found)
+
+
+def checked(load: Load, place: str) -> Load:
+    """The load itself. Raises InputError with all its problems."""
+    found = problems_of(load)
+    if found:
+        raise InputError("\n".join(f"{place}: {problem}" for problem in found))
+    return load
+
+
+def _closed_problems(load: Load) -> list[str]:
+    found = _useless(load, "closed", ("requests_per_s", "from_requests_per_s", "burstiness", "trace"))
+    if load.concurrency is None or not 1 <= load.concurrency <= MOST_CONCURRENCY:
+        found.append(f"concurrency {load.concurrency}: expected 1..{MOST_CONCURRENCY} requests in flight")
+    if load.ramp_s is not None and load.ramp_s < 0:
+        found.append(f"ramp_s {load.ramp_s:g}: expected 0 or more")
+    return found
+
+
+def _rate_problems(load: Load) -> list[str]:
+    found = _useless(load, load.process, ("concurrency", "ramp_s", "trace"))
+    if load.requests_per_s is None or not 0 < load.requests_per_s <= MOST_REQUESTS_PER_S:
+        found.append(
+            f"requests_per_s {load.requests_per_s}: {load.process} needs a rate in 0..{MOST_REQUESTS_PER_S:,.0f}"
+        )
+    if load.from_requests_per_s is not None:
+        if not 0 <= load.from_requests_per_s <= MOST_REQUESTS_PER_S:
+            found.append(f"from_requests_per_s {load.from_requests_per_s:g}: expected 0..{MOST_REQUESTS_PER_S:,.0f}")
+        if load.duration_s is None:
+            found.append("a ramp takes its time from duration_s: give one")
+    if load.process == "gamma" and not (load.burstiness and load.burstiness > 0):
+        found.append("gamma needs a burstiness above 0: 1 is Poisson, below 1 comes in bursts")
+    if load.process != "gamma" and load.burstiness is not None:
+        found.append(f"burstiness has no use with {load.process}; write gamma, or leave it out")
+    return found
+
+
+def _useless(load: Load, process: str, names: tuple[str, ...]) -> list[str]:
+    return [f"{name} has no use with {process}; leave it out" for name in names if getattr(load, name) is not None]
