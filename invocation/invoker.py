@@ -59,6 +59,7 @@ class Invoker:
         self._codec = codec
         self._timeouts = timeouts or Timeouts()
         self._clock_ns = clock_ns
+        self._under_way: set[_Answer] = set()
 
     async def invoke(self, request: GenerationRequest, intended_ns: int | None = None) -> Invocation:
         """Send one request and read its answer to the end.
@@ -73,6 +74,7 @@ class Invoker:
             codec.stream_decoder() if stream else None, self._transport.unwrapper(stream) if stream else None
         )
         completion: Completion | None = None
+        self._under_way.add(answer)
         try:
             await self._transport.send(
                 body,
@@ -85,6 +87,8 @@ class Invoker:
             completion, outcome = answer.complete(codec)
         except InvocationFault as fault:
             outcome = outcome_of_fault(fault, answer.status)
+        finally:
+            self._under_way.discard(answer)
         if not outcome.ok:
             outcome = without_prompt(outcome, request.prompt)
         return self._record(intended_ns, answer, completion, outcome)
@@ -92,6 +96,10 @@ class Invoker:
     async def warm(self, count: int) -> None:
         """Open `count` connections ahead. Raises InvocationFault, a message for people."""
         await self._transport.warm(count, self._timeouts)
+
+    def waiting_for_first_token(self) -> int:
+        """How many requests are under way without a token yet."""
+        return sum(not answer.arrival_ns for answer in self._under_way)
 
     def cancel_all(self) -> None:
         """End all requests in flight; each is recorded as `canceled` with the tokens it had."""

@@ -27,6 +27,9 @@ class _Lines:
         self._rest_bytes = 0
         self._after_cr = False
 
+    def at_line_start(self) -> bool:
+        return not self._rest and not self._after_cr
+
     def feed(self, data: bytes) -> list[bytes]:
         if self._after_cr and data:
             if data[0] == 0x0A:
@@ -64,10 +67,24 @@ class ServerSentEvents:
         self.framed = False  # was there any `data:` field, or bare lines only?
 
     def feed(self, data: bytes) -> list[bytes]:
+        if self._is_one_event(data):
+            self._first, self.framed = False, True
+            return [data[6:-2] if data[5:6] == b" " else data[5:-2]]
         events: list[bytes] = []
         for line in self._lines.feed(data):
             self._take(line, events)
         return events
+
+    def _is_one_event(self, data: bytes) -> bool:
+        """`data:…` and an empty line, at the start of a line: how nearly every token comes."""
+        return (
+            data.startswith(b"data:")
+            and data.find(b"\n") == len(data) - 2
+            and data.endswith(b"\n")
+            and not self._data
+            and b"\r" not in data
+            and self._lines.at_line_start()
+        )
 
     def flush(self) -> list[bytes]:
         events: list[bytes] = []

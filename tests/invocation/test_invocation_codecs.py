@@ -12,6 +12,7 @@ from invocation_fakes import chat_event, chunkings, sse, token_event, token_even
 
 from invocation.codecs import Codec, Completion, GenerationRequest, TokenChunk, codec_for
 from invocation.faults import InBandError, InvocationFault, PayloadError, TruncatedStreamError
+from invocation.sse import ServerSentEvents
 from loadproof.errors import InputError
 
 CUTS = st.lists(st.integers(0, 100_000), max_size=20)
@@ -178,6 +179,16 @@ def test_wrong_types_anywhere_give_typed_errors_only(protocol: str, values: list
     for value in values:
         with suppress(InvocationFault):
             codec.decode_unary(orjson.dumps(value))
+
+
+@given(st.lists(st.sampled_from([b"data: a", b"data:b", b"data:", b": note", b"", b"{}", b"data:c\r"]), max_size=8))
+def test_an_event_a_read_is_the_same_as_all_in_one(lines: list[bytes]) -> None:
+    """The short cut for a read that is one event sees what the general way sees, whatever came before it."""
+    reads = [line + b"\n\n" if index % 2 else line + b"\n" for index, line in enumerate(lines)]
+    at_once, one_by_one = ServerSentEvents(), ServerSentEvents()
+    expected = at_once.feed(b"\xef\xbb\xbf" + b"".join(reads)) + at_once.flush()
+    found = [event for read in [b"\xef\xbb\xbf", *reads] for event in one_by_one.feed(read)] + one_by_one.flush()
+    assert (found, one_by_one.framed) == (expected, at_once.framed)
 
 
 def test_multi_line_data_and_foreign_fields() -> None:

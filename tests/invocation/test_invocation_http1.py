@@ -27,6 +27,19 @@ def test_any_cut_of_a_chunked_answer_gives_the_same_body(body: list[bytes], cuts
     assert (read, reader.done, reader.reusable, reader.surplus) == (b"".join(body), True, True, b"")
 
 
+@given(st.lists(st.sampled_from([b"\r\n", b"a\r\n", b"0\r\n\r\n", b"x" * 300]), max_size=6))
+def test_one_whole_chunk_a_read_gives_the_same_body(body: list[bytes]) -> None:
+    """The short cut for the usual read takes no line end inside a chunk for its own."""
+    reader, read = _read([CHUNKED, *(chunked(piece) for piece in body), b"0\r\n\r\n"])
+    assert (read, reader.done, reader.surplus) == (b"".join(body), True, b"")
+
+
+def test_a_whole_chunk_of_another_size_than_it_says_is_refused() -> None:
+    """Said 5, came 6: the byte too many is where the chunk's end should be."""
+    with pytest.raises(HttpProtocolFault, match="does not end with a line end"):
+        _read([CHUNKED, b"5\r\nabcdef\r\n"])
+
+
 @given(st.binary(max_size=200), CUTS)
 def test_any_cut_of_an_answer_with_a_length_gives_the_same_body(body: bytes, cuts: list[int]) -> None:
     """Content-length bodies end exactly where they say."""

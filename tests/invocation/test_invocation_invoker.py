@@ -144,3 +144,33 @@ def test_a_canceled_task_closes_its_connection() -> None:
             await asyncio.wait_for(gone.wait(), 2)
 
     asyncio.run(main())
+
+
+def test_requests_without_a_token_yet_are_counted() -> None:
+    """Two asked, one of them has its first token: one waits; none when both have ended."""
+
+    async def main() -> list[int]:
+        may_go_on = asyncio.Event()
+
+        async def script(exchange: Exchange) -> None:
+            early = [STREAM_HEAD, parts(TOKENS[0])]
+            if exchange.connection_number == 2:
+                await exchange.send(*early)
+                early = []
+            await may_go_on.wait()
+            await exchange.send(*early, parts(*TOKENS[1:]), END)
+
+        async with serving(script) as server:
+            invoker = sagemaker(server)
+            asked = [asyncio.create_task(invoker.invoke(REQUEST)) for _ in range(2)]
+            counts = []
+            while invoker.waiting_for_first_token() != 1 or len(server.requests) < 2:
+                await asyncio.sleep(0.005)
+            counts.append(invoker.waiting_for_first_token())
+            may_go_on.set()
+            assert all(found.outcome.ok for found in await asyncio.gather(*asked))
+            counts.append(invoker.waiting_for_first_token())
+            await invoker.close()
+            return counts
+
+    assert asyncio.run(main()) == [1, 0]
