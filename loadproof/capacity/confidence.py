@@ -54,6 +54,9 @@ class Confidence:
 
 def confidence_of(deployment: Deployment) -> Confidence:
     """The grade of a deployment, from what its server's row was calibrated on."""
+    server = deployment.server
+    if server.measured_band is not None:
+        return Confidence("A", server.source, server.measured_band, server.measured_ttft_band or _TTFT_BAND)
     grade = _grade(deployment)
     return Confidence(grade, MEANING[grade], BANDS[grade], max(BANDS[grade], _TTFT_BAND))
 

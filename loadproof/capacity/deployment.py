@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast
 
 from loadproof import catalog
+from loadproof.capacity.calibrated import calibrated_rows
 from loadproof.capacity.servers import FabricRow, ServerRow, fabric_row, server_row
 from loadproof.errors import InputError
-from loadproof.profiles.schema import ArchitectureOverride, Component, Family, Profile
+from loadproof.profiles.schema import ArchitectureOverride, Calibration, Component, Family, Profile
 from loadproof.profiles.settings import accelerators_per_copy as accelerators_of
 from loadproof.profiles.settings import (
     components_of,
@@ -91,7 +92,7 @@ def deployment_of(profile: Profile, component: Component | None = None) -> Deplo
     instance_type = endpoint.instance_type or min(endpoint.instance_pools, key=lambda pool: pool.priority).instance_type
     container, model = component.container, component.model
     version = container.version or ("" if container.family == "custom" else _newest(container.family))
-    return _deployment(
+    deployment = _deployment(
         family=container.family,
         version=version,
         settings=container.settings,
@@ -103,6 +104,18 @@ def deployment_of(profile: Profile, component: Component | None = None) -> Deplo
         quantization=model.quantization,
         copies=max(1, component.copies.min),
     )
+    return deployment if profile.calibration is None else with_calibration(deployment, profile.calibration)
+
+
+def with_calibration(deployment: Deployment, calibration: Calibration) -> Deployment:
+    """The deployment with one's own measurements for its rows; unchanged where they are of another server or chip."""
+    measured_on = (calibration.server.family, calibration.accelerator)
+    if measured_on != (deployment.family, deployment.accelerator.name):
+        return deployment
+    server, fabric, accelerator = calibrated_rows(
+        calibration, deployment.server, deployment.fabric, deployment.accelerator
+    )
+    return replace(deployment, server=server, fabric=fabric, accelerator=accelerator)
 
 
 def deployment_from_container(
@@ -142,7 +155,7 @@ def architecture_from_tag(text: str) -> catalog.Architecture:
 
     Raises InputError naming the word that cannot be read or the field that is missing.
     """
-    values: dict[str, Any] = {"name": "", "hf_id": "", "source": "tag loadproof:architecture"}
+    values: dict[str, Any] = {"name": "", "hf_id": "", "source": "tag loadproof:architecture", "date": ""}
     kinds = {field.name: field.type for field in fields(catalog.Architecture)}
     for word in text.split():
         name, _, value = word.partition("=")

@@ -27,13 +27,15 @@ def search(
     bounds: Mapping[str, tuple[float, float]] = BOUNDS,
     prior_weight: float = PRIOR_WEIGHT,
     beyond_repair: float = BEYOND_REPAIR,
+    start: Mapping[str, float] | None = None,
 ) -> Parameters:
     """The parameters with the least sum of absolute log errors found in `rounds` reweighted Gauss-Newton steps.
 
     `evaluate` gives log(predicted / measured) of every figure, always as many. Minimised over log parameters:
     `sum min(|error|, beyond_repair) + prior_weight · sum log(parameter / prior)²`; least absolute errors are robust
     against outliers, and the second term holds what the errors do not speak of. Priors far from the truth need a first
-    search with `beyond_repair` at infinity. Source of the method: iteratively reweighted least squares.
+    search with `beyond_repair` at infinity, whose result is the second one's `start`. Source of the method: iteratively
+    reweighted least squares.
     """
     import numpy as np
     from numpy.typing import NDArray
@@ -53,7 +55,7 @@ def search(
         spread = np.square(point - prior).sum()
         return float(np.minimum(np.abs(errors), beyond_repair).sum() + prior_weight * spread)
 
-    point = prior
+    point = prior if start is None else np.log([start[name] for name in names])
     errors = errors_at(point)
     best = cost(errors, point)
     for _ in range(rounds):

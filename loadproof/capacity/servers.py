@@ -41,6 +41,9 @@ class ServerRow:
     reserve_gib: float
     calibrated_on: tuple[str, ...]
     source: str
+    # Of one's own calibration: the errors it left, in place of its grade's bands.
+    measured_band: float | None = None
+    measured_ttft_band: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from loadproof.profiles.checks import (
     buffering,
+    calibrated,
     catalogued,
     fitting,
     hosting,
@@ -35,6 +36,7 @@ RULES: Final[tuple[Rule, ...]] = tuple(
             *security.RULES,
             *fitting.RULES,
             *catalogued.RULES,
+            *calibrated.RULES,
             *provisioning.RULES,
         ),
         key=lambda rule: rule.code,

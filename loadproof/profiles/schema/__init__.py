@@ -6,6 +6,7 @@ pitfalls and cross-field rules live beside this folder (`reader.py`, `building.p
 """
 
 from loadproof.profiles.schema.calibration import (
+    CalibratedServer,
     Calibration,
     CalibrationError,
     CalibrationSource,
@@ -80,6 +81,7 @@ __all__ = [
     "Bedrock",
     "Benchmark",
     "Buffer",
+    "CalibratedServer",
     "Calibration",
     "CalibrationError",
     "CalibrationSource",
