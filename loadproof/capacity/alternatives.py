@@ -9,7 +9,7 @@ from loadproof.capacity.changes import Change
 from loadproof.capacity.confidence import Grade
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.memory import Fits
-from loadproof.capacity.outlook import Expected
+from loadproof.capacity.outlook import Expected, ObjectiveOutlook
 
 Goal = Literal[
     "minimum latency",
@@ -38,7 +38,7 @@ class Alternative:
     `at_objectives` is the level at the objectives' concurrency over all copies; `ttft_ms`, `tpot_ms` and `e2e_ms`
     repeat it with their ranges. `knee_*` is the marginal-gain knee; `usd_per_million_tokens` is at the knee, per
     million output tokens. All of these are None where the model does not fit; prices are None where none is known.
-    `objectives` is the worst outlook of all objectives. `is_own` marks the profile as it is, `dominated` what another
+    `objectives` is the worst of `outlook`. `is_own` marks the profile as it is, `dominated` what another
     alternative beats in every figure. `changes` turn the profile into this alternative; `notes` say what else would
     change.
     """
@@ -65,6 +65,7 @@ class Alternative:
     usd_per_million_tokens: Range | None
     price_derived: bool
     objectives: Expected
+    outlook: tuple[ObjectiveOutlook, ...]
     dominated: bool
     changes: tuple[Change, ...]
     notes: tuple[str, ...]
@@ -83,10 +84,11 @@ class Recommendation:
 class Alternatives:
     """All that is worth showing, ranked by `goal`, and how many were looked at.
 
-    `ranked` holds the profile's own configuration, every recommended one and all that no other dominates, best first.
-    `considered` were predicted; of these `do_not_fit` the memory, `fit_marginally` (within the prediction's
-    uncertainty), `cannot_serve` the objectives' concurrency (requests refused, or ended by the 60 s limit) and
-    `dominated` are not in `ranked`. `notes` say what was left out of the search and why.
+    `ranked` holds the profile's own configuration, every recommended one, and of those that no other dominates one for
+    each machine, degree and family: the number of instances that is best for the goal. Best first. `considered` were
+    predicted; of these `do_not_fit` the memory, `fit_marginally` (within the prediction's uncertainty), `cannot_serve`
+    the objectives' concurrency (requests refused, or ended by the 60 s limit) and `dominated` are never in `ranked`.
+    `notes` say what was left out of the search and why.
     """
 
     goal: Goal

@@ -32,31 +32,27 @@ class InvocationLimit:
 
 
 def ladder(
-    level: Callable[[int], PredictedLevel | None], deployment: Deployment, listed: Iterable[int] = ()
+    level: Callable[[int], PredictedLevel | None], deployment: Deployment, listed: Iterable[int] = (), unit: int = 1
 ) -> tuple[PredictedLevel, ...]:
-    """The listed levels and doublings from one request on, up to where throughput stands still or requests are refused.
+    """The listed levels and doublings of `unit`, up to where throughput stands still or requests are refused.
 
     Never past what the copies admit: there the server answers with errors, and a faster error is no throughput.
     """
-    rungs = sorted(set(listed) | {1})
-    found = {rung: row for rung in rungs if rung <= admitted(deployment) and (row := level(rung)) is not None}
-    if not found:
-        return ()
-    top = max(found)
-    while top < (most := min(admitted(deployment), MOST_IN_FLIGHT)):
-        higher = min(2 * top, most)
-        row = level(higher)
+    most = min(admitted(deployment), MOST_IN_FLIGHT)
+    listed = {rung for rung in listed if rung <= most}
+    found: dict[int, PredictedLevel] = {}
+    rung, before, stands_still = min(unit, most), 0.0, False
+    while not stands_still or rung <= max(listed, default=0):
+        row = level(rung)
         if row is None:
+            return ()
+        found[rung] = row
+        stands_still = before > 0 and row.output_tokens_per_s / before - 1 < _WORTH_CLIMBING
+        before = row.output_tokens_per_s
+        if rung == most:
             break
-        grown = row.output_tokens_per_s / found[top].output_tokens_per_s - 1
-        found[higher] = row
-        top = higher
-        if grown < _WORTH_CLIMBING:
-            break
-    doublings = (1 << power for power in range(top.bit_length()))
-    for rung in doublings:
-        if rung not in found and (row := level(rung)) is not None:
-            found[rung] = row
+        rung = min(2 * rung, most)
+    found |= {rung: row for rung in listed - found.keys() if (row := level(rung)) is not None}
     return tuple(found[rung] for rung in sorted(found))
 
 

@@ -43,7 +43,7 @@ RULES: Final[tuple[Rule, ...]] = tuple(
     )
 )
 
-__all__ = ["RULES", "Finding", "Placed", "Rule", "Subject", "check_rules", "not_provisioned"]
+__all__ = ["RULES", "Finding", "Placed", "Rule", "Subject", "check_rules", "errors_of", "not_provisioned"]
 
 
 def check_rules(part: Profile | Environment, tree: Node, problems: Problems, environment: Environment | None) -> None:
@@ -68,6 +68,15 @@ def not_provisioned(profile: Profile) -> list[str]:
         f"{rule.code} {shown_path(finding.path)}: {finding.message}; {finding.mend}"
         for rule, finding in _findings(profile, None)
         if rule in provisioning.RULES
+    ]
+
+
+def errors_of(profile: Profile, environment: Environment | None = None) -> list[str]:
+    """Why `loadproof check` would refuse a profile that is in memory, a line each; empty when it would not."""
+    return [
+        f"{rule.code} {shown_path(finding.path)}: {finding.message}; {finding.mend}"
+        for rule, finding in _findings(profile, environment)
+        if (finding.severity or rule.severity) == "error"
     ]
 
 

@@ -1,0 +1,153 @@
+"""`find_alternatives`: every candidate predicted, counted, pruned and ranked for the profile's workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from loadproof.capacity.alternatives import DEFAULT_GOAL, Alternative, Alternatives, Goal
+from loadproof.capacity.assessment import assess, serves
+from loadproof.capacity.candidates import (
+    candidates,
+    copies_at,
+    count_changes,
+    counts,
+    limits_of_search,
+)
+from loadproof.capacity.changes import changed
+from loadproof.capacity.cost import copies_on_instance, cost_of
+from loadproof.capacity.deployment import Deployment, deployment_of
+from loadproof.capacity.families import families_for
+from loadproof.capacity.memory import memory_fit
+from loadproof.capacity.ranking import divided, ranked, recommend
+from loadproof.capacity.workload import planned_workload
+from loadproof.profiles.checks import errors_of
+from loadproof.profiles.schema import Environment, Profile
+
+MOST_SHOWN = 24  # kinds of machine, degree and family beside the recommended ones and the profile's own
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """What the search may offer: these instance types only (empty: all), and at most so much an hour."""
+
+    instance_types: tuple[str, ...] = ()
+    usd_per_hour_max: float | None = None
+
+
+@dataclass(slots=True)
+class _Tally:
+    considered: int = 0
+    do_not_fit: int = 0
+    fit_marginally: int = 0
+    cannot_serve: int = 0
+    refused: set[str] = field(default_factory=set)
+
+
+def find_alternatives(
+    profile: Profile,
+    goal: Goal = DEFAULT_GOAL,
+    constraints: Constraints = Constraints(),
+    environment: Environment | None = None,
+) -> Alternatives:
+    """The profile's own configuration and whatever else could serve its workload, ranked by `goal`.
+
+    Raises InputError for an unknown instance type, and where there is nothing to plan (backend bedrock).
+    """
+    own_deployment = deployment_of(profile)
+    own = _own(profile, own_deployment)
+    tally = _Tally()
+    others: list[Alternative] = []
+    notes = []
+    if (narrow := limits_of_search(profile)) is not None:
+        notes.append(f"only the profile's own configuration is shown: {narrow}")
+    else:
+        _, why = families_for(profile)
+        notes += [why] if why else []
+        others = list(_others(profile, own_deployment, constraints, environment, tally))
+    if tally.refused:
+        notes.append(f"left out because `loadproof check` would refuse them: {', '.join(sorted(tally.refused))}")
+    able = [own] if own.fits == "yes" and serves(own, streaming=profile.workload.streaming) else []
+    front, behind = divided([*able, *others])
+    own = next((row for row in (*front, *behind) if row.is_own), own)
+    recommendations = recommend(front, own)
+    kept = [own, *(found.alternative for found in recommendations if found.alternative is not None)]
+    return Alternatives(
+        goal=goal,
+        ranked=tuple(_shown(ranked(front, goal), kept)),
+        recommendations=recommendations,
+        considered=tally.considered,
+        do_not_fit=tally.do_not_fit,
+        fit_marginally=tally.fit_marginally,
+        cannot_serve=tally.cannot_serve,
+        dominated=sum(not row.is_own for row in behind),
+        notes=tuple(notes),
+    )
+
+
+def _shown(best_first: Sequence[Alternative], kept: Sequence[Alternative]) -> list[Alternative]:
+    """One row for each machine, degree and family, at its best number of instances for the goal; `kept` in any case."""
+    seen: set[tuple[str, int, str]] = set()
+    shown = []
+    for row in best_first:
+        kind = row.instance_type, row.tensor_parallel_degree, row.family
+        if row in kept or (kind not in seen and len(seen) < MOST_SHOWN):
+            shown.append(row)
+        seen.add(kind)
+    return [*shown, *(row for row in kept if row.is_own and row not in shown)]
+
+
+def _own(profile: Profile, deployment: Deployment) -> Alternative:
+    cost = cost_of(profile, deployment)
+    room = copies_on_instance(profile, deployment.instance, deployment.accelerators)
+    return assess(
+        profile, deployment, planned_workload(profile), room=room, instances=max(1, cost.instances_min), is_own=True
+    )
+
+
+def _others(
+    profile: Profile,
+    own: Deployment,
+    constraints: Constraints,
+    environment: Environment | None,
+    tally: _Tally,
+) -> Sequence[Alternative]:
+    found: list[Alternative] = []
+    instances_to_try = counts(profile)
+    for candidate in candidates(profile, own, constraints.instance_types):
+        fits = memory_fit(candidate.deployment).fits
+        if fits != "yes":
+            tally.considered += 1
+            tally.do_not_fit += fits == "no"
+            tally.fit_marginally += fits == "marginal"
+            continue
+        one = (*candidate.changes, *count_changes(profile, candidate.room, instances_to_try[0]))
+        as_profile = changed(profile, one)
+        if errors := errors_of(as_profile, environment):
+            tally.considered += 1
+            tally.refused.add(errors[0].split(" ", 1)[0])
+            continue
+        workload = planned_workload(as_profile)
+        for instances in instances_to_try:
+            price = candidate.instance.usd_per_hour
+            most = constraints.usd_per_hour_max
+            if most is not None and (price is None or price * instances > most):
+                continue
+            tally.considered += 1
+            changes = (*candidate.changes, *count_changes(profile, candidate.room, instances))
+            if not changes:
+                continue  # the profile's own
+            copies = copies_at(profile, candidate.room, instances)
+            alternative = assess(
+                profile,
+                replace(candidate.deployment, copies=copies),
+                workload,
+                room=candidate.room,
+                instances=instances,
+                changes=changes,
+            )
+            if serves(alternative, streaming=profile.workload.streaming):
+                found.append(alternative)
+            else:
+                tally.cannot_serve += 1
+    return found
