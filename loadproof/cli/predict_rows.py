@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -119,7 +120,7 @@ def _deployment(row: Mapping[str, str | None], request_tokens: int) -> Deploymen
     from loadproof.capacity import deployment_from_container
 
     family, version = _server(_text(row, "server"))
-    variables: dict[str, str] = {}
+    variables = _dynamic_batching(_text(row, "server"))
     if family == "tgi":
         longest = max(_TGI_1_REQUEST_TOKENS, request_tokens)
         variables = {
@@ -165,16 +166,26 @@ def model_shape(name: str) -> catalog.Architecture:
 def _server(text: str) -> tuple[str, str]:
     """(family, version) of `TGI`, `tgi 1.1.0`, `vLLM (SageMaker DLC ...)` or `LMI continuous batching`.
 
-    Raises InputError for a server no row speaks of, and for batching that is not continuous.
+    Raises InputError for a server no row speaks of, and for dynamic batching of any but LMI.
     """
     words = text.replace(":", " ").replace("-", " ").split()
     family = _SERVERS.get(words[0].casefold()) if words else None
     if family is None or "neuron" in text.casefold():
         raise InputError(f"server `{text}`: nothing is known of it; expected {', '.join(sorted(_SERVERS))}")
-    if "dynamic batching" in text.casefold():
-        raise InputError(f"server `{text}`: dynamic batching is not predicted, only continuous batching")
+    if "dynamic batching" in text.casefold() and family != "lmi":
+        raise InputError(f"server `{text}`: dynamic batching is LMI's; expected `lmi dynamic batching`")
     version = words[1].lstrip("v") if len(words) > 1 and words[1].lstrip("v")[:1].isdigit() else ""
     return family, version or (_FITTED_TGI if family == "tgi" else "")
+
+
+def _dynamic_batching(text: str) -> dict[str, str]:
+    """LMI's variables for `LMI dynamic batching (batch_size=4, max_batch_delay=100)`; its defaults for what is left
+    out, nothing for any other server."""
+    if "dynamic batching" not in text.casefold():
+        return {}
+    names = {"batch_size": "SERVING_BATCH_SIZE", "max_batch_delay": "SERVING_MAX_BATCH_DELAY"}
+    given = dict(re.findall(r"(batch_size|max_batch_delay)\s*=\s*(\d+)", text))
+    return {"OPTION_ROLLING_BATCH": "disable", **{names[name]: value for name, value in given.items()}}
 
 
 def _text(row: Mapping[str, str | None], name: str) -> str:

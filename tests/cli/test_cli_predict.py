@@ -40,7 +40,7 @@ def test_rows_keep_their_columns_and_gain_the_predicted_ones(tmp_path: Path) -> 
         ({"input_tokens": "many"}, "expected a number of at least 1, found `many`"),
         ({"input_tokens": "nan"}, "expected a number"),
         ({"server": "Transformers NeuronX 2.18"}, "nothing is known of it"),
-        ({"server": "LMI dynamic batching"}, "dynamic batching is not predicted"),
+        ({"server": "vLLM dynamic batching"}, "dynamic batching is LMI's"),
         ({"cached_input_tokens": "200"}, "tgi is planned without a prefix cache"),
         ({"server": "vLLM", "cached_input_tokens": "256"}, "expected 0..255 of 256, found 256"),
         ({"model": "Llama 2 70B"}, "cannot be served"),
@@ -88,3 +88,25 @@ def test_four_hundred_rows_take_seconds() -> None:
     for concurrency in range(113, 513):
         predict_row(ROW | {"instance_type": "ml.p4d.24xlarge", "tp_degree": "8", "concurrency": str(concurrency)})
     assert time.process_time() - started < 30
+
+
+def test_dynamic_batching_is_predicted_with_the_settings_its_name_gives() -> None:
+    """Falcon 40B, batches of 4 that answer together: with 4 in flight four times the throughput of batches of 1."""
+    row = {
+        "model": "Falcon 40B",
+        "instance_type": "ml.g5.48xlarge",
+        "instance_count": "1",
+        "tp_degree": "8",
+        "input_tokens": "32",
+        "output_tokens": "128",
+        "concurrency": "4",
+    }
+    one, four = (
+        float(
+            predict_row({**row, "server": f"LMI dynamic batching (batch_size={size}, max_batch_delay=100)"})[
+                "predicted_throughput_tok_s"
+            ]
+        )
+        for size in (1, 4)
+    )
+    assert four / one == pytest.approx(4, rel=0.05)

@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_simulation_fleet import WIDE, CountedMs
 
+from loadproof.capacity import Deployment, deployment_from_container, predict_level
 from loadproof.errors import InputError
 from loadproof.simulation import (
     ClosedLoop,
+    ContinuousBatcher,
     Dynamic,
     OpenLoop,
     SimulatedRequest,
+    fresh_copies,
     scheduler_for,
     simulate_fleet,
     summarise,
@@ -106,3 +109,66 @@ def test_a_prompt_that_is_all_prefix_still_computes_its_last_token() -> None:
     copy = scheduler_for(CountedMs(), WIDE, shared_prefix_tokens=40)
     done = list(simulate_fleet([copy], OpenLoop([0.0, 100.0]), [(50, 1), (32, 1)]))
     assert [r.ttft_ms for r in done if isinstance(r, SimulatedRequest)] == [50.0, 16.0]
+
+
+def lmi(**settings: str) -> Deployment:
+    return deployment_from_container(
+        family="lmi",
+        version="",
+        variables={"OPTION_ROLLING_BATCH": "disable", **settings},
+        model_id="meta-llama/Llama-3.1-8B-Instruct",
+        architecture=None,
+        instance_type="ml.g5.2xlarge",
+        accelerators_per_copy=1,
+        copies=1,
+    )
+
+
+def test_rolling_batch_disable_is_dynamic_batching_with_its_settings() -> None:
+    """8 requests and 50 ms, as written; without them DJL Serving's own 1 request and 100 ms."""
+    limits = lmi(SERVING_BATCH_SIZE="8", SERVING_MAX_BATCH_DELAY="50").limits
+    assert (limits.scheduler, limits.max_sequences, limits.max_batch_delay_ms) == ("dynamic", 8, 50.0)
+    limits = lmi().limits
+    assert (limits.max_sequences, limits.max_batch_delay_ms, limits.max_admitted_requests) == (1, 100.0, 1001)
+    (copy,) = fresh_copies(lmi(SERVING_BATCH_SIZE="8"))
+    assert isinstance(copy, Dynamic)
+
+
+@pytest.mark.parametrize("clients", [1, 3, 4, 8])
+def test_the_planner_s_closed_form_is_what_the_twin_does(clients: int) -> None:
+    """Equal requests in batches of 4: throughput and latency of a long closed loop within 2%, queues and delay too."""
+    made = lmi(SERVING_BATCH_SIZE="4")
+    level = predict_level(made, 128, 64, clients)
+    summary = summarise(simulate_fleet(fresh_copies(made), ClosedLoop(clients), [(128, 64)] * 50 * clients))
+    assert level is not None
+    assert summary.output_tokens_per_s == pytest.approx(level.output_tokens_per_s, rel=0.02)
+    assert summary.e2e.mean_ms == pytest.approx(level.e2e_ms, rel=0.02)
+    assert level.ttft_ms == level.e2e_ms
+
+
+def test_against_the_wall_clock_a_batch_is_gathered_and_answered_whole() -> None:
+    """Two of 10 + 5 in a batch of 2, 100 ms of delay: alone the first is looked for every 5 ms; the second comes at 12,
+    so the batch starts at 15: 20 ms of prompts, 8 of decoding, and at 43 each has its five tokens at once."""
+    limits = replace(WIDE, scheduler="dynamic", max_sequences=2, max_batch_delay_ms=100.0)
+    batcher = ContinuousBatcher(CountedMs(), limits)
+    batcher.submit("a", 10, 5, 0.0)
+    now_ms, given = 0.0, []
+    while (step := batcher.next_step(now_ms)) is not None:
+        if now_ms < 12 <= now_ms + step.duration_ms:
+            batcher.submit("b", 10, 5, 12.0)
+        now_ms += step.duration_ms
+        given.append((now_ms, step.tokens, step.finished))
+    assert [row for row in given if row[1]] == [(43.0, ("a",) * 5 + ("b",) * 5, ("a", "b"))]
+
+
+def test_a_lone_request_waits_its_delay_against_the_wall_clock_too() -> None:
+    """100 ms, then 10 of prompt; its only token comes with it."""
+    limits = replace(WIDE, scheduler="dynamic", max_sequences=2, max_batch_delay_ms=100.0)
+    batcher = ContinuousBatcher(CountedMs(), limits)
+    batcher.submit("a", 10, 1, 0.0)
+    now_ms, last = 0.0, None
+    while (step := batcher.next_step(now_ms)) is not None:
+        now_ms, last = now_ms + step.duration_ms, step
+    assert now_ms == 110.0
+    assert last is not None
+    assert (last.tokens, last.finished, last.prefilled) == (("a",), ("a",), ("a",))
