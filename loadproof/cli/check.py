@@ -70,6 +70,8 @@ def files_of(path: Path) -> Iterator[Path]:
 
     Raises InputError for a folder that has none. Asks `os.path`, which never raises: names may be too long.
     """
+    from loadproof.profiles.calibrating import is_calibration
+
     if not os.path.isdir(path):  # noqa: PTH112
         yield path
         return
@@ -77,7 +79,7 @@ def files_of(path: Path) -> Iterator[Path]:
         file
         for suffix in ("*.yaml", "*.yml")
         for file in path.rglob(suffix)
-        if not os.path.isdir(file)  # noqa: PTH112
+        if not is_calibration(file) and not os.path.isdir(file)  # noqa: PTH112
     )
     if not found:
         raise InputError(f"{path}: no .yaml or .yml file in this folder; name another")
