@@ -20,25 +20,30 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "capac
 from capacity_seed import SeedRow, seed_rows
 
 from loadproof.capacity import Deployment
-from loadproof.capacity.fitting import Parameters, search
+from loadproof.capacity.fitting import BOUNDS, Parameters, search
 from loadproof.capacity.runs import PredictedRun, predict_run
 
 # Where the search starts, and what a parameter no row speaks of keeps: orders of magnitude, not fitted values.
-# `PCIe_gb_per_s` is what all accelerators of an instance share, for there they meet at the host.
+# `PCIe_gb_per_s` is what all accelerators of an instance share, for there they meet at the host; eight of them span both
+# of its sockets and are slower by `PCIe_slower_by_8`.
 PRIORS = {
     "step_ms": 4.0,
     "step_ms_per_layer": 0.05,
     "step_ms_per_doubling": 2.0,
     "step_ms_per_sequence": 0.15,
+    "prefill_us_per_token_per_doubling": 5.0,
     "bandwidth_efficiency": 0.84,
     "compute_efficiency": 0.6,
     "reserve_gib": 0.7,
     "PCIe_gb_per_s": 16.0,
     "PCIe_latency_us": 11.0,
+    "PCIe_slower_by_8": 1.0,
     "NVSwitch_gb_per_s": 150.0,
     "NVSwitch_latency_us": 20.0,
 }
-SERVER = tuple(PRIORS)[:7]  # the server's row; the rest are the fabrics'
+# No all-reduce is faster than the A100's link.
+LIMITS = {**BOUNDS, "NVSwitch_gb_per_s": (15.0, 300.0)}
+SERVER = tuple(PRIORS)[:8]  # the server's row; the rest are the fabrics'
 Case = tuple[SeedRow, Deployment]
 
 
@@ -47,7 +52,9 @@ def applied(deployment: Deployment, parameters: Parameters) -> Deployment:
     fabric = deployment.fabric
     bandwidth = parameters.get(f"{fabric.fabric}_gb_per_s")
     if bandwidth is not None:
-        shared_by = deployment.accelerators if fabric.fabric == "PCIe" else 1
+        shared_by = 1.0
+        if fabric.fabric == "PCIe":
+            shared_by = deployment.accelerators * (parameters["PCIe_slower_by_8"] if deployment.accelerators > 4 else 1)
         fabric = replace(
             fabric,
             effective_gb_per_s=bandwidth / shared_by,
@@ -80,7 +87,7 @@ def residuals(cases: Sequence[Case], parameters: Parameters) -> np.ndarray:
 
 def fit(cases: Sequence[Case], rounds: int = 12) -> Parameters:
     """The parameters of the TGI and fabric rows that suit these cells best."""
-    return search(lambda parameters: residuals(cases, parameters), PRIORS, rounds)
+    return search(lambda parameters: residuals(cases, parameters), PRIORS, rounds, bounds=LIMITS)
 
 
 def cases_of_tables() -> list[Case]:

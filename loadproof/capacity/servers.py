@@ -19,10 +19,11 @@ class ServerRow:
     """What a server adds to the hardware's time, and how it divides memory.
 
     One step costs `step_ms + step_ms_per_layer · layers + step_ms_per_doubling · log2(accelerators) +
-    step_ms_per_sequence · sequences` beside the hardware's work. Efficiencies are shares of the datasheet's bandwidth
-    and dense compute. `split_kv` says that attention spreads one sequence's KV cache over many multiprocessors;
-    servers without it need many sequences. `all_experts` says that every step reads all experts of a mixture, however
-    few its tokens chose. `layers_in_turn` says that each accelerator holds whole layers and waits for the one before
+    step_ms_per_sequence · sequences` beside the hardware's work, and each prompt token
+    `prefill_us_per_token_per_doubling · log2(accelerators)`, beyond what all-reduce explains: its cause is not known.
+    Efficiencies are shares of the datasheet's bandwidth and dense compute. `split_kv` says that attention spreads one
+    sequence's KV cache over many multiprocessors; servers without it need many sequences. `all_experts` says that every
+    step reads all experts of a mixture, however few its tokens chose. `layers_in_turn` says that each accelerator holds whole layers and waits for the one before
     it, as Hugging Face Accelerate's `device_map="auto"` does: a copy is as fast as one accelerator.
     """
 
@@ -32,6 +33,7 @@ class ServerRow:
     step_ms_per_layer: float
     step_ms_per_doubling: float
     step_ms_per_sequence: float
+    prefill_us_per_token_per_doubling: float
     bandwidth_efficiency: float
     compute_efficiency: float
     split_kv: bool
@@ -50,7 +52,8 @@ class ServerRow:
 class FabricRow:
     """What an all-reduce over `accelerators` of one instance gets: effective GB/s (1e9) and start-up time.
 
-    `server` names the family the row was fitted under; empty means any other.
+    `server` names the family the row was fitted under; empty means any other. `calibrated_degrees` are the tensor
+    parallel degrees it was measured with: empty for a row nobody measured.
     """
 
     fabric: str
@@ -58,6 +61,7 @@ class FabricRow:
     server: str
     effective_gb_per_s: float
     latency_us: float
+    calibrated_degrees: tuple[int, ...]
     source: str
 
 
@@ -72,7 +76,7 @@ def fabric_row(fabric: str, accelerators: int, family: str) -> FabricRow:
     """The row of the smallest measured group that holds `accelerators`, else of the largest one measured; rows
     fitted under this server family come first."""
     if accelerators == 1:
-        return FabricRow("none", 1, "", 1.0, 0.0, "one accelerator: nothing to reduce")
+        return FabricRow("none", 1, "", 1.0, 0.0, (1,), "one accelerator: nothing to reduce")
     of_fabric = sorted((row for row in _fabrics() if row.fabric == fabric), key=lambda row: row.accelerators)
     rows = [row for row in of_fabric if row.server == family] or [row for row in of_fabric if not row.server]
     return next((row for row in rows if row.accelerators >= accelerators), rows[-1])
@@ -94,6 +98,7 @@ def _servers() -> tuple[ServerRow, ...]:
                 step_ms_per_layer=float(row["step_ms_per_layer"]),
                 step_ms_per_doubling=float(row["step_ms_per_doubling"]),
                 step_ms_per_sequence=float(row["step_ms_per_sequence"]),
+                prefill_us_per_token_per_doubling=float(row["prefill_us_per_token_per_doubling"]),
                 bandwidth_efficiency=float(row["bandwidth_efficiency"]),
                 compute_efficiency=float(row["compute_efficiency"]),
                 split_kv=row["split_kv"] == "1",
@@ -118,6 +123,7 @@ def _fabrics() -> tuple[FabricRow, ...]:
                 server=row["server"],
                 effective_gb_per_s=float(row["effective_gb_per_s"]),
                 latency_us=float(row["latency_us"]),
+                calibrated_degrees=tuple(int(degree) for degree in row["calibrated_degrees"].split(";") if degree),
                 source=row["source"],
             )
             for row in csv.DictReader(handle)

@@ -19,7 +19,7 @@ class StepTimes:
     - compute      = (2 · active parameters · tokens + attention) / (N · FLOP/s · efficiency)
     - read KV      = context tokens · KV bytes per token and accelerator / (bandwidth · efficiency)
     - all-reduce   = layers · reduces · (latency · log2 N + 2 (N-1)/N · tokens · hidden · 2 bytes / fabric bandwidth)
-    - server       = a + b · layers + c · log2 N + d · sequences
+    - server       = a + b · layers + c · log2 N + d · sequences + e · log2 N · prompt tokens
     Source: the usual inference roofline (Pope et al. 2022, arXiv:2211.05102) with parameters from `data/*.csv`.
     """
 
@@ -33,6 +33,7 @@ class StepTimes:
         "_full_blocks",
         "_kv_ms_per_token",
         "_server_base_ms",
+        "_server_per_prompt_token_ms",
         "_server_per_sequence_ms",
         "_shared_read_ms",
     )
@@ -70,6 +71,7 @@ class StepTimes:
             server.step_ms + server.step_ms_per_layer * shape.layers + server.step_ms_per_doubling * doublings
         )
         self._server_per_sequence_ms = server.step_ms_per_sequence
+        self._server_per_prompt_token_ms = server.prefill_us_per_token_per_doubling * 1e-3 * doublings
 
     def decode_ms(self, batch: float, context_tokens: float) -> float:
         """One decode step of `batch` sequences that attend to `context_tokens` tokens together."""
@@ -96,6 +98,7 @@ class StepTimes:
         kv = self._kv_ms(decodes, context_tokens) if decodes else 0.0
         allreduce = self._allreduce_base_ms + tokens * self._allreduce_per_token_ms
         server = self._server_base_ms + (decodes + prefill_requests) * self._server_per_sequence_ms
+        server += prefill_tokens * self._server_per_prompt_token_ms
         return max(read, compute) + kv + allreduce + server
 
     def decode_shares(self, batch: int, context_tokens: float) -> dict[Resource, float]:
