@@ -14,7 +14,7 @@ from loadproof.capacity.knees import find_knees
 from loadproof.capacity.memory import MemoryFit, memory_fit
 from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of
 from loadproof.capacity.search import InvocationLimit, invocation_limit, ladder
-from loadproof.capacity.settings_advice import SettingAdvice
+from loadproof.capacity.settings_advice import SettingAdvice, advise
 from loadproof.capacity.shares import Binding, Binds, LatencyShares, binding_of, latency_shares
 from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_workload
 from loadproof.profiles.schema import Profile
@@ -113,7 +113,7 @@ def make_plan(profile: Profile) -> Plan:
         outlook=outlook_of(profile.objectives, at_objectives, workload.output_tokens, confidence),
         bindings=tuple(_bindings(deployment, workload, at_objectives, knees, streaming=streaming)),
         invocation_limit=invocation_limit(deployment, workload, streaming=streaming) if levels else None,
-        settings=(),
+        settings=advise(profile),
         confidence=confidence,
         notes=tuple(_notes(profile, deployment, cost)),
     )

@@ -1,10 +1,34 @@
-"""The server settings Loadproof would set, each with the predicted figure that it moves."""
+"""The server settings Loadproof would set: tried one by one, kept where the model of capacity shows that they help."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
-from loadproof.capacity.changes import Change
+from loadproof.capacity.candidates import copies_at, count_changes
+from loadproof.capacity.changes import Change, Value, change_to, changed
+from loadproof.capacity.confidence import confidence_of
+from loadproof.capacity.cost import copies_on_instance, cost_of
+from loadproof.capacity.curve import PredictedLevel, batch_capacity
+from loadproof.capacity.deployment import UNLIMITED, Deployment, deployment_of
+from loadproof.capacity.families import longest_setting, sequences_setting, step_tokens_setting
+from loadproof.capacity.knee import find_knee
+from loadproof.capacity.memory import memory_fit
+from loadproof.capacity.outlook import outlook_of
+from loadproof.capacity.runs import predict_run
+from loadproof.capacity.search import ladder
+from loadproof.capacity.workload import PlannedWorkload, longest_request_tokens, planned_workload
+from loadproof.profiles.checks import errors_of
+from loadproof.profiles.checks.facts import most_tokens
+from loadproof.profiles.schema import Environment, Profile
+
+# A figure must move by this much to be worth an edit, and no other may get worse by more than that.
+_WORTH = 0.05
+_TOLERATED = 0.01
+_MOST_MEMORY_FRACTION = 0.95
+_PREFILL_PROMPTS = (1, 2, 4, 8, 16)
+_SERVED_RATIOS = (1.2, 0.6, 0.3, 0.2, 0.1)  # of equal gains the mildest is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +46,258 @@ class SettingAdvice:
     after: float
     reason: str
     changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """One thing to try; `current` says what an unset key stands for, `why` what it does."""
+
+    changes: tuple[Change, ...]
+    current: str
+    why: str
+
+    @property
+    def key(self) -> Change:
+        return self.changes[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    name: str
+    value: float
+    more_is_better: bool = False
+    digits: int = 0
+
+    def gain(self, other: _Figure) -> float:
+        """Relative improvement from self to `other`; from nothing to something is infinite."""
+        better, worse = (other.value, self.value) if self.more_is_better else (self.value, other.value)
+        if better == worse:
+            return 0.0
+        return better / worse - 1 if worse > 0 else float("inf")
+
+
+def advise(profile: Profile, environment: Environment | None = None) -> tuple[SettingAdvice, ...]:
+    """Settings to change, in the order they were tried, each judged on top of those before it.
+
+    Of the values tried for one setting, that with the largest gain is kept, and only where some predicted figure gains
+    5% and none loses more than 1%. Running the advice again on the advised profile finds nothing.
+    """
+    found: list[SettingAdvice] = []
+    for trials_for in (
+        _lengths,
+        _memory_fraction,
+        _copies,
+        _admission,
+        _sequences,
+        _prefix_cache,
+        _prefill_tokens,
+        _ratio,
+    ):
+        advice = _best(profile, list(trials_for(profile, deployment_of(profile))), environment)
+        if advice is not None:
+            found.append(advice)
+            profile = changed(profile, advice.changes)
+    return tuple(found)
+
+
+def _best(profile: Profile, trials: list[_Trial], environment: Environment | None) -> SettingAdvice | None:
+    if not trials:
+        return None
+    before = _figures(profile)
+    best: tuple[float, SettingAdvice] | None = None
+    for trial in trials:
+        if not trial.changes or errors_of(tried := changed(profile, trial.changes), environment):
+            continue
+        after = _figures(tried)
+        gains = {name: figure.gain(after[name]) for name, figure in before.items() if name in after}
+        if not gains or min(gains.values()) < -_TOLERATED:
+            continue
+        name = max(gains, key=lambda metric: gains[metric])
+        if gains[name] >= _WORTH and (best is None or gains[name] > best[0] * (1 + _TOLERATED)):
+            best = gains[name], _advice(trial, before[name], after[name])
+    return best[1] if best else None
+
+
+def _advice(trial: _Trial, before: _Figure, after: _Figure) -> SettingAdvice:
+    digits = before.digits
+    reason = f"{trial.why}: {before.name} goes from {before.value:,.{digits}f} to {after.value:,.{digits}f}"
+    return SettingAdvice(
+        setting=trial.key.name,
+        current=trial.current,
+        proposed=_shown(trial.key.after),
+        metric=before.name,
+        before=before.value,
+        after=after.value,
+        reason=reason,
+        changes=trial.changes,
+    )
+
+
+def _figures(profile: Profile) -> dict[str, _Figure]:
+    """What a setting may move. Where the model does not fit, only memory counts."""
+    deployment, workload = deployment_of(profile), planned_workload(profile)
+    memory = memory_fit(deployment)
+    if memory.fits != "yes":
+        margin = _Figure("the memory margin in GiB, from short of it,", max(0.0, memory.margin_gib), True, 1)
+        return {"margin": margin}
+    at = profile.objectives.at_concurrency
+    level = workload.level(deployment, at)
+    if level is None:
+        return {}
+    return {figure.name: figure for figure in _at_level(profile, deployment, workload, level)}
+
+
+def _at_level(
+    profile: Profile, deployment: Deployment, workload: PlannedWorkload, level: PredictedLevel
+) -> Iterator[_Figure]:
+    at = level.concurrency
+    yield _Figure(f"requests refused at {at} in flight", level.refused)
+    highest = max((at, *profile.benchmark.concurrency))
+    if (top := workload.level(deployment, highest)) is not None and highest != at:
+        yield _Figure(f"requests refused at {highest} in flight", top.refused)
+        yield _Figure(f"output tokens/s at {highest} in flight", top.output_tokens_per_s, more_is_better=True)
+    yield _Figure(f"mean TTFT in ms at {at} in flight", level.ttft_ms)
+    yield _Figure(f"E2E in ms at {at} in flight", level.e2e_ms)
+    yield _Figure("output tokens/s at the knee", _knee_rate(deployment, workload), more_is_better=True)
+    if deployment.limits.scheduler == "prefill_first" and not workload.staggered:
+        # Equal requests are replayed one by one: what admission does to them no closed form knows.
+        run = predict_run(deployment, workload.input_tokens, workload.output_tokens, at)
+        if run is not None:
+            yield _Figure(f"p90 latency in ms of a run at {at} in flight", run.latency_p90_ms)
+            yield _Figure(f"output tokens/s of a run at {at} in flight", run.output_tokens_per_s, more_is_better=True)
+    missed = sum(
+        row.expected != "meets"
+        for row in outlook_of(profile.objectives, level, workload.output_tokens, confidence_of(deployment))
+    )
+    yield _Figure("objectives not surely met", missed)
+
+
+def _knee_rate(deployment: Deployment, workload: PlannedWorkload) -> float:
+    climbed = ladder(partial(workload.level, deployment), deployment, unit=deployment.copies)
+    knee = find_knee([(row.concurrency, row.output_tokens_per_s, row.e2e_ms) for row in climbed])
+    return knee.output_tokens_per_s or 0.0 if knee else 0.0
+
+
+def _lengths(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+    """The longest request: only where its KV cache does not fit as things are."""
+    name, longest = longest_setting(deployment.family), longest_request_tokens(profile)
+    if name is None or longest is None or memory_fit(deployment).fits == "yes":
+        return
+    rounded = -(-longest // 256) * 256
+    context = deployment.limits.max_request_tokens
+    yield _setting(
+        profile,
+        name,
+        min(rounded, context) if context else rounded,
+        f"unset: {context:,} tokens" if context else "unset",
+        f"the workload's longest request takes {longest:,} tokens",
+    )
+
+
+def _memory_fraction(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+    """More of the memory for KV cache, where it is what requests wait for."""
+    names = ("gpu_memory_utilization", "mem_fraction_static", "cuda_memory_fraction")
+    settings = profile.container and profile.container.settings
+    name = next((name for name in names if settings is not None and name in type(settings).model_fields), None)
+    if name is None or deployment.memory_fraction >= _MOST_MEMORY_FRACTION:
+        return
+    yield _setting(
+        profile, name, _MOST_MEMORY_FRACTION, f"unset: {deployment.memory_fraction:g}", "more memory becomes KV cache"
+    )
+
+
+def _copies(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+    """As many copies as the instances that are paid for take."""
+    instances = cost_of(profile, deployment).instances_min
+    room = copies_on_instance(profile, deployment.instance, deployment.accelerators)
+    endpoint = profile.endpoint
+    if endpoint is None or endpoint.hosting == "plain_variant" or profile.components or profile.copies.min == 0:
+        return
+    copies = copies_at(profile, room, max(1, instances))
+    if copies > profile.copies.min:
+        changes = tuple(
+            change for change in count_changes(profile, room, max(1, instances)) if change.path[0] == "copies"
+        )
+        machines = "1 instance" if instances == 1 else f"{instances} instances"
+        yield _Trial(
+            changes, str(profile.copies.min), f"{machines} of {deployment.instance.instance_type} take {copies}"
+        )
+
+
+def _admission(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+    """Admit what the objectives and the benchmark send."""
+    if deployment.limits.max_admitted_requests >= UNLIMITED:
+        return
+    wanted = -(-max((profile.objectives.at_concurrency, *profile.benchmark.concurrency)) // deployment.copies)
+    if wanted <= deployment.limits.max_admitted_requests:
+        return
+    admits = f"unset: {deployment.limits.max_admitted_requests:,}"
+    if deployment.family == "tgi":
+        yield _setting(profile, "max_concurrent_requests", wanted, admits, "every request in flight is admitted")
+    elif deployment.family == "lmi":
+        queue = wanted - deployment.limits.max_sequences
+        yield _setting(profile, "job_queue_size", queue, "unset: 1,000", "every request in flight is admitted")
+
+
+def _sequences(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+    """As many places in the batch as a copy is sent requests, where the limit, not the memory, ends it."""
+    name = sequences_setting(deployment.family)
+    workload = planned_workload(profile)
+    now = deployment.limits.max_sequences
+    if name is None or batch_capacity(deployment, workload.input_tokens, workload.output_tokens) < now:
+        return
+    wanted = -(-max((profile.objectives.at_concurrency, *profile.benchmark.concurrency)) // deployment.copies)
+    if wanted > now:
+        power = 1 << (wanted - 1).bit_length()
+        yield _setting(profile, name, power, f"unset: {now:,}", "requests in flight run together instead of queueing")
+
+
+def _prefix_cache(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+    """Shared prompts are computed once. Written down, the plan can count on it."""
+    shared = profile.workload.shared_prefix_tokens
+    if shared and deployment.family in ("lmi", "vllm"):
+        yield _setting(
+            profile,
+            "enable_prefix_caching",
+            True,
+            "unset: the server's own default",
+            f"{shared:,} shared tokens of each prompt are computed once",
+        )
+
+
+def _prefill_tokens(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+    """How many prompts one step prefills."""
+    name = step_tokens_setting(deployment.family)
+    if name is None:
+        return
+    prompt = most_tokens(profile.workload.input_tokens) or planned_workload(profile).input_tokens
+    now = deployment.limits.step_prefill_tokens
+    for prompts in _PREFILL_PROMPTS:
+        tokens = max(-(-prompt * prompts // 256) * 256, 512)
+        if tokens != now:
+            yield _setting(profile, name, tokens, f"unset: {now:,}", f"a step prefills up to {tokens:,} prompt tokens")
+
+
+def _ratio(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+    """When TGI interrupts decoding for waiting prompts."""
+    if deployment.family != "tgi":
+        return
+    now = deployment.limits.waiting_served_ratio
+    for ratio in _SERVED_RATIOS:
+        if ratio != now:
+            why = f"a batch is interrupted for {ratio:g} times its size in waiting requests"
+            yield _setting(profile, "waiting_served_ratio", ratio, f"unset: {now:g}", why)
+
+
+def _setting(profile: Profile, name: str, value: Value, unset: str, why: str) -> _Trial:
+    settings = profile.container and profile.container.settings
+    now = getattr(settings, name, None)
+    return _Trial(
+        change_to(profile, ("container", "settings", name), value), unset if now is None else _shown(now), why
+    )
+
+
+def _shown(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
