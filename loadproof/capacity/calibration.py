@@ -147,7 +147,8 @@ def fit(observations: Sequence[Observation], *, hardware: str | None = None) -> 
 
     found = parameters_of(observations)
     levels = _levels(observations, lambda deployment: apply(deployment, found))
-    held_out = _held_out_errors(observations, apply, parameters_of) if len(observations) >= _FEWEST_LEVELS else []
+    enough = len({cell.concurrency for cell in observations}) >= _FEWEST_LEVELS
+    held_out = _held_out_errors(observations, apply, parameters_of) if enough else []
     return Fit(
         deployment=apply(observations[0].deployment, found),
         parameters=found,
@@ -305,12 +306,14 @@ def _levels(
 def _held_out_errors(
     observations: Sequence[Observation], apply: _Apply, fitted: Callable[[Sequence[Observation]], Parameters]
 ) -> list[tuple[FigureName, float]]:
-    """(figure, |log error|) of levels that were left out in turn, in at most FOLDS groups."""
+    """(figure, |log error|) of levels left out in turn, all of one concurrency together, in at most FOLDS groups."""
     errors: list[tuple[FigureName, float]] = []
-    folds = min(FOLDS, len(observations))
+    loads = sorted({cell.concurrency for cell in observations})
+    folds = min(FOLDS, len(loads))
     for fold in range(folds):
-        parameters = fitted([cell for at, cell in enumerate(observations) if at % folds != fold])
-        for cell in observations[fold::folds]:
+        left_out = set(loads[fold::folds])
+        parameters = fitted([cell for cell in observations if cell.concurrency not in left_out])
+        for cell in (cell for cell in observations if cell.concurrency in left_out):
             predicted = predicted_figures(cell, apply(cell.deployment, parameters))
             errors += [(name, abs(log(value / seen))) for name, seen, value in cell.measured.pairs(predicted)]
     return errors

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from typer.exceptions import TyperException
 
-from loadproof.cli import bench, check, demo, local, plan, predict, schema
+from loadproof.cli import bench, calibrate, check, demo, local, plan, predict, schema
 from loadproof.errors import ExitCode, LoadproofError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("check")(check.check)
 app.command("plan")(plan.plan)
 app.command("predict")(predict.predict)
 app.command("bench")(bench.bench)
+app.command("calibrate")(calibrate.calibrate)
 app.command("demo")(demo.demo)
 app.command("schema")(schema.schema)
 app.add_typer(local.app, name="local")

@@ -13,6 +13,9 @@ from loadproof.errors import ExitCode
 def predict(
     input: Annotated[Path, typer.Option(help="CSV: model, instance_type, instance_count, tp_degree, ...")],
     output: Annotated[Path, typer.Option(help="CSV to write: the same rows with the predictions beside them")],
+    calibration: Annotated[
+        Path | None, typer.Option(help="from `loadproof calibrate`: counts for rows of its server and accelerator")
+    ] = None,
 ) -> int:
     """Predict throughput, latency and TTFT for each row of a CSV file; a row it cannot predict gets a reason.
 
@@ -20,6 +23,11 @@ def predict(
     """
     from loadproof.cli.predict_rows import predict_file
 
-    predicted, without = predict_file(input, output)
+    measured = None
+    if calibration is not None:
+        from loadproof.profiles import load_calibration
+
+        measured = load_calibration(calibration)
+    predicted, without = predict_file(input, output, measured)
     print(f"{output}: {predicted} rows predicted, {without} with a reason to read")
     return ExitCode.OK

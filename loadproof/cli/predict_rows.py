@@ -14,6 +14,7 @@ from loadproof.errors import InputError
 if TYPE_CHECKING:
     from loadproof import catalog
     from loadproof.capacity import Deployment
+    from loadproof.profiles.schema import Calibration
 
 GIVEN = (
     "model",
@@ -42,9 +43,10 @@ _TGI_1 = {"MAX_CONCURRENT_REQUESTS": "512", "WAITING_SERVED_RATIO": "1.2"}
 _TGI_1_REQUEST_TOKENS = 4096
 
 
-def predict_file(source: Path, target: Path) -> tuple[int, int]:
+def predict_file(source: Path, target: Path, calibration: Calibration | None = None) -> tuple[int, int]:
     """Write `source`'s rows with the added columns to `target`; (rows predicted, rows with a reason instead).
 
+    `calibration` counts for the rows of its server and accelerator.
     Raises InputError where the file cannot be read, lacks a column, or cannot be written.
     """
     try:
@@ -56,7 +58,7 @@ def predict_file(source: Path, target: Path) -> tuple[int, int]:
             rows = list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{source}: cannot be read as CSV: {error}; give a UTF-8 file with a header line") from None
-    answers = [predict_row(row) for row in rows]
+    answers = [predict_row(row, calibration) for row in rows]
     try:
         with target.open("w", encoding="utf-8", newline="") as handle:
             kept = [name for name in columns if name not in ADDED]
@@ -69,23 +71,26 @@ def predict_file(source: Path, target: Path) -> tuple[int, int]:
     return len(answers) - without, without
 
 
-def predict_row(row: Mapping[str, str | None]) -> dict[str, str]:
+def predict_row(row: Mapping[str, str | None], calibration: Calibration | None = None) -> dict[str, str]:
     """The added columns of one row. Where a figure cannot be given all are empty and `reason` says why."""
     answer = dict.fromkeys(ADDED, "")
     try:
-        answer.update(_predicted(row))
+        answer.update(_predicted(row, calibration))
     except InputError as error:
         answer["reason"] = str(error)
     return answer
 
 
-def _predicted(row: Mapping[str, str | None]) -> dict[str, str]:
+def _predicted(row: Mapping[str, str | None], calibration: Calibration | None) -> dict[str, str]:
     from loadproof.capacity import memory_fit, predict_run
     from loadproof.capacity.confidence import confidence_of
+    from loadproof.capacity.deployment import with_calibration
 
     input_tokens, output_tokens = _whole(row, "input_tokens"), _whole(row, "output_tokens")
     concurrency = _whole(row, "concurrency")
-    deployment = _deployment(row, input_tokens + output_tokens)
+    deployment = row_deployment(row, input_tokens + output_tokens)
+    if calibration is not None:
+        deployment = with_calibration(deployment, calibration)
     memory, confidence = memory_fit(deployment), confidence_of(deployment)
     answer: dict[str, str] = {"fits": memory.fits, "grade": confidence.grade}
     cached = _whole(row, CACHED, least=0) if (row.get(CACHED) or "").strip() else 0
@@ -112,7 +117,7 @@ def _predicted(row: Mapping[str, str | None]) -> dict[str, str]:
     return answer
 
 
-def _deployment(row: Mapping[str, str | None], request_tokens: int) -> Deployment:
+def row_deployment(row: Mapping[str, str | None], request_tokens: int) -> Deployment:
     """The row's machines and server with the server's defaults.
 
     `instance_count` instances run one copy each, as a plain endpoint of many instances does.

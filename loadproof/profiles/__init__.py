@@ -3,6 +3,7 @@
 from loadproof.profiles.loader import (
     Checked,
     check_file,
+    load_calibration,
     load_environment,
     load_profile,
     profile_files,
@@ -32,6 +33,7 @@ __all__ = [
     "check_file",
     "components_of",
     "container_variables",
+    "load_calibration",
     "load_environment",
     "load_profile",
     "profile_files",

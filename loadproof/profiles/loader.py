@@ -16,7 +16,7 @@ from loadproof.profiles.checks import check_rules
 from loadproof.profiles.config_json import with_config_json
 from loadproof.profiles.inheritance import SUFFIXES, read_bytes, read_with_parents
 from loadproof.profiles.reader import read_yaml
-from loadproof.profiles.schema import Environment, Part, Profile
+from loadproof.profiles.schema import Calibration, Environment, Part, Profile
 from loadproof.profiles.tree import Mark, Node, Problems, place_of
 
 ENVIRONMENT_FILE: Final = "environment.yaml"
@@ -45,8 +45,11 @@ class Checked:
         return self.file.name == ENVIRONMENT_FILE
 
 
-def check_file(path: Path) -> Checked:
-    """Check one profile, or one environment.yaml. Never raises: a file that cannot be read is a problem too."""
+def check_file(path: Path, content: bytes | None = None) -> Checked:
+    """Check one profile, or one environment.yaml. Never raises: a file that cannot be read is a problem too.
+
+    With `content` a profile is checked as if it were what `path` holds: what an edit would lead to.
+    """
     problems = Problems()
     try:
         if path.name == _NEARLY:
@@ -84,6 +87,19 @@ def load_profile(path: Path) -> Profile:
     if checked.profile is None:
         raise ProfileError(_all(checked))
     return checked.profile
+
+
+def load_calibration(path: Path) -> Calibration:
+    """The calibration in one file. Raises ProfileError with every problem, InputError for a file it cannot read."""
+    problems = Problems()
+    try:
+        tree = read_yaml(read_bytes(path), str(path), problems)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}; look at its name and permissions") from None
+    part: Any = WRONG if tree is None else build_part(Calibration, tree, problems)
+    if problems.errors:
+        raise ProfileError(problems.found)
+    return Calibration.model_validate(_plain(part))
 
 
 def load_environment(folder: Path) -> Environment:

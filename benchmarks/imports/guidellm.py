@@ -1,0 +1,70 @@
+"""guidellm (0.8, report schema 2): `benchmarks.json`, all levels of a sweep in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.imports.levels import MeasuredLevel, mapping, number, spread_of, text, whole
+from benchmarks.statistics import Spread
+
+_PERCENTILES = {name: name for name in ("p50", "p90", "p95", "p99")}
+
+
+def is_guidellm(document: Any) -> bool:
+    if not isinstance(document, Mapping) or not isinstance(document.get("benchmarks"), list):
+        return False
+    return any(mapping(entry, "metrics").get("time_to_first_token_ms") for entry in document["benchmarks"])
+
+
+def read_guidellm(document: Mapping[str, Any], source: str) -> list[MeasuredLevel]:
+    """Its levels, successful requests only. Of its two times per token the one without the first token is our TPOT:
+    `inter_token_latency_ms`, a mean over each request. An empty sample, which it reports as zeros, gives None."""
+    return [_level(entry, source) for entry in document["benchmarks"] if isinstance(entry, Mapping)]
+
+
+def _level(entry: Mapping[str, Any], source: str) -> MeasuredLevel:
+    metrics = mapping(entry, "metrics")
+    totals = mapping(metrics, "request_totals")
+    good = whole(totals.get("successful"))
+    errors = whole(totals.get("errored"))
+    return MeasuredLevel(
+        source=source,
+        concurrency=_streams(entry),
+        input_tokens=_mean(metrics, "prompt_token_count"),
+        output_tokens=_mean(metrics, "output_token_count"),
+        requests=None if good is None else good + (errors or 0),
+        errors=errors,
+        output_tokens_per_s=_mean(metrics, "output_tokens_per_second"),
+        requests_per_s=_mean(metrics, "requests_per_second"),
+        ttft_ms=_spread(metrics, "time_to_first_token_ms"),
+        tpot_ms=_spread(metrics, "inter_token_latency_ms"),
+        e2e_ms=_spread(metrics, "request_latency", scale=1e3),
+        model=text(mapping(entry, "config", "backend").get("model")),
+    )
+
+
+def _streams(entry: Mapping[str, Any]) -> int | None:
+    """Streams of a closed loop; None for rates and for throughput runs, whose concurrency is whatever came."""
+    for strategy in (mapping(entry, "config", "strategy"), mapping(entry, "scheduler", "strategy")):
+        if strategy.get("type_") == "synchronous":
+            return 1
+        if strategy.get("type_") == "concurrent":
+            return whole(strategy.get("streams"))
+    return None
+
+
+def _successful(metrics: Mapping[str, Any], metric: str) -> Mapping[str, Any]:
+    values = mapping(metrics, metric, "successful")
+    return values if values.get("count") else {}
+
+
+def _mean(metrics: Mapping[str, Any], metric: str) -> float | None:
+    return number(_successful(metrics, metric).get("mean"))
+
+
+def _spread(metrics: Mapping[str, Any], metric: str, scale: float = 1.0) -> Spread:
+    values = _successful(metrics, metric)
+    return spread_of(
+        {**values, **mapping(values, "percentiles")}, {"mean": "mean", "max": "max", **_PERCENTILES}, scale
+    )

@@ -1,0 +1,70 @@
+"""`loadproof calibrate`: the planner's parameters from one's own measurements."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadproof.errors import ExitCode, InputError
+
+
+class Format(StrEnum):
+    """What goes to stdout."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def calibrate(
+    measured: Annotated[
+        list[Path],
+        typer.Argument(help="run folders, CSV, or exports of AIPerf, guidellm, vLLM bench, llmeter, FMBench"),
+    ],
+    profile: Annotated[
+        Path | None, typer.Option(help="what was measured, where the files do not say: model, server, instance type")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="file to write; a profile names it under `calibration`")] = Path(
+        "calibration.yaml"
+    ),
+    concurrency: Annotated[str | None, typer.Option(help="only these levels: 1,2,4 (default: all)")] = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option(help="name of what served instead of the instance type's accelerator (a CPU): fitted as well"),
+    ] = None,
+    date: Annotated[str | None, typer.Option(help="of the measurements, 2026-11-21; default: as the files say")] = None,
+    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+) -> int:
+    """Refit server and fabric parameters to measured levels, with the shipped ones as priors, and write them down.
+
+    All levels must be of one server and one accelerator. Shows the planner's error at each level before and after.
+    """
+    from loadproof.capacity.calibration import fit, fit_document
+    from loadproof.cli.calibrate_files import sources_of, write_calibration
+    from loadproof.cli.calibrate_levels import observed
+    from loadproof.profiles.calibrating import is_calibration
+
+    if not is_calibration(output):
+        raise InputError(f"--output {output}: expected calibration.yaml or a name ending in .calibration.yaml")
+    levels = observed(measured, profile, concurrency)
+    found = fit([level.observation for level in levels], hardware=hardware)
+    day = date or max((level.date for level in levels if level.date), default=None)
+    document = fit_document(found, sources_of(levels), day)
+    write_calibration(output, document)
+    if format is Format.JSON:
+        from loadproof.cli.calibrate_text import as_json
+
+        print(as_json(found, document))
+    else:
+        from rich.console import Console
+
+        from loadproof.cli.calibrate_text import render
+
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console = Console(highlight=False, width=120)
+        for part in render(found, document, output):
+            console.print(part, soft_wrap=isinstance(part, str))
+    return ExitCode.OK

@@ -1,0 +1,116 @@
+"""What a calibration did, for people and for programs: error at each level before and after, outliers, parameters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from loadproof.capacity.calibration import FIGURES, FigureName, Fit, LevelFit
+from loadproof.profiles.schema import Calibration
+
+_HEADINGS: dict[FigureName, str] = {
+    "output_tokens_per_s": "tokens/s",
+    "ttft_ms": "TTFT ms",
+    "tpot_ms": "TPOT ms",
+    "e2e_ms": "E2E ms",
+    "e2e_p90_ms": "E2E p90 ms",
+}
+_UNITS = {"gb_per_s": "GB/s", "tflops": "TFLOP/s", "us": "µs", "efficiency": "of the datasheet's", "ms": "ms"}
+
+
+def render(found: Fit, document: Calibration, output: Path) -> Iterator[RenderableType]:
+    """The parts in reading order."""
+    server = f"{document.server.family} {document.server.version}".strip()
+    where = f"{found.hardware} in place of {document.accelerator}" if found.hardware else document.accelerator
+    yield escape(f"{server} on {where}: {document.levels} levels of {len(document.sources)} files")
+    yield ""
+    yield _levels_table(found)
+    yield ""
+    yield _parameters_table(found)
+    yield (
+        f"Priors     the shipped rows; being off one by a factor e costs as much as {document.prior_weight:.0%} on one "
+        "figure"
+    )
+    for level in found.levels:
+        for name in level.outliers:
+            yield escape(
+                f"Outlier    {level.observation.label}: {_HEADINGS[name]} is off by {_error(level, name):+.0%}"
+            )
+    basis = "levels left out in turn" if found.left_out else "too few levels to leave one out"
+    yield (
+        f"Band       throughput and latency within a factor of {1 + document.band:.2f}, TTFT within "
+        f"{1 + document.ttft_band:.2f} ({basis})"
+    )
+    yield escape(f"Written    {output}")
+
+
+def as_json(found: Fit, document: Calibration) -> str:
+    """The calibration with each level's figures, measured, before and after."""
+    levels = [
+        {
+            "label": level.observation.label,
+            "concurrency": level.observation.concurrency,
+            "input_tokens": level.observation.input_tokens,
+            "output_tokens": level.observation.output_tokens,
+            "measured": asdict(level.observation.measured),
+            "predicted_before": asdict(level.before),
+            "predicted_after": asdict(level.after),
+            "outliers": list(level.outliers),
+        }
+        for level in found.levels
+    ]
+    whole: dict[str, Any] = {"schema_version": 1, "calibration": document.model_dump(mode="json"), "levels": levels}
+    return json.dumps(whole, indent=2, allow_nan=False)
+
+
+def _levels_table(found: Fit) -> Table:
+    table = Table(title="Measured, and the planner's error before and after", title_justify="left", show_edge=False)
+    table.add_column("in\nflight", justify="right")
+    table.add_column("tokens\nin / out", justify="right")
+    shown = [name for name in FIGURES if any(_measured(level, name) is not None for level in found.levels)]
+    for name in shown:
+        table.add_column(_HEADINGS[name].replace(" ", "\n"), justify="right")
+        table.add_column("before\nafter", justify="right")
+    for level in found.levels:
+        cell = level.observation
+        figures: list[str] = []
+        for name in shown:
+            measured = _measured(level, name)
+            before, after = (_share(measured, getattr(side, name)) for side in (level.before, level.after))
+            mark = " outlier" if name in level.outliers else ""
+            figures += ["–" if measured is None else f"{measured:,.1f}", f"{before}\n{after}{mark}"]
+        table.add_row(str(cell.concurrency), f"{cell.input_tokens} / {cell.output_tokens}", *figures)
+    return table
+
+
+def _parameters_table(found: Fit) -> Table:
+    table = Table(show_edge=False)
+    for name, justify in (("parameter", "left"), ("prior", "right"), ("fitted", "right"), ("unit", "left")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for name, value in found.parameters.items():
+        unit = next(unit for ending, unit in _UNITS.items() if f"_{ending}" in name)
+        table.add_row(name, f"{found.priors[name]:.4g}", f"{value:.4g}", unit)
+    return table
+
+
+def _measured(level: LevelFit, name: FigureName) -> float | None:
+    value: float | None = getattr(level.observation.measured, name)
+    return value
+
+
+def _error(level: LevelFit, name: FigureName) -> float:
+    measured, after = _measured(level, name), getattr(level.after, name)
+    return after / measured - 1 if measured and after else 0.0
+
+
+def _share(measured: float | None, predicted: float | None) -> str:
+    if measured is None:
+        return "–"
+    return "none" if predicted is None else f"{predicted / measured - 1:+.1%}"
