@@ -13,7 +13,8 @@ from math import floor, hypot, log10
 
 from markupsafe import Markup, escape
 
-CHARACTER_PX, LINE_PX = 7.2, 15.0  # of one character at 12 px in a wide system font, and of a line of text
+# Of one character at 12 px in a wide system font, plain and bold, and of a line of text.
+CHARACTER_PX, BOLD_PX, LINE_PX = 7.2, 8.4, 15.0
 _TICK_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _INK_EVERY_PX = 6.0
 Point = tuple[float, float]
@@ -59,14 +60,14 @@ class Box:
         return self.left <= point[0] <= self.right and self.top <= point[1] <= self.bottom
 
 
-def width_of(text: str) -> float:
+def width_of(text: str, *, bold: bool = False) -> float:
     """About how wide a line of text is, in px; on the generous side."""
-    return len(text) * CHARACTER_PX
+    return len(text) * (BOLD_PX if bold else CHARACTER_PX)
 
 
-def box_of(text: str, spot: Spot) -> Box:
+def box_of(text: str, spot: Spot, *, bold: bool = False) -> Box:
     x, baseline, anchor = spot
-    width = width_of(text)
+    width = width_of(text, bold=bold)
     left = x - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
     return Box(left, baseline - 0.8 * LINE_PX, left + width, baseline + 0.2 * LINE_PX)
 
@@ -102,20 +103,22 @@ class Drawing:
         reach = size_px / 2 + 1
         self._ink += [(at[0] + x * reach, at[1] + y * reach) for x in (-1, 0, 1) for y in (-1, 0, 1)]
 
-    def write(self, text: str, spot: Spot, css: str = "") -> None:
+    def write(self, text: str, spot: Spot, css: str = "", *, bold: bool = False) -> None:
         """Words at this very place."""
         x, baseline, anchor = spot
         place = {"x": _px(x), "y": _px(baseline), "text-anchor": anchor}
-        self._texts.append(_element("text", css, "", inner=text, **place))
-        self._words.append(box_of(text, spot))
+        self._texts.append(_element("text", f"{css} bold".strip() if bold else css, "", inner=text, **place))
+        self._words.append(box_of(text, spot, bold=bold))
 
-    def place(self, text: str, spots: Iterable[Spot], css: str = "") -> bool:
+    def place(self, text: str, spots: Iterable[Spot], css: str = "", *, bold: bool = False) -> bool:
         """Words at that of the spots which covers least ink, the first of equals; nothing is drawn, and False is
         returned, where every spot lies on other words or leaves the drawing."""
-        free = [spot for spot in spots if self._is_free(box_of(text, spot))]
+        boxes = [(spot, box_of(text, spot, bold=bold)) for spot in spots]
+        free = [(spot, box) for spot, box in boxes if self._is_free(box)]
         if not free:
             return False
-        self.write(text, min(free, key=lambda spot: sum(map(box_of(text, spot).holds, self._ink))), css)
+        spot, _ = min(free, key=lambda one: sum(map(one[1].holds, self._ink)))
+        self.write(text, spot, css, bold=bold)
         return True
 
     def _is_free(self, box: Box) -> bool:
@@ -144,18 +147,21 @@ class Plot:
 def plot(size_px: tuple[float, float], highs: tuple[float, float], titles: tuple[str, str]) -> Plot:
     """Axes from zero to `highs` (x, y), with a grid, round ticks and titles: y's above its axis, x's below its own."""
     drawing = Drawing(*size_px)
-    x_ticks, y_ticks = ticks(highs[0], max(2, int(size_px[0] // 90))), ticks(highs[1], 5)
+    y_ticks = ticks(highs[1], 5)
+    room_px = max(90.0, width_of(f"{highs[0]:,.2f}") + 20)  # for one label of x
+    x_ticks = ticks(highs[0], max(2, int(size_px[0] // room_px)))
     left = max(width_of(tick_text(tick)) for tick in y_ticks) + 8
     x = Scale(highs[0], left, size_px[0] - 14)
-    y = Scale(highs[1], size_px[1] - 2.6 * LINE_PX, 1.5 * LINE_PX)
+    y = Scale(highs[1], size_px[1] - 2.6 * LINE_PX, 1.7 * LINE_PX)
     for tick in y_ticks:
         _rule(drawing, [(left, y.at(tick)), (x.end_px, y.at(tick))], is_axis=tick == 0)
         drawing.write(tick_text(tick), (left - 6, y.at(tick) + 4, "end"))
     for tick in x_ticks:
         _rule(drawing, [(x.at(tick), y.start_px), (x.at(tick), y.end_px)], is_axis=tick == 0)
-        drawing.write(tick_text(tick), (x.at(tick), y.start_px + 1.1 * LINE_PX, "middle"))
+        inside = min(x.at(tick), size_px[0] - width_of(tick_text(tick)) / 2)  # the last one may reach past the edge
+        drawing.write(tick_text(tick), (inside, y.start_px + 1.1 * LINE_PX, "middle"))
     drawing.write(titles[0], ((x.start_px + x.end_px) / 2, y.start_px + 2.3 * LINE_PX, "middle"))
-    drawing.write(titles[1], (0, 0.8 * LINE_PX, "start"))
+    drawing.write(titles[1], (2, 0.8 * LINE_PX, "start"))
     return Plot(drawing, x, y)
 
 

@@ -38,16 +38,18 @@ def plan(
 
     if output is not None and format is not Format.HTML:
         raise InputError(f"--output goes with --format html, found --format {format.value}; leave one of them out")
-    made = make_plan(load_profile(profile))
+    loaded = load_profile(profile)
+    made = make_plan(loaded)
     if format is Format.JSON:
         from loadproof.capacity.document import plan_document
 
         print(_json(plan_document(made)))
     elif format is Format.HTML:
+        from loadproof.capacity.comparison import find_alternatives
         from loadproof.cli.plan_page import write_page
 
         target = output or Path(f"plan-{made.profile_name}.html")
-        write_page(made, target)
+        write_page(made, target, find_alternatives(loaded))
         print(target)
     else:
         _print_text(made)

@@ -87,7 +87,7 @@ def _panel(plan: Plan, latency: str, size: str) -> Markup:
     _draw_knees(axes, levels, series[-1], knees_by_level(plan))
     for level, value in zip(levels, series[0].values_ms, strict=True):
         at = axes.at(level.output_tokens_per_s, value)
-        axes.drawing.place(f"{level.concurrency:,}", _spots(at, _NEAR_MARK), "level")
+        axes.drawing.place(f"{level.concurrency:,}", _spots(at, _NEAR_MARK), bold=True)
     return axes.drawing.markup(f"panel {size}")
 
 

@@ -15,17 +15,23 @@ from loadproof.cli.plan_page.wording import serving
 
 MOST_RUNGS = 10  # further alternatives are in the table alone
 _RUNG_PX, _BAR_PX = 46.0, 15.0
-# A shape for each outlook: drawn, they are told apart without colour.
-_SHAPES = {"meets": "circle", "near": "diamond", "misses": "cross", "unknown": "square"}
+# A shape and a word for each outcome: they are told apart without colour.
+_SIGNS = {
+    "meets": ("circle", "meets"),
+    "near": ("diamond", "near"),
+    "misses": ("cross", "misses"),
+    "unknown": ("square", "unknown"),
+    "no": ("cross", "does not fit"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One alternative: `cost_usd` None where no price is known, `expected` as in an objective's outlook."""
+    """One alternative: `cost_usd` None where no price is known, `outcome` an objective's outlook, or `no`: no fit."""
 
     name: str
     cost_usd: float | None
-    expected: str
+    outcome: str
     is_own: bool
 
 
@@ -35,9 +41,10 @@ def rungs_of(alternatives: Alternatives, field: str) -> list[Rung]:
     own = [row for row in alternatives.ranked[MOST_RUNGS:] if row.is_own]
     rungs = []
     for row in [*best, *own]:
-        per_million = row.usd_per_million_tokens
-        usd = row.usd_per_hour if field == "usd_per_hour" else per_million and per_million.value
-        rungs.append(Rung(serving(row), usd, row.objectives, row.is_own))
+        per_million = None if row.usd_per_million_tokens is None else row.usd_per_million_tokens.value
+        usd = row.usd_per_hour if field == "usd_per_hour" else per_million
+        outcome = "no" if row.fits == "no" else row.objectives
+        rungs.append(Rung(serving(row), usd, outcome, row.is_own))
     return rungs
 
 
@@ -51,8 +58,8 @@ def _picture(rungs: Sequence[Rung], unit: str, size: str) -> Markup:
     width = SIZES_PX[size][0]
     drawing = Drawing(width, len(rungs) * _RUNG_PX + 8)
     dearest = max((rung.cost_usd or 0.0 for rung in rungs), default=0.0) or 1.0
-    # Room to the right of the longest bar for its own figure.
-    room = max(width_of(_cost(rung, unit)) for rung in rungs) + 10
+    # Room to the right of the longest bar for its own words.
+    room = max(width_of(_said(rung, unit), bold=rung.is_own) for rung in rungs) + 10
     scale = Scale(dearest, 0, width - room)
     for index, rung in enumerate(rungs):
         _draw(drawing, rung, unit, scale, index * _RUNG_PX)
@@ -60,23 +67,18 @@ def _picture(rungs: Sequence[Rung], unit: str, size: str) -> Markup:
 
 
 def _draw(drawing: Drawing, rung: Rung, unit: str, scale: Scale, top: float) -> None:
-    baseline = top + LINE_PX
-    tip = f"{rung.name}: {_cost(rung, unit)}, {rung.expected}, predicted"
-    drawing.mark((7, baseline - 4), _SHAPES[rung.expected], 9, f"sign {rung.expected}", tip=tip)
-    drawing.write(rung.expected, (18, baseline, "start"), f"word {rung.expected}")
+    """The name with its sign above; below the bar, and at its end what it costs and how it does."""
+    baseline, shape = top + LINE_PX, _SIGNS[rung.outcome][0]
+    tip = f"{rung.name}: {_said(rung, unit)}, predicted"
+    drawing.mark((7, baseline - 4), shape, 9, f"sign {rung.outcome}", tip=tip)
     name = f"▸ {rung.name}" if rung.is_own else rung.name
-    x = 18 + width_of("unknown") + 8
-    most = int((drawing.width_px - x) / width_of(" "))
-    drawing.write(
-        name if len(name) <= most else f"{name[: most - 1]}…", (x, baseline, "start"), "own" if rung.is_own else ""
-    )
-    if rung.cost_usd is not None:
-        bar = max(2.0, scale.at(rung.cost_usd))
-        drawing.bar(0, baseline + 6, bar, _BAR_PX, f"rung {rung.expected}", tip=tip)
-        drawing.write(_cost(rung, unit), (bar + 6, baseline + 6 + 12, "start"))
-    else:
-        drawing.write(_cost(rung, unit), (0, baseline + 6 + 12, "start"))
+    drawing.write(name, (18, baseline, "start"), bold=rung.is_own)
+    length = 0.0 if rung.cost_usd is None else max(2.0, scale.at(rung.cost_usd))
+    if length:
+        drawing.bar(0, baseline + 6, length, _BAR_PX, f"rung {rung.outcome}", tip=tip)
+    drawing.write(_said(rung, unit), (length + 6, baseline + 18, "start"), bold=rung.is_own)
 
 
-def _cost(rung: Rung, unit: str) -> str:
-    return "no known price" if rung.cost_usd is None else f"{number(rung.cost_usd)} {unit}"
+def _said(rung: Rung, unit: str) -> str:
+    cost = "no known price" if rung.cost_usd is None else f"{number(rung.cost_usd)} {unit}"
+    return f"{cost}, {_SIGNS[rung.outcome][1]}"

@@ -64,10 +64,12 @@ def _picture(memory: MemoryFit, size: str) -> Markup:
         tip = f"{part.name}: {number(part.gib)} GiB ({part.meaning}), predicted"
         drawing.bar(start, top, end - start, _BAR_PX, f"part {part.css}", tip=tip)
         fitting = [
-            text for text in (f"{part.name} {number(part.gib)}", number(part.gib)) if width_of(text) + 6 < end - start
+            text
+            for text in (f"{part.name} {number(part.gib)}", number(part.gib))
+            if width_of(text, bold=True) + 6 < end - start
         ]
         if fitting:
-            drawing.write(fitting[0], ((start + end) / 2, (top + bottom) / 2 + 4, "middle"), f"on {part.css}")
+            drawing.write(fitting[0], ((start + end) / 2, (top + bottom) / 2 + 4, "middle"), "on", bold=True)
         left += part.gib
     _draw_end(drawing, scale, memory, (top, bottom))
     for tick in ticks(scale.high, max(3, int(width // 80))):
@@ -86,5 +88,5 @@ def _draw_end(drawing: Drawing, scale: Scale, memory: MemoryFit, rows: tuple[flo
     drawing.line([(end, top - 5), (end, bottom + 5)], "limit end")
     said = f"usable {number(memory.usable_gib)} of {number(memory.memory_gib)} GiB"
     drawing.place(
-        said, [(usable + 4, top - 8, "end"), (usable - 4, top - 8, "start"), (4, top - 8, "start")], "bound-name"
+        said, [(usable + 4, top - 10, "end"), (usable - 4, top - 10, "start"), (4, top - 10, "start")], "bound-name"
     )

@@ -33,7 +33,7 @@ def _picture(rows: tuple[Row, ...], size: str) -> Markup:
     for tick in (0, 25, 50, 75, 100):
         drawing.line([(left, y.at(tick)), (right, y.at(tick))], "axis" if tick == 0 else "grid")
         drawing.write(f"{tick}%", (left - 6, y.at(tick) + 4, "end"))
-    drawing.write("share of E2E; above each bar E2E in ms", (0, 0.8 * LINE_PX, "start"))
+    drawing.write("share of E2E; above each bar E2E in ms", (2, 0.8 * LINE_PX, "start"))
     drawing.write("requests in flight", ((left + right) / 2, height - 4, "middle"))
 
     step = (right - left) / len(rows)
@@ -50,8 +50,8 @@ def _bar(drawing: Drawing, row: Row, y: Scale, middle: float, width: float) -> N
         tip = f"{row.level.concurrency:,} in flight: {name} {number(share)}% of E2E, predicted"
         drawing.bar(middle - width / 2, top, width, height, f"part {name}", tip=tip)
         text = f"{share:.0f}%"
-        if height >= 1.2 * LINE_PX and width >= width_of(text):
-            drawing.write(text, (middle, top + height / 2 + 4, "middle"), f"on {name}")
+        if height >= 1.2 * LINE_PX and width >= width_of(text, bold=True):
+            drawing.write(text, (middle, top + height / 2 + 4, "middle"), "on", bold=True)
         below += share
     drawing.place(number(row.level.e2e_ms), [(middle, y.at(100) - 6, "middle")])
     drawing.place(f"{row.level.concurrency:,}", [(middle, y.at(0) + 1.1 * LINE_PX, "middle")])

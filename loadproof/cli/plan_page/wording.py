@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.report.wording import NO_DATA, number, objective_title, objective_value
 from loadproof.capacity import Knee, Plan
-from loadproof.capacity.alternatives import Alternative
+from loadproof.capacity.alternatives import Alternative, Alternatives
 from loadproof.capacity.outlook import ObjectiveOutlook
 from loadproof.cli.plan_page.levels import Row, knees_by_level
 
@@ -128,6 +128,19 @@ def invocation_limit(plan: Plan) -> str:
     elif not limit.reached:
         many += ", as far as was tried"
     return f"{'Not streamed' if limit.applies else 'Were it not streamed'}: {many}."
+
+
+def considered(alternatives: Alternatives) -> str:
+    """How many ways to serve were predicted, and why most are not shown."""
+    reasons = (
+        (alternatives.do_not_fit, "not fit"),
+        (alternatives.fit_marginally, "fit only within the prediction’s uncertainty"),
+        (alternatives.cannot_serve, "not serve the objectives’ level"),
+    )
+    left_out = [f"{count:,} would {reason}" for count, reason in reasons if count]
+    left_out += [f"{alternatives.dominated:,} are beaten in every figure"] if alternatives.dominated else []
+    shown = f"{alternatives.considered:,} ways to serve were predicted"
+    return f"{shown}: {', '.join(left_out)}." if left_out else f"{shown}."
 
 
 def serving(alternative: Alternative) -> str:

@@ -1,0 +1,175 @@
+"""The page of a plan in a real browser: no word lies on another, no width overflows, light, dark and paper."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from selenium.webdriver import Chrome
+
+from loadproof.cli.plan_page import page_of
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+SAMPLES = Path(__file__).parents[1] / "cli" / "plan_page_samples.py"
+ORDINARY = (
+    "prod/llama-2-7b",
+    "prod/llama-3-1-8b",
+    "prod/qwen3-32b",
+    "dev/llama-3-1-8b",
+    "dev/qwen3-32b",
+    "local-vllm/tiny-llama",
+)
+PAGES = (*ORDINARY, "not fitting", "unpriced", "hostile")
+
+# Words of one picture that lie on one another, by the boxes the browser gives them: at most a hair may touch.
+OVERLAPS = """
+  const found = [];
+  for (const picture of document.querySelectorAll("svg.panel")) {
+    if (!picture.getClientRects().length) continue;
+    const words = [...picture.querySelectorAll("text")].map((word) => [word.textContent, word.getBBox()]);
+    const room = picture.viewBox.baseVal;
+    words.forEach(([text, box], index) => {
+      if (box.x < -1 || box.y < -1 || box.x + box.width > room.width + 1 || box.y + box.height > room.height + 1)
+        found.push(["outside", picture.closest(".chart").id, text]);
+      for (const [other, its] of words.slice(index + 1)) {
+        const wide = Math.min(box.x + box.width, its.x + its.width) - Math.max(box.x, its.x);
+        const high = Math.min(box.y + box.height, its.y + its.height) - Math.max(box.y, its.y);
+        if (wide > 1 && high > 2) found.push(["overlap", picture.closest(".chart").id, text, other]);
+      }
+    });
+  }
+  return found;
+"""
+
+
+@pytest.fixture(scope="module")
+def samples() -> ModuleType:
+    """The plans that the page's own tests use (their folder is on no import path here)."""
+    spec = importlib.util.spec_from_file_location("plan_page_samples_for_browser", SAMPLES)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def pages(samples: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Every page as a file, by name; all with the made-up alternatives."""
+    plans = {name: samples.plan_of(name) for name in ORDINARY}
+    plans |= {"not fitting": samples.not_fitting(), "unpriced": samples.unpriced(), "hostile": samples.hostile()}
+    folder, files = tmp_path_factory.mktemp("plans"), {}
+    for number, (name, plan) in enumerate(plans.items()):
+        files[name] = folder / f"{number}.html"
+        files[name].write_text(page_of(plan, samples.alternatives()), encoding="utf-8")
+    return files
+
+
+@contextmanager
+def viewport(browser: Chrome, width: int) -> Iterator[None]:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def asked(browser: Chrome, script: str) -> Any:
+    return browser.execute_script(script)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_words_keep_clear_and_no_width_overflows(browser: Chrome, pages: dict[str, Path], name: str) -> None:
+    """From a phone to a wide screen no text of a picture lies on another or leaves it, and nothing scrolls sideways."""
+    for width in (400, 820, 1240):
+        with viewport(browser, width):
+            browser.get_log("browser")
+            browser.get(pages[name].as_uri())
+            assert asked(browser, OVERLAPS) == [], width
+            assert asked(browser, "return document.documentElement.scrollWidth") <= width
+            assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("width", [320, 400, 1240])
+def test_each_picture_shows_one_size_in_readable_letters(browser: Chrome, pages: dict[str, Path], width: int) -> None:
+    """Of the sizes drawn one is shown, and its 12 px letters are between 9 and 16 px on the screen."""
+    with viewport(browser, width):
+        browser.get(pages["prod/llama-2-7b"].as_uri())
+        shown = asked(
+            browser,
+            """return [...document.querySelectorAll(".chart")].map((chart) => {
+              const seen = [...chart.querySelectorAll("svg.panel")].filter((svg) => svg.getClientRects().length);
+              const scale = seen[0].getBoundingClientRect().width / seen[0].viewBox.baseVal.width;
+              return [chart.id, seen.length, 12 * scale];
+            })""",
+        )
+    assert [name for name, *_ in shown][:2] == ["memory", "curve-ttft"]
+    assert len(shown) == 7
+    for name, count, letters_px in shown:
+        assert count == 1, name
+        assert 9 <= letters_px <= 16, name
+
+
+def test_a_wide_table_fits_a_laptop(browser: Chrome, pages: dict[str, Path]) -> None:
+    """At 1240 pixels no table is cut off at its right."""
+    with viewport(browser, 1240):
+        browser.get(pages["prod/llama-2-7b"].as_uri())
+        script = "return [...document.querySelectorAll('.wide')].map(one => one.scrollWidth - one.clientWidth)"
+        assert set(asked(browser, script)) == {0}
+
+
+def test_hostile_text_stretches_nothing(browser: Chrome, pages: dict[str, Path]) -> None:
+    """The heading is the name, character for character, and 10,000 letters fit the page."""
+    with viewport(browser, 400):
+        browser.get(pages["hostile"].as_uri())
+        assert asked(browser, "return document.querySelector('h1').textContent") == "</script><b>x"
+        assert asked(browser, "return document.documentElement.scrollWidth") <= 400
+
+
+def test_it_prints_on_a_few_a4_pages(browser: Chrome, pages: dict[str, Path]) -> None:
+    """A PDF of A4 pages: 595 by 842 points."""
+    browser.get(pages["prod/llama-2-7b"].as_uri())
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
+    pdf = base64.b64decode(printed["data"])
+    assert 2 <= pdf.count(b"/Type /Page\n") <= 7
+    assert b"/MediaBox [0 0 594.95996 841.91998]" in pdf
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_on_pictures_keep_their_contrast(browser: Chrome, pages: dict[str, Path], scheme: str) -> None:
+    """Chart words against the page, and words on bars against the ground drawn round their letters: 4.5:1 (WCAG AA)."""
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    try:
+        with viewport(browser, 1240):
+            browser.get(pages["prod/llama-2-7b"].as_uri())
+            ground = asked(browser, "return getComputedStyle(document.documentElement).backgroundColor")
+            ink = asked(browser, "return getComputedStyle(document.querySelector('#curve-ttft .panel text')).fill")
+            fill, halo = asked(
+                browser,
+                """const style = getComputedStyle(document.querySelector('#memory .panel .on'));
+                return [style.fill, style.stroke];""",
+            )
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert contrast(ink, ground) >= 4.5
+    assert contrast(fill, halo) >= 4.5
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2 contrast ratio: (L1 + 0.05) / (L2 + 0.05), L the relative luminance of `rgb(r, g, b)`."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    channels = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
