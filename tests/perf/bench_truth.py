@@ -1,113 +1,111 @@
-"""What `loadproof bench` reports against what the server knows: one run a level, the server in a process of its own.
+"""What a load generator reports against what the server did: `loadproof bench` and, side by side, common clients.
 
-    python tests/perf/bench_truth.py [STREAMS ...]      default: 16 64
+    .venv/bin/python tests/perf/bench_truth.py [--client loadproof|aiohttp|boto3] [--streams 64,256] [--rounds 6]
+                                               [--workers 1] [--tls]
 
-The server streams 64 tokens a request with TTFT 50 ms and ITL 20 ms and logs when it got each request and wrote each
-token, on the same machine's monotonic clock. Reported − truth is what the client, the loopback and the scheduler
-added. CPU is the client's, start-up and report included apart.
+The truth server (truth_server.c) streams 64 tokens a request, TTFT 50 ms, ITL 20 ms, and logs on the same machine's
+monotonic clock when each request arrived and each token left. Reported − truth is what the client added. CPU time,
+children included, is the client's between the first request and the last token; start-up is what it used before.
 """
 
 from __future__ import annotations
 
-import asyncio
+import argparse
 import json
 import os
-import resource
-import signal
-import subprocess
 import sys
 import tempfile
-import time
-from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+import truth_server
+from sampling import SampledRun, run_sampled
+from truth_server import ITL_MS, TOKENS, TTFT_MS, Truth, TruthServer
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "benchmarks"))
-
-TOKENS = 64
-ROUNDS = 6  # requests of each stream
-
-
-def serve(log: Path) -> None:
-    import uvloop
-    from bench_fakes import FakeEndpoint
-
-    endpoint = FakeEndpoint(ttft_s=0.05, itl_s=0.02)
-
-    async def run() -> None:
-        server = await asyncio.start_server(endpoint.handle, "127.0.0.1", 0, backlog=4096)
-        stopped = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-        print(server.sockets[0].getsockname()[1], flush=True)
-        await stopped.wait()
-
-    uvloop.run(run())
-    rows = [[served.prompt, served.received_ns, served.token_ns] for served in endpoint.served]
-    log.write_text(json.dumps(rows))
+REQUEST_S = (TTFT_MS + ITL_MS * (TOKENS - 1)) / 1e3
+Figures = dict[str, float]
+CLIENTS = ("loadproof", "aiohttp", "boto3")
 
 
-def measure(streams: int, folder: Path) -> dict[str, float]:
-    log = folder / "truth.json"
-    server = subprocess.Popen([sys.executable, __file__, "--serve", str(log)], stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    port = int(server.stdout.readline())
-    cpu_before = cpu_s()
-    out = folder / "run"
-    command = [sys.executable, "-c", "from loadproof.cli.main import main; main()", "bench"]
-    command += ["--target", "sagemaker://truth", "--endpoint-url", f"http://127.0.0.1:{port}", "--protocol", "tgi"]
-    command += ["--concurrency", str(streams), "--requests-per-level", str(ROUNDS * streams), "--warmup", "0"]
-    command += ["--output-tokens", str(TOKENS), "--out", str(out), "--format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    cpu = cpu_s() - cpu_before
-    server.send_signal(signal.SIGTERM)
-    server.wait(10)
-    (level,) = json.loads(done.stdout)["levels"]
-    truth = json.loads(log.read_text())
-    ttft = sorted((tokens[0] - received) / 1e6 for _, received, tokens in truth)
-    gaps = sorted((b - a) / 1e6 for _, _, tokens in truth for a, b in pairwise(tokens))
+def measure(client: str, streams: int, rounds: int, *, tls: bool = False, workers: int = 1) -> Figures:
+    """One closed loop of `streams`, `rounds` requests each, against a server of its own. Raises NoCompilerError."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program = truth_server.build(folder, tls=tls)
+        certificate = truth_server.certificate(folder) if tls else None
+        pieces = truth_server.tgi_pieces()
+        with truth_server.running(program, folder, pieces, certificate=certificate) as server:
+            trust = {"AWS_CA_BUNDLE": str(certificate)} if tls else {}
+            keys = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
+            command = _command(client, streams, rounds, server, folder, tls=tls, workers=workers)
+            run = run_sampled(command, {**os.environ, **keys, **trust})
+            truth = server.stop()
+    ramp_s = streams * 0.001 if client == "loadproof" else 0.0  # it opens one slot a millisecond, peers all at once
+    return {**_reported(client, run), **_measured(run, truth, rounds * REQUEST_S + ramp_s)}
+
+
+def _command(
+    client: str, streams: int, rounds: int, server: TruthServer, folder: Path, *, tls: bool, workers: int
+) -> list[str]:
+    url = f"{'https' if tls else 'http'}://localhost:{server.port}"
+    if client != "loadproof":
+        return [sys.executable, str(HERE / "peers.py"), client, url, str(streams), str(rounds)]
+    words = f"bench --target sagemaker://truth --endpoint-url {url} --protocol tgi --warmup 0 --format json"
+    words += f" --concurrency {streams} --requests-per-level {rounds * streams} --output-tokens {TOKENS}"
+    words += f" --out {folder / 'run'}" + (f" --workers {workers}" if workers > 1 else "")
+    return [sys.executable, "-c", "from loadproof.cli.main import main; main()", *words.split()]
+
+
+def _reported(client: str, run: SampledRun) -> Figures:
+    """In the client's own words; peers print theirs in our names."""
+    said = json.loads(run.stdout)
+    if client != "loadproof":
+        return dict(said)
+    (level,) = said["levels"]
+    latencies = {f"{name}_{at}_ms": level[f"{name}_ms"][at] for name in ("ttft", "itl") for at in ("p50", "p99", "max")}
+    lags = {"lag_p99_ms": level["lag_ms"]["p99"], "loop_lag_p99_ms": level["loop_lag_ms"]["p99"]}
+    return {"requests": level["requests"], "failed": level["errors"], **latencies, **lags, "valid": level["valid"]}
+
+
+def _measured(run: SampledRun, truth: Truth, possible_s: float) -> Figures:
+    """From outside: the server's log and the operating system. `possible_s`: how long the load takes at best."""
+    first_ns, last_ns = int(truth.arrived_ns.min()), int(truth.sent_ns.max())
+    cpu_s = run.cpu_s_at(last_ns) - run.cpu_s_at(first_ns)
+    ttft_p50, ttft_p99 = np.percentile(truth.ttft_ms(), (50, 99))
+    itl_p50, itl_p99 = np.percentile(truth.gaps_ms(), (50, 99))
     return {
-        "streams": streams,
-        "requests": level["requests"],
-        "errors": level["errors"],
-        "requests/s": level["requests_per_s"],
-        "requests/s possible": streams / (0.05 + 0.02 * (TOKENS - 1)),
-        "TTFT p50 reported": level["ttft_ms"]["p50"],
-        "TTFT p50 truth": at(ttft, 0.5),
-        "TTFT p99 reported": level["ttft_ms"]["p99"],
-        "TTFT p99 truth": at(ttft, 0.99),
-        "ITL p50 reported": level["itl_ms"]["p50"],
-        "ITL p50 truth": at(gaps, 0.5),
-        "ITL p99 reported": level["itl_ms"]["p99"],
-        "ITL p99 truth": at(gaps, 0.99),
-        "dispatch lag p99": level["lag_ms"]["p99"],
-        "loop lag p99": level["loop_lag_ms"]["p99"],
-        "valid": level["valid"],
-        "client CPU s, whole command": cpu,
-        "exit code": done.returncode,
+        "served": len(truth.arrived_ns),
+        "truth_ttft_p50_ms": float(ttft_p50),
+        "truth_ttft_p99_ms": float(ttft_p99),
+        "truth_itl_p50_ms": float(itl_p50),
+        "truth_itl_p99_ms": float(itl_p99),
+        "share_of_possible_rate": possible_s / ((last_ns - first_ns) / 1e9),
+        "cpu_s_per_100k_tokens": cpu_s / truth.sent_ns.size * 1e5,
+        "start_up_cpu_s": run.cpu_s_at(first_ns),
+        "rss_mb": float(run.rss_mb[run.times_ns <= last_ns].max()),
+        "rss_with_report_mb": float(run.rss_mb.max()),
+        "rss_growth_mb_per_hour": run.rss_growth_mb_per_hour(first_ns + 2 * 10**9, last_ns - 10**9),
+        "exit_code": run.exit_code,
     }
 
 
-def at(values: list[float], share: float) -> float:
-    return values[round(share * (len(values) - 1))]
-
-
-def cpu_s() -> float:
-    """Of children that ended: the client is the only one that did in between."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def main() -> None:
-    if sys.argv[1:2] == ["--serve"]:
-        serve(Path(sys.argv[2]))
-        return
-    print(
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}"
-    )
-    for streams in map(int, sys.argv[1:] or ("16", "64")):
-        with tempfile.TemporaryDirectory() as folder:
-            for name, value in measure(streams, Path(folder)).items():
-                print(f"{name:>30}  {value:,.2f}" if isinstance(value, float) else f"{name:>30}  {value}")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--client", choices=CLIENTS, default="loadproof")
+    parser.add_argument("--streams", default="64,256")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--tls", action="store_true")
+    parser.add_argument("--workers", type=int, default=1)
+    arguments = parser.parse_args()
+    for streams in map(int, arguments.streams.split(",")):
+        try:
+            figures = measure(arguments.client, streams, arguments.rounds, tls=arguments.tls, workers=arguments.workers)
+        except truth_server.NoCompilerError as error:
+            sys.exit(str(error))
+        print(f"{arguments.client}, {streams} streams, load average {os.getloadavg()[0]:.1f}")
+        for name, value in figures.items():
+            print(f"{name:>28}  {value:,.2f}")
 
 
 if __name__ == "__main__":
