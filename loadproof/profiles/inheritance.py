@@ -21,9 +21,9 @@ KEY: Final = "extends"
 SUFFIXES: Final = (".yaml", ".yml")
 
 
-def read_with_parents(file: FilePath, problems: Problems) -> Node | None:
-    """The merged tree of `file` and its parents. None when the file itself cannot be read."""
-    return _read(file, profile_root(file), problems, ())
+def read_with_parents(file: FilePath, problems: Problems, content: bytes | None = None) -> Node | None:
+    """The merged tree of `file` (or of `content` in its place) and its parents. None when it cannot be read."""
+    return _read(file, profile_root(file), problems, (), content)
 
 
 def read_bytes(file: FilePath) -> bytes:
@@ -45,8 +45,10 @@ def profile_root(file: FilePath) -> FilePath:
     return folder
 
 
-def _read(file: FilePath, root: FilePath, problems: Problems, chain: tuple[FilePath, ...]) -> Node | None:
-    tree = read_yaml(read_bytes(file), str(file), problems)
+def _read(
+    file: FilePath, root: FilePath, problems: Problems, chain: tuple[FilePath, ...], content: bytes | None = None
+) -> Node | None:
+    tree = read_yaml(read_bytes(file) if content is None else content, str(file), problems)
     if not isinstance(tree, Map) or KEY not in tree.entries:
         return tree
     entry = tree.entries.pop(KEY)
