@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -109,7 +109,9 @@ def print_result(result: RunResult, console: Console) -> None:
         wide.print(table)
     _print_notes(summary, wide)
     if summary["objectives"]:
-        wide.print(_objectives_table(summary["objectives"], summary["verdict"]["at_concurrency"]))
+        verdict = summary["verdict"]
+        where = verdict.get("at_load") or f"{verdict['at_concurrency']} in flight"
+        wide.print(_objectives_table(summary["objectives"], where))
     verdict = summary["verdict"]
     wide.print(Text(verdict["outcome"], style=VERDICT_STYLES[verdict["outcome"]]), soft_wrap=True)
     for reason in verdict["reasons"]:
@@ -125,22 +127,55 @@ def print_result(result: RunResult, console: Console) -> None:
 
 def _print_notes(summary: dict[str, Any], console: Console) -> None:
     knee = summary["knee"]
+    for line in _search_lines(summary["search"]) if summary.get("search") else ():
+        console.print(line, markup=False, soft_wrap=True)
     if knee:
         where = f"{knee['concurrency']} in flight" if knee["reached"] else "not reached"
         console.print(f"Knee: {where} ({knee['reason']})", markup=False, soft_wrap=True)
-    else:
+    elif not any(level.get("load") for level in summary["levels"]):
         console.print("Knee: – (needs two valid levels with data)", markup=False)
     for level in summary["levels"]:
+        place = level.get("load") or f"{level['concurrency']} in flight"
         for kind, count in level["errors_by_kind"].items():
             said = f" ({level['error_examples'][kind]})" if level["error_examples"][kind] else ""
-            text = Text(f"Errors at {level['concurrency']} in flight: {count} {kind}{said}")
-            console.print(text, soft_wrap=True)
+            console.print(Text(f"Errors at {place}: {count} {kind}{said}"), soft_wrap=True)
         for reason in level["invalid_reasons"]:
-            console.print(f"Not valid at {level['concurrency']} in flight: {reason}", markup=False, soft_wrap=True)
+            console.print(f"Not valid at {place}: {reason}", markup=False, soft_wrap=True)
+        for note in _level_notes(level):
+            console.print(f"At {place}: {note}", markup=False, soft_wrap=True)
     sources = {level["token_source"] for level in summary["levels"]}
     console.print(f"Output tokens counted by: {', '.join(sorted(sources)) or '–'}", markup=False)
     if summary["conditions"]["backend"] == "twin":
         console.print("The endpoint is a local cloud's twin: these latencies are simulated.", markup=False)
+
+
+def _level_notes(level: dict[str, Any]) -> Iterator[str]:
+    """What the table has no room for: a level that never settled, and answers that were not waited for."""
+    steady, drain = level.get("steady_state"), level.get("drain")
+    if steady and steady["reached"] is False:
+        way = "kept growing" if steady["growing"] else "drifted"
+        yield f"no steady state: latency {way} to the level's end"
+    if drain:
+        least = figure(drain["e2e_ms_at_least"]["p99"])
+        yield f"{drain['unfinished']} requests unfinished; with those, E2E p99 is at least {least} ms"
+
+
+def _search_lines(search: dict[str, Any]) -> Iterator[str]:
+    """What a search found, between what, by how many measurements, and what holds it there."""
+    unit, bracket = search["unit"], search["bracket"]
+    if search["kind"] == "find_max":
+        found = "none" if search["found"] is None else f"{search['found']:g} {unit}"
+        yield f"Highest load that meets the objectives: {found}"
+        ends = [
+            f"{verb} at {bracket[end]:g} ({sum(votes) if end == 'met' else len(votes) - sum(votes)} of {len(votes)})"
+            for end, verb in (("met", "met"), ("missed", "missed"))
+            if bracket[end] is not None and (votes := bracket[f"{end}_votes"])
+        ]
+        yield f"  bracket: {', '.join(ends)}; {search['levels']} levels measured"
+    if search["limited_by"]:
+        yield f"  limited by {search['limited_by']['rule']}: {search['limited_by']['reason']}"
+    if search["stop"]:
+        yield f"Stopped by {search['stop']['rule']}: {search['stop']['reason']}"
 
 
 _LATENCIES = (
@@ -164,22 +199,26 @@ def _levels_tables(levels: list[dict[str, Any]], console: Console) -> list[Table
     latency = _table("Measured latency (ms)", latency_names)
     throughput = _table("Measured throughput", (*_COUNTS, *_RATES))
     for level in levels:
-        whole.add_row(_in_flight(level), *_counts(level), *_latencies(level), *_rates(level))
-        latency.add_row(_in_flight(level), *_latencies(level))
-        throughput.add_row(_in_flight(level), *_counts(level), *_rates(level))
+        whole.add_row(_load(level), *_counts(level), *_latencies(level), *_rates(level))
+        latency.add_row(_load(level), *_latencies(level))
+        throughput.add_row(_load(level), *_counts(level), *_rates(level))
     unlimited = console.options.update(max_width=1000)
     return [whole] if console.measure(whole, options=unlimited).maximum <= console.width else [latency, throughput]
 
 
 def _table(title: str, names: tuple[str, ...]) -> Table:
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    for name in ("in\nflight", *names):
+    for name in ("load", *names):
         table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     return table
 
 
-def _in_flight(level: dict[str, Any]) -> str:
-    return str(level["concurrency"])
+def _load(level: dict[str, Any]) -> str:
+    """In flight, or the rate of an open loop."""
+    rate = level.get("planned", {}).get("requests_per_s")
+    if not level.get("load"):
+        return f"{level['concurrency']}"
+    return level["load"].split()[0] if rate is None else f"{rate:g}/s"
 
 
 def _counts(level: dict[str, Any]) -> tuple[str, str]:
@@ -200,8 +239,8 @@ def _rates(level: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _objectives_table(objectives: list[dict[str, Any]], at_concurrency: int) -> Table:
-    title = f"Objectives at {at_concurrency} in flight"
+def _objectives_table(objectives: list[dict[str, Any]], where: str) -> Table:
+    title = f"Objectives at {where}"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for name in ("objective", "observed", "bound", "95% interval", "margin", "verdict"):
         table.add_column(name, justify="left" if name == "objective" else "right", no_wrap=True)

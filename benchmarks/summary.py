@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.levels import MeasuredLevel, judged_level, measured_levels, probes_of, wanted_value
 from benchmarks.metrics import LevelMetrics, measure_level
 from benchmarks.objectives import ERROR_RATE
 from benchmarks.plan import RunPlan
-from benchmarks.records import RecordFile, RequestRecord, latest
+from benchmarks.records import RecordFile
+from benchmarks.search import search_result
 from benchmarks.spec import BenchmarkSpec, TokenCounts
+from benchmarks.steady import drain
 from benchmarks.verdict import (
     LAG_LIMIT_MS,
     LAG_SHARE_OF_OBJECTIVE,
@@ -43,18 +46,20 @@ RULES = {
 def build_summary(plan: RunPlan, file: RecordFile, *, interrupted: bool = False) -> dict[str, Any]:
     """The summary of everything recorded so far. Levels that nothing was recorded of are absent."""
     spec = plan.spec
-    of_level = levels_of(plan, file.records)
-    metrics = {level: metrics_of(plan, level, records) for level, records in of_level.items()}
-    levels = list(metrics.values())
-    judged = judged_level(plan, metrics)
+    measured = measured_levels(plan, file.records)
+    levels = [level.metrics for level in measured.values()]
+    index = judged_level(plan, measured)
+    judged = measured.get(-1 if index is None else index)
+    metrics = judged.metrics if judged else None
     judgements = [
-        judge(objective, of_level.get(judged, ()), metrics.get(judged) or measure_level(1, ()), spec.workload.seed)
+        judge(objective, judged.records if judged else (), metrics or measure_level(1, ()), spec.workload.seed)
         for objective in spec.objectives
     ]
-    at_concurrency = metrics[judged].concurrency if judged in metrics else plan.loads[judged].concurrency or 1
-    verdict = decide(
-        judgements, levels, spec.objectives, at_concurrency, spec.max_error_rate, judged=metrics.get(judged)
-    )
+    load = None if index is None else plan.loads[index]
+    # A search goes past what the endpoint can do: what it met there is no fault.
+    of_verdict = [metrics] if spec.search and metrics else levels
+    at_concurrency = metrics.concurrency if metrics else (load.concurrency if load else None) or 1
+    verdict = decide(judgements, of_verdict, spec.objectives, at_concurrency, spec.max_error_rate, judged=metrics)
     valid_levels = [level for level in levels if not invalid_reasons(level, spec.objectives)]
     knee = _knee(valid_levels)
     reasons = (("the run was interrupted",) if interrupted else ()) + verdict.reasons
@@ -75,14 +80,16 @@ def build_summary(plan: RunPlan, file: RecordFile, *, interrupted: bool = False)
         "profile": asdict(spec.profile) if spec.profile else None,
         "workload": _workload(spec),
         "conditions": _conditions(plan, file, interrupted),
-        "levels": [_level(plan, index, level) for index, level in metrics.items()],
+        "levels": [_level(plan, level) for level in measured.values()],
+        "search": _search(plan, measured),
         "knee": asdict(knee) if knee else None,
         "predicted": asdict(spec.predicted) if spec.predicted else None,
         "objectives": [asdict(judgement) for judgement in judgements],
         "verdict": {
             "outcome": "INCONCLUSIVE" if interrupted and verdict.outcome == "PASS" else verdict.outcome,
             "at_concurrency": verdict.at_concurrency,
-            "at_load": plan.loads[judged].words,
+            "at_load": load.words if load else None,
+            "at_level": index,
             "reasons": reasons,
         },
     }
@@ -112,50 +119,23 @@ def _knee(levels: Sequence[LevelMetrics]) -> Knee | None:
     )
 
 
-def levels_of(plan: RunPlan, records: Sequence[RequestRecord]) -> dict[int, list[RequestRecord]]:
-    """The measured requests of every level that has any, each planned request once; levels in order of their load.
-
-    A level that is measured in one piece counts with the last session that sent it: a queue that an earlier one built
-    up is not the queue of a later one.
-    """
-    of_level: dict[int, list[RequestRecord]] = {}
-    for record in latest(records):
-        if record.phase == "measured":
-            of_level.setdefault(record.level, []).append(record)
-    for level, ours in of_level.items():
-        if plan.loads[level].in_one_piece:
-            last = max(record.session for record in ours)
-            of_level[level] = [record for record in ours if record.session == last]
-    return dict(sorted(of_level.items(), key=lambda item: (plan.loads[item[0]].value, item[0])))
+def _level(plan: RunPlan, level: MeasuredLevel) -> dict[str, Any]:
+    reasons = invalid_reasons(level.metrics, plan.spec.objectives)
+    unfinished = drain(level.records)
+    return {
+        **asdict(level.metrics),
+        "valid": not reasons,
+        "invalid_reasons": reasons,
+        "planned": {"level": level.index} | {k: v for k, v in asdict(level.load).items() if v is not None},
+        "warm_up": {"requests": len(level.warm_up), "errors": sum(not record.ok for record in level.warm_up)},
+        "steady_state": asdict(level.steady),
+        "drain": asdict(unfinished) if unfinished else None,
+    }
 
 
-def metrics_of(plan: RunPlan, level: int, records: Sequence[RequestRecord]) -> LevelMetrics:
-    load = plan.loads[level]
-    return measure_level(
-        load.concurrency or 1,
-        records,
-        plan.spec.objectives,
-        plan.spec.usd_per_hour,
-        load=load.words if load.is_open else None,
-    )
-
-
-def judged_level(plan: RunPlan, metrics: Mapping[int, LevelMetrics]) -> int:
-    """The level the objectives must hold at: the one asked for, else the highest."""
-    spec, loads = plan.spec, plan.loads
-    wanted = spec.at_requests_per_s if spec.at_requests_per_s is not None else spec.at_concurrency
-    if wanted is not None:
-        is_open = spec.at_requests_per_s is not None
-        named = [level for level, load in enumerate(loads) if load.is_open == is_open and load.value == wanted]
-        if named:
-            return named[-1]
-    return max(range(len(loads)), key=lambda level: (loads[level].value, level))
-
-
-def _level(plan: RunPlan, index: int, level: LevelMetrics) -> dict[str, Any]:
-    reasons = invalid_reasons(level, plan.spec.objectives)
-    load = {name: value for name, value in asdict(plan.loads[index]).items() if value is not None}
-    return {**asdict(level), "valid": not reasons, "invalid_reasons": reasons, "planned": {"level": index, **load}}
+def _search(plan: RunPlan, measured: Mapping[int, MeasuredLevel]) -> dict[str, Any] | None:
+    search, probes = plan.spec.search, tuple(probes_of(plan, measured).values())
+    return search_result(search, probes, wanted_value(plan)) if search and probes else None
 
 
 def _workload(spec: BenchmarkSpec) -> dict[str, Any]:

@@ -13,11 +13,13 @@ from itertools import count
 from typing import Protocol
 
 from benchmarks.arrivals import Schedule, closed_loop, schedule_of
+from benchmarks.levels import measured_levels, probes_of, wanted_value
 from benchmarks.loads import Load
 from benchmarks.metrics import ttft_ms
-from benchmarks.plan import PlannedLevel, RunPlan
+from benchmarks.plan import PlannedLevel, RunPlan, planned_level
 from benchmarks.records import Phase, RequestRecord
 from benchmarks.runner import Batch, Runner, Sender
+from benchmarks.search import Stop, next_value
 from benchmarks.workload import Prompts
 from invocation.faults import InvocationFault
 from loadproof.errors import CouldNotRunError, InputError
@@ -85,6 +87,7 @@ class Sweep:
     runner: Runner = field(init=False)
     _meter: _Meter | None = field(init=False, default=None)
     _opened: int = field(init=False, default=0)
+    _taken: list[RequestRecord] = field(init=False, default_factory=list)  # of a search: what it decides by
 
     def __post_init__(self) -> None:
         self.runner = Runner(
@@ -104,8 +107,24 @@ class Sweep:
             self._opened = 1
         except InvocationFault as fault:
             raise CouldNotRunError(f"the endpoint cannot be reached: {fault}") from fault
-        for level in range(len(self.plan.levels)):
+        level = 0
+        while level < len(self.plan.levels) or self._plan_another():
             await self._level(level)
+            level += 1
+
+    def _plan_another(self) -> bool:
+        """Add the level a search wants next; False when it is over, and for a run whose levels were all known."""
+        search = self.plan.spec.search
+        if search is None or self.runner.stopped:
+            return False
+        levels = measured_levels(self.plan, [*self.records, *self._taken])
+        following = next_value(search, tuple(probes_of(self.plan, levels).values()), wanted_value(self.plan))
+        if isinstance(following, Stop):
+            return False
+        index = len(self.plan.levels)
+        self.plan = self.plan.with_level(planned_level(search.load_at(following), self.plan.spec.workload.seed, index))
+        self.save(self.plan)
+        return True
 
     async def _level(self, level: int) -> None:
         planned = self.plan.levels[level]
@@ -195,6 +214,8 @@ class Sweep:
 
     def _on_record(self, record: RequestRecord) -> None:
         self.keep(record)
+        if self.plan.spec.search is not None:
+            self._taken.append(record)
         if self._meter is not None:
             self._meter.add(record)
 

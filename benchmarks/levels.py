@@ -1,0 +1,91 @@
+"""What each level of a run amounts to: which records count, its metrics, its steady part, what a search makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.loads import Load
+from benchmarks.metrics import LevelMetrics, measure_level
+from benchmarks.plan import RunPlan
+from benchmarks.records import RequestRecord, latest
+from benchmarks.search import Probe, judged_probe, probe_of
+from benchmarks.steady import SteadyState, steady_state
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLevel:
+    """One level with data. `ended` False: the run stopped in it. `warm_up` holds the requests that count in nothing."""
+
+    index: int
+    load: Load
+    records: tuple[RequestRecord, ...]
+    warm_up: tuple[RequestRecord, ...]
+    metrics: LevelMetrics
+    steady: SteadyState
+    ended: bool
+
+
+def measured_levels(plan: RunPlan, records: Sequence[RequestRecord]) -> dict[int, MeasuredLevel]:
+    """Every level of which something was measured, by its index, in order of load.
+
+    A level that is measured in one piece counts with the last session that sent it: a queue that an earlier one built
+    up is not the queue of a later one.
+    """
+    measured: dict[int, list[RequestRecord]] = {}
+    warm_up: dict[int, list[RequestRecord]] = {}
+    for record in latest(records):
+        (measured if record.phase == "measured" else warm_up).setdefault(record.level, []).append(record)
+    found = {level: measured_level(plan, level, ours, warm_up.get(level, ())) for level, ours in measured.items()}
+    return dict(sorted(found.items(), key=lambda item: (item[1].load.value, item[0])))
+
+
+def measured_level(
+    plan: RunPlan, index: int, measured: Sequence[RequestRecord], warm_up: Sequence[RequestRecord] = ()
+) -> MeasuredLevel:
+    """One level of at least one measured request."""
+    load = plan.loads[index]
+    if load.in_one_piece:
+        last = max(record.session for record in measured)
+        measured = [record for record in measured if record.session == last]
+    metrics = measure_level(
+        load.concurrency or 1,
+        measured,
+        plan.spec.objectives,
+        plan.spec.usd_per_hour,
+        load=load.words if load.is_open else None,
+    )
+    ended = bool(plan.levels) and plan.levels[index].ended_utc is not None
+    return MeasuredLevel(index, load, tuple(measured), tuple(warm_up), metrics, steady_state(measured), ended)
+
+
+def probes_of(plan: RunPlan, levels: Mapping[int, MeasuredLevel]) -> dict[int, Probe]:
+    """What a search sees of its levels, in the order in which they were measured; of those that came to their end."""
+    return {
+        index: probe_of(level.load.value, level.metrics, level.records, level.steady, plan.spec)
+        for index, level in sorted(levels.items())
+        if level.ended
+    }
+
+
+def wanted_value(plan: RunPlan) -> float | None:
+    """The load the objectives must hold at, where one was named."""
+    spec = plan.spec
+    loads = (spec.search.load,) if spec.search else plan.loads
+    if any(load.is_open for load in loads):
+        return spec.at_requests_per_s
+    return None if spec.at_concurrency is None else float(spec.at_concurrency)
+
+
+def judged_level(plan: RunPlan, levels: Mapping[int, MeasuredLevel]) -> int | None:
+    """The index of the level the objectives must hold at: the one asked for, else a search's own, else the highest.
+
+    None where nothing is planned yet: a search that was stopped before its first level.
+    """
+    wanted, spec = wanted_value(plan), plan.spec
+    if spec.search is not None and (probes := probes_of(plan, levels)):
+        return judged_probe(spec.search, probes, wanted)
+    loads = plan.loads
+    named = [index for index, load in enumerate(loads) if wanted is not None and load.value == wanted]
+    highest = max(range(len(loads)), key=lambda index: (loads[index].value, index), default=None)
+    return named[-1] if named else highest

@@ -1,0 +1,266 @@
+"""Which level to measure next, and when to stop: a pure function of the levels measured, so that a resumed run agrees.
+
+**sweep** doubles the load from its lowest value until a rule stops it: `objective` (a latency bound is missed),
+`error_rate`, `timeout` (a request timed out), `unsteady` (an open loop's latency kept growing), `diminishing_return`
+(throughput grew by less than a quarter of what the load did), `limit` (of what was allowed) or `client` (the generator
+was late `repeats` times in a row; once it is late, a level is only measured again).
+
+**find_max** looks for the highest load without any of the first four. It doubles until one is found, then bisects
+between the highest that met and the lowest that missed; a load counts by the majority of its measurements, a tie as
+missed. When the two ends are close enough, each is measured until it has `repeats`; an end that changes sides sends the
+search on. Bounds from below (`requests_per_s_min`) are not looked at: more load is the way to meet them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import takewhile
+from typing import Any, Literal
+
+from benchmarks.metrics import LevelMetrics, pooled
+from benchmarks.objectives import ERROR_RATE, Objective
+from benchmarks.records import RequestRecord
+from benchmarks.spec import BenchmarkSpec, Search
+from benchmarks.statistics import percentile
+from benchmarks.steady import SteadyState
+from benchmarks.verdict import invalid_reasons
+from invocation.outcomes import OutcomeKind
+
+Rule = Literal[
+    "client",
+    "timeout",
+    "error_rate",
+    "objective",
+    "unsteady",
+    "diminishing_return",
+    "limit",
+    "converged",
+    "most_levels",
+]
+MOST_LEVELS = 60
+MINIMUM_GAIN = 0.25  # as for the knee: doubling the load must bring a quarter more
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Why a level does not do: the rule, in words, and for an objective its name, bound and what was observed."""
+
+    rule: Rule
+    reason: str
+    objective: str | None = None
+    observed: float | None = None
+    bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One measured level of a search: its load, what it misses (nothing: it met), and the throughput it reached."""
+
+    value: float
+    misses: tuple[Miss, ...]
+    throughput: float | None
+
+    @property
+    def met(self) -> bool:
+        return not self.misses
+
+    @property
+    def client_was_late(self) -> bool:
+        return any(miss.rule == "client" for miss in self.misses)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The search is over, by this rule."""
+
+    rule: Rule
+    reason: str
+
+
+def probe_of(
+    value: float, level: LevelMetrics, records: Sequence[RequestRecord], steady: SteadyState, spec: BenchmarkSpec
+) -> Probe:
+    """What one measured level amounts to; `records` are its measured requests."""
+    misses = [Miss("client", reason) for reason in invalid_reasons(level, spec.objectives)]
+    misses += _error_misses(level, spec)
+    for objective in spec.objectives:
+        if objective.latency is None:
+            continue
+        metric, rank_percent = objective.latency
+        observed = percentile(pooled(metric, [record for record in records if record.ok]), rank_percent)
+        if observed is None or not objective.met_by(observed):
+            misses.append(_objective_miss(objective, observed))
+    if level.unfinished:
+        misses.append(Miss("unsteady", f"{level.unfinished} requests unfinished when the drain's time was over"))
+    elif steady.growing and level.load is not None:
+        misses.append(Miss("unsteady", "latency kept growing: requests come faster than they are served"))
+    throughput = level.output_tokens_per_s
+    if throughput is not None and level.load is None and level.mean_in_flight:
+        throughput *= min(level.concurrency, level.requests) / level.mean_in_flight
+    return Probe(value, tuple(misses), throughput)
+
+
+def _error_misses(level: LevelMetrics, spec: BenchmarkSpec) -> list[Miss]:
+    misses = []
+    timeouts = level.errors_by_kind.get(OutcomeKind.TIMEOUT, 0)
+    if timeouts:
+        misses.append(Miss("timeout", f"{timeouts} of {level.requests} requests timed out"))
+    given = [objective.bound for objective in spec.objectives if objective.name == ERROR_RATE]
+    most = given[0] if given else spec.max_error_rate
+    share = level.errors / level.requests if level.requests else 1.0
+    if share > most:
+        text = f"{level.errors} of {level.requests} requests failed; at most {most:.2%} may"
+        misses.append(Miss("error_rate", text, ERROR_RATE if given else None, share, most))
+    return misses
+
+
+def _objective_miss(objective: Objective, observed: float | None) -> Miss:
+    shown = "no data" if observed is None else f"{observed:,.4g}"
+    reason = f"{objective.name}: observed {shown}, bound {objective.comparison} {objective.bound:,.4g}"
+    return Miss("objective", reason, objective.name, observed, objective.bound)
+
+
+def next_value(search: Search, probes: Sequence[Probe], also: float | None = None) -> float | Stop:
+    """The load to measure next, or why there is none. `also`: a value a sweep must not step over."""
+    if len(probes) >= MOST_LEVELS:
+        return Stop("most_levels", f"{MOST_LEVELS} levels measured without an end")
+    late = list(takewhile(lambda probe: probe.client_was_late, reversed(probes)))
+    if len(late) >= search.repeats:
+        return Stop("client", late[0].misses[0].reason)
+    if late:
+        return late[0].value
+    telling = _telling(probes)
+    return _next_of_sweep(search, telling, also) if search.kind == "sweep" else _next_to_find(search, telling)
+
+
+def _telling(probes: Sequence[Probe]) -> list[Probe]:
+    """A level at which the generator was late says nothing of the endpoint; it is measured again."""
+    return [probe for probe in probes if not probe.client_was_late]
+
+
+def _next_of_sweep(search: Search, probes: Sequence[Probe], also: float | None) -> float | Stop:
+    if probes:
+        last = probes[-1]
+        if last.misses:
+            return Stop(last.misses[0].rule, last.misses[0].reason)
+        if len(probes) > 1 and (stop := _diminished(probes[-2], last)):
+            return stop
+    ladder = _ladder(search, also)
+    if len(probes) == len(ladder):
+        return Stop("limit", f"{ladder[-1]:g} was the highest load allowed")
+    return ladder[len(probes)]
+
+
+def _diminished(before: Probe, after: Probe) -> Stop | None:
+    if before.throughput is None or after.throughput is None or before.throughput <= 0:
+        return None
+    gain, load = after.throughput / before.throughput - 1, after.value / before.value - 1
+    if gain / load >= MINIMUM_GAIN:
+        return None
+    return Stop("diminishing_return", f"{load:+.0%} load from {before.value:g} brought {gain:+.0%} throughput")
+
+
+def _ladder(search: Search, also: float | None) -> list[float]:
+    values, value = {search.most}, search.start
+    while value < search.most:
+        values.add(value)
+        value *= 2
+    if also is not None and search.start < also < search.most:
+        values.add(also)
+    return sorted(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """The highest load that met below the lowest that missed, and how each was voted on (True: met)."""
+
+    met: float | None
+    missed: float | None
+    met_votes: tuple[bool, ...] = ()
+    missed_votes: tuple[bool, ...] = ()
+
+
+def bracket_of(probes: Sequence[Probe]) -> Bracket:
+    votes: dict[float, list[bool]] = {}
+    for probe in _telling(probes):
+        votes.setdefault(probe.value, []).append(probe.met)
+    holds = {value: 2 * sum(cast) > len(cast) for value, cast in votes.items()}
+    missed = min((value for value, held in holds.items() if not held), default=None)
+    met = max((value for value, held in holds.items() if held and (missed is None or value < missed)), default=None)
+    return Bracket(met, missed, tuple(votes.get(met or -1, ())), tuple(votes.get(missed or -1, ())))
+
+
+def _next_to_find(search: Search, probes: Sequence[Probe]) -> float | Stop:
+    if not probes:
+        return search.start
+    bracket = bracket_of(probes)
+    met, missed = bracket.met, bracket.missed
+    if missed is None:
+        assert met is not None
+        if met < search.most:
+            return min(search.most, 2 * met)
+    elif met is None:
+        lower = _between(search, 0, missed)
+        if lower is not None and missed > search.start / 64:
+            return lower
+    else:
+        middle = _between(search, met, missed)
+        if middle is not None:
+            return middle
+    for end, cast in ((met, bracket.met_votes), (missed, bracket.missed_votes)):
+        if end is not None and len(cast) < search.repeats:
+            return end
+    if missed is None:
+        return Stop("limit", f"the objectives hold at {met:g}, the highest load allowed")
+    if met is None:
+        return Stop("limit", f"the objectives are missed at {missed:g} already, the lowest load tried")
+    return Stop("converged", f"they hold at {met:g} and are missed at {missed:g}")
+
+
+def _between(search: Search, met: float, missed: float) -> float | None:
+    """Halfway between two loads; None where they are as close as need be, or nothing lies between."""
+    if search.load.is_open:
+        return None if met and missed / met - 1 <= search.tolerance else float(f"{(met + missed) / 2:.4g}")
+    middle = (round(met) + round(missed)) // 2
+    if middle <= met or middle < 1 or (met and missed / met - 1 <= search.tolerance):
+        return None
+    return float(middle)
+
+
+def judged_probe(search: Search, probes: Mapping[int, Probe], also: float | None) -> int:
+    """The level a search is judged at, of those measured (at least one).
+
+    find_max: the last measurement that met at the load found. sweep: at `also` where that was measured, else the
+    highest load that met. Where nothing met, the lowest load.
+    """
+    named = [level for level, probe in probes.items() if probe.value == also]
+    if search.kind == "sweep" and named:
+        return named[-1]
+    wanted = bracket_of(tuple(probes.values())).met if search.kind == "find_max" else None
+    met = [level for level, probe in probes.items() if probe.met and wanted in (None, probe.value)]
+    if met and (search.kind == "sweep" or wanted is not None):
+        return max(met, key=lambda level: (probes[level].value, level))
+    return min(probes, key=lambda level: (probes[level].value, -level))
+
+
+def search_result(search: Search, probes: Sequence[Probe], also: float | None) -> dict[str, Any]:
+    """What a search found, for summary.json: the load, its bracket and votes, what limits it, why it stopped."""
+    following = next_value(search, probes, also)
+    bracket = bracket_of(probes)
+    limiting = [probe for probe in probes if probe.value == bracket.missed and probe.misses]
+    return {
+        "kind": search.kind,
+        "unit": "requests/s" if search.load.is_open else "in flight",
+        "found": bracket.met,
+        "bracket": asdict(bracket),
+        "repeats": search.repeats if search.kind == "find_max" else 1,
+        "tolerance": search.tolerance,
+        "levels": len(probes),
+        "limited_by": asdict(limiting[-1].misses[0]) if limiting else None,
+        "stop": asdict(following) if isinstance(following, Stop) else None,
+        "probes": [
+            {"value": probe.value, "met": probe.met, "misses": [asdict(miss) for miss in probe.misses]}
+            for probe in probes
+        ],
+    }

@@ -1,0 +1,120 @@
+"""Where a level's start-up ends, whether it settled at all, and what its unfinished requests say.
+
+**MSER-5** (White, Cobb and Spratt, "A comparison of five steady-state truncation heuristics for simulation", Winter
+Simulation Conference 2000): E2E latencies in the order of their intended send are averaged in batches of five; of the k
+batch means Y the first d are start-up where d ≤ k/2 minimises Σ_{i>d} (Y_i − mean)² / (k − d)². Where the minimum lies
+at the last d allowed and the means of the two halves differ beyond chance (Welch's |z| above 3), the level never
+settled: in an open loop its queue was still growing.
+
+The level's own figures are of *all* its measured requests. What is found here stands beside them: a verdict that
+dropped what looks like start-up could drop the trouble it was made to find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.metrics import NS_PER_MS, NS_PER_S, duration_s, e2e_ms, ttft_ms
+from benchmarks.records import UNFINISHED, RequestRecord
+from benchmarks.statistics import Samples, Spread, spread
+
+BATCH = 5
+FEWEST_BATCHES = 10
+DRIFT_Z = 3.0
+RULE = "MSER-5 over E2E by intended send (White, Cobb, Spratt 2000)"
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyState:
+    """`reached` None: too few requests to tell. `excluded_requests` are the start-up's, `requests` those after it.
+
+    `growing`: the level did not settle and its later half is slower than its earlier one. `from_s` counts from the
+    first intended send. The spreads (ms) and `requests_per_s` are of the requests after the start-up alone.
+    """
+
+    rule: str
+    reached: bool | None
+    growing: bool
+    excluded_requests: int
+    requests: int
+    from_s: float | None
+    ttft_ms: Spread
+    e2e_ms: Spread
+    requests_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """What was unfinished when the drain's time was over; spreads (ms) over all requests, its latencies so far in them.
+
+    A latency so far is a lower bound, so these statistics are lower bounds too.
+    """
+
+    unfinished: int
+    ttft_ms_at_least: Spread
+    e2e_ms_at_least: Spread
+
+
+def steady_state(records: Sequence[RequestRecord]) -> SteadyState:
+    """The steady part of one level's measured requests, in any order."""
+    served = sorted((record for record in records if record.ok), key=lambda record: record.intended_ns)
+    latencies = np.asarray([e2e_ms(record) for record in served], dtype=np.float64)
+    start, settled, growing = truncation(latencies)
+    kept = served[start:]
+    seconds = duration_s(kept)
+    return SteadyState(
+        rule=RULE,
+        reached=settled,
+        growing=growing,
+        excluded_requests=start,
+        requests=len(kept),
+        from_s=round((kept[0].intended_ns - served[0].intended_ns) / NS_PER_S, 6) if kept else None,
+        ttft_ms=spread(np.asarray([value for record in kept if (value := ttft_ms(record)) is not None])),
+        e2e_ms=spread(latencies[start:]),
+        requests_per_s=round(len(kept) / seconds, 9) if seconds else None,
+    )
+
+
+def truncation(samples: Samples) -> tuple[int, bool | None, bool]:
+    """(samples that are start-up, settled or None below 50 samples, growing) by the rule above."""
+    batches = samples.size // BATCH
+    if batches < FEWEST_BATCHES:
+        return 0, None, False
+    means = samples[: batches * BATCH].reshape(batches, BATCH).mean(axis=1)
+    most = batches // 2
+    scores = [means[first:].var() / (batches - first) for first in range(most + 1)]
+    first = int(np.argmin(scores))
+    z = _welch(means[: batches - most], means[batches - most :])
+    unsettled = first == most and abs(z) > DRIFT_Z
+    return (0, False, z > 0) if unsettled else (first * BATCH, True, False)
+
+
+def _welch(early: Samples, late: Samples) -> float:
+    """(mean late − mean early) / √(s²/n + s²/n); without any spread 0 where they agree, else infinite."""
+    difference = float(late.mean() - early.mean())
+    error = float(np.sqrt(early.var(ddof=1) / early.size + late.var(ddof=1) / late.size))
+    if error > 0:
+        return difference / error
+    return 0.0 if difference == 0 else float(np.copysign(np.inf, difference))
+
+
+def drain(records: Sequence[RequestRecord]) -> Drain | None:
+    """What one level's unfinished requests say; None when there are none."""
+    unfinished = [record for record in records if record.outcome == UNFINISHED]
+    if not unfinished:
+        return None
+    counted = [*(record for record in records if record.ok), *unfinished]
+    first_ns = [record.end_ns if record.first_token_ns is None else record.first_token_ns for record in counted]
+    return Drain(
+        len(unfinished),
+        spread(_ms_since_intended(counted, first_ns)),
+        spread(_ms_since_intended(counted, [record.end_ns for record in counted])),
+    )
+
+
+def _ms_since_intended(records: Sequence[RequestRecord], times_ns: Sequence[int]) -> Samples:
+    pairs = zip(records, times_ns, strict=True)
+    return np.asarray([(time_ns - record.intended_ns) / NS_PER_MS for record, time_ns in pairs], dtype=np.float64)
