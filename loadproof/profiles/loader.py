@@ -64,7 +64,7 @@ def check_file(path: Path, content: bytes | None = None) -> Checked:
         elif path.name == ENVIRONMENT_FILE:
             tree = read_yaml(read_bytes(path), str(path), problems)
         else:
-            read = with_config_json(read_with_parents(path, problems), path, problems)
+            read = with_config_json(read_with_parents(path, problems, content), path, problems)
             tree = with_calibration(read, path, problems)
     except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
         why = getattr(error, "strerror", None) or "its link leads nowhere"
