@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from typer.exceptions import TyperException
 
-from loadproof.cli import bench, calibrate, check, demo, local, plan, predict, schema
+from loadproof.cli import bench, calibrate, catalog, check, demo, local, plan, predict, schema, simulate
 from loadproof.errors import ExitCode, LoadproofError
 
 app = typer.Typer(
@@ -24,10 +24,12 @@ app = typer.Typer(
 app.command("check")(check.check)
 app.command("plan")(plan.plan)
 app.command("predict")(predict.predict)
+app.command("simulate")(simulate.simulate)
 app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)
 app.command("demo")(demo.demo)
 app.command("schema")(schema.schema)
+app.add_typer(catalog.app, name="catalog")
 app.add_typer(local.app, name="local")
 
 

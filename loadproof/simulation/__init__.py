@@ -3,7 +3,9 @@
 from loadproof.simulation.batching import ContinuousBatcher, Step, scheduler_for
 from loadproof.simulation.closed_loop import fresh_copies, simulate_closed_loop, simulate_requests
 from loadproof.simulation.dynamic import Dynamic
+from loadproof.simulation.elastic import CopyCount, ElasticCopies, Machines, StartUp
 from loadproof.simulation.fleet import Routing, simulate_fleet
+from loadproof.simulation.profile import ProfileSimulation, Traffic, simulate_profile, start_up_of, traffic_of
 from loadproof.simulation.results import (
     Latencies,
     RefusedRequest,
@@ -13,29 +15,45 @@ from loadproof.simulation.results import (
     TimedOutRequest,
     summarise,
 )
+from loadproof.simulation.scaling import Autoscaler, BoundsChange, StepScaling, TargetTracking, WakeUp
 from loadproof.simulation.scheduling import Rejection
-from loadproof.simulation.traffic import ClosedLoop, OpenLoop, arrival_times_ms, recorded_times_ms
+from loadproof.simulation.traffic import ClosedLoop, OpenLoop, arrival_times_ms, ramped_times_ms, recorded_times_ms
 
 __all__ = [
+    "Autoscaler",
+    "BoundsChange",
     "ClosedLoop",
     "ContinuousBatcher",
+    "CopyCount",
     "Dynamic",
+    "ElasticCopies",
     "Latencies",
+    "Machines",
     "OpenLoop",
+    "ProfileSimulation",
     "RefusedRequest",
     "Rejection",
     "Result",
     "Routing",
     "SimulatedRequest",
     "SimulationSummary",
+    "StartUp",
     "Step",
+    "StepScaling",
+    "TargetTracking",
     "TimedOutRequest",
+    "Traffic",
+    "WakeUp",
     "arrival_times_ms",
     "fresh_copies",
+    "ramped_times_ms",
     "recorded_times_ms",
     "scheduler_for",
     "simulate_closed_loop",
     "simulate_fleet",
+    "simulate_profile",
     "simulate_requests",
+    "start_up_of",
     "summarise",
+    "traffic_of",
 ]

@@ -31,9 +31,11 @@ class Resizing(Protocol):
 
     slots: list[Scheduler]
     serving: list[int]
-    next_ms: float
     invocations: int
     without_capacity: int
+
+    @property
+    def next_ms(self) -> float: ...
 
     def advance(self, now_ms: float) -> None: ...
 
@@ -144,7 +146,7 @@ class _Fleet:
                     for _ in ended:
                         if (refused := self._send(now_ms)) is not None:
                             yield refused
-            elif timed and self._timer_ms < next_ms and (ends or next_ms < inf):
+            elif timed and self._timer_ms <= next_ms and (ends or next_ms < inf):
                 now_ms = self._timer_ms
                 yield from self._timers(now_ms)
             elif next_ms < inf:

@@ -97,6 +97,18 @@ class Latencies:
         bucket = ceil(log(value_ms) / _LOG_GROWTH)
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
 
+    def absorb(self, other: Latencies) -> None:
+        """Add all of another sample's values."""
+        if other.min_ms is None or other.max_ms is None:
+            return
+        self.count += other.count
+        self.total_ms += other.total_ms
+        self.min_ms = other.min_ms if self.min_ms is None else min(self.min_ms, other.min_ms)
+        self.max_ms = other.max_ms if self.max_ms is None else max(self.max_ms, other.max_ms)
+        self._zeros += other._zeros
+        for bucket, count in other._buckets.items():
+            self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+
     @property
     def mean_ms(self) -> float | None:
         return self.total_ms / self.count if self.count else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count, pairwise
-from math import isfinite
+from math import inf, isfinite, sqrt
 from random import Random
 from typing import Literal
 
@@ -63,6 +63,39 @@ def _renewals(process: Process, gap_ms: float, burstiness: float, chance: Random
         else:
             now_ms += chance.gammavariate(burstiness, gap_ms / burstiness)
         yield now_ms
+
+
+def ramped_times_ms(
+    process: Process,
+    from_requests_per_s: float,
+    to_requests_per_s: float,
+    ramp_s: float,
+    *,
+    burstiness: float | None = None,
+    seed: int = 0,
+) -> Iterator[float]:
+    """Endless send times in ms whose rate goes from a to b in a straight line over T = `ramp_s`, then stays at b.
+
+    The unit process put through the inverse of the mean count: Λ(t) = a·t + (b - a)·t²/(2T) up to T, so the request
+    whose unit-rate time is u is sent at 2u / (a + √(a² + 2u(b - a)/T)), and b beyond. Raises InputError for rates
+    below 0, a last rate of 0 and a ramp of no length.
+    """
+    start, end = from_requests_per_s, to_requests_per_s
+    if not (0 <= start < inf and 0 < end < inf and 0 < ramp_s < inf):
+        raise InputError(
+            f"ramp: expected rates of at least 0 (the last one above) and a length above 0 s, found {start:g} to "
+            f"{end:g} requests/s in {ramp_s:g} s"
+        )
+    units = (unit_ms / 1000 for unit_ms in arrival_times_ms(process, 1.0, burstiness=burstiness, seed=seed))
+    growth, in_ramp = (end - start) / ramp_s, (start + end) / 2 * ramp_s
+    return (
+        1000 * (ramp_s + (unit - in_ramp) / end if unit >= in_ramp else _ramp_time_s(unit, start, growth))
+        for unit in units
+    )
+
+
+def _ramp_time_s(unit: float, start: float, growth: float) -> float:
+    return 2 * unit / (start + sqrt(max(0.0, start * start + 2 * unit * growth))) if unit else 0.0
 
 
 def recorded_times_ms(timestamps_s: Iterable[float]) -> tuple[float, ...]:

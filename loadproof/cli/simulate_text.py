@@ -1,0 +1,121 @@
+"""A simulation as people read it: what happened to the requests, how long they waited, copies over time, cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from loadproof.simulation import CopyCount, Latencies, ProfileSimulation
+from loadproof.simulation.windows import Window, merged
+
+BARS = "▁▂▃▄▅▆▇█"
+ASCII_BARS = ".:-=+*#@"
+MOST_ROWS = 15
+NARROWEST = 80
+
+
+def print_simulation(made: ProfileSimulation) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=120)
+    elif console.width < NARROWEST:
+        console = Console(highlight=False, width=NARROWEST)
+    bars = ASCII_BARS if console.options.ascii_only else BARS
+    for part in _lines(made, bars):
+        console.print(part, soft_wrap=isinstance(part, str))
+
+
+def _lines(made: ProfileSimulation, bars: str) -> Iterator[str | Table]:
+    summary, windows = made.summary, made.windows
+    sent = summary.requests + summary.refused + summary.timed_out
+    yield f"[bold]{escape(made.profile_name)}[/bold], predicted: {escape(made.traffic)}, {made.minutes:g} min"
+    yield ""
+    yield (
+        f"Requests   {sent:,} sent: {summary.requests:,} served, {summary.refused:,} refused, "
+        f"{summary.timed_out:,} given up after {made.limit_s:g} s"
+    )
+    if summary.requests:
+        yield (
+            f"Goodput    {_figure(summary.goodput_per_s)} of {_figure(summary.requests_per_s)} requests/s served meet "
+            f"the latency objectives ({summary.good / summary.requests:.1%}); "
+            f"{_figure(summary.output_tokens_per_s)} output tokens/s"
+        )
+        yield ""
+        yield _latencies(made)
+    yield ""
+    yield from _copies(made.history, windows, bars)
+    yield f"TTFT p95   {sparkline([row.ttft.percentile_ms(95) for row in windows], bars)}  {_range(windows)}"
+    yield ""
+    yield _table(windows)
+    price = "no known price" if made.cost_usd is None else f"{made.cost_usd:,.2f} USD on demand"
+    yield f"Cost       {made.instance_hours:.2f} instance hours, {price}"
+    yield (
+        f"Start-up   a copy serves {made.start_up.copy_s:.0f} s after it is wanted, "
+        f"{made.start_up.instance_s + made.start_up.copy_s:.0f} s where it needs a new instance"
+    )
+    for note in made.notes:
+        yield f"Note       {escape(note)}"
+
+
+def _latencies(made: ProfileSimulation) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("predicted, ms")
+    for name in ("p50", "p90", "p95", "p99", "max"):
+        table.add_column(name, justify="right")
+    for name, found in (("TTFT", made.summary.ttft), ("TPOT", made.summary.tpot), ("E2E", made.summary.e2e)):
+        table.add_row(name, *_percentiles(found))
+    return table
+
+
+def _percentiles(found: Latencies) -> Iterator[str]:
+    for percent in (50, 90, 95, 99):
+        yield _figure(found.percentile_ms(percent))
+    yield _figure(found.max_ms)
+
+
+def _copies(history: Sequence[CopyCount], windows: Sequence[Window], bars: str) -> Iterator[str]:
+    fewest, most = min(row.serving for row in history), max(row.serving for row in history)
+    line = sparkline([float(row.copies) for row in windows], bars)
+    yield f"Copies     {line}  {fewest} to {most}" if most > fewest else f"Copies     {line}  {most}"
+
+
+def sparkline(values: Sequence[float | None], bars: str) -> str:
+    """One character a value, from 0 to the largest; a blank where there is none."""
+    largest = max((value for value in values if value is not None), default=0.0)
+    return "".join(
+        " " if value is None else bars[min(len(bars) - 1, int(value / largest * len(bars)))] if largest else bars[0]
+        for value in values
+    )
+
+
+def _range(windows: Sequence[Window]) -> str:
+    found = [value for row in windows if (value := row.ttft.percentile_ms(95)) is not None]
+    return f"{_figure(min(found))} to {_figure(max(found))} ms" if found else "nothing served"
+
+
+def _table(windows: Sequence[Window]) -> Table:
+    """At most `MOST_ROWS` rows: a reader wants the shape, a program reads the JSON."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("from min", "copies", "sent/s", "TTFT p50 ms", "TTFT p95 ms", "refused", "given up"):
+        table.add_column(name, justify="right")
+    for row in merged(windows, MOST_ROWS):
+        width_s = (row.end_ms - row.start_ms) / 1000
+        table.add_row(
+            f"{row.start_ms / 60_000:g}",
+            str(row.copies),
+            f"{row.sent / width_s:.2f}",
+            _figure(row.ttft.percentile_ms(50)),
+            _figure(row.ttft.percentile_ms(95)),
+            str(row.refused or "-"),
+            str(row.timed_out or "-"),
+        )
+    return table
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,46 @@
+"""Token counts of simulated requests, drawn as a profile's workload describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import repeat
+from math import inf, log, log1p, sqrt
+from random import Random
+
+from loadproof.profiles.schema import TokenDistribution, Workload
+
+Counts = int | TokenDistribution
+
+
+def request_sizes(workload: Workload, seed: int = 0) -> Iterator[tuple[int, int]]:
+    """(input tokens, output tokens) of one request after another, without end."""
+    if isinstance(workload.input_tokens, int) and isinstance(workload.output_tokens, int):
+        return repeat((workload.input_tokens, workload.output_tokens))
+    return _drawn(workload.input_tokens, workload.output_tokens, Random(seed))
+
+
+def _drawn(prompts: Counts, answers: Counts, chance: Random) -> Iterator[tuple[int, int]]:
+    while True:
+        yield drawn_tokens(prompts, chance), drawn_tokens(answers, chance)
+
+
+def drawn_tokens(counts: Counts, chance: Random) -> int:
+    """One count, rounded and cut to its bounds.
+
+    lognormal: mean and stddev are of the counts themselves: σ² = ln(1 + stddev²/mean²), μ = ln mean - σ²/2. Without
+    a mean the middle of the bounds stands for it.
+    """
+    if isinstance(counts, int):
+        return counts
+    mean = counts.mean if counts.mean is not None else (counts.min + (counts.max or counts.min)) / 2
+    stddev = counts.stddev or 0.0
+    if counts.distribution == "normal":
+        value = chance.gauss(mean, stddev)
+    elif counts.distribution == "lognormal":
+        variance = log1p((stddev / mean) ** 2)
+        value = chance.lognormvariate(log(mean) - variance / 2, sqrt(variance))
+    elif counts.distribution == "uniform":
+        value = chance.uniform(counts.min, counts.max or counts.min)
+    else:
+        value = mean
+    return int(max(counts.min, 1, min(round(value), inf if counts.max is None else counts.max)))

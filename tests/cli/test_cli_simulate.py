@@ -1,0 +1,78 @@
+"""`loadproof simulate`: traffic on the twin, in words and as data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from loadproof.cli.main import run
+from loadproof.cli.simulate_text import BARS, sparkline
+
+PROFILE = str(Path(__file__).resolve().parents[2] / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml")
+
+
+def test_text_says_what_was_served_how_long_it_waited_and_what_it_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    """Everything a platform engineer asks first, and that it is predicted."""
+    assert run(["simulate", PROFILE, "--minutes", "20", "--requests-per-s", "12", "--ramp-from", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "predicted: poisson, 1 to 12 requests/s in 10 min, 20 min" in said
+    for word in (
+        "Requests ",
+        "Goodput ",
+        "TTFT",
+        "TPOT",
+        "E2E",
+        "Copies ",
+        "1 to 2",
+        "Cost ",
+        "USD on demand",
+        "Start-up",
+    ):
+        assert word in said
+
+
+def test_json_is_labelled_and_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """Windows sum to the whole; copies begin at 0 ms."""
+    assert run(["simulate", PROFILE, "--minutes", "3", "--concurrency", "4", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["predicted"] is True
+    counts = found["requests"]
+    assert sum(row["sent"] for row in found["windows"]) == counts["served"] + counts["refused"] + counts["timed_out"]
+    assert found["copies"][0]["at_ms"] == 0
+    assert found["ttft_ms"]["p50"] <= found["ttft_ms"]["p95"] <= found["ttft_ms"]["max"]
+
+
+def test_a_trace_is_replayed_with_its_own_times_and_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three requests over 90 s, 60 output tokens in all; the last one is sent too."""
+    trace = tmp_path / "monday.csv"
+    trace.write_text("timestamp_s,input_tokens,output_tokens\n1000,100,10\n1030,200,20\n1090,50,30\n")
+    assert run(["simulate", PROFILE, "--trace", str(trace), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["traffic"] == "trace monday.csv, 3 requests"
+    assert found["requests"]["served"] == 3
+    assert [row["sent"] for row in found["windows"]] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--trace", "no.csv", "--concurrency", "2"], "--trace brings its own load"),
+        (["--trace", "no-such-file.csv"], "no-such-file.csv: cannot be read as a trace"),
+        (["--minutes", "0"], "minutes: expected above 0"),
+        (["--starts-at", "tomorrow"], "expected a date and time such as"),
+        (["--copy-start-s", "-1"], "start-up: expected 0 s or more"),
+        (["--requests-per-s", "0"], "expected requests_per_s above 0"),
+    ],
+)
+def test_bad_usage_is_one_message_and_exit_2(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Found, expected, and no traceback."""
+    assert run(["simulate", PROFILE, *options]) == 2
+    assert said in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_a_sparkline_runs_from_nothing_to_the_largest() -> None:
+    """A blank where there is no value."""
+    assert sparkline([0.0, 1.0, None, 8.0], BARS) == "▁▂ █"
+    assert sparkline([0.0, 0.0], BARS) == "▁▁"

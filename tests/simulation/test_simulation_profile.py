@@ -1,0 +1,161 @@
+"""A profile's traffic on the twin: sizes, ramps, windows, copies, cost."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from random import Random
+from statistics import fmean, pstdev
+
+import pytest
+
+from loadproof.capacity import deployment_of, predict_level
+from loadproof.errors import InputError
+from loadproof.profiles import load_profile
+from loadproof.profiles.schema import Profile, TokenDistribution
+from loadproof.simulation import StartUp, simulate_profile, start_up_of, traffic_of
+from loadproof.simulation.document import simulation_document
+from loadproof.simulation.results import Latencies
+from loadproof.simulation.sizes import drawn_tokens
+from loadproof.simulation.traffic import ramped_times_ms
+from loadproof.simulation.windows import merged
+
+ROOT = Path(__file__).resolve().parents[2] / "deploy_profiles"
+
+
+@pytest.fixture(scope="module")
+def dev() -> Profile:
+    """One to two copies, a target of 8 in flight a copy, 256 + 48 tokens."""
+    return load_profile(ROOT / "dev" / "llama-3-1-8b.yaml")
+
+
+@pytest.mark.parametrize(
+    ("counts", "mean", "stddev"),
+    [
+        (TokenDistribution(distribution="fixed", mean=70), 70, 0),
+        (TokenDistribution(distribution="normal", mean=500, stddev=50), 500, 50),
+        (TokenDistribution(distribution="lognormal", mean=500, stddev=250), 500, 250),
+        (TokenDistribution(distribution="uniform", min=100, max=200), 150, 28.9),
+    ],
+)
+def test_drawn_counts_have_the_distribution_s_mean_and_spread(
+    counts: TokenDistribution, mean: float, stddev: float
+) -> None:
+    """4,000 draws, within 5%."""
+    chance = Random(1)
+    found = [drawn_tokens(counts, chance) for _ in range(4000)]
+    assert fmean(found) == pytest.approx(mean, rel=0.05)
+    assert pstdev(found) == pytest.approx(stddev, rel=0.05)
+
+
+def test_drawn_counts_stay_within_their_bounds() -> None:
+    """Normal with a wide spread, cut to 90..110."""
+    counts = TokenDistribution(distribution="normal", mean=100, stddev=1000, min=90, max=110)
+    chance = Random(0)
+    assert {drawn_tokens(counts, chance) for _ in range(200)} <= set(range(90, 111))
+
+
+def test_a_ramp_sends_the_area_under_its_rate() -> None:
+    """Constant gaps from 0 to 2 requests/s in 100 s: t² / 100 requests are due by t, the 25th at 50 s, the 100th at
+    100 s; then one every half second."""
+    times = [at / 1000 for at in islice(ramped_times_ms("constant", 0, 2, 100), 103)]
+    assert times[0] == 0
+    assert times[25] == pytest.approx(50)
+    assert times[100:] == pytest.approx([100, 100.5, 101])
+    down = [at / 1000 for at in islice(ramped_times_ms("constant", 2, 1, 100), 152)]
+    assert down[150:] == pytest.approx([100, 101])
+
+
+@pytest.mark.parametrize("rates", [(-1, 1, 10), (1, 0, 10), (1, 2, 0)])
+def test_a_ramp_that_means_nothing_is_refused(rates: tuple[float, float, float]) -> None:
+    """Rates below 0, none at the end, no length."""
+    with pytest.raises(InputError, match="ramp: expected rates"):
+        ramped_times_ms("poisson", *rates)
+
+
+def test_a_ramp_makes_requests_wait_until_a_copy_has_come_up(dev: Profile) -> None:
+    """0 to 12 requests/s in 5 minutes need the second copy: it serves its start-up after it is wanted, TTFT was worse
+    before than after, and every request is in one window."""
+    load = traffic_of(dev, requests_per_s=12, from_requests_per_s=0, ramp_minutes=5)
+    made = simulate_profile(dev, minutes=20, traffic=load, start_up=StartUp(200, 100))
+    assert [row.serving for row in made.history] == [1, 1, 2]
+    wanted, came = made.history[1].at_ms, made.history[2].at_ms
+    assert came - wanted == pytest.approx(300_000)
+    during = [row.ttft.percentile_ms(95) or 0 for row in made.windows if wanted < row.start_ms < came - 60_000]
+    after = [row.ttft.percentile_ms(95) or 0 for row in made.windows if row.start_ms > came + 120_000]
+    assert max(after) < max(during)
+    summary = made.summary
+    assert sum(row.sent for row in made.windows) == summary.requests + summary.refused + summary.timed_out
+    assert made.instance_hours == pytest.approx((20 / 60) + (20 - wanted / 60_000) / 60, rel=1e-6)
+
+
+def test_a_closed_loop_over_a_profile_is_what_the_planner_predicts(dev: Profile) -> None:
+    """Four in flight over one copy: throughput within 10% of the closed form, mean latency too."""
+    level = predict_level(deployment_of(dev), 256, 48, 4)
+    made = simulate_profile(dev, minutes=5, traffic=traffic_of(dev, concurrency=4))
+    assert level is not None
+    assert made.summary.output_tokens_per_s == pytest.approx(level.output_tokens_per_s, rel=0.1)
+    assert made.summary.e2e.mean_ms == pytest.approx(level.e2e_ms, rel=0.1)
+
+
+def test_the_same_seed_gives_the_same_simulation_and_another_one_not(dev: Profile) -> None:
+    """To the last bit, as a document."""
+    one, same, other = (
+        simulation_document(simulate_profile(dev, minutes=3, traffic=traffic_of(dev, requests_per_s=2, seed=seed)))
+        for seed in (1, 1, 2)
+    )
+    assert one == same
+    assert one["requests"] != other["requests"]
+
+
+def test_start_up_is_the_weights_at_their_rate_and_the_server(dev: Profile) -> None:
+    """8.03 billion parameters of 2 bytes are 14.96 GiB: 29.9 s at half a GiB/s, and a minute."""
+    start = start_up_of(deployment_of(dev))
+    assert start.copy_s == pytest.approx(29.9 + 60, abs=0.2)
+    assert start.instance_s == 360
+
+
+@pytest.mark.parametrize(
+    ("load", "said"),
+    [
+        ({"concurrency": 4, "requests_per_s": 1.0}, "found both"),
+        ({"from_requests_per_s": 1.0}, "a ramp needs the rate"),
+    ],
+)
+def test_loads_that_contradict_themselves_are_refused(dev: Profile, load: dict[str, float], said: str) -> None:
+    """Each with what would do."""
+    with pytest.raises(InputError, match=said):
+        traffic_of(dev, **load)  # type: ignore[arg-type]
+
+
+def test_a_simulation_has_a_length(dev: Profile) -> None:
+    """0 minutes, and more than a week."""
+    for minutes in (0.0, 20_000.0):
+        with pytest.raises(InputError, match="at most a week"):
+            simulate_profile(dev, minutes=minutes)
+
+
+def test_merged_windows_hold_what_their_parts_held(dev: Profile) -> None:
+    """Nine windows as three: sums, and percentiles of all values together."""
+    made = simulate_profile(dev, minutes=9, traffic=traffic_of(dev, requests_per_s=3))
+    three = merged(made.windows, 3)
+    assert [row.start_ms for row in three] == [0, 180_000, 360_000]
+    assert sum(row.served for row in three) == made.summary.requests
+    whole = Latencies()
+    for row in three:
+        whole.absorb(row.ttft)
+    assert whole.percentile_ms(95) == made.summary.ttft.percentile_ms(95)
+    assert (whole.count, whole.min_ms, whole.max_ms) == (
+        made.summary.ttft.count,
+        made.summary.ttft.min_ms,
+        made.summary.ttft.max_ms,
+    )
+
+
+def test_all_profiles_can_be_simulated() -> None:
+    """Five minutes of each SageMaker profile that fits, as its own workload says."""
+    for path in sorted(ROOT.glob("*/*.yaml")):
+        if path.parent.name in ("base", "local-vllm") or path.name == "environment.yaml":
+            continue
+        made = simulate_profile(load_profile(path), minutes=2)
+        assert made.summary.requests > 0, path
