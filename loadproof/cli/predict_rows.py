@@ -149,9 +149,13 @@ def row_deployment(row: Mapping[str, str | None], request_tokens: int) -> Deploy
 
 def model_shape(name: str) -> catalog.Architecture:
     """The shape of a model by catalog name (`Llama 2 7B`) or Hugging Face id, in any case; chat and instruct variants
-    have their base model's. Raises InputError with the nearest names."""
+    have their base model's. A name that ends in .json is a model's own config.json. Raises InputError with the nearest
+    names, or with what is wrong in that file."""
     from loadproof import catalog
+    from loadproof.catalog.config_json import read_config_json
 
+    if name.strip().endswith(".json"):
+        return read_config_json(Path(name.strip()))
     found = catalog.architecture(name)
     if found is not None:
         return found

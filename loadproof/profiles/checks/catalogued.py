@@ -42,13 +42,13 @@ def unknown_instance(subject: Subject) -> Iterator[Finding]:
     "LP302",
     "Unknown model",
     reason="Memory and step times follow from the model's shape, which the catalog does not have.",
-    fix="Give `model.architecture` (the numbers stand in the model's config.json), or correct `model.id`.",
+    fix="Name the model's config.json (`model.config_json`), write `model.architecture`, or correct `model.id`.",
     scope="component",
 )
 def unknown_model(placed: Placed) -> Iterator[Finding]:
     model = placed.component.model
     if placed.profile.backend == "sagemaker" and architecture_of(model) is None:
-        mend = f"{_near(model.id, catalog.architectures())}give model.architecture"
+        mend = f"{_near(model.id, catalog.architectures())}give model.config_json or model.architecture"
         yield Finding(placed.at("model", "id"), f"the catalog does not know `{model.id}`", mend)
 
 
