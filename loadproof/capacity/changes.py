@@ -47,3 +47,11 @@ def change_to(profile: Profile, path: tuple[str, ...], after: Value) -> tuple[Ch
     for step in path:
         part = getattr(part, step, None)
     return () if part == after else (Change(path, part, after),)
+
+
+def net_changes(profile: Profile, changes: Iterable[Change]) -> tuple[Change, ...]:
+    """One change a key, from what `profile` says to the last word on it, in the order in which profiles are written."""
+    last = {change.path: change.after for change in changes}
+    order = list(Profile.model_fields)
+    found = [change for path, after in last.items() for change in change_to(profile, path, after)]
+    return tuple(sorted(found, key=lambda change: order.index(change.path[0])))

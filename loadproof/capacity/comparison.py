@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from loadproof.capacity.alternatives import DEFAULT_GOAL, Alternative, Alternatives, Goal
+from loadproof.capacity.alternatives import DEFAULT_GOAL, Alternative, Alternatives, Goal, Recommendation
 from loadproof.capacity.assessment import assess, serves
 from loadproof.capacity.candidates import (
     candidates,
@@ -14,16 +14,18 @@ from loadproof.capacity.candidates import (
     counts,
     limits_of_search,
 )
-from loadproof.capacity.changes import changed
+from loadproof.capacity.changes import Change, changed, net_changes
 from loadproof.capacity.cost import copies_on_instance, cost_of
-from loadproof.capacity.deployment import Deployment, deployment_of
+from loadproof.capacity.deployment import Deployment
 from loadproof.capacity.families import families_for
 from loadproof.capacity.memory import memory_fit
 from loadproof.capacity.ranking import divided, ranked, recommend
-from loadproof.capacity.workload import planned_workload
+from loadproof.capacity.settings_advice import advise
+from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.profiles.checks import errors_of
 from loadproof.profiles.schema import Environment, Profile
 
+MOST_ROUNDS = 5
 MOST_SHOWN = 24  # kinds of machine, degree and family beside the recommended ones and the profile's own
 
 
@@ -33,6 +35,13 @@ class Constraints:
 
     instance_types: tuple[str, ...] = ()
     usd_per_hour_max: float | None = None
+
+    def allow(self, instance_type: str, usd_per_hour: float | None) -> bool:
+        """An unknown price is over any limit."""
+        if self.instance_types and instance_type not in self.instance_types:
+            return False
+        limit = self.usd_per_hour_max
+        return limit is None or (usd_per_hour is not None and usd_per_hour <= limit)
 
 
 @dataclass(slots=True)
@@ -54,7 +63,7 @@ def find_alternatives(
 
     Raises InputError for an unknown instance type, and where there is nothing to plan (backend bedrock).
     """
-    own_deployment = deployment_of(profile)
+    own_deployment = planned_deployment(profile)
     own = _own(profile, own_deployment)
     tally = _Tally()
     others: list[Alternative] = []
@@ -67,7 +76,8 @@ def find_alternatives(
         others = list(_others(profile, own_deployment, constraints, environment, tally))
     if tally.refused:
         notes.append(f"left out because `loadproof check` would refuse them: {', '.join(sorted(tally.refused))}")
-    able = [own] if own.fits == "yes" and serves(own, streaming=profile.workload.streaming) else []
+    possible = own.fits == "yes" and serves(own, streaming=profile.workload.streaming)
+    able = [own] if possible and constraints.allow(own.instance_type, own.usd_per_hour) else []
     front, behind = divided([*able, *others])
     own = next((row for row in (*front, *behind) if row.is_own), own)
     recommendations = recommend(front, own)
@@ -130,8 +140,7 @@ def _others(
         workload = planned_workload(as_profile)
         for instances in instances_to_try:
             price = candidate.instance.usd_per_hour
-            most = constraints.usd_per_hour_max
-            if most is not None and (price is None or price * instances > most):
+            if not constraints.allow(candidate.instance.instance_type, None if price is None else price * instances):
                 continue
             tally.considered += 1
             changes = (*candidate.changes, *count_changes(profile, candidate.room, instances))
@@ -151,3 +160,39 @@ def _others(
             else:
                 tally.cannot_serve += 1
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Where following the recommendation ends: `profile` is what it then recommends itself, `changes` lead there.
+
+    `recommendation` is of the last round; its alternative is None where none will do (then nothing changes).
+    """
+
+    profile: Profile
+    changes: tuple[Change, ...]
+    recommendation: Recommendation
+
+
+def settle(
+    profile: Profile, goal: Goal, constraints: Constraints = Constraints(), environment: Environment | None = None
+) -> Settled:
+    """Take the recommended alternative and the settings advised for it, until nothing better is found.
+
+    One round is the rule; settings advised for a new machine may make another one good enough, so a second can follow.
+    Settling a settled profile changes nothing.
+    """
+    first, changes = profile, list[Change]()
+    for _ in range(MOST_ROUNDS):
+        recommendation = find_alternatives(profile, goal, constraints, environment).recommended
+        if recommendation.alternative is None:
+            return Settled(first, (), recommendation)
+        made = list(recommendation.alternative.changes)
+        profile = changed(profile, made)
+        for advice in advise(profile, environment):
+            made += advice.changes
+            profile = changed(profile, advice.changes)
+        changes += made
+        if not made:
+            break
+    return Settled(profile, net_changes(first, changes), recommendation)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from loadproof.capacity.confidence import Confidence, confidence_of
 from loadproof.capacity.cost import HourlyCost, cost_of, usd_per_million_tokens
 from loadproof.capacity.curve import PredictedLevel
-from loadproof.capacity.deployment import Deployment, deployment_of
+from loadproof.capacity.deployment import Deployment
 from loadproof.capacity.knee import MARGINAL_GAIN, Knee
 from loadproof.capacity.knees import find_knees
 from loadproof.capacity.memory import MemoryFit, memory_fit
@@ -16,7 +16,7 @@ from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of
 from loadproof.capacity.search import InvocationLimit, invocation_limit, ladder
 from loadproof.capacity.settings_advice import SettingAdvice, advise
 from loadproof.capacity.shares import Binding, Binds, LatencyShares, binding_of, latency_shares
-from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_workload
+from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_deployment, planned_workload
 from loadproof.profiles.schema import Profile
 
 __all__ = ["Plan", "make_plan", "mean_tokens"]
@@ -81,7 +81,7 @@ def make_plan(profile: Profile) -> Plan:
     Token distributions are planned at their mean. Raises InputError where there is nothing to plan (backend bedrock)
     or the catalog lacks the model or the instance type.
     """
-    deployment, workload = deployment_of(profile), planned_workload(profile)
+    deployment, workload = planned_deployment(profile), planned_workload(profile)
     memory, confidence = memory_fit(deployment), confidence_of(deployment)
     cost, streaming = cost_of(profile, deployment), profile.workload.streaming
     fits = memory.fits != "no"

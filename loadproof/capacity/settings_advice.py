@@ -11,14 +11,14 @@ from loadproof.capacity.changes import Change, Value, change_to, changed
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.cost import copies_on_instance, cost_of
 from loadproof.capacity.curve import PredictedLevel, batch_capacity
-from loadproof.capacity.deployment import UNLIMITED, Deployment, deployment_of
+from loadproof.capacity.deployment import UNLIMITED, Deployment
 from loadproof.capacity.families import longest_setting, sequences_setting, step_tokens_setting
 from loadproof.capacity.knee import find_knee
 from loadproof.capacity.memory import memory_fit
 from loadproof.capacity.outlook import outlook_of
 from loadproof.capacity.runs import predict_run
 from loadproof.capacity.search import ladder
-from loadproof.capacity.workload import PlannedWorkload, longest_request_tokens, planned_workload
+from loadproof.capacity.workload import PlannedWorkload, longest_request_tokens, planned_deployment, planned_workload
 from loadproof.profiles.checks import errors_of
 from loadproof.profiles.checks.facts import most_tokens
 from loadproof.profiles.schema import Environment, Profile
@@ -93,7 +93,7 @@ def advise(profile: Profile, environment: Environment | None = None) -> tuple[Se
         _prefill_tokens,
         _ratio,
     ):
-        advice = _best(profile, list(trials_for(profile, deployment_of(profile))), environment)
+        advice = _best(profile, list(trials_for(profile, planned_deployment(profile))), environment)
         if advice is not None:
             found.append(advice)
             profile = changed(profile, advice.changes)
@@ -135,7 +135,7 @@ def _advice(trial: _Trial, before: _Figure, after: _Figure) -> SettingAdvice:
 
 def _figures(profile: Profile) -> dict[str, _Figure]:
     """What a setting may move. Where the model does not fit, only memory counts."""
-    deployment, workload = deployment_of(profile), planned_workload(profile)
+    deployment, workload = planned_deployment(profile), planned_workload(profile)
     memory = memory_fit(deployment)
     if memory.fits != "yes":
         margin = _Figure("the memory margin in GiB, from short of it,", max(0.0, memory.margin_gib), True, 1)
@@ -273,8 +273,9 @@ def _prefill_tokens(profile: Profile, deployment: Deployment) -> Iterator[_Trial
     prompt = most_tokens(profile.workload.input_tokens) or planned_workload(profile).input_tokens
     now = deployment.limits.step_prefill_tokens
     for prompts in _PREFILL_PROMPTS:
-        tokens = max(-(-prompt * prompts // 256) * 256, 512)
-        if tokens != now:
+        tokens = -(-prompt * prompts // 256) * 256
+        # A chunked scheduler's answers share the step: what fewer tokens than its default do to them is not modelled.
+        if tokens > now or (tokens < now and deployment.family == "tgi"):
             yield _setting(profile, name, tokens, f"unset: {now:,}", f"a step prefills up to {tokens:,} prompt tokens")
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loadproof.capacity.curve import PredictedLevel, predict_level
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import Deployment, deployment_of
 from loadproof.profiles.checks.facts import most_tokens
 from loadproof.profiles.schema import Container, Profile, TokenDistribution
 
@@ -53,6 +53,17 @@ def planned_workload(profile: Profile, container: Container | None = None) -> Pl
         staggered=not isinstance(workload.output_tokens, int),
         cached_tokens=workload.shared_prefix_tokens if caches else 0,
     )
+
+
+def planned_deployment(profile: Profile) -> Deployment:
+    """The profile's own model with the copies that always run: its fewest, or one an instance of a plain variant.
+
+    Raises InputError as `deployment_of` does.
+    """
+    deployment, endpoint = deployment_of(profile), profile.endpoint
+    if endpoint is not None and endpoint.hosting == "plain_variant":
+        return replace(deployment, copies=max(1, endpoint.min_instances))
+    return deployment
 
 
 def mean_tokens(tokens: int | TokenDistribution) -> int:

@@ -1,0 +1,127 @@
+"""`loadproof plan --write`: the recommendation as a reviewable edit of the profile's own file, checked before it is
+kept."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loadproof.cli import yaml_edit
+from loadproof.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from loadproof.capacity.changes import Change
+    from loadproof.capacity.comparison import Settled
+    from loadproof.profiles import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What would become of one file; `text` equals `before` where there is nothing to change."""
+
+    file: Path
+    before: str
+    text: str
+
+    @property
+    def diff(self) -> str:
+        """Unified diff, empty where nothing changes."""
+        lines = difflib.unified_diff(
+            self.before.splitlines(keepends=True),
+            self.text.splitlines(keepends=True),
+            fromfile=f"a/{self.file.as_posix()}",
+            tofile=f"b/{self.file.as_posix()}",
+        )
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def edit_of(file: Path, profile: Profile, settled: Settled) -> Edit:
+    """The edit of `file`, which holds `profile`, that makes it what was settled on.
+
+    What a parent (`extends`) says is overridden in the child, never edited. Raises InputError where `loadproof check`
+    would refuse the result, with its problems.
+    """
+    before = file.read_bytes().decode("utf-8")
+    text = _edited(file, before, _complete(profile, settled.profile, settled.changes))
+    _check(file, text, settled.profile)
+    return Edit(file, before, text)
+
+
+def write(edit: Edit) -> None:
+    """Replace the file in one step: whoever reads it sees the old one or the new one."""
+    target = edit.file.resolve()
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as writer:
+            writer.write(edit.text.encode("utf-8"))
+        shutil.copymode(target, name)
+        Path(name).replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def _complete(profile: Profile, wanted: Profile, changes: Sequence[Change]) -> Sequence[Change]:
+    """The changes, and with another family everything its container says: it inherits nothing from the old one."""
+    from loadproof.capacity.changes import Change
+
+    if profile.container is None or wanted.container is None or profile.container.family == wanted.container.family:
+        return changes
+    container = wanted.container
+    named = [
+        Change(("container", "family"), None, container.family),
+        *([Change(("container", "version"), None, container.version)] if container.version else []),
+        *(
+            Change(("container", "settings", name), None, value)
+            for name, value in container.settings
+            if value is not None
+        ),
+    ]
+    gone = [change for change in changes if change.path[0] == "container" and change.after is None]
+    return [*gone, *named, *(change for change in changes if change.path[0] != "container")]
+
+
+def _edited(file: Path, text: str, changes: Sequence[Change]) -> str:
+    """Every change in the file's own text; a key that a parent still sets after its removal is set to null."""
+    from loadproof.profiles import check_file
+
+    for change in changes:
+        if change.after is None:
+            text = yaml_edit.remove_key(text, change.path)
+        else:
+            text = yaml_edit.set_value(text, change.path, change.after)
+    for change in changes:
+        left = check_file(file, text.encode("utf-8")).profile
+        if change.after is None and left is not None and _value_at(left, change.path) is not None:
+            text = yaml_edit.set_value(text, change.path, None)
+    return text
+
+
+def _value_at(profile: Profile, path: tuple[str, ...]) -> object:
+    part: object = profile
+    for step in path:
+        part = getattr(part, step, None)
+    return part
+
+
+def _check(file: Path, text: str, wanted: Profile) -> None:
+    from loadproof.profiles import check_file
+
+    checked = check_file(file, text.encode("utf-8"))
+    if checked.profile is None:
+        problems = "\n".join(str(problem) for problem in checked.problems if problem.severity == "error")
+        raise InputError(f"{file}: left as it is, because `loadproof check` would refuse the edit:\n{problems}")
+    if checked.profile != wanted:
+        raise InputError(
+            f"{file}: left as it is, because the edit would not say what was recommended; "
+            "write the changes by hand (loadproof plan --format json lists them)"
+        )
