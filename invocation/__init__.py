@@ -12,7 +12,7 @@ both ways (a server uses `encode_payload_part`, `encode_exception`); `invocation
 
 from __future__ import annotations
 
-from invocation.codecs import Codec, Completion, GenerationRequest, StreamDecoder, TokenChunk, TokenSource, codec_for
+from invocation.codecs import Codec, Completion, GenerationRequest, Message, StreamDecoder, TokenChunk, TokenSource, codec_for
 from invocation.connections import Timeouts
 from invocation.invoker import Invocation, Invoker
 from invocation.outcomes import Outcome, OutcomeKind, RetryClass
@@ -25,6 +25,7 @@ __all__ = [
     "HttpTransport",
     "Invocation",
     "Invoker",
+    "Message",
     "Outcome",
     "OutcomeKind",
     "RetryClass",

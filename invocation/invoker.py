@@ -42,6 +42,7 @@ class Invocation:
     finish_reason: str | None
     outcome: Outcome
     read_lag_ns: array[int] = field(default_factory=lambda: array("q"))
+    text: str | None = None  # the streamed answer, where the request asked for it
 
 
 class Invoker:
@@ -74,6 +75,7 @@ class Invoker:
             codec.stream_decoder() if stream else None, self._transport.unwrapper(stream) if stream else None
         )
         completion: Completion | None = None
+        answer.texts = [] if request.keep_text else None
         self._under_way.add(answer)
         try:
             await self._transport.send(
@@ -127,6 +129,7 @@ class Invoker:
             finish_reason=completion.finish_reason if completion else None,
             outcome=outcome,
             read_lag_ns=answer.read_lag_ns,
+            text="".join(answer.texts) if answer.texts else None,
         )
 
 
@@ -145,6 +148,7 @@ class _Answer:
         "sent_ns",
         "status",
         "text_length",
+        "texts",
     )
 
     def __init__(self, decoder: StreamDecoder | None, unwrapper: Unwrapper | None) -> None:
@@ -159,6 +163,7 @@ class _Answer:
         self.arrival_tokens = array("q")
         self.read_lag_ns = array("q")
         self.text_length = 0
+        self.texts: list[str] | None = None
 
     def on_sent(self, now_ns: int) -> None:
         self.sent_ns = now_ns
@@ -185,6 +190,8 @@ class _Answer:
                 self.read_lag_ns.append(read_ns - arrived_ns)
                 self.arrival_tokens.append(tokens)
                 self.text_length += len(text)
+                if self.texts is not None:
+                    self.texts.append(text)
 
     def complete(self, codec: Codec) -> tuple[Completion | None, Outcome]:
         """What the whole answer amounts to. Raises InvocationFault."""

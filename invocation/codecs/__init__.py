@@ -6,7 +6,15 @@ from typing import Literal
 
 from invocation.codecs.openai import OpenAiCodec
 from invocation.codecs.tokens import LmiCodec, TgiCodec
-from invocation.codecs.types import Codec, Completion, GenerationRequest, StreamDecoder, TokenChunk, TokenSource
+from invocation.codecs.types import (
+    Codec,
+    Completion,
+    GenerationRequest,
+    Message,
+    StreamDecoder,
+    TokenChunk,
+    TokenSource,
+)
 from loadproof.errors import InputError
 
 PayloadProtocol = Literal["tgi", "lmi", "openai", "openai-chat"]
@@ -15,6 +23,7 @@ __all__ = [
     "Codec",
     "Completion",
     "GenerationRequest",
+    "Message",
     "PayloadProtocol",
     "StreamDecoder",
     "TokenChunk",

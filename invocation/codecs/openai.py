@@ -15,6 +15,7 @@ from invocation.codecs.values import (
     object_of,
     refuse_error,
     refuse_failed,
+    refuse_images,
     text_of,
 )
 from invocation.faults import PayloadError, TruncatedStreamError
@@ -111,6 +112,15 @@ def _text_of_choice(choice: dict[str, Any]) -> str:
     return text
 
 
+def _messages(request: GenerationRequest) -> list[dict[str, Any]]:
+    content: str | list[dict[str, Any]] = request.prompt
+    if request.images:
+        pictures = [{"type": "image_url", "image_url": {"url": url}} for url in request.images]
+        content = [{"type": "text", "text": request.prompt}, *pictures]
+    history = [{"role": role, "content": text} for role, text in request.history]
+    return [*history, {"role": "user", "content": content}]
+
+
 class OpenAiCodec:
     """Requests for `/v1/completions` or, with `chat`, `/v1/chat/completions`; both kinds of answers are read.
 
@@ -130,8 +140,9 @@ class OpenAiCodec:
     def encode(self, request: GenerationRequest) -> bytes:
         payload: dict[str, Any] = {} if self._model is None else {"model": self._model}
         if self._chat:
-            payload["messages"] = [{"role": "user", "content": request.prompt}]
+            payload["messages"] = _messages(request)
         else:
+            refuse_images(request.images)
             payload["prompt"] = request.prompt
         payload |= {"max_tokens": request.max_output_tokens, "stream": request.stream}
         if request.stream:

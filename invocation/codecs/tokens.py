@@ -17,6 +17,7 @@ from invocation.codecs.values import (
     object_of,
     refuse_error,
     refuse_failed,
+    refuse_images,
     text_of,
 )
 from invocation.faults import PayloadError, TruncatedStreamError
@@ -89,6 +90,7 @@ class _TokenCodec(ABC):
     content_type = "application/json"
 
     def encode(self, request: GenerationRequest) -> bytes:
+        refuse_images(request.images)
         parameters: dict[str, Any] = {"max_new_tokens": request.max_output_tokens, "details": True}
         if request.temperature is not None:
             parameters["do_sample"] = request.temperature > 0

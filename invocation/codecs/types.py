@@ -9,11 +9,20 @@ from typing import Literal, NamedTuple, Protocol
 TokenSource = Literal["server", "chunks", "none"]
 
 
+class Message(NamedTuple):
+    """One earlier turn of a conversation; `role` is "user" or "assistant"."""
+
+    role: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One prompt and what may be generated from it.
 
-    `ignore_eos` asks the server to go on to `max_output_tokens`; TGI has no such parameter, so there a model may stop
+    `history` and `images` (`data:` or `http(s):` URIs) go with chat messages: there `prompt` is the user's newest
+    turn. Elsewhere the prompt holds the whole conversation, and images are refused. `keep_text` asks for the answer's
+    text (`Invocation.text`), which a conversation's next turn needs; only streamed answers keep it. `ignore_eos` asks the server to go on to `max_output_tokens`; TGI has no such parameter, so there a model may stop
     earlier. `temperature` None leaves sampling to the server's default; 0 means greedy.
     """
 
@@ -23,6 +32,9 @@ class GenerationRequest:
     temperature: float | None = None
     seed: int | None = None
     ignore_eos: bool = False
+    history: tuple[Message, ...] = ()
+    images: tuple[str, ...] = ()
+    keep_text: bool = False
 
 
 class TokenChunk(NamedTuple):
@@ -70,7 +82,7 @@ class Codec(Protocol):
         ...
 
     def encode(self, request: GenerationRequest) -> bytes:
-        """Request body. Raises InputError for text that is not valid Unicode."""
+        """Request body. Raises InputError for text that is not valid Unicode, and for images where there are none."""
         ...
 
     def stream_decoder(self) -> StreamDecoder: ...

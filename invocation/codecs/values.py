@@ -23,6 +23,12 @@ def dump(payload: dict[str, Any]) -> bytes:
         raise InputError(f"the prompt cannot be written as JSON: {error}; remove invalid characters") from error
 
 
+def refuse_images(images: tuple[str, ...]) -> None:
+    """Raises InputError where a payload has no place for a picture: leaving it out would measure something else."""
+    if images:
+        raise InputError("images need chat messages: use an OpenAI server's /v1/chat/completions")
+
+
 def load_object(data: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(data)
