@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Picture of a run's report for the README: `scripts/screenshot.py RUN_DIR OUT.png [--dark] [--width W] [--height H]`.
+"""Picture of a run's report or a plan's page: `scripts/screenshot.py RUN_DIR|PAGE.html OUT.png [--dark] [--width W]`.
 
 Needs chromium and chromedriver on PATH; nothing is downloaded. The picture is the top of the page.
 """
@@ -32,17 +32,20 @@ FLAGS = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run_folder", type=Path)
+    parser.add_argument("shown", type=Path, metavar="RUN_DIR|PAGE.html")
     parser.add_argument("picture", type=Path)
     parser.add_argument("--dark", action="store_true")
     parser.add_argument("--width", type=int, default=1240)
     parser.add_argument("--height", type=int, default=1500, help="0 takes the whole page")
     arguments = parser.parse_args()
-    report = (arguments.run_folder / "report.html").resolve()
+    shown: Path = arguments.shown.resolve()
+    report = shown / "report.html" if shown.is_dir() else shown
     chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
     if not report.is_file():
         print(
-            f"{report}: not found; render it with `python -m benchmarks.report {arguments.run_folder}`", file=sys.stderr
+            f"{report}: not found; render it with `python -m benchmarks.report RUN_DIR`, "
+            "or with `loadproof plan PROFILE --format html`",
+            file=sys.stderr,
         )
         return 2
     if not chromium or not chromedriver:
@@ -69,9 +72,9 @@ def _take(report: Path, chromium: str, chromedriver: str, user_data: str, argume
         scheme = {"name": "prefers-color-scheme", "value": "dark" if arguments.dark else "light"}
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
         browser.get(report.as_uri())
-        WebDriverWait(browser, 30).until(
-            lambda page: page.execute_script("return document.documentElement.dataset.drawn !== undefined")
-        )
+        # The report says when its charts are drawn; a plan's page has no script and is drawn at once.
+        drawn = "return !document.scripts.length || document.documentElement.dataset.drawn !== undefined"
+        WebDriverWait(browser, 30).until(lambda page: page.execute_script(drawn))
         shot = browser.execute_cdp_cmd(
             "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": arguments.height == 0}
         )

@@ -110,7 +110,7 @@ def test_each_picture_shows_one_size_in_readable_letters(browser: Chrome, pages:
               return [chart.id, seen.length, 12 * scale];
             })""",
         )
-    assert [name for name, *_ in shown][:2] == ["memory", "curve-ttft"]
+    assert [name for name, *_ in shown][:1] == ["curve-ttft"]
     assert len(shown) == 7
     for name, count, letters_px in shown:
         assert count == 1, name

@@ -23,10 +23,6 @@ def on(instance_type: str) -> Change:
     return Change(("endpoint", "instance_type"), None, instance_type)
 
 
-def objective(name: str, bound: float) -> Change:
-    return Change(("objectives", name), None, bound)
-
-
 def not_fitting() -> Plan:
     """8B parameters in bf16 on a T4 of 15 GiB."""
     return plan_of("dev/llama-3-1-8b", on("ml.g4dn.xlarge"))

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_page_samples import HOSTILE, PROFILES, alternatives, hostile, not_fitting, objective, on, plan_of, unpriced
+from plan_page_samples import HOSTILE, PROFILES, alternatives, hostile, not_fitting, on, plan_of, unpriced
 
-from loadproof.capacity import Plan
 from loadproof.capacity.alternatives import GOALS
 from loadproof.capacity.document import plan_document
 from loadproof.capacity.outlook import ObjectiveOutlook
@@ -20,7 +19,7 @@ from loadproof.cli.plan_page import page_of, write_page
 from loadproof.cli.plan_page.ladder import rungs_of
 from loadproof.cli.plan_page.levels import rows_of
 from loadproof.cli.plan_page.memory import memory_parts
-from loadproof.cli.plan_page.wording import outcome, sentence
+from loadproof.cli.plan_page.wording import MARKS, outcome, sentence
 from loadproof.errors import InputError
 
 REPOSITORY_PROFILES = sorted(
@@ -96,11 +95,19 @@ def test_levels_are_those_of_the_document(profile: str) -> None:
 
 
 def test_ranges_stand_beside_their_figures() -> None:
-    """Grade C spans a factor of 1.45 to either side, TPOT's too."""
-    cells = next(cells for cells in rows(page_of(plan_of("dev/llama-3-1-8b")), "levels-title") if cells[0] == "4")
-    value, low, _, high = (cells[4].split() + [""] * 4)[:4]
-    assert float(low) == pytest.approx(float(value) / 1.45, rel=0.006)
-    assert float(high) == pytest.approx(float(value) * 1.45, rel=0.006)
+    """`27.0` above `18.5 to 39.1`: each range is the document's, and holds its figure."""
+    plan = plan_of("dev/llama-3-1-8b")
+    table = {int(cells[0]): cells for cells in rows(page_of(plan), "levels-title")}
+    for level in plan_document(plan)["levels"]:
+        for column, name in ((2, "ttft_ms"), (4, "tpot_ms"), (5, "e2e_ms"), (6, "output_tokens_per_s")):
+            value, low, _, high = (
+                float(word.replace(",", "")) if word != "to" else 0
+                for word in table[level["concurrency"]][column].split()
+            )
+            assert (low, high) == pytest.approx(
+                (level["ranges"][name]["low"], level["ranges"][name]["high"]), rel=0.006
+            )
+            assert low < value < high
 
 
 def test_objectives_are_those_of_the_document() -> None:
@@ -143,28 +150,48 @@ def test_an_unknown_price_is_said_and_not_zero() -> None:
     assert "no on-demand price is known for ml.gr6.4xlarge" in page
 
 
+def outlook(name: str, bound: float, low: float, predicted: float, high: float, expected: str) -> ObjectiveOutlook:
+    return ObjectiveOutlook(name, "<=", bound, predicted, low, high, expected)  # type: ignore[arg-type]
+
+
+MET = outlook("ttft_p95_ms", 250, 49, 74, 111, "meets")
+NEAR = outlook("e2e_p95_ms", 1500, 923, 1338, 1940, "near")
+MISSED = outlook("tpot_p95_ms", 10, 18.5, 26.9, 39.0, "misses")
+UNKNOWN = ObjectiveOutlook("tpot_p95_ms", "<=", 10, None, None, None, "unknown")
+
+
 @pytest.mark.parametrize(
-    ("plan", "expected"),
+    ("rows_of_outlook", "expected"),
     [
-        (plan_of("dev/llama-3-1-8b"), "meets"),
-        (not_fitting(), "no"),
-        # TPOT is predicted at about 27 ms, 18.5 to 39 at grade C.
-        (plan_of("dev/llama-3-1-8b", objective("tpot_p95_ms", 30)), "near"),
-        (plan_of("dev/llama-3-1-8b", objective("tpot_p95_ms", 10)), "misses"),
-        (replace(plan_of("dev/llama-3-1-8b"), at_objectives=None, levels=(), outlook=()), "unserved"),
-        (replace(plan_of("dev/llama-3-1-8b"), outlook=()), "fits"),
+        ((MET,), "meets"),
+        ((MET, NEAR), "near"),
+        ((MET, UNKNOWN), "unknown"),
+        ((NEAR, MISSED, MET), "misses"),
+        ((), "fits"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "plan",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_the_verdict_is_the_worst_of_memory_and_objectives(plan: Plan, expected: str) -> None:
-    """Each outcome has its word in the title and a sentence in the page."""
+def test_the_verdict_is_that_of_the_worst_objective(
+    rows_of_outlook: tuple[ObjectiveOutlook, ...], expected: str
+) -> None:
+    """Each outcome has its word in the title and its sentence in the page."""
+    plan = replace(plan_of("dev/llama-3-1-8b"), outlook=rows_of_outlook)
     assert outcome(plan) == expected
     page = Page(page_of(plan))
     assert sentence(plan) in page.text
+    assert f"{MARKS[expected][1]} (predicted) – llama-3-1-8b" in page.text
 
 
-def outlook(name: str, bound: float, low: float, predicted: float, high: float, expected: str) -> ObjectiveOutlook:
-    return ObjectiveOutlook(name, "<=", bound, predicted, low, high, expected)  # type: ignore[arg-type]
+def test_memory_comes_before_objectives() -> None:
+    """What does not fit, barely fits or cannot be served says so, whatever its objectives."""
+    plan = plan_of("dev/llama-3-1-8b")
+    barely = replace(plan, memory=replace(plan.memory, fits="marginal", margin_gib=0.7))
+    assert outcome(not_fitting()) == "no"
+    assert outcome(barely) == "marginal"
+    assert "0.7 GiB to spare" in sentence(barely)
+    unserved = replace(plan, at_objectives=None, levels=(), outlook=(MET,))
+    assert outcome(unserved) == "unserved"
+    assert "256 + 48 tokens is admitted at 4 in flight" in Page(page_of(unserved)).text
 
 
 def test_the_deciding_objective_is_named() -> None:

@@ -16,7 +16,15 @@ from loadproof.cli.plan_page.levels import knees_by_level, rows_of
 SIZES_PX = {"roomy": (560.0, 310.0), "tight": (360.0, 290.0)}
 FAR_BOUND = 2.0  # an objective this many times past everything drawn is named at the edge, not drawn to scale
 _NEAR_MARK = ((0, -9, "middle"), (8, -6, "start"), (-8, -6, "end"), (9, 4, "start"), (0, 19, "middle"), (-9, 4, "end"))
-_KNEE_NOTE = ((-12, -22, "end"), (12, 24, "start"), (12, -22, "start"), (-12, 34, "end"), (-12, -40, "end"))
+_NEAR_RING = (
+    (0, -13, "middle"),
+    (13, -8, "start"),
+    (-13, -8, "end"),
+    (14, 5, "start"),
+    (0, 25, "middle"),
+    (-14, 5, "end"),
+)
+_KNEE_NOTE = ((-16, -26, "end"), (12, 24, "start"), (12, -22, "start"), (-12, 34, "end"), (-12, -40, "end"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +92,12 @@ def _panel(plan: Plan, latency: str, size: str) -> Markup:
     for one in series:
         _draw_series(axes, levels, one, SHORT[latency])
     _draw_bounds(axes, near, far)
-    _draw_knees(axes, levels, series[-1], knees_by_level(plan))
+    knees = knees_by_level(plan)
+    _draw_knees(axes, levels, series[-1], knees)
     for level, value in zip(levels, series[0].values_ms, strict=True):
         at = axes.at(level.output_tokens_per_s, value)
-        axes.drawing.place(f"{level.concurrency:,}", _spots(at, _NEAR_MARK), bold=True)
+        offsets = _NEAR_RING if level.concurrency in knees else _NEAR_MARK
+        axes.drawing.place(f"{level.concurrency:,}", _spots(at, offsets), bold=True)
     return axes.drawing.markup(f"panel {size}")
 
 

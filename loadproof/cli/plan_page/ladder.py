@@ -36,11 +36,13 @@ class Rung:
 
 
 def rungs_of(alternatives: Alternatives, field: str) -> list[Rung]:
-    """The best-ranked alternatives, the profile's own among them, by `usd_per_hour` or `usd_per_million_tokens`."""
-    best = alternatives.ranked[:MOST_RUNGS]
-    own = [row for row in alternatives.ranked[MOST_RUNGS:] if row.is_own]
+    """The best-ranked alternatives, with the profile's own and the cheapest, by `usd_per_hour` or
+    `usd_per_million_tokens`."""
+    cheapest = next(found.alternative for found in alternatives.recommendations if found.goal == "least cost per hour")
+    best, rest = alternatives.ranked[:MOST_RUNGS], alternatives.ranked[MOST_RUNGS:]
+    added = [row for row in rest if row.is_own or row is cheapest]
     rungs = []
-    for row in [*best, *own]:
+    for row in [*best, *added]:
         per_million = None if row.usd_per_million_tokens is None else row.usd_per_million_tokens.value
         usd = row.usd_per_hour if field == "usd_per_hour" else per_million
         outcome = "no" if row.fits == "no" else row.objectives
