@@ -1,6 +1,8 @@
 """Simulated requests per CPU-second: the event-driven twin against a token-by-token one, in one run.
 
-.venv/bin/python tests/perf/twin_speed.py [REQUESTS]      default: 100000
+.venv/bin/python tests/perf/twin_speed.py [REQUESTS] [--public-simulator PYTHON]      default: 100000
+
+PYTHON is the interpreter of an environment with `pip install vidur==0.0.26`; the same traffic then runs there too.
 
 Prints a table and, with the machine's load, what a reader needs to judge it; asserts only that both agree. The
 token-by-token simulator is the tests' oracle: the same decisions, one step at a time, O(batch) a step. It serves
@@ -9,9 +11,13 @@ fewer requests, since it takes that much longer.
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import platform
+import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -24,7 +30,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "simulation"))
 from token_by_token import TokenByToken
 
 from loadproof.capacity import Deployment, StepTimes, batch_limits, deployment_from_container
-from loadproof.simulation import ClosedLoop, OpenLoop, arrival_times_ms, fresh_copies, simulate_fleet, summarise
+from loadproof.simulation import (
+    ClosedLoop,
+    OpenLoop,
+    arrival_times_ms,
+    fresh_copies,
+    scheduler_for,
+    simulate_fleet,
+    summarise,
+)
 
 Sizes = Callable[[], Iterator[tuple[int, int]]]
 SERVERS = ("tgi", "vllm")
@@ -91,6 +105,62 @@ def token_by_token(made: Deployment, sizes: Sizes, requests: int) -> tuple[float
     return requests / (time.process_time() - started), sum(answer for _, answer in sent) / now_ms * 1000
 
 
+class Line:
+    """The step model of an H100's decoding reduced to one line, so that another simulator can be given the same."""
+
+    def __init__(self, times: StepTimes) -> None:
+        at_rest = times.step_ms(decodes=BATCH, context_tokens=0)
+        self.per_decode_ms = (times.step_ms(decodes=2 * BATCH, context_tokens=0) - at_rest) / BATCH
+        self.per_context_token_ms = (times.step_ms(decodes=BATCH, context_tokens=10_000) - at_rest) / 10_000
+        self.per_prompt_token_ms = (times.prefill_ms(8000) - times.prefill_ms(4000)) / 4000
+        self.base_ms = at_rest - BATCH * self.per_decode_ms
+
+    def step_ms(
+        self,
+        *,
+        decodes: float = 0,
+        context_tokens: float = 0,
+        prefill_tokens: float = 0,
+        prefill_pairs: float = 0,
+        prefill_requests: float = 0,
+    ) -> float:
+        decoding = self.per_decode_ms * decodes + self.per_context_token_ms * context_tokens
+        return self.base_ms + decoding + self.per_prompt_token_ms * prefill_tokens
+
+
+def beside_public_simulator(python: str, requests: int) -> None:
+    """Poisson arrivals of 256 + 256 tokens at about 64 in flight, here and there; both must predict the same."""
+    made = deployment("vllm")
+    line, limits = Line(StepTimes(made)), batch_limits(made)
+    rate = 0.95 * event_driven(made, equal(256), 2000)[1] / 256
+    arrivals_ms = list(islice(arrival_times_ms("poisson", rate), requests))
+    copies, sizes = [scheduler_for(line, limits)], [(256, 256)] * requests
+    started = time.process_time()
+    summary = summarise(simulate_fleet(copies, OpenLoop(arrivals_ms), sizes))
+    ours_s = time.process_time() - started
+    traffic = {
+        "arrivals_s": [at_ms / 1000 for at_ms in arrivals_ms],
+        "input_tokens": 256,
+        "output_tokens": 256,
+        "token_budget": limits.step_prefill_tokens,
+        **{name: getattr(line, name) for name in vars(line)},
+    }
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(traffic, file)
+        file.flush()
+        runner = str(Path(__file__).with_name("vidur_traffic.py"))
+        found = subprocess.run([python, runner, file.name], capture_output=True, text=True, check=True)
+    theirs = json.loads(found.stdout.splitlines()[-1])
+    print(f"\nPoisson, {rate:.0f}/s, 256 + 256 tokens, {requests:,} requests, one step model on both, vLLM:")
+    print(f"{'':12}{'requests/CPU-s':>16}{'simulated s':>14}{'mean E2E, ms':>14}")
+    ours = (requests / ours_s, summary.end_ms / 1000, summary.e2e.mean_ms or 0.0)
+    for name, figures in (
+        ("Loadproof", ours),
+        ("Vidur", (requests / theirs["cpu_s"], theirs["simulated_s"], theirs["e2e_mean_ms"])),
+    ):
+        print(f"{name:12}{figures[0]:>16,.0f}{figures[1]:>14,.2f}{figures[2]:>14,.1f}")
+
+
 def memory_kib(requests: int) -> float:
     """Most memory taken while so many requests are simulated and summarised."""
     copies = fresh_copies(deployment("vllm"))
@@ -102,7 +172,11 @@ def memory_kib(requests: int) -> float:
 
 
 def main() -> None:
-    requests = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("requests", nargs="?", type=int, default=100_000)
+    parser.add_argument("--public-simulator", metavar="PYTHON", help="interpreter of an environment with Vidur")
+    given = parser.parse_args()
+    requests = given.requests
     stamp = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {stamp}")
     print("requests per CPU-second, prompts of 256 tokens, 64 in flight\n")
@@ -126,6 +200,8 @@ def main() -> None:
         rate = 0.95 * event_driven(made, spread(256), 2000)[1] / 256
         ours, _ = event_driven(made, spread(256), requests, rate)
         print(f"{f'Poisson arrivals, {rate:.0f}/s, answers of 256':44}{family:8}{ours:>14,.0f}")
+    if given.public_simulator:
+        beside_public_simulator(given.public_simulator, max(BATCH, requests // 40))
     print(f"\nmost memory: {memory_kib(1_000):,.0f} KiB for 1,000 requests, {memory_kib(20_000):,.0f} KiB for 20,000")
 
 
