@@ -12,7 +12,16 @@ both ways (a server uses `encode_payload_part`, `encode_exception`); `invocation
 
 from __future__ import annotations
 
-from invocation.codecs import Codec, Completion, GenerationRequest, Message, StreamDecoder, TokenChunk, TokenSource, codec_for
+from invocation.codecs import (
+    Codec,
+    Completion,
+    GenerationRequest,
+    Message,
+    StreamDecoder,
+    TokenChunk,
+    TokenSource,
+    codec_for,
+)
 from invocation.connections import Timeouts
 from invocation.invoker import Invocation, Invoker
 from invocation.outcomes import Outcome, OutcomeKind, RetryClass

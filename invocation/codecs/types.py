@@ -20,10 +20,11 @@ class Message(NamedTuple):
 class GenerationRequest:
     """One prompt and what may be generated from it.
 
-    `history` and `images` (`data:` or `http(s):` URIs) go with chat messages: there `prompt` is the user's newest
-    turn. Elsewhere the prompt holds the whole conversation, and images are refused. `keep_text` asks for the answer's
-    text (`Invocation.text`), which a conversation's next turn needs; only streamed answers keep it. `ignore_eos` asks the server to go on to `max_output_tokens`; TGI has no such parameter, so there a model may stop
-    earlier. `temperature` None leaves sampling to the server's default; 0 means greedy.
+    `history` and `images` (`data:` or `http(s):` URIs) go with chat messages: there `prompt` is the user's newest turn.
+    Elsewhere the prompt holds the whole conversation, and images are refused. `keep_text` asks for the answer's text
+    (`Invocation.text`), which a conversation's next turn needs; only streamed answers keep it. `ignore_eos` asks the
+    server to go on to `max_output_tokens`; TGI has no such parameter, so there a model may stop earlier. `temperature`
+    None leaves sampling to the server's default; 0 means greedy.
     """
 
     prompt: str
