@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,3 +57,36 @@ def test_the_tag_is_read_as_it_was_written(shape: ArchitectureOverride) -> None:
     )
     assert read.parameters_b == shape.parameters_b
     assert read.active_parameters_b == (shape.active_parameters_b or shape.parameters_b)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"sliding_window_tokens": 1024, "sliding_window_layers": 52},
+        {"sliding_window_tokens": 4096},  # of every layer
+        {"linear_attention_layers": 36, "sequence_state_bytes": 153_649_152},
+        {"kv_latent_dim": 576, "num_key_value_heads": 1},
+        {"allreduces_per_layer": 1},
+    ],
+)
+def test_every_kind_of_cache_comes_through_the_tag(more: dict[str, int]) -> None:
+    """A large model's shape with all its words fits a tag, and is read as the planner had it."""
+    written = {
+        "num_hidden_layers": 61,
+        "hidden_size": 7168,
+        "num_attention_heads": 128,
+        "num_key_value_heads": 8,
+        "head_dim": 192,
+        "intermediate_size": 18432,
+        "vocab_size": 248320,
+        "max_position_embeddings": 262144,
+        "num_experts": 256,
+        "num_experts_per_token": 8,
+        "moe_intermediate_size": 2048,
+        "parameters_b": 671.026,
+        "active_parameters_b": 36.626,
+    }
+    shape = ArchitectureOverride.model_validate(written | more)
+    text = architecture_text(shape)
+    assert len(text) <= 256
+    assert replace(architecture_from_tag(text), source="") == replace(shape.shape(""), source="")

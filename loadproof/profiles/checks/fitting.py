@@ -229,6 +229,12 @@ def inconsistent_architecture(placed: Placed) -> Iterator[Finding]:
     if own.num_experts_per_token > own.num_experts:
         found = f"{own.num_experts_per_token} experts a token exceed {own.num_experts} experts"
         yield Finding((*path, "num_experts_per_token"), found, "copy both from config.json")
+    apart = (own.sliding_window_layers or 0) + own.linear_attention_layers
+    if apart > own.num_hidden_layers:
+        found = f"{apart} layers with a window or with linear attention exceed {own.num_hidden_layers} layers"
+        yield Finding(
+            (*path, "num_hidden_layers"), found, "copy them from config.json, or name it in model.config_json"
+        )
     if own.active_parameters_b is not None and own.active_parameters_b > own.parameters_b:
         found = f"{own.active_parameters_b:g} billion active parameters exceed {own.parameters_b:g} in total"
         yield Finding((*path, "active_parameters_b"), found, "write billions in both")
