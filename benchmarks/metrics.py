@@ -33,7 +33,7 @@ import numpy as np
 
 from benchmarks.loop_probe import TICK_NS
 from benchmarks.objectives import Objective
-from benchmarks.records import RequestRecord
+from benchmarks.records import MISSING, RequestRecord
 from benchmarks.statistics import Samples, Spread, percentile, spread
 
 NS_PER_MS = 1_000_000
@@ -66,6 +66,7 @@ class LevelMetrics:
     tokens_per_arrival: float | None
     token_source: Literal["server", "chunks", "none"]
     input_token_source: Literal["server", "estimate", "none"]
+    missing: int = 0  # of the unfinished: those of worker processes that were lost
     load: str | None = None  # an open loop's, in words; its `concurrency` is then the mean in flight, as measured
 
     @property
@@ -172,6 +173,7 @@ def measure_level(
         errors_by_kind=dict(sorted(Counter(record.outcome for record in failed).items())),
         error_examples=_first_messages(failed),
         unfinished=len(records) - len(finished),
+        missing=sum(record.outcome == MISSING for record in records),
         duration_s=seconds,
         ttft_ms=spread(pooled("ttft", succeeded)),
         itl_ms=spread(pooled("itl", succeeded)),

@@ -5,8 +5,9 @@ Times are nanoseconds since the run's zero, on one monotonic clock; `plan.json` 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal
@@ -20,6 +21,7 @@ FILE_NAME = "requests.jsonl"
 Phase = Literal["warmup", "measured"]
 CANCELED = "canceled"  # cut off because the run was stopped: sent again by --resume
 UNFINISHED = "unfinished"  # cut off when the drain's time was over: that is the level's result
+MISSING = "missing"  # of a worker process that was lost: nobody knows what became of it, --resume sends it again
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,9 @@ class RequestRecord:
     at which tokens came, `tokens_at` how many came with each. `stalls_ns`: by how much the client's event loop was late
     while the request was under way, one figure for each late tick (`loop_probe`). Empty and None mean no data.
     `outcome` is "ok", "canceled" (the run was stopped while it was in flight), "unfinished" (no answer when the drain's
-    time was over, so `end_ns` is a lower bound) or a kind of error.
+    time was over, so `end_ns` is a lower bound), "missing" (its worker process was lost) or a kind of error.
+    `read_lag_max_ns`: by how much its tokens were read after they arrived, at worst; that is in none of the times, and
+    tokens read together may have been that far apart (None: the system does not say when they arrived).
     """
 
     phase: Phase
@@ -58,6 +62,7 @@ class RequestRecord:
     http_status: int | None = None
     error_code: str | None = None
     error_message: str | None = None
+    read_lag_max_ns: int | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -67,11 +72,11 @@ class RequestRecord:
     @property
     def finished(self) -> bool:
         """The endpoint had its full chance to answer, well or badly."""
-        return self.outcome not in (CANCELED, UNFINISHED)
+        return self.outcome not in (CANCELED, UNFINISHED, MISSING)
 
 
 _FIELDS = frozenset(field.name for field in fields(RequestRecord))
-_REQUIRED = frozenset(field.name for field in fields(RequestRecord) if field.default is MISSING)
+_REQUIRED = frozenset(field.name for field in fields(RequestRecord) if field.default is dataclasses.MISSING)
 
 
 class RecordWriter:
@@ -118,7 +123,7 @@ def read_records(path: Path) -> RecordFile:
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         if not line.strip():
             continue
-        record = _record_of(line, f"{path}:{number}")
+        record = parse_record(line, f"{path}:{number}")
         if record is None:
             torn_lines += 1
         else:
@@ -126,7 +131,8 @@ def read_records(path: Path) -> RecordFile:
     return RecordFile(tuple(records), torn_lines)
 
 
-def _record_of(line: bytes, place: str) -> RequestRecord | None:
+def parse_record(line: bytes, place: str) -> RequestRecord | None:
+    """The record of one line; None for a torn line. Raises CouldNotRunError for another schema version."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError:

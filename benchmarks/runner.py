@@ -63,6 +63,7 @@ class Runner:
     on_record: Callable[[RequestRecord], None]
     clock_ns: Callable[[], int] = time.perf_counter_ns
     stopped: bool = False
+    incomplete: bool = False  # is a part of the last batch missing? Never here, but see `workers`
     under_way: dict[tuple[int, int], int] = field(default_factory=dict)  # (level, index) -> when it left
     _cut: bool = False  # the drain's time is over
     _probe: LoopProbe = field(init=False)
@@ -249,6 +250,7 @@ class Runner:
             http_status=outcome.http_status if outcome else None,
             error_code=(outcome.code or None) if outcome else None,
             error_message=(outcome.message or None) if outcome else None,
+            read_lag_max_ns=max(invocation.read_lag_ns, default=None) if invocation else None,
         )
 
     def _relative(self, time_ns: int) -> int:

@@ -136,6 +136,7 @@ class BenchmarkSpec:
     search: Search | None = None
     at_requests_per_s: float | None = None
     drain_s: float | None = None
+    workers: int = 1
 
     @property
     def fixed_loads(self) -> tuple[Load, ...]:

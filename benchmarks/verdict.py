@@ -71,7 +71,8 @@ def invalid_reasons(level: LevelMetrics, objectives: Sequence[Objective]) -> tup
         ("dispatch lag", level.lag_ms.p99, limit_ms),
         ("event loop lag", level.loop_lag_ms.p99, LOOP_LAG_FACTOR * limit_ms),
     )
-    return tuple(
+    missing = (f"{level.missing} requests are missing: a worker process was lost",) if level.missing else ()
+    return missing + tuple(
         f"{what} p99 {p99_ms:.1f} ms exceeds {most_ms:.1f} ms: the client was too slow"
         for what, p99_ms, most_ms in lags
         if p99_ms is not None and p99_ms > most_ms

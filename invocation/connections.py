@@ -229,6 +229,7 @@ class ConnectionPool:
 
     async def warm(self, count: int, timeouts: Timeouts) -> None:
         """Have `count` connections open now, so that no request pays for its handshake. Raises InvocationFault."""
+        self._drop_stale()
         missing = max(0, count - len(self._idle))
         opened = await asyncio.gather(*(self._open(timeouts) for _ in range(missing)), return_exceptions=True)
         self._idle += [result for result in opened if isinstance(result, Connection)]
@@ -245,6 +246,13 @@ class ConnectionPool:
         self.cancel_all()
         while self._idle:
             self._idle.pop().abort()
+
+    def _drop_stale(self) -> None:
+        fresh_ns = self._clock_ns() - self._max_idle_ns
+        fresh = [one for one in self._idle if one.open and one.idle_since_ns >= fresh_ns]
+        for connection in set(self._idle).difference(fresh):
+            connection.abort()
+        self._idle = fresh
 
     def _take_idle(self) -> Connection | None:
         now_ns = self._clock_ns()

@@ -97,6 +97,12 @@ def bench(
         float | None,
         typer.Option(min=0, help="longest wait for the last answers of an open or timed level; the rest is unfinished"),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=64, help="processes to share the load, for what one cannot (default: 1; at most one a core)"
+        ),
+    ] = None,
     requests_per_level: Annotated[
         int | None, typer.Option(min=1, help="requests at each level (default with --target: 32)")
     ] = None,
@@ -156,6 +162,7 @@ def bench(
             find_max=find_max,
             repeats=repeats,
             drain_s=drain_s,
+            workers=workers,
             at_rate=at_rate,
         ),
         input_tokens=input_tokens,

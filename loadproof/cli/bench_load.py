@@ -31,6 +31,7 @@ class LoadOptions:
     find_max: bool = False
     repeats: int | None = None
     drain_s: float | None = None
+    workers: int | None = None
     at_rate: float | None = None
 
 
@@ -42,6 +43,8 @@ def with_load(spec: BenchmarkSpec, options: LoadOptions) -> BenchmarkSpec:
         changes["requests_per_level"] = options.requests_per_level
     if options.drain_s is not None:
         changes["drain_s"] = options.drain_s
+    if options.workers is not None:
+        changes["workers"] = options.workers
     if options.at_rate is not None:
         changes["at_requests_per_s"] = options.at_rate
     spec = replace(spec, **changes)
