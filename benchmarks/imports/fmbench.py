@@ -47,8 +47,13 @@ def _level(rows: Sequence[Mapping[str, Any]], source: str) -> MeasuredLevel:
         instance_type=instance if instance is None or instance.startswith("ml.") else f"ml.{instance}",
         instance_count=whole(first.get("instance_count")),
         tp_degree=whole(first.get("SM_NUM_GPUS")),
-        model=text(first.get("HF_MODEL_ID")) if "/" in str(first.get("HF_MODEL_ID")) else None,
+        model=_hub_id(text(first.get("HF_MODEL_ID"))),
     )
+
+
+def _hub_id(name: str | None) -> str | None:
+    """`HF_MODEL_ID` where it is an id; images with the model inside have a folder there."""
+    return name if name and "/" in name and not name.startswith("/") else None
 
 
 def _mean(rows: Sequence[Mapping[str, Any]], column: str) -> float | None:
