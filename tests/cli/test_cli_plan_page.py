@@ -272,6 +272,26 @@ def test_the_ladder_climbs_from_the_cheapest_and_ends_with_the_unknown() -> None
     ]
 
 
+def test_settings_are_told_with_what_they_move() -> None:
+    """tiny-llama runs at most 8 sequences while its benchmark sends 16: both figures stand beside the setting."""
+    plan = plan_of("local-vllm/tiny-llama")
+    (advice,) = plan_document(plan)["settings"]
+    (cells,) = rows(page_of(plan), "settings-title")
+    assert cells[:3] == ["container.settings.max_num_seqs", "8", advice["proposed"]]
+    shown = [float(cell.replace(",", "")) for cell in cells[4:6]]
+    assert shown == pytest.approx([advice["before"], advice["after"]], rel=0.006)
+
+
+def test_a_rung_that_does_not_fit_names_no_price() -> None:
+    """It has no knee and so no cost per million tokens, for another reason than an unknown price."""
+    found = alternatives()
+    own = replace(found.ranked[0], fits="no", usd_per_million_tokens=None)
+    page = page_of(not_fitting(), replace(found, ranked=(own, *found.ranked[1:])))
+    ladder = page[page.index('id="ladder-tokens"') :]
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", ladder[: ladder.index("</svg>")])
+    assert texts[-4:-2] == ["▸ 1 × ml.g6e.2xlarge · TP 1 × 1 · tgi", "does not fit"]
+
+
 def test_the_profile_itself_is_on_the_ladder_however_badly_it_ranks() -> None:
     """Ten rungs are drawn, and an eleventh where the profile's own is not among them, unfit as it is."""
     found = alternatives()
@@ -323,6 +343,26 @@ def test_the_command_writes_the_page_and_prints_where(tmp_path: Path, capsys: py
     assert capsys.readouterr().out == f"{target}\n"
     assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert [file.name for file in tmp_path.iterdir()] == ["plan.html"]
+
+
+def test_what_does_not_fit_gets_its_page_and_exits_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """50,000 tokens in 24 GB pass the checks, but not with what the server takes: the page shows by how much."""
+    text = (PROFILES / "dev/llama-3-1-8b.yaml").read_text(encoding="utf-8")
+    edits = {
+        "ml.g6e.2xlarge": "ml.g5.2xlarge",
+        "max_input_tokens: 4096": "max_input_tokens: 49000",
+        "max_total_tokens: 5120": "max_total_tokens: 50000",
+        "max_batch_prefill_tokens: 8192": "max_batch_prefill_tokens: 49000",
+    }
+    for before, after in edits.items():
+        assert before in text
+        text = text.replace(before, after)
+    profile, target = tmp_path / "unfit.yaml", tmp_path / "plan.html"
+    profile.write_text(text, encoding="utf-8")
+    assert run(["plan", str(profile), "--format", "html", "--output", str(target)]) == 1
+    page = target.read_text(encoding="utf-8")
+    assert "DOES NOT FIT" in page
+    assert "least cost that meets the objectives" in page
 
 
 def test_without_output_the_page_is_named_after_the_profile(

@@ -82,5 +82,7 @@ def _draw(drawing: Drawing, rung: Rung, unit: str, scale: Scale, top: float) -> 
 
 
 def _said(rung: Rung, unit: str) -> str:
-    cost = "no known price" if rung.cost_usd is None else f"{number(rung.cost_usd)} {unit}"
-    return f"{cost}, {_SIGNS[rung.outcome][1]}"
+    word = _SIGNS[rung.outcome][1]
+    if rung.cost_usd is not None:
+        return f"{number(rung.cost_usd)} {unit}, {word}"
+    return word if rung.outcome == "no" else f"no known price, {word}"
