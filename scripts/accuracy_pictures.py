@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from math import log2
-from pathlib import Path
 
-WIDTH, HEIGHT, LEFT, TOP = 380, 220, 46, 28
+WIDTH, HEIGHT, LEFT, TOP = 300, 180, 46, 28
+COLUMNS = 4
 RANGE = 0.5  # the axis' end: a residual beyond is drawn at the edge
 
 
-def residuals(path: Path, panels: dict[str, list[tuple[int, float]]]) -> None:
-    """One panel a title: (concurrency, predicted / measured - 1) points, the ±10% band behind them."""
+def residuals(panels: dict[str, list[tuple[int, float]]]) -> str:
+    """One panel a title, COLUMNS a row: (concurrency, predicted / measured - 1) points, the ±10% band behind them."""
+    rows = -(-len(panels) // COLUMNS)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{len(panels) * WIDTH}" height="{HEIGHT + 40}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{COLUMNS * WIDTH}" height="{rows * (HEIGHT + 40)}" '
         'font-family="sans-serif" font-size="11">',
         '<rect width="100%" height="100%" fill="white"/>',
     ]
     for index, (title, points) in enumerate(panels.items()):
-        parts.append(f'<g transform="translate({index * WIDTH},0)">{_panel(title, points)}</g>')
-    path.write_text("\n".join([*parts, "</svg>"]) + "\n", encoding="utf-8")
+        row, column = divmod(index, COLUMNS)
+        parts.append(f'<g transform="translate({column * WIDTH},{row * (HEIGHT + 40)})">{_panel(title, points)}</g>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 def _panel(title: str, points: list[tuple[int, float]]) -> str:
@@ -31,7 +33,7 @@ def _panel(title: str, points: list[tuple[int, float]]) -> str:
         return TOP + (RANGE - max(-RANGE, min(RANGE, error))) / (2 * RANGE) * (HEIGHT - TOP)
 
     parts = [
-        f'<text x="{LEFT}" y="16" font-weight="bold">Error of predicted {title}</text>',
+        f'<text x="{LEFT}" y="16" font-weight="bold">{title}</text>',
         f'<rect x="{LEFT}" y="{y(0.1):.1f}" width="{inner}" height="{y(-0.1) - y(0.1):.1f}" fill="#e8f0e8"/>',
     ]
     for level in (-0.5, -0.25, 0.0, 0.25, 0.5):

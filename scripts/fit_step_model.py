@@ -24,8 +24,8 @@ from loadproof.capacity.fitting import BOUNDS, Parameters, search
 from loadproof.capacity.runs import PredictedRun, predict_run
 
 # Where the search starts, and what a parameter no row speaks of keeps: orders of magnitude, not fitted values.
-# `PCIe_gb_per_s` is what all accelerators of an instance share, for there they meet at the host; eight of them span both
-# of its sockets and are slower by `PCIe_slower_by_8`.
+# `PCIe_gb_per_s` is what all accelerators of an instance share, for there they meet at the host; eight of them span
+# both of its sockets and are slower by `PCIe_slower_by_8`.
 PRIORS = {
     "step_ms": 4.0,
     "step_ms_per_layer": 0.05,

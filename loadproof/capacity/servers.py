@@ -19,23 +19,28 @@ class ServerRow:
     """What a server adds to the hardware's time, and how it divides memory.
 
     One step costs `step_ms + step_ms_per_layer · layers + step_ms_per_doubling · log2(accelerators) +
-    step_ms_per_sequence · sequences` beside the hardware's work, and each prompt token
+    step_ms_per_sequence · sequences` beside the hardware's work, `step_ms_per_expert_layer` more in each layer of a
+    mixture of experts (routing, sorting, many small kernels), and each prompt token
     `prefill_us_per_token_per_doubling · log2(accelerators)`, beyond what all-reduce explains: its cause is not known.
-    Efficiencies are shares of the datasheet's bandwidth and dense compute. `split_kv` says that attention spreads one
+    Efficiencies are shares of the datasheet's bandwidth and dense compute; a step of a single token, matrix times
+    vector, reads weights `single_token_gain` times as fast. `split_kv` says that attention spreads one
     sequence's KV cache over many multiprocessors; servers without it need many sequences. `all_experts` says that every
-    step reads all experts of a mixture, however few its tokens chose. `layers_in_turn` says that each accelerator holds whole layers and waits for the one before
-    it, as Hugging Face Accelerate's `device_map="auto"` does: a copy is as fast as one accelerator.
+    step reads all experts of a mixture, however few its tokens chose. `layers_in_turn` says that each accelerator holds
+    whole layers and waits for the one before it, as Hugging Face Accelerate's `device_map="auto"` does: a copy is as
+    fast as one accelerator.
     """
 
     family: str
     version: str
     step_ms: float
     step_ms_per_layer: float
+    step_ms_per_expert_layer: float
     step_ms_per_doubling: float
     step_ms_per_sequence: float
     prefill_us_per_token_per_doubling: float
     bandwidth_efficiency: float
     compute_efficiency: float
+    single_token_gain: float
     split_kv: bool
     all_experts: bool
     layers_in_turn: bool
@@ -96,11 +101,13 @@ def _servers() -> tuple[ServerRow, ...]:
                 version=row["version"],
                 step_ms=float(row["step_ms"]),
                 step_ms_per_layer=float(row["step_ms_per_layer"]),
+                step_ms_per_expert_layer=float(row["step_ms_per_expert_layer"]),
                 step_ms_per_doubling=float(row["step_ms_per_doubling"]),
                 step_ms_per_sequence=float(row["step_ms_per_sequence"]),
                 prefill_us_per_token_per_doubling=float(row["prefill_us_per_token_per_doubling"]),
                 bandwidth_efficiency=float(row["bandwidth_efficiency"]),
                 compute_efficiency=float(row["compute_efficiency"]),
+                single_token_gain=float(row["single_token_gain"]),
                 split_kv=row["split_kv"] == "1",
                 all_experts=row["all_experts"] == "1",
                 layers_in_turn=row["layers_in_turn"] == "1",

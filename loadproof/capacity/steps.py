@@ -15,11 +15,11 @@ class StepTimes:
     """Step times of one copy. Made once per deployment; each call is O(1).
 
     `step = max(read weights, compute) + read KV + all-reduce + server`, with N accelerators per copy:
-    - read weights = touched parameters · bytes / (N · bandwidth · efficiency)
+    - read weights = touched parameters · bytes / (N · bandwidth · efficiency), a gain faster for a single token
     - compute      = (2 · active parameters · tokens + attention) / (N · FLOP/s · efficiency)
     - read KV      = context tokens · KV bytes per token and accelerator / (bandwidth · efficiency)
     - all-reduce   = layers · reduces · (latency · log2 N + 2 (N-1)/N · tokens · hidden · 2 bytes / fabric bandwidth)
-    - server       = a + b · layers + c · log2 N + d · sequences + e · log2 N · prompt tokens
+    - server       = a + b · layers + x · expert layers + c · log2 N + d · sequences + e · log2 N · prompt tokens
     Source: the usual inference roofline (Pope et al. 2022, arXiv:2211.05102) with parameters from `data/*.csv`.
     """
 
@@ -36,6 +36,7 @@ class StepTimes:
         "_server_per_prompt_token_ms",
         "_server_per_sequence_ms",
         "_shared_read_ms",
+        "_single_token_gain",
     )
 
     def __init__(self, deployment: Deployment) -> None:
@@ -53,6 +54,7 @@ class StepTimes:
         self._expert_read_ms = expert_parameters * per_parameter_ms
         picked = bool(shape.experts) and not server.all_experts
         self._expert_skip = 1 - shape.experts_per_token / shape.experts if picked else 0.0
+        self._single_token_gain = server.single_token_gain
         self._compute_ms_per_token = 2 * shape.active_parameters_b * 1e9 / (n * flops_per_ms)
         # Scores and weighted values: 2 · 2 FLOPs per head dimension, per layer, per pair of tokens.
         self._attention_ms_per_pair = 4 * shape.layers * shape.heads * shape.head_dim / (n * flops_per_ms)
@@ -67,9 +69,8 @@ class StepTimes:
         reduces = shape.layers * shape.allreduces_per_layer
         self._allreduce_base_ms = reduces * fabric.latency_us * 1e-3 * doublings
         self._allreduce_per_token_ms = reduces * 2 * (n - 1) / n * shape.hidden * 2 / (fabric.effective_gb_per_s * 1e6)
-        self._server_base_ms = (
-            server.step_ms + server.step_ms_per_layer * shape.layers + server.step_ms_per_doubling * doublings
-        )
+        per_layer_ms = server.step_ms_per_layer + (server.step_ms_per_expert_layer if shape.experts else 0.0)
+        self._server_base_ms = server.step_ms + per_layer_ms * shape.layers + server.step_ms_per_doubling * doublings
         self._server_per_sequence_ms = server.step_ms_per_sequence
         self._server_per_prompt_token_ms = server.prefill_us_per_token_per_doubling * 1e-3 * doublings
 
@@ -113,10 +114,10 @@ class StepTimes:
 
     def _read_ms(self, tokens: float) -> float:
         """Weights one step reads. Each token picks experts evenly: one stays idle with probability (1 - k/E)^tokens."""
-        if not self._expert_read_ms:
-            return self._shared_read_ms
-        idle = self._expert_skip**tokens
-        return self._shared_read_ms + self._expert_read_ms * (1.0 - float(idle))
+        read = self._shared_read_ms
+        if self._expert_read_ms:
+            read += self._expert_read_ms * (1.0 - float(self._expert_skip**tokens))
+        return read / self._single_token_gain if tokens <= 1 else read
 
     def _kv_ms(self, decodes: float, context_tokens: float) -> float:
         return context_tokens * self._kv_ms_per_token * max(1.0, self._full_blocks / decodes)

@@ -83,7 +83,8 @@ def predict_row(row: Mapping[str, str | None], calibration: Calibration | None =
 
 def _predicted(row: Mapping[str, str | None], calibration: Calibration | None) -> dict[str, str]:
     from loadproof.capacity import memory_fit, predict_run
-    from loadproof.capacity.confidence import confidence_of
+    from loadproof.capacity.confidence import confidence_of, near_limit
+    from loadproof.capacity.curve import batch_capacity
     from loadproof.capacity.deployment import with_calibration
 
     input_tokens, output_tokens = _whole(row, "input_tokens"), _whole(row, "output_tokens")
@@ -108,8 +109,12 @@ def _predicted(row: Mapping[str, str | None], calibration: Calibration | None) -
         run.latency_p90_ms / output_tokens,
         run.ttft_mean_ms,
     )
+    in_flight = concurrency / min(concurrency, deployment.copies)
+    queue_in_doubt = near_limit(in_flight, batch_capacity(deployment, input_tokens, output_tokens))
     for name, value in zip(FIGURES, figures, strict=True):
-        low, high = confidence.interval(value, ttft=name == "predicted_ttft_ms")
+        ttft = name == "predicted_ttft_ms"
+        near = queue_in_doubt and (ttft or name == "predicted_latency_p90_ms_per_token")
+        low, high = confidence.interval(value, ttft=ttft, near_limit=near)
         answer |= {name: f"{value:.4g}", f"{name}_low": f"{low:.4g}", f"{name}_high": f"{high:.4g}"}
     answer["timeout"] = "yes" if run.timeout else "no"
     if run.refused:

@@ -40,11 +40,13 @@ def bare(deployment: Deployment) -> Deployment:
         deployment.server,
         step_ms=0.0,
         step_ms_per_layer=0.0,
+        step_ms_per_expert_layer=0.0,
         step_ms_per_doubling=0.0,
         step_ms_per_sequence=0.0,
         prefill_us_per_token_per_doubling=0.0,
         bandwidth_efficiency=1.0,
         compute_efficiency=1.0,
+        single_token_gain=1.0,
         split_kv=True,
     )
     return replace(deployment, server=server)

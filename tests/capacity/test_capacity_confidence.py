@@ -1,0 +1,73 @@
+"""Ranges: how wide they are for what is in doubt, by hand from the stated half-widths."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp, sqrt
+
+import pytest
+from capacity_seed import SeedRow
+
+from loadproof.capacity import Deployment, deployment_from_container
+from loadproof.capacity.confidence import confidence_of, near_limit
+
+
+def tgi(instance_type: str, degree: int) -> Deployment:
+    return SeedRow("Llama 2 7B", instance_type, 1, degree, 256, 256, 1, None, None).deployment()
+
+
+def vllm(instance_type: str, degree: int) -> Deployment:
+    return deployment_from_container(
+        family="vllm",
+        version="",
+        variables={},
+        model_id="Qwen/Qwen3-32B",
+        architecture=None,
+        instance_type=instance_type,
+        accelerators_per_copy=degree,
+        copies=1,
+    )
+
+
+def test_what_was_measured_leaves_only_the_model_in_doubt() -> None:
+    """e^0.11 is 1.116: a factor of 1.116 either way."""
+    low, high = confidence_of(tgi("ml.g5.2xlarge", 1)).interval(100.0)
+    assert (low, high) == (pytest.approx(89.58, rel=1e-3), pytest.approx(111.63, rel=1e-3))
+
+
+def test_a_degree_nobody_measured_widens_the_range() -> None:
+    """Two A10G under TGI: sqrt(0.11² + 0.07²) = 0.1304; four were measured."""
+    assert confidence_of(tgi("ml.g5.12xlarge", 2)).band == pytest.approx(exp(0.13038) - 1, rel=1e-3)
+    assert confidence_of(tgi("ml.g5.12xlarge", 4)).band == pytest.approx(exp(0.11) - 1, rel=1e-3)
+
+
+@pytest.mark.parametrize("instance_type", ["ml.p4d.24xlarge", "ml.p5.48xlarge", "ml.p5e.48xlarge"])
+def test_a_fabric_never_measured_under_the_server_is_no_narrow_range(instance_type: str) -> None:
+    """NVSwitch under vLLM, whatever the accelerator's grade: at least sqrt(0.11² + 0.35²) = 0.367."""
+    assert confidence_of(vllm(instance_type, 8)).band >= exp(sqrt(0.11**2 + 0.35**2)) - 1 - 1e-9
+
+
+def test_near_the_limit_latencies_are_wider_and_throughput_is_not() -> None:
+    """sqrt(0.11² + 0.40²) = 0.4148, a factor of 1.514."""
+    confidence = confidence_of(tgi("ml.g5.2xlarge", 1))
+    assert confidence.interval(100.0, near_limit=True)[1] == pytest.approx(151.4, rel=1e-3)
+    assert confidence.interval(100.0)[1] < 112
+
+
+def test_near_the_limit_is_within_a_quarter_of_what_fits() -> None:
+    """Room for 40: from 32 to 50 in flight."""
+    assert [near_limit(in_flight, 40) for in_flight in (31, 32, 40, 50, 51)] == [False, True, True, True, False]
+
+
+def test_a_ttft_may_always_be_later_by_the_way_to_the_server() -> None:
+    """20 ms predicted: 20 / 1.5 at the least, 20 · 1.5 + 150 at the most."""
+    low, high = confidence_of(tgi("ml.g5.2xlarge", 1)).interval(20.0, ttft=True)
+    assert (low, high) == (pytest.approx(13.33, rel=1e-3), pytest.approx(180.0))
+
+
+def test_own_measurements_replace_the_sources_of_doubt() -> None:
+    """A calibration that left 5% of error says 5%, on whatever fabric."""
+    deployment = vllm("ml.p5.48xlarge", 8)
+    own = replace(deployment, server=replace(deployment.server, measured_band=0.05, measured_ttft_band=0.2))
+    confidence = confidence_of(own)
+    assert (confidence.grade, confidence.band, confidence.ttft_band) == ("A", 0.05, 0.2)
