@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 # Of one character at 12 px in a wide system font, plain and bold, and of a line of text.
 CHARACTER_PX, BOLD_PX, LINE_PX = 7.2, 8.4, 15.0
+GAP_PX = 4.0  # between words on one line
 _TICK_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _INK_EVERY_PX = 6.0
 Point = tuple[float, float]
@@ -123,7 +124,8 @@ class Drawing:
 
     def _is_free(self, box: Box) -> bool:
         inside = box.left >= 0 and box.top >= 0 and box.right <= self.width_px and box.bottom <= self.height_px
-        return inside and not any(box.meets(words) for words in self._words)
+        wider = Box(box.left - GAP_PX, box.top, box.right + GAP_PX, box.bottom)
+        return inside and not any(wider.meets(words) for words in self._words)
 
     def markup(self, css: str) -> Markup:
         """The `<svg>` element, hidden from screen readers: the figure around it says what it shows."""

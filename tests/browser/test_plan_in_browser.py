@@ -26,7 +26,7 @@ ORDINARY = (
     "dev/qwen3-32b",
     "local-vllm/tiny-llama",
 )
-PAGES = (*ORDINARY, "not fitting", "unpriced", "hostile")
+PAGES = (*ORDINARY, "not fitting", "unpriced", "many levels", "hostile")
 
 # Words of one picture that lie on one another, by the boxes the browser gives them: at most a hair may touch.
 OVERLAPS = """
@@ -63,7 +63,8 @@ def samples() -> ModuleType:
 def pages(samples: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Every page as a file, by name; all with the made-up alternatives."""
     plans = {name: samples.plan_of(name) for name in ORDINARY}
-    plans |= {"not fitting": samples.not_fitting(), "unpriced": samples.unpriced(), "hostile": samples.hostile()}
+    plans |= {"not fitting": samples.not_fitting(), "unpriced": samples.unpriced()}
+    plans |= {"many levels": samples.many_levels(), "hostile": samples.hostile()}
     folder, files = tmp_path_factory.mktemp("plans"), {}
     for number, (name, plan) in enumerate(plans.items()):
         files[name] = folder / f"{number}.html"

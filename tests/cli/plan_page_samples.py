@@ -33,6 +33,15 @@ def unpriced() -> Plan:
     return plan_of("dev/llama-3-1-8b", on("ml.gr6.4xlarge"))
 
 
+def many_levels() -> Plan:
+    """Twenty levels up to thousands in flight: far more numbers than a picture has room for."""
+    profile = load_profile(PROFILES / "local-vllm" / "tiny-llama.yaml")
+    levels = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
+    return make_plan(
+        profile.model_copy(update={"benchmark": profile.benchmark.model_copy(update={"concurrency": levels})})
+    )
+
+
 def hostile() -> Plan:
     plan = plan_of("dev/llama-3-1-8b")
     return replace(
