@@ -17,6 +17,8 @@ from loadproof.catalog.parameters import Latent, LinearAttention, Parts, active_
 from loadproof.errors import InputError
 
 MOST_BYTES: Final = 1 << 20
+MOST: Final = {"num_hidden_layers": 10_000}  # whatever counts something else may go up to MOST_OF_ANY
+MOST_OF_ANY: Final = 1 << 31
 Keys = Mapping[str, Any]
 
 
@@ -85,8 +87,8 @@ def load_config(path: Path) -> Keys:
         found = json.loads(raw)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}:{error.lineno}:{error.colno}: no JSON ({error.msg}); copy the file anew") from None
-    except (UnicodeDecodeError, RecursionError):
-        raise InputError(f"{path}: no JSON text; copy the file anew") from None
+    except (ValueError, RecursionError):  # not UTF-8, a number of thousands of digits, lists within lists within lists
+        raise InputError(f"{path}: no JSON that a model's configuration would be; copy the file anew") from None
     if not isinstance(found, dict):
         raise InputError(f"{path}: expected a JSON object; name the model's config.json")
     return found
@@ -124,7 +126,7 @@ def architecture_from_config(config: Keys, place: str = "config.json") -> Archit
         gated_attention=name.startswith("qwen3_5"),
         biased=name == "gpt_neox" or (name == "falcon" and reader.truth("bias", False)),
         experts=experts,
-        experts_per_token=reader.whole("num_experts_per_tok", reader.whole("experts_per_token", 0)) if experts else 0,
+        experts_per_token=reader.experts_per_token(experts),
         moe_intermediate=reader.whole("moe_intermediate_size", intermediate) if experts else 0,
         expert_bias=name == "gpt_oss",
         shared_intermediate=reader.shared_intermediate() if experts else 0,
@@ -191,6 +193,8 @@ class _Reader:
             raise self._wrong(key, f"expected a whole number, found `{str(value)[:40]}`", "copy the file anew")
         if value == 0 and default != 0:
             raise self._wrong(key, "expected at least 1, found 0", "copy the file anew")
+        if value > (most := MOST.get(key, MOST_OF_ANY)):
+            raise self._wrong(key, f"expected at most {most}, found {str(value)[:20]}", "copy the file anew")
         return value
 
     def truth(self, key: str, default: bool) -> bool:
@@ -232,6 +236,14 @@ class _Reader:
             return self.whole("moe_intermediate_size")
         return self.whole("intermediate_size")
 
+    def experts_per_token(self, experts: int) -> int:
+        if not experts:
+            return 0
+        chosen = self.whole("num_experts_per_tok", self.whole("experts_per_token", 0))
+        if not 1 <= chosen <= experts:
+            raise self._wrong("num_experts_per_tok", f"expected 1..{experts}, found {chosen}", "copy the file anew")
+        return chosen
+
     def shared_intermediate(self) -> int:
         """Width of the experts every token passes."""
         if self.name in _LATENT:
@@ -246,7 +258,8 @@ class _Reader:
         every = self.whole("decoder_sparse_step", 1)
         if self.whole("moe_layer_freq", 1) != 1:
             raise self._wrong("moe_layer_freq", "other than 1 is not read here", "give model.architecture instead")
-        sparse = [at for at in range(layers) if (at + 1) % every == 0 and at not in only]
+        dense = {at for at in only if isinstance(at, int)}
+        sparse = [at for at in range(layers) if (at + 1) % every == 0 and at not in dense]
         return layers - len([at for at in sparse if at >= self.whole("first_k_dense_replace", 0)])
 
     def latent(self) -> Latent:

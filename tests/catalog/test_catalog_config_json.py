@@ -264,6 +264,7 @@ def test_qwen3_5_keeps_tokens_in_a_quarter_of_its_layers() -> None:
         (LLAMA_8B | {"vocab_size": 0}, r"`vocab_size` expected at least 1, found 0"),
         (LLAMA_8B | {"hidden_size": 4100}, r"4100 is no multiple of 32 heads"),
         (LLAMA_8B | {"tie_word_embeddings": 1}, r"expected true or false, found `1`"),
+        (PUBLISHED["Qwen3 235B-A22B"][0] | {"num_experts": 4}, r"`num_experts_per_tok` expected 1\.\.4, found 8"),
         (LLAMA_8B | {"layer_types": ["full_attention"]}, r"expected a list of 32"),
         (LLAMA_8B | {"layer_types": ["chunked_attention"] * 32}, r"has `chunked_attention`; known: full_attention"),
     ],
@@ -318,3 +319,44 @@ def test_a_longer_sequence_never_takes_less(shape: catalog.Architecture, tokens:
     cache = KvCache(shape, 2)
     assert cache.bytes_of(tokens) <= cache.bytes_of(tokens + more)
     assert cache.bytes_of(tokens) <= KvCache(shape, 2, windowed=False).bytes_of(tokens)
+
+
+@given(
+    st.sampled_from(sorted(PUBLISHED)),
+    st.dictionaries(
+        st.sampled_from(
+            [
+                *("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim"),
+                *("vocab_size", "sliding_window", "layer_types", "mlp_only_layers", "num_experts", "model_type"),
+                *("decoder_sparse_step", "first_k_dense_replace", "text_config", "tie_word_embeddings", "q_lora_rank"),
+                *("use_sliding_window", "max_window_layers", "sliding_window_pattern", "moe_layer_freq"),
+            ]
+        ),
+        st.one_of(
+            st.none(),
+            st.booleans(),
+            st.integers(-2, 100),
+            st.integers(0, 10**40),
+            st.floats(),
+            st.text(max_size=5),
+            st.lists(st.one_of(st.integers(0, 50), st.text(max_size=3), st.just([])), max_size=3),
+            st.just({}),
+        ),
+        max_size=4,
+    ),
+)
+def test_no_file_is_a_traceback(model: str, changed: dict[str, Any]) -> None:
+    """Whatever a key holds: a shape whose layers add up, or an InputError."""
+    try:
+        shape = architecture_from_config(PUBLISHED[model][0] | changed)
+    except InputError:
+        return
+    assert shape.full_layers >= 0 and shape.parameters_b >= shape.active_parameters_b >= 0
+
+
+def test_a_number_of_thousands_of_digits_is_no_shape(tmp_path: Path) -> None:
+    """Python refuses to read it; so do we, in words."""
+    file = tmp_path / "config.json"
+    file.write_text('{"model_type": "llama", "vocab_size": ' + "9" * 5000 + "}", encoding="utf-8")
+    with pytest.raises(InputError, match="no JSON that a model's configuration would be"):
+        read_config_json(file)
