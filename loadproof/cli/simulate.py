@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from loadproof.simulation import StartUp, Traffic
 
 
+class Arrivals(StrEnum):
+    """The arrival processes of an open loop."""
+
+    CONSTANT = "constant"
+    POISSON = "poisson"
+    GAMMA = "gamma"
+
+
 class Format(StrEnum):
     """How the simulation is printed."""
 
@@ -28,8 +36,18 @@ def simulate(
     minutes: Annotated[
         float | None, typer.Option(help="how long traffic is sent; default 60, or the trace's length")
     ] = None,
-    requests_per_s: Annotated[float | None, typer.Option(help="open loop at this rate")] = None,
-    ramp_from: Annotated[float | None, typer.Option(help="requests/s at the start of a ramp to that rate")] = None,
+    requests_per_s: Annotated[
+        float | None, typer.Option("--rate", "--requests-per-s", help="open loop: requests per second")
+    ] = None,
+    arrivals: Annotated[
+        Arrivals | None, typer.Option(help="how an open loop's requests follow one another (default: the workload's)")
+    ] = None,
+    burstiness: Annotated[
+        float | None, typer.Option(min=0.001, help="of gamma arrivals: 1 is Poisson, below 1 comes in bursts")
+    ] = None,
+    ramp_from: Annotated[
+        float | None, typer.Option(min=0, help="rate to start from, growing to --rate over --ramp-minutes")
+    ] = None,
     ramp_minutes: Annotated[float | None, typer.Option(help="how long the ramp takes; default 10")] = None,
     concurrency: Annotated[int | None, typer.Option(min=1, help="closed loop with so many requests in flight")] = None,
     trace: Annotated[
@@ -48,17 +66,27 @@ def simulate(
     Without a load, the workload's own: its arrivals, or the objectives' concurrency. Exit 1 when nothing was served.
     """
     from loadproof.profiles import load_profile
-    from loadproof.simulation import simulate_profile
+    from loadproof.simulation import simulate_profile, traffic_of
     from loadproof.simulation.document import simulation_document
 
     loaded = load_profile(profile)
+    wanted = (concurrency, requests_per_s, arrivals, burstiness, ramp_from, ramp_minutes)
     if trace is None:
-        load = _load(loaded, concurrency, requests_per_s, ramp_from, ramp_minutes, seed)
-    elif (concurrency, requests_per_s, ramp_from, ramp_minutes) == (None, None, None, None):
+        load = traffic_of(
+            loaded,
+            concurrency=concurrency,
+            requests_per_s=requests_per_s,
+            process=None if arrivals is None else arrivals.value,
+            burstiness=burstiness,
+            from_requests_per_s=ramp_from,
+            ramp_minutes=ramp_minutes,
+            seed=seed,
+        )
+    elif any(value is not None for value in wanted):
+        raise InputError("--trace brings its own load; leave --concurrency, --rate, --arrivals and the ramp out")
+    else:
         load, lasts_minutes = _recorded(trace)
         minutes = lasts_minutes if minutes is None else minutes
-    else:
-        raise InputError("--trace brings its own load; leave --concurrency, --requests-per-s and the ramp out")
     made = simulate_profile(
         loaded,
         minutes=60.0 if minutes is None else minutes,
@@ -76,26 +104,6 @@ def simulate(
 
         print_simulation(made)
     return ExitCode.OK if made.summary.requests else ExitCode.MISSED
-
-
-def _load(
-    profile: Profile,
-    concurrency: int | None,
-    requests_per_s: float | None,
-    ramp_from: float | None,
-    ramp_minutes: float | None,
-    seed: int,
-) -> Traffic:
-    from loadproof.simulation import traffic_of
-
-    return traffic_of(
-        profile,
-        concurrency=concurrency,
-        requests_per_s=requests_per_s,
-        from_requests_per_s=ramp_from,
-        ramp_minutes=ramp_minutes,
-        seed=seed,
-    )
 
 
 def _recorded(trace: Path) -> tuple[Traffic, float]:

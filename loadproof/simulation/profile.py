@@ -23,7 +23,7 @@ from loadproof.simulation.scaling import Autoscaler, BoundsChange, Metric, Polic
 from loadproof.simulation.schedules import changes_of
 from loadproof.simulation.scheduling import Scheduler
 from loadproof.simulation.sizes import request_sizes
-from loadproof.simulation.traffic import ClosedLoop, OpenLoop, arrival_times_ms, ramped_times_ms
+from loadproof.simulation.traffic import ClosedLoop, OpenLoop, Process, arrival_times_ms, ramped_times_ms
 from loadproof.simulation.windows import Window, Windows
 
 # SageMaker's own limits on one invocation.
@@ -82,34 +82,42 @@ def traffic_of(
     *,
     concurrency: int | None = None,
     requests_per_s: float | None = None,
+    process: Process | None = None,
+    burstiness: float | None = None,
     from_requests_per_s: float | None = None,
     ramp_minutes: float | None = None,
     seed: int = 0,
 ) -> Traffic:
     """The workload's own traffic, or the same requests at another load.
 
-    A rate makes it open: by the workload's arrival process, Poisson where that is closed. `from_requests_per_s` ramps
-    up (or down) to the rate over `ramp_minutes`. A closed workload without either keeps the objectives' concurrency in
-    flight. Raises InputError for a load that means nothing.
+    A rate makes it open: by `process`, else the workload's own, else Poisson. `from_requests_per_s` ramps up (or down)
+    to the rate over `ramp_minutes`. A closed workload without a rate keeps the objectives' concurrency in flight.
+    Raises InputError for a load that means nothing.
     """
     arrivals = profile.workload.arrivals
     sizes = request_sizes(profile.workload, seed)
     if concurrency is not None and requests_per_s is not None:
         raise InputError("expected a concurrency or a rate, found both; leave one out")
     if concurrency is not None or (requests_per_s is None and arrivals.process == "closed"):
-        if from_requests_per_s is not None or ramp_minutes is not None:
-            raise InputError("a ramp needs the rate it leads to; give requests per second")
+        if any(value is not None for value in (process, burstiness, from_requests_per_s, ramp_minutes)):
+            raise InputError("arrivals and ramps need a rate, and the load is a number in flight; give a rate")
         clients = concurrency or profile.objectives.at_concurrency
         return Traffic(ClosedLoop(clients), sizes, f"{clients} in flight")
     rate = requests_per_s if requests_per_s is not None else arrivals.requests_per_s
     if rate is None:
         raise InputError(f"workload.arrivals: {arrivals.process} needs requests_per_s")
-    process = "poisson" if arrivals.process == "closed" else arrivals.process
+    if process is None:
+        process = "poisson" if arrivals.process == "closed" else arrivals.process
+    if process != "gamma":
+        if burstiness is not None:
+            raise InputError(f"burstiness has no use with {process} arrivals; make them gamma, or leave it out")
+    elif burstiness is None:
+        burstiness = arrivals.burstiness
     if from_requests_per_s is None and ramp_minutes is None:
-        times = arrival_times_ms(process, rate, burstiness=arrivals.burstiness, seed=seed)
+        times = arrival_times_ms(process, rate, burstiness=burstiness, seed=seed)
         return Traffic(OpenLoop(times), sizes, f"{process}, {rate:g} requests/s")
     start, ramp = from_requests_per_s or 0.0, ramp_minutes if ramp_minutes is not None else 10.0
-    times = ramped_times_ms(process, start, rate, ramp * 60, burstiness=arrivals.burstiness, seed=seed)
+    times = ramped_times_ms(process, start, rate, ramp * 60, burstiness=burstiness, seed=seed)
     return Traffic(OpenLoop(times), sizes, f"{process}, {start:g} to {rate:g} requests/s in {ramp:g} min")
 
 

@@ -31,8 +31,13 @@ from token_by_token import TokenByToken
 
 from loadproof.capacity import Deployment, StepTimes, batch_limits, deployment_from_container
 from loadproof.simulation import (
+    Autoscaler,
     ClosedLoop,
+    ElasticCopies,
+    Machines,
     OpenLoop,
+    StartUp,
+    TargetTracking,
     arrival_times_ms,
     fresh_copies,
     scheduler_for,
@@ -161,11 +166,33 @@ def beside_public_simulator(python: str, requests: int) -> None:
         print(f"{name:12}{figures[0]:>16,.0f}{figures[1]:>14,.2f}{figures[2]:>14,.1f}")
 
 
-def memory_kib(requests: int) -> float:
+def scaled(made: Deployment, requests: int, rate: float) -> float:
+    """Requests per CPU-second where copies follow the load and clients give up, summarised."""
+    load = OpenLoop(list(islice(arrival_times_ms("poisson", rate), requests)))
+    sent, copies = list(islice(spread(256)(), requests)), elastic(made)
+    started = time.process_time()
+    summarise(simulate_fleet(copies, load, sent, give_up_after_ms=60_000.0))
+    return requests / (time.process_time() - started)
+
+
+def elastic(made: Deployment) -> ElasticCopies:
+    """One to eight copies at 32 requests in flight each."""
+    policy = TargetTracking("concurrent_requests_per_copy", 32)
+    return ElasticCopies(
+        Autoscaler([policy], min_copies=1, max_copies=8),
+        lambda: fresh_copies(made)[0],
+        StartUp(instance_s=300, copy_s=90),
+        Machines(copies_per_instance=1, min_instances=1, max_instances=8),
+    )
+
+
+def memory_kib(requests: int, scales: bool = False) -> float:
     """Most memory taken while so many requests are simulated and summarised."""
-    copies = fresh_copies(deployment("vllm"))
+    made = deployment("vllm")
+    load = OpenLoop(arrival_times_ms("poisson", 60)) if scales else ClosedLoop(BATCH)
+    copies = elastic(made) if scales else fresh_copies(made)
     tracemalloc.start()
-    summarise(simulate_fleet(copies, ClosedLoop(BATCH), islice(spread(256)(), requests)))
+    summarise(simulate_fleet(copies, load, islice(spread(256)(), requests), give_up_after_ms=60_000.0))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak / 1024
@@ -200,9 +227,14 @@ def main() -> None:
         rate = 0.95 * event_driven(made, spread(256), 2000)[1] / 256
         ours, _ = event_driven(made, spread(256), requests, rate)
         print(f"{f'Poisson arrivals, {rate:.0f}/s, answers of 256':44}{family:8}{ours:>14,.0f}")
+        ours = scaled(made, requests, 3 * rate)
+        print(f"{f'{3 * rate:.0f}/s, scaling from 1 to 8 copies, time-outs':44}{family:8}{ours:>14,.0f}")
     if given.public_simulator:
         beside_public_simulator(given.public_simulator, max(BATCH, requests // 40))
-    print(f"\nmost memory: {memory_kib(1_000):,.0f} KiB for 1,000 requests, {memory_kib(20_000):,.0f} KiB for 20,000")
+    for scales, words in ((False, "closed loop"), (True, "scaling copies")):
+        few, many = memory_kib(20_000, scales), memory_kib(60_000, scales)
+        print(f"\nmost memory, {words}: {few:,.0f} KiB for 20,000 requests, {many:,.0f} KiB for 60,000", end="")
+    print()
 
 
 if __name__ == "__main__":

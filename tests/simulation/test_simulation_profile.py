@@ -119,13 +119,23 @@ def test_start_up_is_the_weights_at_their_rate_and_the_server(dev: Profile) -> N
     ("load", "said"),
     [
         ({"concurrency": 4, "requests_per_s": 1.0}, "found both"),
-        ({"from_requests_per_s": 1.0}, "a ramp needs the rate"),
+        ({"requests_per_s": 1.0, "burstiness": 0.5}, "burstiness has no use with poisson arrivals"),
+        ({"from_requests_per_s": 1.0}, "arrivals and ramps need a rate"),
     ],
 )
 def test_loads_that_contradict_themselves_are_refused(dev: Profile, load: dict[str, float], said: str) -> None:
     """Each with what would do."""
     with pytest.raises(InputError, match=said):
         traffic_of(dev, **load)  # type: ignore[arg-type]
+
+
+def test_bursts_make_the_tail_wait_longer(dev: Profile) -> None:
+    """The same 3 requests/s: gamma gaps of shape 0.1 against constant ones."""
+    p99 = []
+    for process, burstiness in (("constant", None), ("gamma", 0.1)):
+        load = traffic_of(dev, requests_per_s=3, process=process, burstiness=burstiness)
+        p99.append(simulate_profile(dev, minutes=10, traffic=load).summary.ttft.percentile_ms(99) or 0)
+    assert p99[1] > 3 * p99[0]
 
 
 def test_a_simulation_has_a_length(dev: Profile) -> None:
