@@ -28,7 +28,7 @@ MEANING: dict[Grade, str] = {
     "A": "server and accelerator calibrated against published measurements",
     "B": "calibrated on the same accelerator architecture or another version of the server",
     "C": "accelerator known from its datasheet only",
-    "D": "server never seen on such an accelerator: a rough guess",
+    "D": "server never seen on such an accelerator or such a model: a rough guess",
 }
 # Half-widths of the ranges that shall hold eight in ten, as |log(measured / predicted)|, by source of doubt;
 # independent sources add as squares. Fitted on held-out cells (docs/accuracy.md, "Ranges") where that is said.
@@ -105,6 +105,9 @@ def _fabric_doubt(deployment: Deployment) -> float:
 def _grade(deployment: Deployment) -> Grade:
     server, chip = deployment.server, deployment.accelerator.name
     if deployment.family in ("custom", "sglang") or chip not in GENERATION:
+        return "D"
+    # No row was fitted on linear attention or a latent cache: published runs of Qwen3.5 122B took twice as long.
+    if deployment.architecture.linear_layers or deployment.architecture.kv_latent_dim:
         return "D"
     if chip in server.calibrated_on:
         return "A" if _same_version(server, deployment.version) else "B"

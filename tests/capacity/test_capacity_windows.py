@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loadproof.capacity import Deployment, architecture_from_tag, deployment_from_container, memory_fit, predict_level
+from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.memory import GIB, batch_limits, kv_bytes_per_token, kv_bytes_per_token_per_accelerator
 from loadproof.catalog import Architecture
 
@@ -101,3 +102,10 @@ def test_fp32_values_take_four_bytes() -> None:
         copies=1,
     )
     assert kv_bytes_per_token(wide) == 2 * kv_bytes_per_token(plain)
+
+
+@pytest.mark.parametrize("more", ["linear_layers=8 state_bytes=1048576", "kv_latent_dim=576"])
+def test_kinds_of_attention_nobody_fitted_are_a_rough_guess(more: str) -> None:
+    """Grade D, whatever the server and the accelerator; the same server on a plain shape is A to C."""
+    assert confidence_of(deployment(more)).grade == "D"
+    assert confidence_of(deployment()).grade in "ABC"
