@@ -61,8 +61,7 @@ def service_url(service: str) -> str | None:
 
 def open_invoker(target: Target, request_timeout_s: float) -> Invoker:
     """Raises InputError for names and URLs that cannot be, CouldNotRunError without credentials."""
-    chat = target.protocol == "openai" and urlsplit(target.endpoint).path.endswith("/chat/completions")
-    codec = codec_for("openai-chat" if chat else target.protocol, model=target.model)
+    codec = codec_for("openai-chat" if target.chat else target.protocol, model=target.model)
     timeouts = Timeouts(
         connect_s=min(CONNECT_TIMEOUT_S, request_timeout_s),
         first_byte_s=request_timeout_s,

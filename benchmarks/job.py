@@ -20,12 +20,14 @@ from urllib.parse import urlsplit
 from benchmarks.connect import open_invoker
 from benchmarks.plan import FILE_NAME as PLAN_FILE
 from benchmarks.plan import RunPlan, planned_in_full, read_plan, run_id_of, utc_text, write_json, write_plan
+from benchmarks.process import first_in_line, loop_factory
 from benchmarks.records import FILE_NAME as RECORDS_FILE
 from benchmarks.records import RecordWriter, read_records
 from benchmarks.spec import BenchmarkSpec
 from benchmarks.summary import FILE_NAME as SUMMARY_FILE
 from benchmarks.summary import build_summary
 from benchmarks.sweep import OnProgress, Sweep, why_never_ran
+from benchmarks.workers import Crew
 from invocation import Invoker
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 
@@ -35,8 +37,6 @@ _EXIT_CODES = {
     "INCONCLUSIVE": ExitCode.MISSED,  # what was not shown to hold must not open a gate
     "INVALID": ExitCode.COULD_NOT_RUN,
 }
-
-PRIORITY = -10  # niceness of the process under load
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,10 @@ def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnP
         records = read_records(folder / RECORDS_FILE).records
         with RecordWriter(folder / RECORDS_FILE) as writer:
             save = partial(write_plan, folder)
-            sweep = Sweep(plan, invoker, writer.append, save, on_progress, zero_ns, records)
-            with _first_in_line(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-                runner.run(_drive(sweep, invoker))
+            sender = Crew(folder, plan.spec.workers, zero_ns) if plan.spec.workers > 1 else invoker
+            sweep = Sweep(plan, sender, writer.append, save, on_progress, zero_ns, records)
+            with first_in_line(), asyncio.Runner(loop_factory=loop_factory()) as runner:
+                runner.run(_drive(sweep, sender))
         return judge_run(folder, interrupted=sweep.runner.stopped)
     except OSError as error:  # the endpoint's own faults are outcomes; what is left is the disk
         raise CouldNotRunError(
@@ -116,12 +117,12 @@ def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnP
         ) from error
 
 
-async def _drive(sweep: Sweep, invoker: Invoker) -> None:
+async def _drive(sweep: Sweep, sender: Invoker | Crew) -> None:
     with _stopped_by_signals(sweep.runner.stop):
         try:
             await sweep.run()
         finally:
-            await invoker.close()
+            await sender.close()
 
 
 @contextmanager
@@ -139,32 +140,6 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
-
-
-@contextmanager
-def _first_in_line() -> Iterator[None]:
-    """While the load runs, ask the scheduler to wake this process before others, where the system lets us.
-
-    It needs little of the CPU, but every time slice it waits for is in somebody's latency.
-    """
-    try:
-        before = os.getpriority(os.PRIO_PROCESS, 0)
-        os.setpriority(os.PRIO_PROCESS, 0, min(before, PRIORITY))
-    except (OSError, AttributeError):  # not privileged, or no such thing on this system: the lag will tell
-        yield
-        return
-    try:
-        yield
-    finally:
-        os.setpriority(os.PRIO_PROCESS, 0, before)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:  # not built for this platform: asyncio's own loop measures too, only less finely
-        return None
-    return uvloop.new_event_loop
 
 
 def _render(folder: Path) -> tuple[Path | None, str | None]:
@@ -250,5 +225,5 @@ def _conditions() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu_count": os.cpu_count(),
-        "event_loop": "asyncio" if _loop_factory() is None else "uvloop",
+        "event_loop": "asyncio" if loop_factory() is None else "uvloop",
     }

@@ -52,7 +52,7 @@ class RequestRecord:
     end_ns: int
     token_times_ns: tuple[int, ...]
     tokens_at: tuple[int, ...]
-    planned_input_tokens: int  # an estimate: words of the prompt
+    planned_input_tokens: int
     planned_output_tokens: int
     input_tokens: int | None  # as the server counted them
     output_tokens: int | None
@@ -63,6 +63,8 @@ class RequestRecord:
     error_code: str | None = None
     error_message: str | None = None
     read_lag_max_ns: int | None = None
+    turn: int = 0  # of its conversation
+    counted_by: str = "words"  # who counted planned_input_tokens: words (an estimate) | tokenizer
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import repeat
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice, repeat
 from typing import Protocol
 
 from benchmarks.arrivals import Schedule
@@ -20,6 +20,7 @@ from benchmarks.records import CANCELED, UNFINISHED, Phase, RequestRecord
 from benchmarks.workload import PlannedPrompt, Prompts
 from invocation import GenerationRequest, Invocation
 
+MOST_PREPARED = 2000
 CANCEL_GRACE_S = 0.5  # what a stopped run leaves requests to end by themselves
 MOST_IN_FLIGHT = 8192  # of an open loop: past that requests leave late, and the level is invalid for it
 
@@ -51,6 +52,16 @@ class Batch:
     drain_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One request of a conversation: its index in the level, which turn it is, what it asks."""
+
+    index: int
+    turn: int
+    planned: PlannedPrompt
+    keep_text: bool
+
+
 @dataclass(slots=True)
 class Runner:
     """Runs batches one after another. `zero_ns` is the clock's reading at the run's zero."""
@@ -76,6 +87,16 @@ class Runner:
         """Send nothing more and end what is in flight; `run` then returns within `CANCEL_GRACE_S`."""
         self.stopped = True
         self.sender.cancel_all()
+
+    def prepared(self, batch: Batch) -> Batch:
+        """The batch with its first prompts made where they are costly, so that making them delays nothing later."""
+        if not self.prompts.costly:
+            return batch
+        first = list(islice(batch.conversations, MOST_PREPARED))
+        recorded = batch.schedule.tokens or repeat(None)
+        pairs = zip(first, recorded, strict=False)
+        self.prompts.prepare((batch.first_number + turns[0], tokens) for turns, tokens in pairs)
+        return replace(batch, conversations=chain(first, batch.conversations))
 
     async def run(self, batch: Batch, start_ns: int | None = None) -> None:
         """Returns when every request has a record, or soon after `stop`. Raises what `on_record` raised.
@@ -163,63 +184,68 @@ class Runner:
     ) -> int:
         """Send the turns of one conversation, one after another; return when the last one ended."""
         planned = first
-        for index in turns:
+        think_ns = round(self.prompts.think_time_s * 1e9)
+        end_ns = intended_ns
+        for turn, index in enumerate(turns):
             if planned is None:
                 planned = self.prompts.planned(batch.first_number + index)
-            end_ns = await self._send(batch, index, planned, intended_ns)
-            planned = None
-            intended_ns = end_ns
-            if self.stopped or self._cut:
+            keep_text = turn + 1 < len(turns)
+            invocation = await self._send(batch, _Turn(index, turn, planned, keep_text), intended_ns)
+            end_ns = invocation.end_ns
+            if not keep_text or not invocation.outcome.ok or self.stopped or self._cut:
+                break  # nobody goes on with a conversation that broke off
+            number = batch.first_number + turns[turn + 1]
+            planned = self.prompts.following(number, planned, invocation.text, invocation.output_tokens)
+            if planned is None:
                 break
-        return intended_ns
+            intended_ns = end_ns + think_ns
+            await self._sleep_until(intended_ns)
+            if self.stopped:
+                break
+        return end_ns
 
     async def _sleep_until(self, due_ns: int) -> None:
         while not self.stopped and (left_ns := due_ns - self.clock_ns()) > 0:
             await asyncio.sleep(left_ns / 1e9)
 
-    async def _send(self, batch: Batch, index: int, planned: PlannedPrompt, intended_ns: int) -> int:
-        """Send one request, record it and return when it ended."""
+    async def _send(self, batch: Batch, turn: _Turn, intended_ns: int) -> Invocation:
+        """Send one request and have it recorded."""
+        planned = turn.planned
         request = GenerationRequest(
-            planned.text, planned.output_tokens, stream=self.streaming, temperature=0.0, ignore_eos=True
+            planned.text,
+            planned.output_tokens,
+            stream=self.streaming,
+            temperature=0.0,
+            ignore_eos=True,
+            history=planned.history,
+            images=planned.images,
+            keep_text=turn.keep_text,
         )
         dispatched_ns = self.clock_ns()
-        self.under_way[batch.level, index] = dispatched_ns
+        self.under_way[batch.level, turn.index] = dispatched_ns
         try:
             invocation = await self.sender.invoke(request, intended_ns)
         except asyncio.CancelledError:
-            self._keep(batch, index, planned, intended_ns, dispatched_ns, None)
+            self._keep(batch, turn, intended_ns, dispatched_ns, None)
             raise
         finally:
-            self.under_way.pop((batch.level, index), None)
+            self.under_way.pop((batch.level, turn.index), None)
         # Not now: the next request of this slot is due, and leaves before the loop comes to this.
-        keep = (batch, index, planned, intended_ns, dispatched_ns, invocation)
-        asyncio.get_running_loop().call_soon(self._keep, *keep)
-        return invocation.end_ns
+        asyncio.get_running_loop().call_soon(self._keep, batch, turn, intended_ns, dispatched_ns, invocation)
+        return invocation
 
     def _keep(
-        self,
-        batch: Batch,
-        index: int,
-        planned: PlannedPrompt,
-        intended_ns: int,
-        dispatched_ns: int,
-        invocation: Invocation | None,
+        self, batch: Batch, turn: _Turn, intended_ns: int, dispatched_ns: int, invocation: Invocation | None
     ) -> None:
         self._probe.catch_up()
         try:
-            self.on_record(self._record(batch, index, planned, intended_ns, dispatched_ns, invocation))
+            self.on_record(self._record(batch, turn, intended_ns, dispatched_ns, invocation))
         except Exception as error:  # a full disk, a broken display: end the run, which then raises it
             self._failure = self._failure or error
             self.stop()
 
     def _record(
-        self,
-        batch: Batch,
-        index: int,
-        planned: PlannedPrompt,
-        intended_ns: int,
-        dispatched_ns: int,
-        invocation: Invocation | None,
+        self, batch: Batch, turn: _Turn, intended_ns: int, dispatched_ns: int, invocation: Invocation | None
     ) -> RequestRecord:
         """`invocation` None: the run was stopped before there was any answer to speak of."""
         arrivals = [self._relative(time_ns) for time_ns in invocation.arrival_ns] if invocation else []
@@ -231,7 +257,7 @@ class Runner:
             session=self.session,
             level=batch.level,
             concurrency=batch.concurrency,
-            index=index,
+            index=turn.index,
             intended_ns=self._relative(intended_ns),
             dispatched_ns=self._relative(dispatched_ns),
             sent_ns=self._relative(invocation.sent_ns) if invocation and invocation.sent_ns is not None else None,
@@ -240,8 +266,8 @@ class Runner:
             end_ns=self._relative(end_ns),
             token_times_ns=tuple(arrivals),
             tokens_at=tuple(invocation.arrival_tokens) if invocation else (),
-            planned_input_tokens=planned.input_tokens,
-            planned_output_tokens=planned.output_tokens,
+            planned_input_tokens=turn.planned.input_tokens,
+            planned_output_tokens=turn.planned.output_tokens,
             input_tokens=invocation.input_tokens if invocation else None,
             output_tokens=invocation.output_tokens if invocation else None,
             token_source=invocation.token_source if invocation else "none",
@@ -251,6 +277,8 @@ class Runner:
             error_code=(outcome.code or None) if outcome else None,
             error_message=(outcome.message or None) if outcome else None,
             read_lag_max_ns=max(invocation.read_lag_ns, default=None) if invocation else None,
+            turn=turn.turn,
+            counted_by=turn.planned.counted_by,
         )
 
     def _relative(self, time_ns: int) -> int:

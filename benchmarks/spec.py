@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import fmean
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
+from benchmarks.images import ImageSpec
 from benchmarks.loads import Load
 from benchmarks.objectives import Objective
 
 Kind = Literal["sagemaker", "openai"]
 Protocol = Literal["tgi", "lmi", "openai"]
+REQUESTS_APART = 2**24  # numbers between the first request of one phase and that of the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,11 @@ class Target:
     model: str | None = None
     local_cloud: Literal["twin", "http"] | None = None
 
+    @property
+    def chat(self) -> bool:
+        """Requests are chat messages."""
+        return self.protocol == "openai" and urlsplit(self.endpoint).path.endswith("/chat/completions")
+
 
 @dataclass(frozen=True, slots=True)
 class ProfileRef:
@@ -43,13 +53,18 @@ class ProfileRef:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """How many tokens a request asks for: a distribution cut to [minimum, maximum]."""
+    """How many tokens a request asks for: a distribution cut to [minimum, maximum]. `mean` is of the distribution."""
 
-    distribution: Literal["fixed", "normal", "lognormal", "uniform"]
+    distribution: Literal["fixed", "normal", "lognormal", "uniform", "empirical"]
     mean: float
     stddev: float = 0.0
     minimum: int = 1
     maximum: int | None = None
+    values: tuple[int, ...] = ()  # of "empirical": drawn from, each as likely
+
+
+def empirical_tokens(values: Sequence[int]) -> TokenCounts:
+    return TokenCounts("empirical", fmean(values), 0.0, min(values), max(values), tuple(values))
 
 
 def fixed_tokens(count: int) -> TokenCounts:
@@ -58,13 +73,26 @@ def fixed_tokens(count: int) -> TokenCounts:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSpec:
-    """What requests look like. `salt` makes prompts of this run unlike those of any other run."""
+    """What requests look like.
+
+    `salt` makes prompts of this run unlike those of any other run. `unique_prompts` None: made prompts are unique,
+    recorded ones are sent as they are. A conversation has up to `turns` turns of the user's, each sent `think_time_s`
+    after the last answer ended, with all before it. `dataset` replaces made texts; `tokenizer` is a tokenizer.json.
+    """
 
     input_tokens: TokenCounts
     output_tokens: TokenCounts
     seed: int = 0
     shared_prefix_tokens: int = 0
     salt: str = ""
+    name: str | None = None
+    unique_prompts: bool | None = None
+    turns: int = 1
+    think_time_s: float = 0.0
+    dataset: str | None = None
+    dataset_sha256: str | None = None
+    tokenizer: str | None = None
+    images: ImageSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +192,11 @@ class BenchmarkSpec:
         return cls(
             target=Target(**row["target"]),
             workload=WorkloadSpec(
-                **(workload | {name: TokenCounts(**workload[name]) for name in ("input_tokens", "output_tokens")})
+                **(
+                    workload
+                    | {name: _token_counts(workload[name]) for name in ("input_tokens", "output_tokens")}
+                    | {"images": ImageSpec(**workload["images"]) if workload.get("images") else None}
+                )
             ),
             concurrency=tuple(row["concurrency"]),
             objectives=tuple(Objective(**objective) for objective in row["objectives"]),
@@ -176,3 +208,7 @@ class BenchmarkSpec:
             search=Search(**(search | {"load": Load(**search["load"])})) if search else None,
             **rest,
         )
+
+
+def _token_counts(row: dict[str, Any]) -> TokenCounts:
+    return TokenCounts(**(row | {"values": tuple(row.get("values", ()))}))

@@ -7,27 +7,26 @@ import gc
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Protocol
 
-from benchmarks.arrivals import Schedule, closed_loop, schedule_of
+from benchmarks.batches import measured_batch, warm_up_batch
 from benchmarks.levels import measured_levels, probes_of, wanted_value
 from benchmarks.loads import Load
 from benchmarks.metrics import ttft_ms
-from benchmarks.plan import PlannedLevel, RunPlan, planned_level
+from benchmarks.plan import RunPlan, planned_level
 from benchmarks.records import Phase, RequestRecord
 from benchmarks.runner import Batch, Runner, Sender
 from benchmarks.search import Stop, next_value
+from benchmarks.workers import Crew
 from benchmarks.workload import Prompts
 from invocation.faults import InvocationFault
-from loadproof.errors import CouldNotRunError, InputError
+from loadproof.errors import CouldNotRunError
 
 PROGRESS_INTERVAL_S = 0.25
 TICK_S = 1.0  # a run whose requests hang is heard of this often
 RECENT_REQUESTS = 500
-LEVELS_APART, MOST_REQUESTS_APART = 2**10, 2**24
 MOST_WARM = 1024  # connections opened ahead of an open loop
 
 
@@ -77,22 +76,25 @@ class Sweep:
     """
 
     plan: RunPlan
-    sender: WarmSender
+    sender: WarmSender | Crew  # a crew sends from several processes
     keep: Callable[[RequestRecord], None]
     save: OnPlan
     on_progress: OnProgress
     zero_ns: int
     records: Sequence[RequestRecord] = ()
     clock_ns: Callable[[], int] = time.perf_counter_ns
-    runner: Runner = field(init=False)
+    runner: Runner | Crew = field(init=False)
     _meter: _Meter | None = field(init=False, default=None)
-    _opened: int = field(init=False, default=0)
     _taken: list[RequestRecord] = field(init=False, default_factory=list)  # of a search: what it decides by
 
     def __post_init__(self) -> None:
+        if isinstance(self.sender, Crew):
+            self.sender.on_record, self.sender.session = self._on_record, self.plan.session
+            self.runner = self.sender
+            return
         self.runner = Runner(
             self.sender,
-            Prompts(self.plan.spec.workload),
+            Prompts(self.plan.spec.workload, chat=self.plan.spec.target.chat),
             self.plan.spec.target.streaming,
             self.plan.session,
             self.zero_ns,
@@ -104,7 +106,6 @@ class Sweep:
         """Raises CouldNotRunError when the endpoint cannot be reached, or refuses every warm-up request."""
         try:
             await self.sender.warm(1)
-            self._opened = 1
         except InvocationFault as fault:
             raise CouldNotRunError(f"the endpoint cannot be reached: {fault}") from fault
         level = 0
@@ -127,75 +128,49 @@ class Sweep:
         return True
 
     async def _level(self, level: int) -> None:
-        planned = self.plan.levels[level]
-        left = self._left(level, planned)
-        if left is None or self.runner.stopped:
+        batch = None if self.runner.stopped else measured_batch(self.plan, level, self.records)
+        if batch is None:
             return
-        load, spec = planned.load, self.plan.spec
-        schedule = schedule_of(load, spec.workload.seed, level)
-        if load.is_open and schedule.sha256 != planned.schedule_sha256:
-            raise InputError(f"{load.words}: the schedule is not the planned one; has {load.trace} changed?")
-        warm_up_s = await self._warm_up(level, load)
+        load = self.plan.levels[level].load
+        warm_up_s = await self._warm_up(level)
         if load.is_open:
             await self._open_connections(_expected_in_flight(load, warm_up_s))
         # What lives now lives until the end: the collector need not walk it between two tokens.
         gc.collect()
         gc.freeze()
-        batch = self._batch("measured", level, load, schedule, left)
-        await self._phase(batch, planned.requests)
-        if not self.runner.stopped:
+        await self._phase(batch, self._total(level))
+        if not self.runner.stopped and not self.runner.incomplete:
             self.plan = self.plan.with_end(level, time.time_ns())
             self.save(self.plan)
 
-    async def _warm_up(self, level: int, load: Load) -> float | None:
-        """Send the warm-up, as many at once as the level will; an open loop's all at once. Seconds it took."""
+    async def _warm_up(self, level: int) -> float | None:
+        """Send the warm-up; seconds it took."""
         requests = self.plan.spec.warmup_requests
-        slots = load.concurrency or requests
-        await self._open_connections(slots)
+        await self._open_connections(self.plan.levels[level].load.concurrency or requests)
         start_ns = self.clock_ns()
-        await self._phase(
-            self._batch("warmup", level, load, closed_loop(requests, slots), _each(range(requests))), requests
-        )
+        await self._phase(warm_up_batch(self.plan, level), requests)
         return (self.clock_ns() - start_ns) / 1e9 if requests else None
 
-    def _batch(
-        self, phase: Phase, level: int, load: Load, schedule: Schedule, conversations: Iterator[tuple[int, ...]]
-    ) -> Batch:
-        return Batch(
-            phase,
-            level,
-            load.concurrency or 0,
-            schedule,
-            conversations,
-            first_number(self.plan.session, level, phase),
-            load.duration_s if phase == "measured" and not load.is_open else None,
-            self.plan.spec.drain_s if phase == "measured" else None,
-        )
-
-    def _left(self, level: int, planned: PlannedLevel) -> Iterator[tuple[int, ...]] | None:
-        """The conversations of a level still to hold; None when there are none."""
-        if planned.load.in_one_piece and planned.ended_utc is not None:
-            return None
-        if planned.requests is None:
-            return _each(count())
-        done: set[int] = set()
-        if not planned.load.in_one_piece:
-            ours = (record for record in self.records if record.phase == "measured" and record.level == level)
-            done = {record.index for record in ours if record.finished}
-        left = [index for index in range(planned.requests) if index not in done]
-        return _each(left) if left else None
+    def _total(self, level: int) -> int | None:
+        """How many requests are still to be sent, where that is known ahead."""
+        planned = self.plan.levels[level]
+        if planned.requests is None or planned.load.in_one_piece:
+            return planned.requests
+        ours = (record for record in self.records if record.phase == "measured" and record.level == level)
+        return planned.requests - len({record.index for record in ours if record.finished})
 
     async def _open_connections(self, in_flight: int) -> None:
         """Open those that a higher level needs beyond the last one's, so that no handshake is in a first token."""
-        missing, self._opened = in_flight - self._opened, max(in_flight, self._opened)
         try:
-            await self.sender.warm(max(0, missing))
+            await self.sender.warm(in_flight)
         except InvocationFault:
             return  # the requests themselves will meet it and say so in their records
 
     async def _phase(self, batch: Batch, total: int | None) -> None:
         if total == 0 or self.runner.stopped:
             return
+        if isinstance(self.runner, Runner):
+            batch = self.runner.prepared(batch)
         meter = self._meter = _Meter(self, batch, total, self.clock_ns())
         meter.arm()
         try:
@@ -218,10 +193,6 @@ class Sweep:
             self._taken.append(record)
         if self._meter is not None:
             self._meter.add(record)
-
-
-def _each(indices: Iterable[int]) -> Iterator[tuple[int, ...]]:
-    return ((index,) for index in indices)
 
 
 def _expected_in_flight(load: Load, each_s: float | None) -> int:
@@ -316,8 +287,3 @@ def _got_nowhere(record: RequestRecord) -> bool:
         return True
     missing = record.error_code == "ValidationError" and "not found" in (record.error_message or "").lower()
     return record.outcome == "validation" and (missing or record.http_status in (401, 403, 404))
-
-
-def first_number(session: int, level: int, phase: Phase) -> int:
-    """Numbers every request of every session apart, so that no prompt is sent twice: a block for each phase."""
-    return ((session * LEVELS_APART + level) * 2 + (phase == "warmup")) * MOST_REQUESTS_APART

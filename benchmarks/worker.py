@@ -40,7 +40,12 @@ class Worker:
         self._earlier = read_records(folder / FILE_NAME).records if plan.session else ()
         self._invoker = open_invoker(spec.target, spec.request_timeout_s)
         self._runner = Runner(
-            self._invoker, Prompts(spec.workload), spec.target.streaming, plan.session, zero_ns, self._keep
+            self._invoker,
+            Prompts(spec.workload, chat=spec.target.chat),
+            spec.target.streaming,
+            plan.session,
+            zero_ns,
+            self._keep,
         )
         self._batch: Batch | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -82,7 +87,7 @@ class Worker:
         plan = read_plan(self._folder)  # anew: a search adds levels while the run goes
         batch = warm_up_batch(plan, level) if phase == "warmup" else measured_batch(plan, level, self._earlier)
         assert batch is not None, "nothing is left of the level"
-        self._batch = share_of(batch, number, of)
+        self._batch = self._runner.prepared(share_of(batch, number, of))
         gc.collect()
         gc.freeze()
         self._tell("prepared")

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from benchmarks.arrivals import closed_loop
 from benchmarks.spec import TokenCounts, WorkloadSpec, fixed_tokens
-from benchmarks.workload import CORPUS_WORDS, WORDS, Prompts
+from benchmarks.synthetic import CORPUS_WORDS, WORDS
+from benchmarks.workload import Prompts
 
 
 def prompts(tokens: int = 64, **others: object) -> Prompts:
