@@ -12,10 +12,10 @@ from loadproof.capacity.families import FAMILIES
 _OUTLOOK = {"meets": 0, "near": 1, "unknown": 2, "misses": 3}
 # How a goal is measured, in words for reasons.
 _FIGURE: dict[Goal, str] = {
-    "minimum latency": "{:,.0f} ms a request at the objectives' concurrency",
-    "maximum throughput": "{:,.0f} output tokens/s at the knee",
+    "minimum latency": "{:,.0f} ms a request",
+    "maximum throughput": "{:,.0f} tokens/s at the knee",
     "least cost per hour": "{:,.2f} USD an hour",
-    "least cost per million tokens": "{:,.2f} USD a million output tokens at the knee",
+    "least cost per million tokens": "{:,.2f} USD a million tokens at the knee",
     "least cost that meets the objectives": "{:,.2f} USD an hour",
 }
 
@@ -82,11 +82,13 @@ def _recommend(front: Sequence[Alternative], goal: Goal, own: Alternative | None
     best = able[0]
     reason = _FIGURE[goal].format(abs(_key(best, goal)[-1]))
     if best.is_own:
-        reason += "; the profile as it is"
+        reason += ", the profile as it is"
     elif own is not None and own.at_objectives is not None and _key(own, goal)[-1] < inf:
-        reason += f", against {_FIGURE[goal].format(abs(_key(own, goal)[-1]))} as the profile is"
+        reason += f" (as it is: {_FIGURE[goal].format(abs(_key(own, goal)[-1])).split(' ', 1)[0]})"
     if best.objectives == "near" and goal == "least cost that meets the objectives":
-        reason += "; none meets them for sure, its bounds lie inside the predicted ranges"
+        reason += "; none meets them for sure, bounds lie inside its ranges"
+    elif best.objectives in ("misses", "near"):
+        reason += f"; {'misses' if best.objectives == 'misses' else 'may miss'} the objectives"
     if best.grade == "D":
         reason += "; grade D, a rough guess: prove it before you rely on it"
     return Recommendation(goal, best, reason)

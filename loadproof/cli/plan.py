@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -12,6 +13,9 @@ from loadproof.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
     from loadproof.capacity import Plan
+    from loadproof.capacity.alternatives import Alternatives, Goal
+    from loadproof.capacity.comparison import Constraints
+    from loadproof.profiles import Environment, Profile
 
 
 NARROWEST = 80  # columns
@@ -25,35 +29,110 @@ class Format(StrEnum):
     HTML = "html"
 
 
+class GoalName(StrEnum):
+    """What is best, as it is written on a command line."""
+
+    LATENCY = "minimum-latency"
+    THROUGHPUT = "maximum-throughput"
+    HOUR = "least-cost-per-hour"
+    TOKENS = "least-cost-per-million-tokens"
+    OBJECTIVES = "least-cost-that-meets-the-objectives"
+
+    @property
+    def words(self) -> Goal:
+        """The planner's name for it."""
+        return cast("Goal", self.value.replace("-", " "))
+
+
 def plan(
     profile: Annotated[Path, typer.Argument(help="profile file, for example deploy_profiles/dev/chat.yaml")],
     format: Annotated[Format, typer.Option(help="text for people, json for programs, html: a page")] = Format.TEXT,
     output: Annotated[
         Path | None, typer.Option(help="where --format html writes; default: plan-<profile>.html here")
     ] = None,
+    goal: Annotated[GoalName, typer.Option(help="what alternatives are ranked by")] = GoalName.OBJECTIVES,
+    instances: Annotated[
+        str | None, typer.Option(metavar="TYPE,...", help="compare these instance types only; default: all GPU types")
+    ] = None,
+    max_usd_per_hour: Annotated[
+        float | None, typer.Option(min=0, help="leave out alternatives whose instances cost more an hour")
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="change the profile to the recommendation; prints the diff")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="with --write: print the diff, change nothing")] = False,
 ) -> int:
-    """Predict memory, latency, throughput, cost and objectives of a profile. Exit 1 when it does not fit."""
-    from loadproof.capacity import make_plan
+    """Predict memory, latency, throughput, cost and objectives of a profile, and rank what else could serve it.
+
+    Exit 1 when it does not fit, or when --write has nothing to recommend.
+    """
+    from loadproof.capacity.comparison import Constraints
     from loadproof.profiles import load_profile
 
     if output is not None and format is not Format.HTML:
         raise InputError(f"--output goes with --format html, found --format {format.value}; leave one of them out")
+    if dry_run and not write:
+        raise InputError("--dry-run goes with --write; add it, or leave --dry-run out")
+    if write and format is not Format.TEXT:
+        raise InputError(f"--write prints a diff, found --format {format.value}; leave one of them out")
     loaded = load_profile(profile)
-    made = make_plan(loaded)
+    types = tuple(dict.fromkeys(name.strip() for name in (instances or "").split(",") if name.strip()))
+    constraints = Constraints(types, max_usd_per_hour)
+    if write:
+        return _write(profile, loaded, goal, constraints, dry_run=dry_run)
+    return _show(profile, loaded, goal, constraints, format, output)
+
+
+def _show(
+    file: Path, profile: Profile, goal: GoalName, constraints: Constraints, format: Format, output: Path | None
+) -> int:
+    from loadproof.capacity import make_plan
+    from loadproof.capacity.comparison import find_alternatives
+
+    made = make_plan(profile)
+    alternatives = find_alternatives(profile, goal.words, constraints, environment_beside(file))
     if format is Format.JSON:
         from loadproof.capacity.document import plan_document
 
-        print(_json(plan_document(made)))
+        print(_json(plan_document(made, alternatives)))
     elif format is Format.HTML:
-        from loadproof.capacity.comparison import find_alternatives
         from loadproof.cli.plan_page import write_page
 
         target = output or Path(f"plan-{made.profile_name}.html")
-        write_page(made, target, find_alternatives(loaded))
+        write_page(made, target, alternatives)
         print(target)
     else:
-        _print_text(made)
+        _print_text(made, alternatives)
     return ExitCode.MISSED if made.memory.fits == "no" else ExitCode.OK
+
+
+def _write(file: Path, profile: Profile, goal: GoalName, constraints: Constraints, *, dry_run: bool) -> int:
+    """The diff on standard output, so that it can be piped; words about it on standard error."""
+    from loadproof.capacity.comparison import settle
+    from loadproof.cli import plan_write
+
+    settled = settle(profile, goal.words, constraints, environment_beside(file))
+    if settled.recommendation.alternative is None:
+        print(f"{file}: left as it is: {goal.words}: {settled.recommendation.reason}", file=sys.stderr)
+        return ExitCode.MISSED
+    edit = plan_write.edit_of(file, profile, settled)
+    if not edit.diff:
+        print(f"{file}: nothing to change: {goal.words}: {settled.recommendation.reason}", file=sys.stderr)
+        return ExitCode.OK
+    print(edit.diff, end="", flush=True)
+    if not dry_run:
+        plan_write.write(edit)
+    done = "would change" if dry_run else "changed"
+    print(f"{file}: {done} for {goal.words}; all figures behind it are predicted", file=sys.stderr)
+    return ExitCode.OK
+
+
+def environment_beside(file: Path) -> Environment | None:
+    """The environment of the profile's folder, where there is a good one: its region has not every image."""
+    from loadproof.profiles import check_file
+
+    beside = file.parent / "environment.yaml"
+    return check_file(beside).environment if beside.is_file() else None
 
 
 def _json(document: dict[str, object]) -> str:
@@ -62,7 +141,7 @@ def _json(document: dict[str, object]) -> str:
     return json.dumps(document, indent=2, allow_nan=False)
 
 
-def _print_text(made: Plan) -> None:
+def _print_text(made: Plan, alternatives: Alternatives) -> None:
     from rich.console import Console
 
     from loadproof.cli import plan_text
@@ -72,5 +151,5 @@ def _print_text(made: Plan) -> None:
         console = Console(highlight=False, width=120)
     elif console.width < NARROWEST:  # better a wrapped line than a figure cut away
         console = Console(highlight=False, width=NARROWEST)
-    for part in plan_text.render(made, ascii_only=console.options.ascii_only):
+    for part in plan_text.render(made, alternatives, width=console.width, ascii_only=console.options.ascii_only):
         console.print(part, soft_wrap=isinstance(part, str))

@@ -9,47 +9,38 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from loadproof.capacity import MemoryFit, Plan
+from loadproof.capacity import Knee, MemoryFit, Plan, PredictedLevel
+from loadproof.capacity.alternatives import Alternatives
+from loadproof.capacity.search import InvocationLimit
+from loadproof.cli.plan_alternatives_text import render_alternatives, settings_table
 
 BAR_CHARACTERS = 60
-_HEADINGS = (  # folded, so that the figures of all columns stand in 80 characters
-    *("in\nflight", "batch\na copy", "queue\nms", "TTFT\nms", "TPOT\nms", "E2E\nms", "tokens\n/s", "requests\n/s"),
-    "USD /\nM tokens",
-)
+WIDE = 100  # columns from which on every figure has room
 _EXPECTED_STYLE = {"meets": "green", "near": "yellow", "misses": "bold red", "unknown": "dim"}
-_BINDS = {
-    "memory": "KV cache: requests queue for memory before the accelerator is busy",
-    "bandwidth": "memory bandwidth: each step reads weights and KV cache",
-    "compute": "compute: the batch is large enough to keep the arithmetic units busy",
-    "fabric": "the fabric: accelerators wait for each other's all-reduce",
-    "server": "the server's own time per step, not the accelerator",
-}
 
 
-def render(plan: Plan, *, ascii_only: bool = False) -> Iterator[RenderableType]:
-    """The parts in reading order; `ascii_only` for a terminal that knows nothing else."""
+def render(
+    plan: Plan, alternatives: Alternatives | None = None, *, width: int = 120, ascii_only: bool = False
+) -> Iterator[RenderableType]:
+    """The parts in reading order, for `width` columns; `ascii_only` for a terminal that knows nothing else."""
     yield _title(plan)
     yield ""
     yield from _memory(plan.memory, ascii_only)
     if plan.memory.fits == "no":
         yield from _does_not_fit(plan)
-        return
-    yield ""
-    yield _curve(plan)
-    if plan.knee is not None:
-        where = f"{plan.knee.concurrency} in flight" if plan.knee.reached else "not reached"
-        yield f"Knee       {where} ({plan.knee.rule}): {plan.knee.reason}"
-    yield f"Binds      {_BINDS[plan.binds]}"
-    yield f"Cost       {_cost(plan)}"
-    yield ""
-    yield _objectives(plan)
-    yield f"Grade {plan.grade}    {plan.confidence.meaning}"
-    yield (
-        f"           throughput and latency within a factor of {1 + plan.confidence.band:.2f}, "
-        f"TTFT within {1 + plan.confidence.ttft_band:.2f}; the client's network is not in it"
-    )
-    for note in plan.notes:
-        yield f"Note       {escape(note)}"
+    else:
+        yield ""
+        yield _curve(plan, wide=width >= WIDE)
+        yield _facts(plan)
+        yield ""
+        yield _objectives(plan)
+        yield _grade(plan)
+    if plan.settings:
+        yield ""
+        yield settings_table(plan.settings)
+    if alternatives is not None:
+        yield ""
+        yield from render_alternatives(alternatives, wide=width >= WIDE)
 
 
 def _title(plan: Plan) -> Text:
@@ -107,35 +98,100 @@ def _does_not_fit(plan: Plan) -> Iterator[str]:
     )
 
 
-def _curve(plan: Plan) -> Table:
+def _curve(plan: Plan, *, wide: bool) -> Table:
     table = Table(
         title=f"Predicted at {plan.input_tokens:,} input and {plan.output_tokens:,} output tokens, closed loop",
         title_justify="left",
         padding=(0, 0, 0, 1),
         show_edge=False,
     )
-    for name in _HEADINGS:
-        table.add_column(name, justify="right")
-    table.add_column("", overflow="fold")
-    knee = plan.knee.concurrency if plan.knee and plan.knee.reached else None
-    for level, cost in zip(plan.levels, plan.costs_per_million, strict=True):
-        remarks = ["knee"] if level.concurrency == knee else []
-        if level.refused:
-            remarks.append(f"{level.refused} refused")
-        if level.over_60_s:
-            remarks.append("over 60 s" if plan.streaming else "over 60 s: SageMaker closes it; stream")
-        table.add_row(
-            str(level.concurrency),
-            str(level.batch),
-            f"{level.queue_ms:,.0f}",
-            f"{level.ttft_ms:,.0f}",
-            f"{level.tpot_ms:,.1f}",
-            f"{level.e2e_ms:,.0f}",
-            f"{level.output_tokens_per_s:,.0f}",
-            f"{level.requests_per_s:,.2f}",
-            "unknown" if cost is None else f"{cost:,.2f}",
-            ", ".join(remarks),
-        )
+    rows = [_level(plan, at, wide=wide) for at in range(len(plan.levels))]
+    remarked = any(row["remark"] for row in rows)
+    for name in rows[0] if rows else ():
+        if name != "remark":
+            table.add_column(name, justify="right")
+        elif remarked:
+            table.add_column("remark", overflow="fold")
+    for row in rows:
+        table.add_row(*(value for name, value in row.items() if name != "remark" or remarked))
+    return table
+
+
+def _level(plan: Plan, at: int, *, wide: bool) -> dict[str, str]:
+    """One row by its headings, which are folded so that narrow terminals show every figure."""
+    level, shares, cost = plan.levels[at], plan.shares[at], plan.costs_per_million[at]
+    row = {"in\nflight": f"{level.concurrency:,}", "batch\na copy": f"{level.batch:,}"}
+    if wide:
+        row["queue\nms"] = f"{level.queue_ms:,.0f}"
+    row |= {
+        "TTFT\nms": f"{level.ttft_ms:,.0f}",
+        "TPOT\nms": f"{level.tpot_ms:,.1f}",
+        "E2E\nms": f"{level.e2e_ms:,.0f}",
+        "% queue,\nprefill,\ndecode": f"{shares.queue:.0%} {shares.prefill:.0%} {shares.decode:.0%}".replace("%", ""),
+        "tokens\n/s": f"{level.output_tokens_per_s:,.0f}",
+    }
+    if wide:
+        row["requests\n/s"] = f"{level.requests_per_s:,.2f}"
+    row["USD /\nM tokens"] = "unknown" if cost is None else f"{cost:,.2f}"
+    row["remark"] = ", ".join(_remarks(plan, level))
+    return row
+
+
+def _remarks(plan: Plan, level: PredictedLevel) -> Iterator[str]:
+    if plan.knee and plan.knee.reached and level.concurrency == plan.knee.concurrency:
+        yield "knee"
+    if level.refused:
+        yield f"{level.refused} refused"
+    if level.over_60_s:
+        yield "over 60 s" if plan.streaming else "over 60 s: SageMaker closes it; stream"
+
+
+def _facts(plan: Plan) -> Table:
+    """What follows from the curve, one line a fact; long reasons wrap below themselves."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(min_width=10, no_wrap=True)
+    table.add_column(overflow="fold")
+    for at, knee in enumerate(plan.knees):
+        table.add_row("Knees" if at == 0 else "", f"{knee.rule}: {_knee(knee)}")
+    for at, binding in enumerate(plan.bindings):
+        end = ", the knee" if plan.knee and plan.knee.reached else ", the end of the curve"
+        where = f"{binding.concurrency:,} in flight" + (end if at else "")
+        table.add_row("Binds" if at == 0 else "", f"at {where}: {binding.reason}")
+    if plan.invocation_limit is not None:
+        table.add_row("60 s limit", _limit(plan.invocation_limit))
+    table.add_row("Cost", _cost(plan))
+    return table
+
+
+def _knee(knee: Knee) -> str:
+    if not knee.concurrency:
+        return f"none; {knee.reason}"
+    rate = "" if knee.output_tokens_per_s is None else f", {knee.output_tokens_per_s:,.0f} tokens/s"
+    where = f"{knee.concurrency:,} in flight{rate}" if knee.reached else f"not reached{rate} at the end"
+    return f"{where}; {knee.reason}"
+
+
+def _limit(limit: InvocationLimit) -> str:
+    kind = "answers in one piece end in time" if limit.applies else "were answers not streamed, they would end in time"
+    if not limit.concurrency:
+        return f"{kind} at no load: one alone takes longer"
+    if not limit.reached:
+        return f"{kind} at every load up to {limit.concurrency:,} in flight, the highest tried"
+    return f"{kind} up to {limit.concurrency:,} in flight (p95 {(limit.latency_p95_ms or 0) / 1e3:,.1f} s)"
+
+
+def _grade(plan: Plan) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(min_width=10, no_wrap=True)
+    table.add_column(overflow="fold")
+    confidence = plan.confidence
+    table.add_row(
+        f"Grade {plan.grade}",
+        f"{confidence.meaning}; throughput and latency within a factor of {1 + confidence.band:.2f}, "
+        f"TTFT within {1 + confidence.ttft_band:.2f}; the client's network is not in it",
+    )
+    for note in plan.notes:
+        table.add_row("Note", escape(note))
     return table
 
 
@@ -144,10 +200,12 @@ def _cost(plan: Plan) -> str:
     if cost.usd_per_hour_min is None or cost.usd_per_hour_max is None:
         return "unknown: no on-demand price in the catalog"
     low = f"{cost.usd_per_hour_min:,.2f} USD an hour with {_instances(cost.instances_min)}"
-    if cost.instances_max == cost.instances_min:
-        return f"{low}, on demand in {plan.deployment.instance.price_region}"
-    high = f"{cost.usd_per_hour_max:,.2f} with {_instances(cost.instances_max)}"
-    return f"{low}, {high}, on demand in {plan.deployment.instance.price_region}"
+    high = ""
+    if cost.instances_max > cost.instances_min:
+        high = f", {cost.usd_per_hour_max:,.2f} with {_instances(cost.instances_max)}"
+    # Prices of regions that were compared carry the comparison with them; the region is what a reader needs.
+    region = plan.deployment.instance.price_region.split(" ", 1)[0]
+    return f"{low}{high}; on-demand price of {region}"
 
 
 def _instances(count: int) -> str:

@@ -186,7 +186,7 @@ def test_the_verb_prints_a_labelled_prediction_from_any_directory(tmp_path: Path
     """Title, memory, curve, knee, cost, outlook and grade, and the word that says it was not measured."""
     result = run_plan(str(DEV), cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
-    for words in ("predicted", "fits: yes", "TTFT", "Knee ", "2.80 USD an hour", "ttft_p95_ms", "meets", "Grade C"):
+    for words in ("predicted", "fits: yes", "TTFT", "Knees", "2.80 USD an hour", "ttft_p95_ms", "meets", "Grade C"):
         assert words in result.stdout
 
 

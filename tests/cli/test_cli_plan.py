@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from loadproof.capacity import make_plan
+from loadproof.capacity.comparison import find_alternatives
 from loadproof.cli import plan_text
 from loadproof.cli.main import run
 from loadproof.errors import InputError
@@ -20,20 +21,56 @@ PROFILES = Path(__file__).parents[2] / "deploy_profiles"
 
 def printed(profile: str, *, width: int, ascii_only: bool = False) -> str:
     console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
-    for part in plan_text.render(make_plan(load_profile(PROFILES / profile)), ascii_only=ascii_only):
-        console.print(part)
+    loaded = load_profile(PROFILES / profile)
+    parts = plan_text.render(make_plan(loaded), find_alternatives(loaded), width=width, ascii_only=ascii_only)
+    for part in parts:
+        console.print(part, soft_wrap=isinstance(part, str))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 def test_no_figure_is_cut_in_80_columns() -> None:
-    """Headings fold at their spaces; every row keeps its ten columns, the knee's mark among them."""
+    """Headings fold at their spaces; every row keeps its nine columns, the knee's mark among them."""
     said = printed("local-vllm/tiny-llama.yaml", width=80)
     rows = [line for line in said.splitlines() if re.match(r" +\d+│", line)]
     assert [int(row.split("│")[0]) for row in rows] == [1, 2, 4, 8, 16]
-    assert all(len(row.split("│")) == 10 for row in rows)
+    assert all(len(row.split("│")) == 9 for row in rows)
+    assert [row.split("│")[-1].strip() for row in rows] == ["", "", "", "knee", ""]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("profile", ["dev/qwen3-32b.yaml", "prod/llama-3-1-8b.yaml", "local-vllm/tiny-llama.yaml"])
+def test_no_cell_is_shortened_and_no_table_is_wider_than_the_terminal(profile: str, width: int) -> None:
+    """No ellipsis; only lines that are meant to run on (title, memory, counts) pass the edge."""
+    said = printed(profile, width=width)
     assert "…" not in said
-    assert "knee" in said
+    assert all(len(line.rstrip()) <= width for line in said.splitlines() if re.search("[│┃━]", line))
+
+
+def test_every_column_has_a_heading() -> None:
+    """A column of remarks is there only where there is one, and then says what it is."""
+    for profile in ("dev/llama-3-1-8b.yaml", "local-vllm/tiny-llama.yaml"):
+        lines = printed(profile, width=120).splitlines()
+        first = next(at for at, line in enumerate(lines) if re.match("━+╇", line))
+        heading = [line.split("┃") for line in lines[first - 3 : first]]
+        assert all(any(line[column].strip() for line in heading) for column in range(len(heading[0])))
+
+
+def test_what_a_request_waits_for_and_what_binds_is_said_in_words() -> None:
+    """Shares at each level, three knees by name, what binds at two levels, the 60 s limit, the price's region."""
+    said = printed("local-vllm/tiny-llama.yaml", width=120)
+    for words in ("objective bound: ", "half-latency: ", "marginal gain: 8 in flight", "Binds", "60 s limit"):
+        assert words in said
+    assert "on-demand price of us-east-1" in said
+
+
+def test_a_recommendation_that_changes_the_payload_says_so() -> None:
+    """From TGI to vLLM clients must speak another protocol, and five goals each have their line."""
+    said = printed("staging/llama-3-1-8b.yaml", width=120)
+    assert "clients speak vllm's payloads instead of tgi's" in said
+    for goal in ("minimum latency", "maximum throughput", "least cost per hour", "least cost per million tokens"):
+        assert goal in said
+    assert re.search(r"^ \*ml\.g6e\.2xlarge", said, re.MULTILINE)
 
 
 def test_a_terminal_without_box_characters_still_sees_the_memory() -> None:
