@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from binascii import crc32
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import orjson
@@ -75,6 +75,23 @@ class FrameDecoder:
             start = end
         self._rest = [data[start:]] if start < size else []
         self._missing = needed - (size - start)
+
+    def sole_frame(self, data: bytes) -> Frame | None:
+        """The frame that `data` is, verified, with headers seen before; None for anything else, to be fed instead.
+
+        A token's usual read is one frame: this is `feed` without what only other reads need.
+        """
+        size = len(data)
+        if self._rest or size < OVERHEAD_BYTES:
+            return None
+        total, headers_length, prelude_crc = _prelude.unpack_from(data)
+        if total != size or crc32(data[:8]) != prelude_crc:
+            return None
+        if crc32(data[8:-4], prelude_crc) != _u32.unpack_from(data, size - 4)[0]:
+            return None
+        headers_end = PRELUDE_BYTES + headers_length
+        headers = self._header_blocks.get(data[PRELUDE_BYTES:headers_end])
+        return None if headers is None else Frame(headers, data[headers_end:-4])
 
     def finish(self) -> None:
         """Raises TruncatedStreamError if the stream ended inside a frame."""
@@ -173,11 +190,17 @@ class PayloadPartDecoder:
     def __init__(self) -> None:
         self._frames = FrameDecoder()
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yields the parts that `data` completes; take them all.
+    def feed(self, data: bytes) -> Iterable[bytes]:
+        """The parts that `data` completes; take them all.
 
         Raises FrameError, ModelStreamError, InternalStreamFailure, after the parts before the fault.
         """
+        frame = self._frames.sole_frame(data)
+        if frame is not None and frame.headers.get(":event-type") == "PayloadPart":
+            return (frame.payload,)
+        return self._parts(data)
+
+    def _parts(self, data: bytes) -> Iterator[bytes]:
         for frame in self._frames.feed(data):
             if frame.headers.get(":event-type") == "PayloadPart":
                 yield frame.payload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -38,8 +38,15 @@ class TokenEventDecoder:
         self._text_length = 0
         self._end: dict[str, Any] | None = None
 
-    def feed(self, data: bytes) -> Iterator[TokenChunk]:
-        for payload in self._splitter.feed(data):
+    def feed(self, data: bytes) -> Iterable[TokenChunk]:
+        payloads = self._splitter.feed(data)
+        if len(payloads) == 1 and payloads[0] != b"[DONE]":  # the usual read: no generator for it
+            chunk = self._take(load_object(payloads[0]))
+            return (chunk,) if chunk else ()
+        return self._chunks(payloads)
+
+    def _chunks(self, payloads: list[bytes]) -> Iterator[TokenChunk]:
+        for payload in payloads:
             if payload != b"[DONE]" and (chunk := self._take(load_object(payload))):
                 yield chunk
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -63,8 +63,8 @@ class Completion:
 class StreamDecoder(Protocol):
     """Sans-IO decoder of one streamed answer. Any chunking of the bytes gives the same tokens."""
 
-    def feed(self, data: bytes) -> Iterator[TokenChunk]:
-        """Yields the chunks that `data` completes; take them all. Raises InBandError, PayloadError after those."""
+    def feed(self, data: bytes) -> Iterable[TokenChunk]:
+        """The chunks that `data` completes; take them all. Raises InBandError, PayloadError after those."""
         ...
 
     def finish(self) -> Completion:

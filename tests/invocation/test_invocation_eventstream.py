@@ -107,6 +107,29 @@ def test_any_chunking_gives_the_same_parts(payloads: list[bytes], cuts: list[int
     decoder.finish()
 
 
+@given(st.lists(st.binary(max_size=60), max_size=6), st.integers(0, 10_000))
+def test_a_frame_a_read_gives_the_same_parts_and_finds_the_same_damage(payloads: list[bytes], place: int) -> None:
+    """The short cut for the usual read verifies what the general way verifies: one byte changed anywhere is found."""
+    frames = [encode_payload_part(payload) for payload in payloads]
+    decoder = PayloadPartDecoder()
+    assert [part for frame in frames for part in decoder.feed(frame)] == payloads
+    decoder.finish()
+    damaged = bytearray(encode_payload_part(b"payload"))
+    damaged[place % len(damaged)] ^= 0x01
+    with pytest.raises((FrameError, TruncatedStreamError)):
+        list(decoder.feed(bytes(damaged)))
+        decoder.finish()
+
+
+def test_other_frames_in_a_read_of_their_own_are_not_taken_for_parts() -> None:
+    """An exception frame raises, an unknown event is skipped, also when its headers were seen before."""
+    decoder = PayloadPartDecoder()
+    unknown = encode_frame({":message-type": "event", ":event-type": "Later"}, b"x")
+    assert [list(decoder.feed(unknown)) for _ in range(3)] == [[], [], []]
+    with pytest.raises(ModelStreamError):
+        list(decoder.feed(encode_exception("ModelStreamError", "gone", ErrorCode="StreamBroken")))
+
+
 @given(st.binary(max_size=400))
 def test_arbitrary_bytes_give_typed_errors_only(data: bytes) -> None:
     """Noise either waits for more, or is one of our faults."""
