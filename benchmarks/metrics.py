@@ -65,7 +65,7 @@ class LevelMetrics:
     mean_in_flight: float | None
     tokens_per_arrival: float | None
     token_source: Literal["server", "chunks", "none"]
-    input_token_source: Literal["server", "estimate", "none"]
+    input_token_source: Literal["server", "tokenizer", "estimate", "none"]
     missing: int = 0  # of the unfinished: those of worker processes that were lost
     load: str | None = None  # an open loop's, in words; its `concurrency` is then the mean in flight, as measured
 
@@ -236,10 +236,12 @@ def _output_source(succeeded: Sequence[RequestRecord]) -> Literal["server", "chu
     return "chunks" if "chunks" in sources else "server"
 
 
-def _input_source(succeeded: Sequence[RequestRecord]) -> Literal["server", "estimate", "none"]:
+def _input_source(succeeded: Sequence[RequestRecord]) -> Literal["server", "tokenizer", "estimate", "none"]:
     if not succeeded:
         return "none"
-    return "server" if all(record.input_tokens is not None for record in succeeded) else "estimate"
+    if all(record.input_tokens is not None for record in succeeded):
+        return "server"
+    return "tokenizer" if all(record.counted_by == "tokenizer" for record in succeeded) else "estimate"
 
 
 def _tokens_per_arrival(succeeded: Sequence[RequestRecord]) -> float | None:

@@ -147,6 +147,16 @@ def _workload(spec: BenchmarkSpec) -> dict[str, Any]:
         "input_distribution": workload.input_tokens.distribution,
         "output_distribution": workload.output_tokens.distribution,
         "shared_prefix_tokens": workload.shared_prefix_tokens,
+        "name": workload.name,
+        "unique_prompts": workload.dataset is None if workload.unique_prompts is None else workload.unique_prompts,
+        "turns": workload.turns,
+        "think_time_s": workload.think_time_s,
+        "dataset": workload.dataset,
+        "dataset_sha256": workload.dataset_sha256,
+        "prompt_tokens_counted_by": f"tokenizer {workload.tokenizer}" if workload.tokenizer else "words (an estimate)",
+        "images": f"{workload.images.count} of {workload.images.width_px} x {workload.images.height_px} px"
+        if workload.images
+        else None,
         "requests_per_level": spec.requests_per_level,
         "warmup_requests": spec.warmup_requests,
         "request_timeout_s": spec.request_timeout_s,

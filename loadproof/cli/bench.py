@@ -106,8 +106,45 @@ def bench(
     requests_per_level: Annotated[
         int | None, typer.Option(min=1, help="requests at each level (default with --target: 32)")
     ] = None,
-    input_tokens: Annotated[int | None, typer.Option(min=1, help="prompt length (default with --target: 256)")] = None,
-    output_tokens: Annotated[int | None, typer.Option(min=1, help="answer length (default with --target: 64)")] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(help="by name: chat-256-256, generate-32-128, classify-256-32, summarize-3840-256"),
+    ] = None,
+    input_tokens: Annotated[
+        str | None,
+        typer.Option(
+            help="prompt length: 256, normal:MEAN:STDDEV, lognormal:MEAN:STDDEV, uniform:LOWEST:HIGHEST or "
+            "empirical:FILE (default with --target: 256)"
+        ),
+    ] = None,
+    output_tokens: Annotated[
+        str | None, typer.Option(help="answer length, in the same forms (default with --target: 64)")
+    ] = None,
+    shared_prefix_tokens: Annotated[
+        int | None, typer.Option(min=0, help="beginning that all prompts have in common")
+    ] = None,
+    unique_prompts: Annotated[
+        bool | None,
+        typer.Option(
+            "--unique-prompts/--repeat-prompts",
+            help="no two prompts begin alike, so that no cache helps (default; a dataset is sent as it is)",
+        ),
+    ] = None,
+    turns: Annotated[
+        int | None, typer.Option(min=1, max=256, help="turns of a conversation, each sent with all before it")
+    ] = None,
+    think_time_s: Annotated[
+        float | None, typer.Option(min=0, help="between an answer and the conversation's next turn")
+    ] = None,
+    dataset: Annotated[
+        Path | None, typer.Option(help="prompts to send: ShareGPT's JSON, or JSONL with prompt or messages")
+    ] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="the model's tokenizer.json, to count tokens by (needs loadproof[tokenizers])")
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(help="send a picture of WIDTHxHEIGHT pixels with each request (chat completions)")
+    ] = None,
     warmup: Annotated[
         int | None, typer.Option(min=0, help="requests before each level that count in no figure (default: 4)")
     ] = None,
@@ -140,6 +177,7 @@ def bench(
     """
     from loadproof.cli.bench_load import LoadOptions
     from loadproof.cli.bench_spec import Options, spec_from_profile, spec_from_target
+    from loadproof.cli.bench_workload import WorkloadOptions
 
     options = Options(
         protocol=protocol.value if protocol else None,
@@ -165,11 +203,21 @@ def bench(
             workers=workers,
             at_rate=at_rate,
         ),
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
+        workload=WorkloadOptions(
+            name=workload,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            seed=seed,
+            shared_prefix_tokens=shared_prefix_tokens,
+            unique_prompts=unique_prompts,
+            turns=turns,
+            think_time_s=think_time_s,
+            dataset=str(dataset) if dataset else None,
+            tokenizer=str(tokenizer) if tokenizer else None,
+            image=image,
+        ),
         warmup_requests=warmup,
         request_timeout_s=timeout_s,
-        seed=seed,
         streaming=stream,
         objectives=tuple(objective or ()),
         at_concurrency=at_concurrency,

@@ -12,6 +12,7 @@ from benchmarks.connect import parse_target, service_url
 from benchmarks.objectives import Objective, parse_objective
 from benchmarks.spec import BenchmarkSpec, Protocol, WorkloadSpec, fixed_tokens
 from loadproof.cli.bench_load import LoadOptions, with_load
+from loadproof.cli.bench_workload import WorkloadOptions, with_workload
 from loadproof.errors import InputError
 
 DEFAULT_CONCURRENCY = (1, 2, 4, 8)
@@ -31,11 +32,9 @@ class Options:
     environment: str | None = None
     model: str | None = None
     load: LoadOptions = field(default_factory=LoadOptions)
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    workload: WorkloadOptions = field(default_factory=WorkloadOptions)
     warmup_requests: int | None = None
     request_timeout_s: float | None = None
-    seed: int | None = None
     streaming: bool | None = None
     objectives: tuple[str, ...] = ()
     at_concurrency: int | None = None
@@ -72,13 +71,6 @@ def spec_from_profile(file: Path, options: Options) -> BenchmarkSpec:
 
 
 def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
-    workload = spec.workload
-    if options.input_tokens is not None:
-        workload = replace(workload, input_tokens=fixed_tokens(options.input_tokens))
-    if options.output_tokens is not None:
-        workload = replace(workload, output_tokens=fixed_tokens(options.output_tokens))
-    if options.seed is not None:
-        workload = replace(workload, seed=options.seed)
     changes: dict[str, Any] = {
         name: value
         for name in ("warmup_requests", "request_timeout_s", "at_concurrency")
@@ -86,7 +78,7 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
     }
     spec = replace(
         spec,
-        workload=workload,
+        workload=with_workload(spec.workload, options.workload, chat=spec.target.chat),
         objectives=_merged(spec.objectives, options.objectives),
         max_error_rate=options.max_error_rate,
         target=replace(

@@ -1,0 +1,163 @@
+"""From the workload options of `loadproof bench` to what its requests look like."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.counting import TokenizerCounter
+from benchmarks.datasets import read_dataset
+from benchmarks.images import MOST_PX, ImageSpec
+from benchmarks.spec import TokenCounts, WorkloadSpec, empirical_tokens, fixed_tokens
+from loadproof.errors import InputError
+from loadproof.profiles.workloads import NAMED_WORKLOADS
+
+MOST_TOKENS = 10_000_000
+_FORMS = "256, normal:MEAN:STDDEV, lognormal:MEAN:STDDEV, uniform:LOWEST:HIGHEST or empirical:FILE"
+_IMAGE = re.compile(r"(?P<width>\d{1,5})x(?P<height>\d{1,5})(x(?P<count>\d{1,2}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadOptions:
+    """What was said about requests; None where the profile or the default decides."""
+
+    name: str | None = None
+    input_tokens: str | None = None
+    output_tokens: str | None = None
+    seed: int | None = None
+    shared_prefix_tokens: int | None = None
+    unique_prompts: bool | None = None
+    turns: int | None = None
+    think_time_s: float | None = None
+    dataset: str | None = None
+    tokenizer: str | None = None
+    image: str | None = None
+
+
+def with_workload(workload: WorkloadSpec, options: WorkloadOptions, *, chat: bool) -> WorkloadSpec:
+    """The workload that was asked for; its own parts where nothing was. Raises InputError with all problems."""
+    problems: list[str] = []
+
+    def attempt(make: Callable[[], Any]) -> Any:
+        try:
+            return make()
+        except InputError as error:
+            problems.append(str(error))
+            return None
+
+    changes: dict[str, Any] = {}
+    if options.name is not None:
+        changes |= attempt(lambda: _named(options.name or "")) or {}
+    for side in ("input_tokens", "output_tokens"):
+        text = getattr(options, side)
+        if text is not None:
+            changes[side] = attempt(partial(parse_tokens, f"--{side.replace('_', '-')}", text))
+    for name in ("seed", "shared_prefix_tokens", "unique_prompts", "turns", "think_time_s", "dataset", "tokenizer"):
+        if (value := getattr(options, name)) is not None:
+            changes[name] = value
+    if options.image is not None:
+        changes["images"] = attempt(lambda: parse_image(options.image or ""))
+    known = {name: value for name, value in changes.items() if value is not None}
+    asked = replace(workload, **known)
+    attempt(lambda: checked_workload(asked, chat=chat))
+    if problems:
+        raise InputError("\n".join(problems))
+    sha256 = read_dataset(Path(asked.dataset)).sha256 if asked.dataset else None
+    return replace(asked, dataset_sha256=sha256)
+
+
+def checked_workload(workload: WorkloadSpec, *, chat: bool) -> None:
+    """Raises InputError with all that keeps a workload from being sent."""
+    problems = [problem for problem in (_dataset_problem(workload), _tokenizer_problem(workload)) if problem]
+    if workload.images is not None and not chat:
+        problems.append("images need chat messages: use an http target whose path ends in /chat/completions")
+    if workload.dataset is not None and workload.shared_prefix_tokens:
+        problems.append("a shared prefix goes with made texts, not with a dataset; leave one of them out")
+    if workload.think_time_s and workload.turns == 1:
+        problems.append("a think time goes between the turns of a conversation: give --turns 2 or more")
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def parse_tokens(place: str, text: str) -> TokenCounts:
+    """`256`, `normal:256:64`, `empirical:lengths.txt` as a distribution. Raises InputError."""
+    kind, *rest = text.split(":", 1)
+    if not rest:
+        return fixed_tokens(_whole(place, text, text))
+    if kind == "empirical":
+        return empirical_tokens(_lengths(place, Path(rest[0])))
+    numbers = rest[0].split(":")
+    if kind not in ("normal", "lognormal", "uniform") or len(numbers) != 2:
+        raise InputError(f"{place} {text!r}: expected {_FORMS}")
+    first, second = (_whole(place, text, number) for number in numbers)
+    if kind != "uniform":
+        return TokenCounts("normal" if kind == "normal" else "lognormal", float(first), float(second))
+    if first > second:
+        raise InputError(f"{place} {text!r}: {first} is above {second}; write the lowest first")
+    return TokenCounts("uniform", (first + second) / 2, 0.0, first, second)
+
+
+def parse_image(text: str) -> ImageSpec:
+    """`512x512`, or `512x512x2` for two of them. Raises InputError."""
+    match = _IMAGE.fullmatch(text)
+    sizes = [int(match[name] or 1) for name in ("width", "height", "count")] if match else [0]
+    if not match or not all(1 <= size <= MOST_PX for size in sizes) or sizes[2] > 16:
+        raise InputError(
+            f"--image {text!r}: expected WIDTHxHEIGHT in pixels up to {MOST_PX}, like 512x512 or 512x512x2"
+        )
+    return ImageSpec(*sizes)
+
+
+def _named(name: str) -> dict[str, Any]:
+    found = NAMED_WORKLOADS.get(name)
+    if found is None:
+        near = difflib.get_close_matches(name, NAMED_WORKLOADS, n=1)
+        known = f"did you mean {near[0]}?" if near else f"use {', '.join(NAMED_WORKLOADS)}"
+        raise InputError(f"--workload {name!r}: no workload of that name; {known}")
+    return {
+        "name": name,
+        "input_tokens": fixed_tokens(found.input_tokens),
+        "output_tokens": fixed_tokens(found.output_tokens),
+    }
+
+
+def _whole(place: str, text: str, number: str) -> int:
+    if not (number.isascii() and number.isdigit() and 1 <= int(number) <= MOST_TOKENS):
+        raise InputError(f"{place} {text!r}: {number!r} is no whole number from 1; expected {_FORMS}")
+    return int(number)
+
+
+def _lengths(place: str, path: Path) -> list[int]:
+    """Token counts of a file: whole numbers apart by spaces, commas or lines."""
+    try:
+        words = path.read_text(encoding="utf-8").replace(",", " ").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{place}: {path}: cannot be read ({error}); give a file of whole numbers") from None
+    bad = [word for word in words if not (word.isascii() and word.isdigit() and 1 <= int(word) <= MOST_TOKENS)]
+    if bad or not words:
+        found = f"{bad[0]!r} is no whole number from 1" if bad else "no numbers"
+        raise InputError(f"{place}: {path}: {found}; give whole numbers apart by spaces, commas or lines")
+    return [int(word) for word in words]
+
+
+def _dataset_problem(workload: WorkloadSpec) -> str | None:
+    if workload.dataset is None:
+        return None
+    return _message(lambda: read_dataset(Path(workload.dataset or "")))
+
+
+def _tokenizer_problem(workload: WorkloadSpec) -> str | None:
+    return None if workload.tokenizer is None else _message(lambda: TokenizerCounter(Path(workload.tokenizer or "")))
+
+
+def _message(make: Callable[[], object]) -> str | None:
+    try:
+        make()
+    except InputError as error:
+        return str(error)
+    return None
