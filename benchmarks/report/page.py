@@ -28,18 +28,22 @@ def render_report(run_folder: Path) -> Path:
     the summary is missing or malformed, OSError when the folder cannot be written.
     """
     summary = read_summary(run_folder)
-    page = page_of(summary, read_timeline(run_folder))
     target = run_folder / "report.html"
-    handle, unfinished = tempfile.mkstemp(dir=run_folder, prefix=".report-", suffix=".html")
+    write_whole(page_of(summary, read_timeline(run_folder)), target)
+    return target
+
+
+def write_whole(page: str, target: Path) -> None:
+    """Write a page whole or not at all: never half a file under its name. Raises OSError."""
+    handle, unfinished = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=".html")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
             out.write(page)
-        Path(unfinished).chmod(0o644)  # mkstemp's 0600 would hide a report published by a web server
+        Path(unfinished).chmod(0o644)  # mkstemp's 0600 would hide a page that a web server publishes
         Path(unfinished).replace(target)
     except BaseException:
         Path(unfinished).unlink(missing_ok=True)
         raise
-    return target
 
 
 def page_of(summary: Summary, timeline: Timeline | None) -> str:

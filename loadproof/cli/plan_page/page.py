@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from benchmarks.report import looks
+from benchmarks.report.page import write_whole
 from benchmarks.report.wording import SHORT, objective_title, objective_value, visible
 from benchmarks.report.wording import number as number_text
 from loadproof.capacity import Plan, PredictedLevel
@@ -29,18 +28,11 @@ _TITLES = {
 
 def write_page(plan: Plan, target: Path, alternatives: Alternatives | None = None) -> None:
     """Write the page whole or not at all. Raises InputError where the folder cannot be written."""
-    unfinished = None
+    page = page_of(plan, alternatives)
     try:
-        handle, unfinished = tempfile.mkstemp(dir=target.parent, prefix=".plan-", suffix=".html")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
-            out.write(page_of(plan, alternatives))
-        Path(unfinished).chmod(0o644)  # mkstemp's 0600 would hide a page that a web server publishes
-        Path(unfinished).replace(target)
+        write_whole(page, target)
     except OSError as error:
         raise InputError(f"{target}: cannot be written ({error.strerror}); name another place with --output") from error
-    finally:
-        if unfinished is not None:
-            Path(unfinished).unlink(missing_ok=True)
 
 
 def page_of(plan: Plan, alternatives: Alternatives | None = None) -> str:
