@@ -144,8 +144,8 @@ def _notes(profile: Profile, deployment: Deployment, cost: HourlyCost) -> Iterat
         yield f"planned as a closed loop; the workload's arrivals are {workload.arrivals.process}"
     if workload.shared_prefix_tokens and getattr(settings, "enable_prefix_caching", None):
         yield f"{workload.shared_prefix_tokens:,} tokens of each prompt are planned as found in the prefix cache"
-    if getattr(settings, "rolling_batch", None) == "disable":
-        yield "dynamic batching is planned as continuous batching: expect far less throughput"
+    if deployment.limits.scheduler == "dynamic":
+        yield "dynamic batching answers whole batches: TTFT is the whole latency, TPOT nothing"
     if getattr(settings, "speculative_config", None) or getattr(settings, "speculative_algorithm", None):
         yield "speculative decoding is not planned"
     if profile.components:

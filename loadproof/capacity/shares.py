@@ -38,9 +38,10 @@ class Binding:
 
 
 def latency_shares(level: PredictedLevel) -> LatencyShares:
-    """queue / E2E, (TTFT - queue) / E2E, (E2E - TTFT) / E2E."""
+    """queue / E2E, (TTFT - queue) / E2E, (E2E - TTFT) / E2E; where answers come whole (no TPOT), prompts end before."""
     whole = level.e2e_ms
-    return LatencyShares(level.queue_ms / whole, (level.ttft_ms - level.queue_ms) / whole, 1 - level.ttft_ms / whole)
+    first_ms = level.ttft_ms if level.tpot_ms else level.queue_ms + level.prefill_step_ms
+    return LatencyShares(level.queue_ms / whole, (first_ms - level.queue_ms) / whole, 1 - first_ms / whole)
 
 
 def binding_of(

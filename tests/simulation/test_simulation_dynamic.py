@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from test_simulation_fleet import WIDE, CountedMs
 
 from loadproof.capacity import Deployment, deployment_from_container, predict_level
+from loadproof.capacity.confidence import confidence_of
+from loadproof.capacity.shares import latency_shares
 from loadproof.errors import InputError
 from loadproof.simulation import (
     ClosedLoop,
@@ -144,6 +146,16 @@ def test_the_planner_s_closed_form_is_what_the_twin_does(clients: int) -> None:
     assert summary.output_tokens_per_s == pytest.approx(level.output_tokens_per_s, rel=0.02)
     assert summary.e2e.mean_ms == pytest.approx(level.e2e_ms, rel=0.02)
     assert level.ttft_ms == level.e2e_ms
+
+
+def test_what_is_not_prompt_of_a_whole_answer_is_decoding() -> None:
+    """Alone, 128 + 64 tokens: the delay and 63 rounds are nearly all of it, and no engine of its own was calibrated."""
+    level = predict_level(lmi(), 128, 64, 1)
+    assert level is not None
+    shares = latency_shares(level)
+    assert shares.queue + shares.prefill + shares.decode == pytest.approx(1)
+    assert shares.decode > 0.9
+    assert confidence_of(lmi()).grade == "D"
 
 
 def test_against_the_wall_clock_a_batch_is_gathered_and_answered_whole() -> None:
