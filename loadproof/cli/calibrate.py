@@ -41,6 +41,7 @@ def calibrate(
 
     All levels must be of one server and one accelerator. Shows the planner's error at each level before and after.
     """
+    from benchmarks.imports.levels import day as day_of
     from loadproof.capacity.calibration import fit, fit_document
     from loadproof.cli.calibrate_files import sources_of, write_calibration
     from loadproof.cli.calibrate_levels import observed
@@ -48,6 +49,8 @@ def calibrate(
 
     if not is_calibration(output):
         raise InputError(f"--output {output}: expected calibration.yaml or a name ending in .calibration.yaml")
+    if date is not None and day_of(date) != date:
+        raise InputError(f"--date {date}: expected a day like 2026-11-21")
     levels = observed(measured, profile, concurrency)
     found = fit([level.observation for level in levels], hardware=hardware)
     day = date or max((level.date for level in levels if level.date), default=None)

@@ -29,14 +29,16 @@ def render(found: Fit, document: Calibration, output: Path) -> Iterator[Renderab
     """The parts in reading order."""
     server = f"{document.server.family} {document.server.version}".strip()
     where = f"{found.hardware} in place of {document.accelerator}" if found.hardware else document.accelerator
-    yield escape(f"{server} on {where}: {document.levels} levels of {len(document.sources)} files")
+    levels = "1 level" if document.levels == 1 else f"{document.levels} levels"
+    files = "1 file" if len(document.sources) == 1 else f"{len(document.sources)} files"
+    yield escape(f"{server} on {where}: {levels} in {files}")
     yield ""
     yield _levels_table(found)
     yield ""
     yield _parameters_table(found)
     yield (
-        f"Priors     the shipped rows; being off one by a factor e costs as much as {document.prior_weight:.0%} on one "
-        "figure"
+        f"Priors     {'read off the lowest level' if found.hardware else 'the shipped rows'}; to be a factor e off one "
+        f"costs as much as {document.prior_weight:.0%} on one figure"
     )
     for level in found.levels:
         for name in level.outliers:
