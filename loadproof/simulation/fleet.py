@@ -60,13 +60,15 @@ def simulate_fleet(
     TGI and vLLM learn that it hung up and drop its request at the end of the step under way; dynamic batching works it
     through to its end. Raises InputError for no copies, a size below 1 and send times that fall.
     """
-    resizing = None if isinstance(copies, Sequence) else copies
-    if resizing is None and not copies:
-        raise InputError("a fleet needs at least one copy")
+    resizing: Resizing | None = None
+    if isinstance(copies, Sequence):
+        slots, serving = list(copies), list(range(len(copies)))
+        if not slots:
+            raise InputError("a fleet needs at least one copy")
+    else:
+        slots, serving, resizing = copies.slots, copies.serving, copies
     if not give_up_after_ms > 0:
         raise InputError(f"expected clients that give up after more than 0 ms, found {give_up_after_ms}")
-    slots = list(copies) if isinstance(copies, Sequence) else copies.slots
-    serving = copies.serving if resizing is not None and not isinstance(copies, Sequence) else list(range(len(slots)))
     route = _router(slots, serving, resizing is None, routing, Random(seed))
     return _Fleet(slots, serving, resizing, traffic, iter(sizes), route, give_up_after_ms, until_ms).run()
 

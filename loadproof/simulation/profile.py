@@ -143,7 +143,7 @@ def simulate_profile(
     component = components_of(profile)[0]
     traffic = traffic or traffic_of(profile, seed=seed)
     start_up = start_up or start_up_of(deployment)
-    notes: list[str] = []
+    notes = _left_out(profile)
     copies = _elastic(profile, component, deployment, start_up, starts_at, minutes, notes)
     windows = Windows(minutes * 60_000, min(MOST_WINDOWS, max(1, ceil(minutes))))
     limit_s = _limit_s(profile)
@@ -204,7 +204,7 @@ def _elastic(
     if scaling and scaling.to_zero and scaling.to_zero.wake_on_failed_invocation:
         policies.append(WakeUp(scaling.to_zero.wake_cooldown_s))
     if scaling and scaling.to_zero and scaling.to_zero.wake_on_backlog:
-        notes.append("the buffer is not simulated: no copy wakes for waiting messages")
+        notes.append("no copy wakes for waiting messages")
     autoscaler = Autoscaler(
         policies,
         min_copies=fewest,
@@ -226,10 +226,22 @@ def _elastic(
     )
 
 
+def _left_out(profile: Profile) -> list[str]:
+    notes = []
+    if profile.components:
+        names = ", ".join(component.name for component in profile.components)
+        notes.append(f"further components on the endpoint are not simulated: {names}")
+    if profile.endpoint and len(profile.endpoint.instance_pools) > 1:
+        notes.append("all copies run on the first instance pool")
+    if profile.buffer and profile.buffer.enabled:
+        notes.append("requests go to the endpoint itself: the buffer is not simulated")
+    return notes
+
+
 def _policy(policy: TrackingPolicy | StepPolicy, notes: list[str]) -> Iterator[Policy]:
     metric = _PER_COPY.get(policy.metric)
     if metric is None:
-        notes.append(f"a policy on {policy.metric} is left out: the buffer is not simulated")
+        notes.append(f"a policy on {policy.metric} is left out")
     elif isinstance(policy, StepPolicy):
         yield StepScaling(
             metric,

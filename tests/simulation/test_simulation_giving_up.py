@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_simulation_fleet import WIDE, CountedMs, PrefillFirstByStep
-from test_simulation_same_decisions import TGI, Arrival, Roofline, due_times, limits, traffic
+from test_simulation_fleet import WIDE, ChunkedByStep, CountedMs, PrefillFirstByStep
+from test_simulation_same_decisions import Arrival, Roofline, due_times, limits, traffic
 
 from loadproof.capacity import BatchLimits
 from loadproof.errors import InputError
@@ -109,15 +109,22 @@ def test_every_request_ends_exactly_once(
 
 
 @settings(deadline=None)
-@given(traffic, st.sampled_from([7.3, 60.0]))
-def test_giving_up_is_the_same_however_far_the_clock_jumps(arrivals: list[Arrival], patience_ms: float) -> None:
+@given(traffic, limits, st.sampled_from([7.3, 60.0]))
+def test_giving_up_is_the_same_however_far_the_clock_jumps(
+    arrivals: list[Arrival], limit: BatchLimits, patience_ms: float
+) -> None:
     """A server that looks after every single step serves the same requests at the same times."""
     sizes = [(prompt, answer) for _, prompt, answer in arrivals]
+    by_step = ChunkedByStep if limit.scheduler == "chunked" else PrefillFirstByStep
     found, expected = (
-        sorted(simulate_fleet([copy], OpenLoop(due_times(arrivals)), sizes, give_up_after_ms=patience_ms))
-        for copy in (scheduler_for(Roofline(), TGI), PrefillFirstByStep(Roofline(), TGI))
+        sorted(simulate_fleet([copy], OpenLoop(due_times(arrivals)), sizes, give_up_after_ms=patience_ms), key=_order)
+        for copy in (scheduler_for(Roofline(), limit), by_step(Roofline(), limit))
     )
     assert [type(r) for r in found] == [type(r) for r in expected]
     for row, wanted in zip(found, expected, strict=True):
         if not isinstance(wanted, RefusedRequest):
             assert row == pytest.approx(wanted, rel=1e-9)
+
+
+def _order(result: Result) -> tuple[float, int, int]:
+    return result.sent_ms, result.input_tokens, result.output_tokens

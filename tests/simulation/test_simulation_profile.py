@@ -129,6 +129,12 @@ def test_loads_that_contradict_themselves_are_refused(dev: Profile, load: dict[s
         traffic_of(dev, **load)  # type: ignore[arg-type]
 
 
+def test_what_is_left_out_is_said(dev: Profile) -> None:
+    """The profile has a buffer, and it stands between clients and endpoint."""
+    notes = simulate_profile(dev, minutes=1).notes
+    assert notes == ("requests go to the endpoint itself: the buffer is not simulated",)
+
+
 def test_bursts_make_the_tail_wait_longer(dev: Profile) -> None:
     """The same 3 requests/s: gamma gaps of shape 0.1 against constant ones."""
     p99 = []
