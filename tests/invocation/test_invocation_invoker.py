@@ -8,6 +8,7 @@ import orjson
 import pytest
 from invocation_fakes import (
     END,
+    QUICK,
     REQUEST,
     STREAM_HEAD,
     TOKENS,
@@ -21,6 +22,7 @@ from invocation_fakes import (
     sends,
     serving,
     sse,
+    token_events,
 )
 
 from invocation import (
@@ -174,3 +176,44 @@ def test_requests_without_a_token_yet_are_counted() -> None:
             return counts
 
     assert asyncio.run(main()) == [1, 0]
+
+
+LONG = [sse(event) for event in token_events(["a"] * 100)]
+
+
+def test_a_long_answer_loses_no_token() -> None:
+    """100 tokens, each in a read of its own or all but the first in one: 100 arrivals, in order."""
+    one_by_one, _ = invoke(sends(STREAM_HEAD, *(parts(token) for token in LONG), END))
+    together, _ = invoke(sends(STREAM_HEAD, parts(LONG[0]), parts(*LONG[1:]), END))
+    for found in (one_by_one, together):
+        assert (found.outcome.kind, found.output_tokens, len(found.arrival_ns)) == (OutcomeKind.OK, 100, 100)
+        assert list(found.arrival_ns) == sorted(found.arrival_ns)
+        assert len(found.read_lag_ns) == 100
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        (sse(b'{"error": "overloaded", "error_type": "overloaded"}'), OutcomeKind.IN_BAND_ERROR),
+        (sse(b"!!!!"), OutcomeKind.STREAM_ERROR),
+    ],
+    ids=["an error", "no JSON"],
+)
+def test_what_was_wrong_before_a_cut_is_the_outcome(damage: bytes, kind: OutcomeKind) -> None:
+    """Ten tokens, then a broken event, then a reset: the event is why, and the ten tokens stand."""
+    found, _ = invoke(sends(STREAM_HEAD, *(parts(token) for token in LONG[:10]), parts(damage), reset=True))
+    assert (found.outcome.kind, len(found.arrival_ns)) == (kind, 10)
+
+
+def test_an_error_in_mid_stream_ends_the_request_at_once() -> None:
+    """The server says it failed and then neither ends the answer nor closes: nobody waits for the time-out."""
+    stalls = sends(STREAM_HEAD, *(parts(token) for token in LONG[:10]), parts(sse(b'{"error": "out of memory"}')))
+    found, _ = invoke(stalls)
+    assert found.outcome.kind is OutcomeKind.IN_BAND_ERROR
+    assert found.sent_ns is not None and found.end_ns - found.sent_ns < 5e9
+
+
+def test_tokens_before_a_stall_are_kept() -> None:
+    """Ten tokens, then silence: a time-out with ten arrivals."""
+    found, _ = invoke(sends(STREAM_HEAD, *(parts(token) for token in LONG[:10])), timeouts=QUICK)
+    assert (found.outcome.kind, len(found.arrival_ns)) == (OutcomeKind.TIMEOUT, 10)

@@ -1,7 +1,7 @@
 """What a load generator reports against what the server did: `loadproof bench` and, side by side, common clients.
 
     .venv/bin/python tests/perf/bench_truth.py [--client loadproof|aiohttp|boto3] [--streams 64,256] [--rounds 6]
-                                               [--workers 1] [--tls]
+                                               [--workers 1] [--tls] [--plain]
 
 The truth server (truth_server.c) streams 64 tokens a request, TTFT 50 ms, ITL 20 ms, and logs on the same machine's
 monotonic clock when each request arrived and each token left. Reported − truth is what the client added. CPU time,
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import truth_server
+from priority import CLIENT, SERVER, realtime
 from sampling import SampledRun, run_sampled
 from truth_server import ITL_MS, TOKENS, TTFT_MS, Truth, TruthServer
 
@@ -28,18 +29,25 @@ Figures = dict[str, float]
 CLIENTS = ("loadproof", "aiohttp", "boto3")
 
 
-def measure(client: str, streams: int, rounds: int, *, tls: bool = False, workers: int = 1) -> Figures:
-    """One closed loop of `streams`, `rounds` requests each, against a server of its own. Raises NoCompilerError."""
+def measure(
+    client: str, streams: int, rounds: int, *, tls: bool = False, workers: int = 1, first: bool = True
+) -> Figures:
+    """One closed loop of `streams`, `rounds` requests each, against a server of its own. Raises NoCompilerError.
+
+    `first`: both run before all other work of the machine, where it lets us.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = truth_server.build(folder, tls=tls)
         certificate = truth_server.certificate(folder) if tls else None
         pieces = truth_server.tgi_pieces()
-        with truth_server.running(program, folder, pieces, certificate=certificate) as server:
+        with truth_server.running(
+            program, folder, pieces, certificate=certificate, before=realtime(SERVER) if first else None
+        ) as server:
             trust = {"AWS_CA_BUNDLE": str(certificate)} if tls else {}
             keys = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
             command = _command(client, streams, rounds, server, folder, tls=tls, workers=workers)
-            run = run_sampled(command, {**os.environ, **keys, **trust})
+            run = run_sampled(command, {**os.environ, **keys, **trust}, realtime(CLIENT) if first else None)
             truth = server.stop()
     ramp_s = streams * 0.001 if client == "loadproof" else 0.0  # it opens one slot a millisecond, peers all at once
     return {**_reported(client, run), **_measured(run, truth, rounds * REQUEST_S + ramp_s)}
@@ -97,10 +105,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--tls", action="store_true")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--plain", action="store_true", help="no real-time priority")
     arguments = parser.parse_args()
     for streams in map(int, arguments.streams.split(",")):
         try:
-            figures = measure(arguments.client, streams, arguments.rounds, tls=arguments.tls, workers=arguments.workers)
+            figures = measure(
+                arguments.client,
+                streams,
+                arguments.rounds,
+                tls=arguments.tls,
+                workers=arguments.workers,
+                first=not arguments.plain,
+            )
         except truth_server.NoCompilerError as error:
             sys.exit(str(error))
         print(f"{arguments.client}, {streams} streams, load average {os.getloadavg()[0]:.1f}")

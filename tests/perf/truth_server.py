@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,12 +80,14 @@ def running(
     ttft_ms: float = TTFT_MS,
     gap_ms: float = ITL_MS,
     certificate: Path | None = None,
+    before: Callable[[], None] | None = None,
 ) -> Iterator[TruthServer]:
-    """Serve `pieces` until the block ends (or `stop`)."""
+    """Serve `pieces` until the block ends (or `stop`). `before` is called in the child before the program starts."""
     answer, log = folder / "pieces", folder / "truth.log"
     answer.write_bytes(b"".join(struct.pack("=I", len(piece)) + piece for piece in pieces))
     command = [program, answer, log, str(round(ttft_ms * 1000)), str(round(gap_ms * 1000))]
-    process = subprocess.Popen([*command, *([certificate] if certificate else [])], stdout=subprocess.PIPE, text=True)
+    command += [certificate] if certificate else []
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=before)
     try:
         assert process.stdout is not None
         yield TruthServer(process, int(process.stdout.readline()), log, len(pieces))
