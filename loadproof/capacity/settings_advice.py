@@ -14,7 +14,7 @@ from loadproof.capacity.curve import PredictedLevel, batch_capacity
 from loadproof.capacity.deployment import UNLIMITED, Deployment
 from loadproof.capacity.families import longest_setting, sequences_setting, step_tokens_setting
 from loadproof.capacity.knee import find_knee
-from loadproof.capacity.memory import memory_fit
+from loadproof.capacity.memory import UNCERTAINTY_GIB, memory_fit
 from loadproof.capacity.outlook import outlook_of
 from loadproof.capacity.runs import predict_run
 from loadproof.capacity.search import ladder
@@ -63,10 +63,13 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
+    """`decisive`: while it improves no other figure counts, since other requests are then compared, or none."""
+
     name: str
     value: float
     more_is_better: bool = False
     digits: int = 0
+    decisive: bool = False
 
     def gain(self, other: _Figure) -> float:
         """Relative improvement from self to `other`; from nothing to something is infinite."""
@@ -110,6 +113,7 @@ def _best(profile: Profile, trials: list[_Trial], environment: Environment | Non
             continue
         after = _figures(tried)
         gains = {name: figure.gain(after[name]) for name, figure in before.items() if name in after}
+        gains = {name: gain for name, gain in gains.items() if before[name].decisive and gain > 0} or gains
         if not gains or min(gains.values()) < -_TOLERATED:
             continue
         name = max(gains, key=lambda metric: gains[metric])
@@ -137,24 +141,22 @@ def _figures(profile: Profile) -> dict[str, _Figure]:
     """What a setting may move. Where the model does not fit, only memory counts."""
     deployment, workload = planned_deployment(profile), planned_workload(profile)
     memory = memory_fit(deployment)
-    if memory.fits != "yes":
-        margin = _Figure("the memory margin in GiB, from short of it,", max(0.0, memory.margin_gib), True, 1)
-        return {"margin": margin}
-    at = profile.objectives.at_concurrency
-    level = workload.level(deployment, at)
-    if level is None:
-        return {}
-    return {figure.name: figure for figure in _at_level(profile, deployment, workload, level)}
+    short = _Figure("GiB short of fitting for sure", max(0.0, UNCERTAINTY_GIB - memory.margin_gib), False, 1, True)
+    found = {short.name: short}
+    level = workload.level(deployment, profile.objectives.at_concurrency) if memory.fits == "yes" else None
+    if level is not None:
+        found |= {figure.name: figure for figure in _at_level(profile, deployment, workload, level)}
+    return found
 
 
 def _at_level(
     profile: Profile, deployment: Deployment, workload: PlannedWorkload, level: PredictedLevel
 ) -> Iterator[_Figure]:
     at = level.concurrency
-    yield _Figure(f"requests refused at {at} in flight", level.refused)
+    yield _Figure(f"requests refused at {at} in flight", level.refused, decisive=True)
     highest = max((at, *profile.benchmark.concurrency))
     if (top := workload.level(deployment, highest)) is not None and highest != at:
-        yield _Figure(f"requests refused at {highest} in flight", top.refused)
+        yield _Figure(f"requests refused at {highest} in flight", top.refused, decisive=True)
         yield _Figure(f"output tokens/s at {highest} in flight", top.output_tokens_per_s, more_is_better=True)
     yield _Figure(f"mean TTFT in ms at {at} in flight", level.ttft_ms)
     yield _Figure(f"E2E in ms at {at} in flight", level.e2e_ms)

@@ -28,7 +28,7 @@ def set_value(text: str, path: Path, value: Value) -> str:
         if found is None:
             return _inserted(text, node, _lines(path[depth:], value, _column(node)), newline, top=depth == 0)
         if depth == len(path) - 1 or not isinstance(found[1], yaml.MappingNode):
-            return _replaced(text, found[0], found[1], path[depth + 1 :], value, newline)
+            return _replaced(text, node, found, path[depth + 1 :], value, newline)
         node = found[1]
     raise AssertionError("a path has at least one key")
 
@@ -64,9 +64,20 @@ def _entry(node: yaml.MappingNode | None, key: str) -> tuple[yaml.ScalarNode, ya
     return None
 
 
-def _replaced(text: str, key: yaml.ScalarNode, node: yaml.Node, below: Path, value: Value, newline: str) -> str:
+def _replaced(
+    text: str,
+    holder: yaml.MappingNode,
+    entry: tuple[yaml.ScalarNode, yaml.Node],
+    below: Path,
+    value: Value,
+    newline: str,
+) -> str:
     """The value of one key anew. An empty value (`settings:`) or a scalar that must become a map takes lines below."""
+    key, node = entry
     start, end = node.start_mark.index, _end(text, node)
+    if below and holder.flow_style:
+        inner = _flow(_lines(below, value, 0))
+        return f"{text[:start].rstrip(' ')} {{{inner}}}{text[max(start, end) :]}"
     if not below:
         gap = "" if start > key.end_mark.index + 1 else " "
         return text[:start] + gap + _scalar(value) + text[max(start, end) :]
