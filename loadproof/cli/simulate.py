@@ -70,6 +70,9 @@ def simulate(
     from loadproof.simulation.document import simulation_document
 
     loaded = load_profile(profile)
+    recorded = getattr(loaded.workload.arrivals, "trace", None)
+    if trace is None and concurrency is None and requests_per_s is None and recorded:
+        trace = profile.parent / recorded
     wanted = (concurrency, requests_per_s, arrivals, burstiness, ramp_from, ramp_minutes)
     if trace is None:
         load = traffic_of(

@@ -39,6 +39,7 @@ SERVER_START_S: Final = 60.0
 
 MONDAY: Final = datetime(2026, 1, 5, tzinfo=UTC)
 MOST_WINDOWS: Final = 60
+_OPEN: Final[dict[str, Process]] = {"constant": "constant", "poisson": "poisson", "gamma": "gamma"}
 _PER_COPY: Final[dict[str, Metric]] = {
     "concurrent_requests_per_copy": "concurrent_requests_per_copy",
     "concurrent_requests_per_model": "concurrent_requests_per_copy",
@@ -103,11 +104,15 @@ def traffic_of(
             raise InputError("arrivals and ramps need a rate, and the load is a number in flight; give a rate")
         clients = concurrency or profile.objectives.at_concurrency
         return Traffic(ClosedLoop(clients), sizes, f"{clients} in flight")
+    if requests_per_s is None and arrivals.process == "trace":
+        raise InputError(
+            "workload.arrivals: a trace has no rate; replay it (`loadproof simulate --trace`) or give a rate"
+        )
     rate = requests_per_s if requests_per_s is not None else arrivals.requests_per_s
     if rate is None:
         raise InputError(f"workload.arrivals: {arrivals.process} needs requests_per_s")
     if process is None:
-        process = "poisson" if arrivals.process == "closed" else arrivals.process
+        process = _OPEN.get(arrivals.process, "poisson")
     if process != "gamma":
         if burstiness is not None:
             raise InputError(f"burstiness has no use with {process} arrivals; make them gamma, or leave it out")

@@ -28,10 +28,12 @@ def drawn_tokens(counts: Counts, chance: Random) -> int:
     """One count, rounded and cut to its bounds.
 
     lognormal: mean and stddev are of the counts themselves: σ² = ln(1 + stddev²/mean²), μ = ln mean - σ²/2. Without
-    a mean the middle of the bounds stands for it.
+    a mean the middle of the bounds stands for it. empirical: one of its values, each as likely.
     """
     if isinstance(counts, int):
         return counts
+    if counts.distribution == "empirical":
+        return chance.choice(counts.values)
     mean = counts.mean if counts.mean is not None else (counts.min + (counts.max or counts.min)) / 2
     stddev = counts.stddev or 0.0
     if counts.distribution == "normal":

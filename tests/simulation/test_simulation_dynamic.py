@@ -169,7 +169,8 @@ def test_rolling_batch_disable_is_dynamic_batching_with_its_settings() -> None:
 
 def test_accelerators_that_hold_whole_layers_work_one_after_the_other() -> None:
     """Falcon 40B in bf16 over eight A10G: 41.3 billion parameters, 82.6 GB, at 83% of one card's 600 GB/s are
-    165.9 ms; 5 ms a step, 0.1 a layer (60) and 0.1 a sequence make 177 ms, where tensor parallelism would read in an eighth of the time."""
+    165.9 ms; 5 ms a step, 0.1 a layer (60) and 0.1 a sequence make 177 ms, where tensor parallelism would read in an
+    eighth of the time."""
     made = deployment_from_container(
         family="lmi",
         version="",
