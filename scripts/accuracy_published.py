@@ -75,7 +75,7 @@ def section(path: Path) -> list[str]:
     median = float(np.median(np.abs(np.expm1(held))))
     goals = (f"8.0% {'met' if median <= 0.08 else '**missed**'}", "70 to 90%")
     lines.append(_line("leave one out, all", ordered, held, goals))
-    return [*lines, "", *_ttfts(rows), *_others(path)]
+    return [*lines, "", *_ttfts(rows)]
 
 
 def fitted_rows(path: Path) -> Parameters:
@@ -104,15 +104,15 @@ def _ttfts(rows: Sequence[Published]) -> list[str]:
     ]
 
 
-def _others(path: Path) -> list[str]:
-    """What `loadproof predict` says of the rows of other servers."""
+def others(path: Path) -> list[str]:
+    """What `loadproof predict` says of the rows of other servers than vLLM."""
     told: dict[str, Counter[str]] = {}
     with path.open(encoding="utf-8", newline="") as handle:
         for row in csv.DictReader(handle):
             if not row["server"].startswith("vLLM (SageMaker"):
                 answer = predict_row(row)
                 told.setdefault(row["server"].split(" (")[0], Counter())[answer["reason"] or "predicted"] += 1
-    lines = ["Other published rows, and what `loadproof predict` says of them:", ""]
+    lines = ["## What `loadproof predict` says of the other published rows", ""]
     for server, answers in sorted(told.items()):
         for answer, count in answers.most_common():
             lines.append(f"- {server}, {count} rows: {answer}")

@@ -33,6 +33,7 @@ MEANING: dict[Grade, str] = {
 # Half-widths of the ranges that shall hold eight in ten, as |log(measured / predicted)|, by source of doubt;
 # independent sources add as squares. Fitted on held-out cells (docs/accuracy.md, "Ranges") where that is said.
 _MODEL = 0.11  # fitted: all rows measured, a model that was not among them
+_MODEL_UNDER = {"neuron": 0.16}  # fitted: where one server's models differ more
 _DEGREE = 0.07  # fitted: the fabric was measured under this server, but not with so many accelerators
 _FABRIC = 0.35  # fitted: this server was never measured on such a fabric
 _NEAR_LIMIT = 0.40  # fitted: a p90 where a little memory decides whether some requests wait for a whole round
@@ -77,7 +78,7 @@ def confidence_of(deployment: Deployment) -> Confidence:
         ttft_band = server.measured_ttft_band or _TTFT_BAND
         return Confidence("A", server.source, band, ttft_band, max(band, _factor(_NEAR_LIMIT)))
     grade = _grade(deployment)
-    doubts = [_MODEL, _CHIP[grade], _fabric_doubt(deployment)]
+    doubts = [_MODEL_UNDER.get(server.family, _MODEL), _CHIP[grade], _fabric_doubt(deployment)]
     if not _same_version(server, deployment.version):
         doubts.append(_VERSION)
     band = _factor(*doubts)
@@ -104,14 +105,16 @@ def _fabric_doubt(deployment: Deployment) -> float:
 
 def _grade(deployment: Deployment) -> Grade:
     server, chip = deployment.server, deployment.accelerator.name
-    if deployment.family in ("custom", "sglang") or chip not in GENERATION:
+    if deployment.family in ("custom", "sglang"):
         return "D"
     # No row was fitted on latent attention, whose vectors are expanded anew in every step.
-    if deployment.architecture.kv_latent_dim:
+    if deployment.architecture.kv_latent_dim or not server.calibrated_on:
         return "D"
     if chip in server.calibrated_on:
         return "A" if _same_version(server, deployment.version) else "B"
-    seen = {GENERATION[name] for name in server.calibrated_on}
+    if chip not in GENERATION:
+        return "D"
+    seen = {GENERATION.get(name) for name in server.calibrated_on}
     return "B" if GENERATION[chip] in seen else "C"
 
 

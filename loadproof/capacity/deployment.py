@@ -150,6 +150,13 @@ def deployment_from_container(
     )
 
 
+def quantized(deployment: Deployment, quantization: str) -> Deployment:
+    """The same deployment with weights stored so. Raises InputError for a way nobody knows the size of."""
+    if quantization not in _WEIGHT_BYTES:
+        raise InputError(f"quantization: expected one of {', '.join(_WEIGHT_BYTES)}, found `{quantization}`")
+    return replace(deployment, quantization=quantization, weight_bytes_per_parameter=_WEIGHT_BYTES[quantization])
+
+
 def architecture_from_tag(text: str) -> catalog.Architecture:
     """`layers=32 hidden=4096 ...` (the tag `loadproof:architecture`) as an Architecture; unnamed fields are 0 or ''.
 

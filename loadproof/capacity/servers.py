@@ -23,7 +23,8 @@ class ServerRow:
     mixture of experts (routing, sorting, many small kernels), and each prompt token
     `prefill_us_per_token_per_doubling · log2(accelerators)`, beyond what all-reduce explains: its cause is not known.
     Efficiencies are shares of the datasheet's bandwidth and dense compute; a step of a single token, matrix times
-    vector, reads weights `single_token_gain` times as fast. `split_kv` says that attention spreads one
+    vector, reads weights `single_token_gain` times as fast, and KV caches are read at `kv_read_share` of the weights'
+    rate. `split_kv` says that attention spreads one
     sequence's KV cache over many multiprocessors; servers without it need many sequences. `all_experts` says that every
     step reads all experts of a mixture, however few its tokens chose. `layers_in_turn` says that each accelerator holds
     whole layers and waits for the one before it, as Hugging Face Accelerate's `device_map="auto"` does: a copy is as
@@ -41,6 +42,7 @@ class ServerRow:
     bandwidth_efficiency: float
     compute_efficiency: float
     single_token_gain: float
+    kv_read_share: float
     split_kv: bool
     all_experts: bool
     layers_in_turn: bool
@@ -108,6 +110,7 @@ def _servers() -> tuple[ServerRow, ...]:
                 bandwidth_efficiency=float(row["bandwidth_efficiency"]),
                 compute_efficiency=float(row["compute_efficiency"]),
                 single_token_gain=float(row["single_token_gain"]),
+                kv_read_share=float(row["kv_read_share"]),
                 split_kv=row["split_kv"] == "1",
                 all_experts=row["all_experts"] == "1",
                 layers_in_turn=row["layers_in_turn"] == "1",

@@ -17,7 +17,7 @@ class StepTimes:
     `step = max(read weights, compute) + read KV + all-reduce + server`, with N accelerators per copy:
     - read weights = touched parameters · bytes / (N · bandwidth · efficiency), a gain faster for a single token
     - compute      = (2 · active parameters · tokens + attention) / (N · FLOP/s · efficiency)
-    - read KV      = context tokens · KV bytes per token and accelerator / (bandwidth · efficiency)
+    - read KV      = context tokens · KV bytes per token and accelerator / (bandwidth · efficiency · KV share)
     - all-reduce   = layers · reduces · (latency · log2 N + 2 (N-1)/N · tokens · hidden · 2 bytes / fabric bandwidth)
     - server       = a + b · layers + x · expert layers + c · log2 N + d · sequences + e · log2 N · prompt tokens
     Source: the usual inference roofline (Pope et al. 2022, arXiv:2211.05102) with parameters from `data/*.csv`.
@@ -59,7 +59,7 @@ class StepTimes:
         # Scores and weighted values: 2 · 2 FLOPs per head dimension, per layer, per pair of tokens.
         self._attention_ms_per_pair = 4 * shape.layers * shape.heads * shape.head_dim / (n * flops_per_ms)
         kv_bytes = kv_bytes_per_token if server.layers_in_turn else kv_bytes_per_token_per_accelerator
-        self._kv_ms_per_token = kv_bytes(deployment) / bytes_per_ms
+        self._kv_ms_per_token = kv_bytes(deployment) / (bytes_per_ms * server.kv_read_share)
         # Without split KV, one thread block reads one sequence's one head: few sequences leave multiprocessors idle.
         heads_here = max(1.0, shape.heads / n)
         self._full_blocks = 0.0 if server.split_kv else (chip.multiprocessors or 0) / heads_here

@@ -19,7 +19,8 @@ def predict(
 ) -> int:
     """Predict throughput, latency and TTFT for each row of a CSV file; a row it cannot predict gets a reason.
 
-    A column cached_input_tokens, where there is one, says how much of each prompt a prefix cache holds.
+    A column cached_input_tokens, where there is one, says how much of each prompt a prefix cache holds; a column
+    quantization how weights are stored.
     """
     from loadproof.cli.predict_rows import predict_file
 

@@ -6,6 +6,7 @@ import csv
 import difflib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ GIVEN = (
 )
 # May be there: tokens of each prompt that the server finds in its prefix cache.
 CACHED = "cached_input_tokens"
+# May be there: how the weights are stored; empty or `none` for 16 bits.
+QUANTIZATION = "quantization"
 FIGURES = (
     "predicted_throughput_tok_s",
     "predicted_latency_mean_ms_per_token",
@@ -37,6 +40,8 @@ FIGURES = (
 ADDED = (*(f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")), "grade", "fits", "timeout", "reason")
 # Figures named without a version are taken as the version our rows were fitted on.
 _FITTED_TGI = "1.1"
+# The start of a server's name: AWS's own library for Inferentia and Trainium.
+_NEURON = "transformers neuronx"
 _SERVERS = {"vllm": "vllm", "lmi": "lmi", "sglang": "sglang", "tgi": "tgi"}
 # What JumpStart's TGI images of January 2024 ran with, beside the limits below: as the tables the row was fitted on.
 _TGI_1 = {"MAX_CONCURRENT_REQUESTS": "512", "WAITING_SERVED_RATIO": "1.2"}
@@ -85,13 +90,15 @@ def _predicted(row: Mapping[str, str | None], calibration: Calibration | None) -
     from loadproof.capacity import memory_fit, predict_run
     from loadproof.capacity.confidence import confidence_of, near_limit
     from loadproof.capacity.curve import batch_capacity
-    from loadproof.capacity.deployment import with_calibration
+    from loadproof.capacity.deployment import quantized, with_calibration
 
     input_tokens, output_tokens = _whole(row, "input_tokens"), _whole(row, "output_tokens")
     concurrency = _whole(row, "concurrency")
     deployment = row_deployment(row, input_tokens + output_tokens)
     if calibration is not None:
         deployment = with_calibration(deployment, calibration)
+    if quantization := (row.get(QUANTIZATION) or "").strip().casefold():
+        deployment = quantized(deployment, quantization)
     memory, confidence = memory_fit(deployment), confidence_of(deployment)
     answer: dict[str, str] = {"fits": memory.fits, "grade": confidence.grade}
     cached = _whole(row, CACHED, least=0) if (row.get(CACHED) or "").strip() else 0
@@ -129,6 +136,8 @@ def row_deployment(row: Mapping[str, str | None], request_tokens: int) -> Deploy
     """
     from loadproof.capacity import deployment_from_container
 
+    if _text(row, "server").casefold().startswith(_NEURON):
+        return _neuron_deployment(row)
     family, version = _server(_text(row, "server"))
     variables = _dynamic_batching(_text(row, "server"))
     if family == "tgi":
@@ -152,6 +161,42 @@ def row_deployment(row: Mapping[str, str | None], request_tokens: int) -> Deploy
     )
 
 
+def _neuron_deployment(row: Mapping[str, str | None]) -> Deployment:
+    """Transformers NeuronX: `tp_degree` counts NeuronCores, each half a chip; sequences as long as memory holds."""
+    from loadproof.capacity import deployment_from_container
+    from loadproof.capacity.servers import fabric_row, server_row
+
+    shape, server = model_shape(_text(row, "model")), server_row("neuron", "")
+    cores = _whole(row, "tp_degree")
+    deployment = deployment_from_container(
+        family="lmi",
+        version="",
+        variables={},
+        model_id=shape.hf_id,
+        architecture=shape,
+        instance_type=_text(row, "instance_type"),
+        accelerators_per_copy=(cores + 1) // 2,
+        copies=_whole(row, "instance_count"),
+    )
+    chip = deployment.accelerator
+    if not chip.name.startswith(("Inferentia", "Trainium")):
+        raise InputError(f"server `{_text(row, 'server')}` does not run on {chip.name}; expected ml.inf2, trn1 or trn2")
+    return replace(
+        deployment,
+        accelerators=cores,
+        accelerator=replace(
+            chip,
+            memory_bytes=chip.memory_bytes // 2,
+            bandwidth_gb_per_s=chip.bandwidth_gb_per_s / 2,
+            bf16_tflops=chip.bf16_tflops / 2,
+        ),
+        server=server,
+        fabric=fabric_row(deployment.instance.fabric, cores, "neuron"),
+        memory_fraction=server.memory_fraction,
+        limits=replace(deployment.limits, max_request_tokens=None),
+    )
+
+
 def model_shape(name: str) -> catalog.Architecture:
     """The shape of a model by catalog name (`Llama 2 7B`) or Hugging Face id, in any case; chat and instruct variants
     have their base model's. A name that ends in .json is a model's own config.json. Raises InputError with the nearest
@@ -167,7 +212,12 @@ def model_shape(name: str) -> catalog.Architecture:
     known = catalog.architectures().values()
     by_key = {key.casefold(): shape for shape in known for key in (shape.name, shape.hf_id, shape.hf_id.split("/")[-1])}
     wanted = name.strip().casefold()
-    for key in (wanted, *(wanted.removesuffix(end) for end in (" chat", " instruct", "-instruct", "-chat-hf", "-hf"))):
+    spaced = re.sub(r"(-instruct|-chat)?(-v\d[\d.]*)?$", "", wanted).replace("-", " ")
+    for key in (
+        wanted,
+        spaced,
+        *(wanted.removesuffix(end) for end in (" chat", " instruct", "-instruct", "-chat-hf", "-hf")),
+    ):
         for candidate in (key, f"{key}-hf", f"{key}-instruct"):
             if candidate in by_key:
                 return by_key[candidate]
@@ -185,7 +235,7 @@ def _server(text: str) -> tuple[str, str]:
     words = text.replace(":", " ").replace("-", " ").split()
     family = _SERVERS.get(words[0].casefold()) if words else None
     if family is None or "neuron" in text.casefold():
-        raise InputError(f"server `{text}`: nothing is known of it; expected {', '.join(sorted(_SERVERS))}")
+        raise InputError(f"server `{text}`: nothing is known of it; expected {', '.join(sorted([*_SERVERS, _NEURON]))}")
     if "dynamic batching" in text.casefold() and family != "lmi":
         raise InputError(f"server `{text}`: dynamic batching is LMI's; expected `lmi dynamic batching`")
     version = words[1].lstrip("v") if len(words) > 1 and words[1].lstrip("v")[:1].isdigit() else ""

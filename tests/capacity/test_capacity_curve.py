@@ -47,6 +47,7 @@ def bare(deployment: Deployment) -> Deployment:
         bandwidth_efficiency=1.0,
         compute_efficiency=1.0,
         single_token_gain=1.0,
+        kv_read_share=1.0,
         split_kv=True,
     )
     return replace(deployment, server=server)
@@ -201,3 +202,28 @@ def test_every_catalog_model_has_a_positive_finite_step(model_id: str, batch: in
     """No shape in the catalog breaks the step model."""
     step_ms = StepTimes(vllm(model_id)).decode_ms(batch, context)
     assert 0 < step_ms < 60_000
+
+
+def test_a_prompt_token_costs_more_on_more_accelerators() -> None:
+    """1,000 prompt tokens at 10 us a doubling: nothing on one accelerator, 3 · 10 ms on eight."""
+    for degree, instance_type, added_ms in ((1, "ml.g5.2xlarge", 0.0), (8, "ml.g5.48xlarge", 30.0)):
+        plain = bare(tgi_7b(degree, instance_type))
+        dear = replace(plain, server=replace(plain.server, prefill_us_per_token_per_doubling=10.0))
+        assert StepTimes(dear).prefill_ms(1000) - StepTimes(plain).prefill_ms(1000) == pytest.approx(added_ms)
+
+
+def test_expert_layers_cost_their_launches_and_only_they() -> None:
+    """0.1 ms in each of Mixtral's 32 layers, nothing in Llama's."""
+    mixtral = bare(SeedRow("Mixtral 8x7B", "ml.p4d.24xlarge", 1, 8, 256, 256, 1, None, None).deployment())
+    for plain, added_ms in ((mixtral, 3.2), (bare(tgi_7b()), 0.0)):
+        dear = replace(plain, server=replace(plain.server, step_ms_per_expert_layer=0.1))
+        assert StepTimes(dear).decode_ms(4, 0) - StepTimes(plain).decode_ms(4, 0) == pytest.approx(added_ms)
+
+
+def test_a_single_token_reads_weights_faster_and_kv_at_its_own_rate() -> None:
+    """22.023 ms of weights at a gain of 1.1 are 20.02 ms, for one token only; 8.738 ms of KV at half the rate 17.48."""
+    plain = bare(tgi_7b())
+    steps = StepTimes(replace(plain, server=replace(plain.server, single_token_gain=1.1, kv_read_share=0.5)))
+    assert steps.decode_ms(1, 0) == pytest.approx(20.021, rel=1e-3)
+    assert steps.decode_ms(2, 0) == pytest.approx(22.023, rel=1e-3)
+    assert steps.decode_ms(8, 10_000) - steps.decode_ms(8, 0) == pytest.approx(17.476, rel=1e-3)
