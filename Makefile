@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export CDK_DISABLE_CLI_TELEMETRY := true
 
-.PHONY: help setup demo demo-vllm test test-fast check format lint types contracts docs lock clean
+.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast check format lint types contracts docs performance lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -44,6 +44,9 @@ demo: setup      ## the main job on this machine: local cloud, cdk deploy, bench
 demo-vllm: setup .venv-vllm/.ready  ## the same job against a real vLLM on the CPU (2 GB more to install)
 	scripts/real_server/demo_vllm.sh
 
+extrapolate-vllm: setup .venv-vllm/.ready  ## calibrate on a real vLLM's first levels, predict the rest: docs/accuracy-vllm.md
+	$(BIN)/python scripts/vllm_extrapolation.py
+
 test: setup .venv/.dev  ## all tests
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
@@ -69,6 +72,9 @@ drift: .venv/.dev  # generated files equal what the code generates
 
 docs: .venv/.dev  ## regenerate schema.json and the reference pages
 	$(BIN)/python scripts/generate.py
+
+performance: .venv/.dev  ## measure the client and write docs/performance.md (four minutes; needs a C compiler)
+	$(BIN)/python scripts/performance.py --peers
 
 lock: .venv/.dev  ## rewrite the lock files from pyproject.toml
 	scripts/lock.sh

@@ -93,7 +93,7 @@ def _measured(run: SampledRun, truth: Truth, possible_s: float) -> Figures:
         "start_up_cpu_s": run.cpu_s_at(first_ns),
         "rss_mb": float(run.rss_mb[run.times_ns <= last_ns].max()),
         "rss_with_report_mb": float(run.rss_mb.max()),
-        "rss_growth_mb_per_hour": run.rss_growth_mb_per_hour(first_ns + 2 * 10**9, last_ns - 10**9),
+        "rss_growth_mb_per_hour": run.rss_growth_mb_per_hour(first_ns + 5 * 10**9, last_ns - 2 * 10**9),
         "exit_code": run.exit_code,
     }
 

@@ -1,7 +1,7 @@
 """CPU of the client per 100,000 streamed tokens, and what it reports against what the server did.
 
     .venv/bin/python tests/perf/invocation_cpu.py [--streams 64,256,1024] [--seconds 5] [--protocol sagemaker|openai]
-                                                  [--tls] [--portable] [--json]
+                                                  [--tls] [--portable] [--plain]
 
 The truth server (truth_server.c) streams 64 tokens a request with a first token after 50 ms and a gap of 20 ms. One
 process of `invocation` keeps N streams busy; nothing of `benchmarks` runs. CPU is user + system of that process during
@@ -21,12 +21,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import truth_server
 import uvloop
+from priority import CLIENT, SERVER, realtime
 from truth_server import ITL_MS, TOKENS, TTFT_MS, Truth
 
 from invocation import GenerationRequest, HttpTransport, Invocation, Invoker, SageMakerTransport, codec_for
@@ -86,28 +86,34 @@ def _quantiles(name: str, values: object) -> Figures:
     return {f"{name}_p50_ms": float(p50), f"{name}_p99_ms": float(p99)}
 
 
-def measure(streams: int, seconds: float, protocol: str, *, tls: bool = False, portable: bool = False) -> Figures:
+def measure(
+    streams: int, seconds: float, protocol: str, *, tls: bool = False, portable: bool = False, first: bool = True
+) -> Figures:
     """One level against a fresh truth server, in a fresh process, so that memory is this level's own."""
     flags = [*(["--tls"] if tls else []), *(["--portable"] if portable else [])]
     pieces = truth_server.tgi_pieces() if protocol == "sagemaker" else truth_server.chat_pieces()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         certificate = truth_server.certificate(folder) if tls else None
-        with truth_server.running(
-            truth_server.build(folder, tls=tls), folder, pieces, certificate=certificate
-        ) as server:
+        program, before = truth_server.build(folder, tls=tls), realtime(SERVER) if first else None
+        with truth_server.running(program, folder, pieces, certificate=certificate, before=before) as server:
             url = f"{'https' if tls else 'http'}://localhost:{server.port}"
             words = ["--client", url, "--streams", str(streams), "--seconds", str(seconds), "--protocol", protocol]
             environment = {**os.environ, **({"SSL_CERT_FILE": str(certificate)} if tls else {})}
             command = [sys.executable, __file__, *words, *flags]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
+            done = subprocess.run(
+                command,
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+                env=environment,
+                preexec_fn=realtime(CLIENT) if first else None,
+            )
             return {**json.loads(done.stdout), **truth_figures(server.stop())}
 
 
 def client(arguments: argparse.Namespace) -> Figures:
     streams = int(arguments.streams)
-    with suppress(OSError):  # as `loadproof bench` does while it measures
-        os.setpriority(os.PRIO_PROCESS, 0, -10)
     tls = ssl.create_default_context() if arguments.tls else None
     invoker = _invoker(arguments.protocol, arguments.client, tls, not arguments.portable)
     return figures_of(streams, *uvloop.run(_load(invoker, streams, arguments.seconds)))
@@ -132,6 +138,7 @@ def main() -> None:
     parser.add_argument("--protocol", choices=["sagemaker", "openai"], default="sagemaker")
     parser.add_argument("--tls", action="store_true")
     parser.add_argument("--portable", action="store_true")
+    parser.add_argument("--plain", action="store_true", help="no real-time priority")
     parser.add_argument("--client", help=argparse.SUPPRESS)  # the load itself, in a process of its own
     arguments = parser.parse_args()
     if arguments.client:
@@ -140,7 +147,12 @@ def main() -> None:
     for streams in map(int, arguments.streams.split(",")):
         try:
             figures = measure(
-                streams, arguments.seconds, arguments.protocol, tls=arguments.tls, portable=arguments.portable
+                streams,
+                arguments.seconds,
+                arguments.protocol,
+                tls=arguments.tls,
+                portable=arguments.portable,
+                first=not arguments.plain,
             )
         except truth_server.NoCompilerError as error:
             sys.exit(str(error))

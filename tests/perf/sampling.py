@@ -31,7 +31,9 @@ class SampledRun:
         return float(np.interp(time_ns, self.times_ns, self.cpu_s))
 
     def rss_growth_mb_per_hour(self, from_ns: int, to_ns: int) -> float:
-        """Slope of a straight line through the samples in the window."""
+        """Slope of a straight line through the samples in the window; NaN for one of less than 20 s."""
+        if to_ns - from_ns < 20e9:
+            return float("nan")
         window = (self.times_ns >= from_ns) & (self.times_ns <= to_ns)
         hours = (self.times_ns[window] - from_ns) / 3.6e12
         return float(np.polyfit(hours, self.rss_mb[window], 1)[0])
