@@ -14,9 +14,9 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Literal, cast
 
-from benchmarks.loads import MOST_REQUESTS, Load
 from benchmarks.traces import read_trace
 from loadproof.errors import InputError
+from loadproof.loads import MOST_REQUESTS, Load
 
 SLOT_SPACING_NS = 1_000_000
 

@@ -8,6 +8,7 @@ from math import ceil
 from pathlib import Path
 
 from benchmarks.connect import service_url
+from benchmarks.images import ImageSpec
 from benchmarks.objectives import NAMES, Objective
 from benchmarks.spec import (
     BenchmarkSpec,
@@ -25,6 +26,7 @@ from loadproof.capacity.deployment import Deployment, deployment_of
 from loadproof.capacity.memory import memory_fit
 from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_workload
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.loads import Load, checked
 from loadproof.profiles import components_of, load_environment, load_profile, profile_hash, protocol_of
 from loadproof.profiles.names import endpoint_name, inference_component_name
 from loadproof.profiles.schema import Component, Profile, TokenDistribution
@@ -50,26 +52,15 @@ def spec_of_profile(
     profile = load_profile(choice.file)
     if profile.backend != "sagemaker" or profile.endpoint is None:
         raise InputError(f"{choice.file}: backend {profile.backend} cannot be benchmarked; use backend sagemaker")
-    if profile.workload.arrivals.process != "closed":
-        raise InputError(
-            f"{choice.file}: workload.arrivals.process: found {profile.workload.arrivals.process}, "
-            "the benchmark drives closed; set closed"
-        )
     component = _component(profile, choice)
     environment_name, folder = _environment_of(choice)
     region = load_environment(folder).region
     target = _target(profile, component, environment_name, region, choice.endpoint_url)
     described = _in_service(target, choice.endpoint_url)
     deployment = _deployed(profile, component, described)
-    workload = WorkloadSpec(
-        input_tokens=token_counts(profile.workload.input_tokens),
-        output_tokens=token_counts(profile.workload.output_tokens),
-        seed=profile.benchmark.seed,
-        shared_prefix_tokens=profile.workload.shared_prefix_tokens,
-    )
     spec = BenchmarkSpec(
         target=target,
-        workload=workload,
+        workload=workload_of(profile, choice.file.parent),
         concurrency=tuple(sorted(set(profile.benchmark.concurrency))),
         requests_per_level=profile.benchmark.requests_per_level,
         warmup_requests=profile.benchmark.warmup_requests,
@@ -78,6 +69,8 @@ def spec_of_profile(
         at_concurrency=profile.objectives.at_concurrency,
         profile=ProfileRef(profile.name, str(choice.file), profile_hash(profile), environment_name),
         usd_per_hour=_usd_per_hour(profile, deployment),
+        loads=loads_of(profile, choice.file),
+        drain_s=profile.benchmark.drain_s,
     )
     spec = adjust(spec)
     if spec.target.local_cloud == "http":
@@ -85,6 +78,46 @@ def spec_of_profile(
         return replace(spec, usd_per_hour=None)
     cached = planned_workload(profile, component.container).cached_tokens
     return with_prediction(spec, deployment, cached_tokens=min(cached, spec.workload.shared_prefix_tokens))
+
+
+def workload_of(profile: Profile, folder: Path) -> WorkloadSpec:
+    """What the profile's requests look like; its files lie relative to the profile's `folder`."""
+    workload, images = profile.workload, profile.workload.images
+    dataset = str(folder / workload.dataset) if workload.dataset else None
+    return WorkloadSpec(
+        input_tokens=token_counts(workload.input_tokens),
+        output_tokens=token_counts(workload.output_tokens),
+        seed=profile.benchmark.seed,
+        shared_prefix_tokens=workload.shared_prefix_tokens,
+        name=workload.name,
+        unique_prompts=workload.unique_prompts,
+        turns=workload.turns,
+        think_time_s=float(workload.think_time_s),
+        dataset=dataset,
+        tokenizer=str(folder / workload.tokenizer) if workload.tokenizer else None,
+        images=ImageSpec(images.width_px, images.height_px, images.count) if images else None,
+    )
+
+
+def loads_of(profile: Profile, file: Path) -> tuple[Load, ...]:
+    """The levels of the profile's phases, or of its arrivals; none for the plain closed loop at each concurrency.
+
+    Raises InputError for a level that cannot be driven.
+    """
+    arrivals, benchmark = profile.workload.arrivals, profile.benchmark
+    if benchmark.phases:
+        rows = [{name: getattr(phase, name) for name in type(phase).model_fields} for phase in benchmark.phases]
+    elif arrivals.process != "closed":
+        timed = benchmark.duration_s is not None or arrivals.process == "trace"
+        ends = {"duration_s": benchmark.duration_s, "requests": None if timed else benchmark.requests_per_level}
+        rows = [{name: getattr(arrivals, name) for name in type(arrivals).model_fields} | ends]
+    elif benchmark.duration_s is not None:
+        levels = sorted(set(benchmark.concurrency))
+        rows = [{"concurrency": level, "duration_s": benchmark.duration_s} for level in levels]
+    else:
+        rows = []
+    traced = [row | {"trace": str(file.parent / row["trace"]) if row.get("trace") else None} for row in rows]
+    return tuple(checked(Load(**row), f"{file}: level {number}") for number, row in enumerate(traced, start=1))
 
 
 def objectives_of(profile: Profile) -> tuple[Objective, ...]:
@@ -96,9 +129,8 @@ def objectives_of(profile: Profile) -> tuple[Objective, ...]:
 def token_counts(tokens: int | TokenDistribution) -> TokenCounts:
     if isinstance(tokens, int):
         return TokenCounts("fixed", float(tokens))
-    return TokenCounts(
-        tokens.distribution, float(mean_tokens(tokens)), float(tokens.stddev or 0), tokens.min, tokens.max
-    )
+    mean, stddev = float(mean_tokens(tokens)), float(tokens.stddev or 0)
+    return TokenCounts(tokens.distribution, mean, stddev, tokens.min, tokens.max, tokens.values)
 
 
 def with_prediction(spec: BenchmarkSpec, deployment: Deployment, *, cached_tokens: int = 0) -> BenchmarkSpec:
@@ -115,7 +147,8 @@ def with_prediction(spec: BenchmarkSpec, deployment: Deployment, *, cached_token
         staggered=counts.output_tokens.distribution != "fixed",
         cached_tokens=cached_tokens,
     )
-    levels = [planned.level(deployment, concurrency) for concurrency in spec.concurrency]
+    closed = sorted({load.concurrency for load in spec.fixed_loads if load.concurrency is not None})
+    levels = [planned.level(deployment, concurrency) for concurrency in closed]
     points = tuple(
         PredictedPoint(
             concurrency=level.concurrency,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.loads import Load
 from benchmarks.metrics import LevelMetrics, measure_level
 from benchmarks.plan import RunPlan
 from benchmarks.records import RequestRecord, latest
 from benchmarks.search import Probe, judged_probe, probe_of
 from benchmarks.steady import SteadyState, steady_state
+from loadproof.loads import Load
 
 
 @dataclass(frozen=True, slots=True)

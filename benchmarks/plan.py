@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 
 from benchmarks.arrivals import schedule_of
-from benchmarks.loads import Load
 from benchmarks.spec import BenchmarkSpec
 from loadproof.errors import InputError
+from loadproof.loads import Load
 
 SCHEMA_VERSION = 1
 FILE_NAME = "plan.json"

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from benchmarks.images import ImageSpec
-from benchmarks.loads import Load
 from benchmarks.objectives import Objective
+from loadproof.loads import Load
 
 Kind = Literal["sagemaker", "openai"]
 Protocol = Literal["tgi", "lmi", "openai"]

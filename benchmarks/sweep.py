@@ -13,7 +13,6 @@ from typing import Protocol
 
 from benchmarks.batches import measured_batch, warm_up_batch
 from benchmarks.levels import measured_levels, probes_of, wanted_value
-from benchmarks.loads import Load
 from benchmarks.metrics import ttft_ms
 from benchmarks.plan import RunPlan, planned_level
 from benchmarks.records import Phase, RequestRecord
@@ -23,6 +22,7 @@ from benchmarks.workers import Crew
 from benchmarks.workload import Prompts
 from invocation.faults import InvocationFault
 from loadproof.errors import CouldNotRunError
+from loadproof.loads import Load
 
 PROGRESS_INTERVAL_S = 0.25
 TICK_S = 1.0  # a run whose requests hang is heard of this often

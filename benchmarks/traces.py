@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from benchmarks.loads import MOST_REQUESTS
 from loadproof.errors import InputError
+from loadproof.loads import MOST_REQUESTS
 
 COLUMNS = ("timestamp_s", "input_tokens", "output_tokens")
 MOST_TOKENS = 10_000_000

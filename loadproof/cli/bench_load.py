@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast
 
-from benchmarks.loads import MOST_CONCURRENCY, MOST_REQUESTS_PER_S, PROCESSES, Load, Process, checked
 from benchmarks.spec import BenchmarkSpec, Search
 from loadproof.errors import InputError
+from loadproof.loads import MOST_CONCURRENCY, MOST_REQUESTS_PER_S, PROCESSES, Load, Process, checked
 
 _RANGE = re.compile(r"(?P<start>[0-9.]+?)\.\.(?P<most>[0-9.]+)")
 DEFAULT_FIND = {"concurrency": (1.0, 256.0), "rate": (1.0, 256.0)}

@@ -60,7 +60,7 @@ def build_part(model: type[Part], node: Node, problems: Problems, path: Path = (
             wrong.append(key)
         else:
             values[key] = value
-    for name in _missing(fields, node):
+    for name in _missing(model, fields, node):
         wrong.append(name)
         if name not in misspelt:  # one mistake, one message
             found = f"required key `{name}` is missing"
@@ -127,8 +127,11 @@ def describe(shape: Shape) -> str:
             return _alternatives(shape.allowed)
 
 
-def _missing(fields: dict[str, Field], node: Map) -> Iterable[str]:
-    return [name for name, field in fields.items() if field.required and name not in node.entries]
+def _missing(model: type[Part], fields: dict[str, Field], node: Map) -> Iterable[str]:
+    given = node.entries.keys()
+    required = [name for name, field in fields.items() if field.required]
+    required += [name for name, other in model.needed_without.items() if other not in given]
+    return [name for name in required if name not in given]
 
 
 def _tagged(shape: Tagged, node: Node, problems: Problems, path: Path) -> Any:

@@ -8,13 +8,21 @@ from pathlib import Path
 import pytest
 from bench_fakes import FakeEndpoint, serving
 
-from benchmarks.from_profile import ProfileChoice, objectives_of, spec_of_profile, token_counts
+from benchmarks.from_profile import (
+    ProfileChoice,
+    loads_of,
+    objectives_of,
+    spec_of_profile,
+    token_counts,
+    workload_of,
+)
 from benchmarks.spec import BenchmarkSpec, TokenCounts
 from emulator.state import CloudState, state_path
 from loadproof.catalog import instance
 from loadproof.cli.bench_load import LoadOptions
 from loadproof.cli.bench_spec import Options, spec_from_profile
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.loads import Load
 from loadproof.profiles import load_profile, profile_hash
 from loadproof.profiles.schema import TokenDistribution
 
@@ -140,10 +148,7 @@ def test_a_profile_outside_an_environment_is_bad_input(chat: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (
-            ("workload: {", "workload: {arrivals: {process: poisson, requests_per_s: 2}, "),
-            "the benchmark drives closed",
-        ),
+        (("workload: {", "workload: {arrivals: {process: poisson}, "), "poisson needs `requests_per_s`"),
         (("name: chat", "name: chat\nno_such_key: 1"), "no_such_key"),
     ],
 )
@@ -152,6 +157,47 @@ def test_what_cannot_be_benchmarked_is_bad_input(chat: Path, change: tuple[str, 
     chat.write_text(CHAT.replace(*change))
     with pytest.raises(InputError, match=complaint):
         spec_of_profile(ProfileChoice(chat))
+
+
+@pytest.mark.parametrize(
+    ("workload", "benchmark", "loads"),
+    [
+        ("", "", ()),
+        (
+            "arrivals: {process: poisson, requests_per_s: 2}, ",
+            "",
+            (Load("poisson", requests_per_s=2, requests=6),),
+        ),
+        (
+            "arrivals: {process: constant, requests_per_s: 4, from_requests_per_s: 1}, ",
+            "duration_s: 30, ",
+            (Load("constant", requests_per_s=4, from_requests_per_s=1, duration_s=30),),
+        ),
+        ("", "duration_s: 60, ", (Load(concurrency=1, duration_s=60), Load(concurrency=2, duration_s=60))),
+        (
+            "",
+            "phases: [{process: gamma, requests_per_s: 3, burstiness: 0.5, duration_s: 9}, "
+            "{concurrency: 2, requests: 7}], ",
+            (Load("gamma", requests_per_s=3, burstiness=0.5, duration_s=9), Load(concurrency=2, requests=7)),
+        ),
+    ],
+)
+def test_arrivals_durations_and_phases_become_levels(
+    chat: Path, workload: str, benchmark: str, loads: tuple[Load, ...]
+) -> None:
+    """What the profile says of rates, times and phases is what will be driven; else the plain sweep."""
+    text = CHAT.replace("workload: {", f"workload: {{{workload}").replace("benchmark: {", f"benchmark: {{{benchmark}")
+    chat.write_text(text)
+    assert loads_of(load_profile(chat), chat) == loads
+
+
+def test_a_named_workload_has_its_sizes(chat: Path) -> None:
+    """3840 tokens in and 256 out, without writing them; a dataset lies beside the profile."""
+    line = next(line for line in CHAT.splitlines() if line.startswith("workload:"))
+    chat.write_text(CHAT.replace(line, "workload: {name: summarize-3840-256, dataset: questions.jsonl}"))
+    workload = workload_of(load_profile(chat), chat.parent)
+    assert (workload.input_tokens, workload.output_tokens) == (TokenCounts("fixed", 3840), TokenCounts("fixed", 256))
+    assert (workload.name, workload.dataset) == ("summarize-3840-256", str(chat.parent / "questions.jsonl"))
 
 
 def test_a_component_that_is_not_in_the_profile_is_bad_input(chat: Path) -> None:
@@ -173,3 +219,9 @@ def test_a_distribution_keeps_its_bounds() -> None:
     """lognormal with mean 200 and stddev 50 in [10, 400]."""
     counts = token_counts(TokenDistribution(distribution="lognormal", mean=200, stddev=50, min=10, max=400))
     assert counts == TokenCounts("lognormal", 200, 50, 10, 400)
+
+
+def test_an_empirical_distribution_knows_its_mean_and_bounds() -> None:
+    """Of 10, 20 and 60 the mean is 30, for the planner too."""
+    counts = token_counts(TokenDistribution(distribution="empirical", values=(10, 60, 20)))
+    assert counts == TokenCounts("empirical", 30, 0, 10, 60, (10, 60, 20))

@@ -8,12 +8,17 @@ from itertools import pairwise
 from math import ceil
 from typing import Final
 
+from loadproof.loads import Load, problems_of
 from loadproof.profiles.checks.facts import longest_request_limit, most_tokens
 from loadproof.profiles.checks.rule import Finding, Subject, rule
 from loadproof.profiles.schema import Objectives, TokenDistribution
 
 _PERCENTILE: Final = re.compile(r"(ttft|itl|tpot|e2e)_p(\d\d)_ms\Z")
 _NEEDS_STREAM: Final = ("ttft", "itl", "tpot")
+_ARRIVALS_MENDS: Final = {
+    "burstiness": "delete it, or write process: gamma",
+    "trace": "delete it, or write process: trace",
+}
 _SIDES: Final = ("input_tokens", "output_tokens")
 
 
@@ -21,7 +26,7 @@ _SIDES: Final = ("input_tokens", "output_tokens")
     "LP250",
     "Distribution that cannot be drawn from",
     reason="A mean, a spread and bounds must be there where the distribution needs them, and agree.",
-    fix="fixed: mean; normal and lognormal: mean and stddev; uniform: min and max.",
+    fix="fixed: mean; normal and lognormal: mean and stddev; uniform: min and max; empirical: values.",
 )
 def distributions(subject: Subject) -> Iterator[Finding]:
     workload = subject.profile.workload
@@ -34,13 +39,13 @@ def distributions(subject: Subject) -> Iterator[Finding]:
 
 def _distribution_problems(tokens: TokenDistribution) -> Iterator[tuple[str, str, str]]:
     kind = tokens.distribution
-    needed = {"fixed": ("mean",), "normal": ("mean", "stddev"), "lognormal": ("mean", "stddev"), "uniform": ("max",)}
-    for name in needed[kind]:
-        if getattr(tokens, name) is None:
+    needed = {"fixed": ("mean",), "uniform": ("max",), "empirical": ("values",)}
+    for name in needed.get(kind, ("mean", "stddev")):
+        if not getattr(tokens, name):
             yield "", f"{kind} needs `{name}`", f"add `{name}:`"
-    useless = {"fixed": ("stddev", "max"), "uniform": ("mean", "stddev")}.get(kind, ())
-    for name in useless:
-        if getattr(tokens, name) is not None:
+    useless = {"fixed": ("stddev", "max"), "uniform": ("mean", "stddev"), "empirical": ("mean", "stddev", "min", "max")}
+    for name in (*useless.get(kind, ()), *(() if kind == "empirical" else ("values",))):
+        if name in tokens.model_fields_set and getattr(tokens, name) not in (None, ()):
             yield name, f"`{name}` has no use with {kind}", "delete it"
     if tokens.max is not None and tokens.min > tokens.max:
         yield "min", f"min {tokens.min} is above max {tokens.max}", f"lower it to at most {tokens.max}"
@@ -55,22 +60,25 @@ def _distribution_problems(tokens: TokenDistribution) -> Iterator[tuple[str, str
     "LP251",
     "Arrivals that lack their rate",
     reason="Open arrivals follow a rate; a closed loop follows benchmark.concurrency and has none.",
-    fix="Give requests_per_s with constant, poisson and gamma, burstiness with gamma only.",
+    fix="Give requests_per_s with constant, poisson and gamma, burstiness with gamma only, trace with trace.",
 )
 def arrivals(subject: Subject) -> Iterator[Finding]:
-    arrivals = subject.profile.workload.arrivals
-    path = ("workload", "arrivals")
-    is_open = arrivals.process != "closed"
-    if is_open and arrivals.requests_per_s is None:
-        yield Finding(path, f"{arrivals.process} needs `requests_per_s`", "add `requests_per_s:`")
-    if not is_open and arrivals.requests_per_s is not None:
-        found = "`requests_per_s` has no use with closed"
-        yield Finding((*path, "requests_per_s"), found, "delete it, or write process: poisson")
-    if arrivals.process == "gamma" and arrivals.burstiness is None:
+    arrivals, benchmark = subject.profile.workload.arrivals, subject.profile.benchmark
+    path, process = ("workload", "arrivals"), arrivals.process
+    by_rate = process not in ("closed", "trace")
+    if by_rate and arrivals.requests_per_s is None:
+        yield Finding(path, f"{process} needs `requests_per_s`", "add `requests_per_s:`")
+    if process == "gamma" and arrivals.burstiness is None:
         yield Finding(path, "gamma needs `burstiness`", "add `burstiness:`, 1 for Poisson")
-    if arrivals.process != "gamma" and arrivals.burstiness is not None:
-        found = f"`burstiness` has no use with {arrivals.process}"
-        yield Finding((*path, "burstiness"), found, "delete it, or write process: gamma")
+    if process == "trace" and arrivals.trace is None:
+        yield Finding(path, "trace needs the file of its timestamps", "add `trace:`, a CSV or JSONL file")
+    if by_rate and arrivals.from_requests_per_s is not None and benchmark.duration_s is None:
+        yield Finding((*path, "from_requests_per_s"), "a ramp needs its time", "add `benchmark.duration_s:`")
+    useless = {"requests_per_s": by_rate, "from_requests_per_s": by_rate, "burstiness": process == "gamma"}
+    for name, has_use in (*useless.items(), ("trace", process == "trace")):
+        if getattr(arrivals, name) is not None and not has_use:
+            mend = _ARRIVALS_MENDS.get(name, "delete it, or write process: poisson")
+            yield Finding((*path, name), f"`{name}` has no use with {process}", mend)
 
 
 @rule(
@@ -117,6 +125,35 @@ def shared_prefix(subject: Subject) -> Iterator[Finding]:
 
 
 @rule(
+    "LP254",
+    "Workload whose parts do not go together",
+    reason="What has no effect is a misunderstanding: the benchmark would send something else than was meant.",
+    fix="Delete the part that has no use, or add the one it needs.",
+)
+def workload_parts(subject: Subject) -> Iterator[Finding]:
+    workload = subject.profile.workload
+    if workload.think_time_s and workload.turns == 1:
+        found = "a think time goes between the turns of a conversation"
+        yield Finding(("workload", "think_time_s"), found, "write `turns: 2` or more, or delete it")
+    if workload.dataset is not None and workload.shared_prefix_tokens:
+        found = "a shared prefix goes with made prompts, not with a dataset"
+        yield Finding(("workload", "shared_prefix_tokens"), found, "delete one of them")
+
+
+@rule(
+    "LP255",
+    "Phase that cannot be driven",
+    reason="A phase is one load: so many in flight, or a rate, or a trace, with something that ends it.",
+    fix="Give each phase what its process needs, and nothing that belongs to another.",
+)
+def phases(subject: Subject) -> Iterator[Finding]:
+    for number, phase in enumerate(subject.profile.benchmark.phases):
+        for problem in problems_of(Load(**{name: getattr(phase, name) for name in type(phase).model_fields})):
+            found, mend = problem.split("; ")
+            yield Finding(("benchmark", "phases", number), found, mend)
+
+
+@rule(
     "LP260",
     "No objective",
     reason="Without a bound there is nothing to prove: the verdict would say PASS about nothing.",
@@ -137,7 +174,8 @@ def no_objective(subject: Subject) -> Iterator[Finding]:
 def level_not_measured(subject: Subject) -> Iterator[Finding]:
     profile = subject.profile
     at, levels = profile.objectives.at_concurrency, profile.benchmark.concurrency
-    if profile.workload.arrivals.process == "closed" and at not in levels:
+    closed = profile.workload.arrivals.process == "closed" and not profile.benchmark.phases
+    if closed and at not in levels:
         found = f"{at} is not among the benchmark's levels {', '.join(map(str, levels))}"
         yield Finding(("objectives", "at_concurrency"), found, f"add {at} to benchmark.concurrency, or use one of them")
 
@@ -248,20 +286,6 @@ def above_admission(subject: Subject) -> Iterator[Finding]:
         yield Finding(("benchmark", "concurrency"), found, "raise max_concurrent_requests, or lower the level")
 
 
-@rule(
-    "LP268",
-    "Open arrivals are not benchmarked yet",
-    reason="`loadproof bench` keeps a fixed number of requests in flight; a rate is planned and deployed, not driven.",
-    fix="Use process: closed to benchmark the profile.",
-    severity="warning",
-)
-def open_arrivals(subject: Subject) -> Iterator[Finding]:
-    process = subject.profile.workload.arrivals.process
-    if process != "closed":
-        path = ("workload", "arrivals", "process")
-        yield Finding(path, f"`loadproof bench` cannot drive {process} arrivals yet", "write closed to benchmark it")
-
-
 def _bounds(objectives: Objectives) -> Iterator[tuple[str, object]]:
     for name in type(objectives).model_fields:
         if name != "at_concurrency":
@@ -289,5 +313,6 @@ RULES: Final = (
     percentiles_ascend,
     timeout_before_objective,
     above_admission,
-    open_arrivals,
+    workload_parts,
+    phases,
 )

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from statistics import fmean
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from loadproof.profiles.schema.vocabulary import Part, PositiveInt, PositiveNumber
+from loadproof.profiles.workloads import NAMED_WORKLOADS
+
+Process = Literal["closed", "constant", "poisson", "gamma", "trace"]
+WorkloadName = Literal["chat-256-256", "generate-32-128", "classify-256-32", "summarize-3840-256"]
+_OF_ITS_NAME: Any = None  # filled in from the workload's name; without one the key is required
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Buffer(Part):
@@ -58,29 +65,100 @@ class Objectives(Part):
 class TokenDistribution(Part):
     """A distribution of token counts, cut to [min, max]."""
 
-    distribution: Literal["fixed", "normal", "lognormal", "uniform"]
+    distribution: Literal["fixed", "normal", "lognormal", "uniform", "empirical"]
     mean: PositiveNumber | None = None
     stddev: PositiveNumber | None = None
     min: PositiveInt = 1
     max: PositiveInt | None = None
+    values: Annotated[tuple[PositiveInt, ...], Field(max_length=1000)] = Field(
+        default=(), description="of empirical: counts to draw from, each as likely; mean, min and max follow from them"
+    )
+
+    def model_post_init(self, context: object) -> None:
+        """What follows from the values of an empirical distribution."""
+        values = self.__dict__.get("values")
+        if self.__dict__.get("distribution") == "empirical" and values:
+            self.__dict__.update(mean=fmean(values), min=min(values), max=max(values))
 
 
 class Arrivals(Part):
-    """When requests are sent: closed (a fixed number in flight) or open (a rate)."""
+    """When requests are sent: closed (a fixed number in flight) or open (a rate, or a recorded trace)."""
 
-    process: Literal["closed", "constant", "poisson", "gamma"] = "closed"
+    process: Process = "closed"
     requests_per_s: PositiveNumber | None = None
+    from_requests_per_s: NotNegative | None = Field(
+        default=None, description="a ramp: the rate to start from, over benchmark.duration_s"
+    )
     burstiness: PositiveNumber | None = None
+    trace: str | None = Field(
+        default=None, description="CSV or JSONL with timestamp_s, input_tokens, output_tokens; relative to this file"
+    )
+
+
+class Images(Part):
+    """Pictures sent with each request, or with a conversation's first; needs chat messages."""
+
+    width_px: Annotated[int, Field(ge=1, le=8192)]
+    height_px: Annotated[int, Field(ge=1, le=8192)]
+    count: Annotated[int, Field(ge=1, le=16)] = 1
 
 
 class Workload(Part):
-    """What requests look like."""
+    """What requests look like. With a dataset, input_tokens and output_tokens are what the planner reckons with."""
 
-    input_tokens: PositiveInt | TokenDistribution
-    output_tokens: PositiveInt | TokenDistribution
+    name: WorkloadName | None = Field(
+        default=None, description="a published shape of requests, in place of input_tokens and output_tokens"
+    )
+    input_tokens: PositiveInt | TokenDistribution = Field(default=_OF_ITS_NAME)
+    output_tokens: PositiveInt | TokenDistribution = Field(default=_OF_ITS_NAME)
     streaming: bool = True
     shared_prefix_tokens: Annotated[int, Field(ge=0)] = 0
+    unique_prompts: bool | None = Field(
+        default=None,
+        description="no two prompts begin alike, so that no cache helps; default: yes, but a dataset is sent as it is",
+    )
+    turns: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=1, description="turns of a conversation, each sent with all before it"
+    )
+    think_time_s: NotNegative = Field(default=0, description="between an answer and the conversation's next turn")
+    dataset: str | None = Field(
+        default=None, description="prompts to send: ShareGPT's JSON, or JSONL with prompt or messages; relative path"
+    )
+    tokenizer: str | None = Field(
+        default=None, description="the model's tokenizer.json, to count prompt tokens by; relative path"
+    )
+    images: Images | None = None
     arrivals: Arrivals = Field(default_factory=Arrivals)
+
+    needed_without: ClassVar[dict[str, str]] = {"input_tokens": "name", "output_tokens": "name"}
+
+    @model_validator(mode="after")
+    def _has_sizes(self) -> Self:
+        for side, other in self.needed_without.items():
+            if getattr(self, side) is None:
+                raise ValueError(f"{side} is missing, and so is {other}")
+        return self
+
+    def model_post_init(self, context: object) -> None:
+        """The sizes of a named workload, where none are given."""
+        named = NAMED_WORKLOADS.get(self.__dict__.get("name") or "")
+        for side in ("input_tokens", "output_tokens"):
+            if named is not None and self.__dict__.get(side) is None:
+                self.__dict__[side] = getattr(named, side)
+
+
+class Phase(Part):
+    """One level of a benchmark of several: a closed loop, an open one, or a trace."""
+
+    process: Process = "closed"
+    concurrency: PositiveInt | None = None
+    ramp_s: NotNegative | None = Field(default=None, description="open the closed loop's slots over that long")
+    requests_per_s: PositiveNumber | None = None
+    from_requests_per_s: NotNegative | None = Field(default=None, description="a ramp: the rate to start from")
+    burstiness: PositiveNumber | None = None
+    trace: str | None = None
+    requests: PositiveInt | None = None
+    duration_s: PositiveNumber | None = None
 
 
 class Benchmark(Part):
@@ -88,6 +166,16 @@ class Benchmark(Part):
 
     concurrency: Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=32)] = (1, 2, 4, 8)
     requests_per_level: PositiveInt = 32
+    duration_s: PositiveNumber | None = Field(
+        default=None, description="end a level after that long instead of after requests_per_level"
+    )
+    drain_s: NotNegative | None = Field(
+        default=None,
+        description="longest wait for the last answers of an open or timed level; what is left counts as unfinished",
+    )
+    phases: Annotated[tuple[Phase, ...], Field(max_length=64)] = Field(
+        default=(), description="levels one after another (step, soak, ramp), in place of `concurrency`"
+    )
     warmup_requests: Annotated[int, Field(ge=0)] = 4
     request_timeout_s: PositiveNumber = 120
     seed: Annotated[int, Field(ge=0)] = 0

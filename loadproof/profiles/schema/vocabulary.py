@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -61,6 +61,7 @@ class Part(BaseModel):
     """Base of every part of a profile."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    needed_without: ClassVar[dict[str, str]] = {}  # key -> the key in whose absence it is required
 
 
 def setting(variable: str, description: str, **bounds: Any) -> Any:

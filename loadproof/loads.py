@@ -64,22 +64,22 @@ class Load:
 
 
 def problems_of(load: Load) -> tuple[str, ...]:
-    """Everything wrong with a load, each with what would do; empty when it can be driven."""
+    """Everything wrong with a load, each as `what is wrong; what would do`; empty when it can be driven."""
     if load.process == "closed":
         found = [*_closed_problems(load)]
     elif load.process == "trace":
-        found = [] if load.trace else ["trace needs the file of its timestamps"]
+        found = [] if load.trace else ["trace needs the file of its timestamps; give a CSV or JSONL file"]
         found += _useless(
             load, "trace", ("concurrency", "ramp_s", "requests_per_s", "from_requests_per_s", "burstiness")
         )
     else:
         found = [*_rate_problems(load)]
     if load.process != "trace" and load.requests is None and load.duration_s is None:
-        found.append("nothing ends it: give requests or duration_s")
+        found.append("nothing ends it; give requests or duration_s")
     if load.requests is not None and not 1 <= load.requests <= MOST_REQUESTS:
-        found.append(f"requests {load.requests}: expected 1..{MOST_REQUESTS:,}")
+        found.append(f"requests {load.requests} is out of bounds; expected 1..{MOST_REQUESTS:,}")
     if load.duration_s is not None and not 0 < load.duration_s <= 7 * 86400:
-        found.append(f"duration_s {load.duration_s:g}: expected above 0, at most a week")
+        found.append(f"duration_s {load.duration_s:g} is out of bounds; expected above 0, at most a week")
     return tuple(found)
 
 
@@ -94,25 +94,26 @@ def checked(load: Load, place: str) -> Load:
 def _closed_problems(load: Load) -> list[str]:
     found = _useless(load, "closed", ("requests_per_s", "from_requests_per_s", "burstiness", "trace"))
     if load.concurrency is None or not 1 <= load.concurrency <= MOST_CONCURRENCY:
-        found.append(f"concurrency {load.concurrency}: expected 1..{MOST_CONCURRENCY} requests in flight")
+        given = "no concurrency" if load.concurrency is None else f"concurrency {load.concurrency}"
+        found.append(f"{given}; closed needs 1..{MOST_CONCURRENCY} requests in flight")
     if load.ramp_s is not None and load.ramp_s < 0:
-        found.append(f"ramp_s {load.ramp_s:g}: expected 0 or more")
+        found.append(f"ramp_s {load.ramp_s:g} is below 0; expected 0 or more")
     return found
 
 
 def _rate_problems(load: Load) -> list[str]:
     found = _useless(load, load.process, ("concurrency", "ramp_s", "trace"))
     if load.requests_per_s is None or not 0 < load.requests_per_s <= MOST_REQUESTS_PER_S:
-        found.append(
-            f"requests_per_s {load.requests_per_s}: {load.process} needs a rate in 0..{MOST_REQUESTS_PER_S:,.0f}"
-        )
+        given = "no requests_per_s" if load.requests_per_s is None else f"requests_per_s {load.requests_per_s:g}"
+        found.append(f"{given}; {load.process} needs a rate above 0, at most {MOST_REQUESTS_PER_S:,.0f}")
     if load.from_requests_per_s is not None:
         if not 0 <= load.from_requests_per_s <= MOST_REQUESTS_PER_S:
-            found.append(f"from_requests_per_s {load.from_requests_per_s:g}: expected 0..{MOST_REQUESTS_PER_S:,.0f}")
+            given = f"from_requests_per_s {load.from_requests_per_s:g}"
+            found.append(f"{given} is out of bounds; expected 0..{MOST_REQUESTS_PER_S:,.0f}")
         if load.duration_s is None:
-            found.append("a ramp takes its time from duration_s: give one")
+            found.append("a ramp takes its time from duration_s; give one")
     if load.process == "gamma" and not (load.burstiness and load.burstiness > 0):
-        found.append("gamma needs a burstiness above 0: 1 is Poisson, below 1 comes in bursts")
+        found.append("gamma needs a burstiness above 0; 1 is Poisson, below 1 comes in bursts")
     if load.process != "gamma" and load.burstiness is not None:
         found.append(f"burstiness has no use with {load.process}; write gamma, or leave it out")
     return found
