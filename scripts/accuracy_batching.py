@@ -34,7 +34,7 @@ own figures. Dynamic: its long-prompt row has a p90 just below SageMaker's limit
 batches of which the last is still answered in time ({dynamic} clients, as predicted). Continuous: by Little's law the
 short-prompt row had at most 56.04 · 4.74 s / 128 = 2.1 in flight ({continuous} clients). The other row of each engine
 is then predicted at the same load. Every client sends {rounds} requests, as in the founding tables, and gives up after
-60 s; LMI goes on working for it. The engines: LMI's continuous one of that year was derived from TGI, whose row it gets;
+60 s; LMI goes on working for it. The engines: LMI's continuous one of that year came from TGI, whose row it gets;
 the dynamic one is taken for Hugging Face Accelerate, which lays whole layers on one GPU after the other, so that one
 works at a time. Its row of `servers.csv` was set by orders of magnitude, with these figures in view, and is not fitted.
 """
@@ -161,7 +161,7 @@ def _sensitivity() -> str:
         "The ratios are as good as the loads that were read: with 1 to 4 clients of the continuous engine they are "
         f"{' and '.join(spread)}; with {more} clients of the dynamic one, {beyond.timed_out} of {ROUNDS * more} "
         f"long-prompt requests time out and it is left with {beyond.output_tokens_per_s or 0.0:.1f} tokens/s; "
-        f"with {2 * ROUNDS} requests a client its short-prompt row is {longer.output_tokens_per_s or 0.0:.1f} tokens/s, "
+        f"with {2 * ROUNDS} requests a client its short-prompt row is {longer.output_tokens_per_s or 0.0:.1f}, "
         "for after the first minute no answer of it comes in time. "
         "At the same load the continuous engine is ahead by far more. The measured p90 of continuous batching with "
         "long prompts, 3.9 s, is not explained."
