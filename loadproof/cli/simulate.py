@@ -70,7 +70,7 @@ def simulate(
     from loadproof.simulation.document import simulation_document
 
     loaded = load_profile(profile)
-    recorded = getattr(loaded.workload.arrivals, "trace", None)
+    recorded = loaded.workload.arrivals.trace
     if trace is None and concurrency is None and requests_per_s is None and recorded:
         trace = profile.parent / recorded
     wanted = (concurrency, requests_per_s, arrivals, burstiness, ramp_from, ramp_minutes)

@@ -118,6 +118,10 @@ def traffic_of(
             raise InputError(f"burstiness has no use with {process} arrivals; make them gamma, or leave it out")
     elif burstiness is None:
         burstiness = arrivals.burstiness
+    if requests_per_s is None and from_requests_per_s is None:  # the workload's own ramp
+        from_requests_per_s, duration_s = arrivals.from_requests_per_s, profile.benchmark.duration_s
+        if from_requests_per_s is not None and ramp_minutes is None and duration_s is not None:
+            ramp_minutes = duration_s / 60
     if from_requests_per_s is None and ramp_minutes is None:
         times = arrival_times_ms(process, rate, burstiness=burstiness, seed=seed)
         return Traffic(OpenLoop(times), sizes, f"{process}, {rate:g} requests/s")
@@ -238,6 +242,10 @@ def _left_out(profile: Profile) -> list[str]:
         notes.append(f"further components on the endpoint are not simulated: {names}")
     if profile.endpoint and len(profile.endpoint.instance_pools) > 1:
         notes.append("all copies run on the first instance pool")
+    if profile.workload.turns > 1 or profile.workload.images:
+        notes.append("turns of a conversation are requests of their own, sent without waiting, and images cost nothing")
+    if profile.workload.dataset:
+        notes.append("the dataset is not read: requests are of input_tokens and output_tokens")
     if profile.buffer and profile.buffer.enabled:
         notes.append("requests go to the endpoint itself: the buffer is not simulated")
     return notes

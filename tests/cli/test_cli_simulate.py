@@ -55,6 +55,22 @@ def test_a_trace_is_replayed_with_its_own_times_and_sizes(tmp_path: Path, capsys
     assert [row["sent"] for row in found["windows"]] == [2, 1]
 
 
+def test_a_workload_s_own_trace_lies_beside_the_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Named in the profile, it is what is replayed, unless a rate is given."""
+    (tmp_path / "monday.csv").write_text("timestamp_s,input_tokens,output_tokens\n0,100,10\n70,200,20\n")
+    mine = tmp_path / "mine.yaml"
+    text = (
+        Path(PROFILE)
+        .read_text()
+        .replace("  output_tokens: 48\n", "  output_tokens: 48\n  arrivals: {process: trace, trace: monday.csv}\n")
+    )
+    mine.write_text(text)
+    assert run(["simulate", str(mine), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["requests"]["served"] == 2
+    assert run(["simulate", str(mine), "--rate", "2", "--minutes", "2", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["traffic"] == "poisson, 2 requests/s"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -13,6 +13,7 @@ from loadproof.capacity import deployment_of, predict_level
 from loadproof.errors import InputError
 from loadproof.profiles import load_profile
 from loadproof.profiles.schema import Profile, TokenDistribution
+from loadproof.profiles.schema.proving import Arrivals
 from loadproof.simulation import StartUp, simulate_profile, start_up_of, traffic_of
 from loadproof.simulation.document import simulation_document
 from loadproof.simulation.results import Latencies
@@ -35,6 +36,7 @@ def dev() -> Profile:
         (TokenDistribution(distribution="fixed", mean=70), 70, 0),
         (TokenDistribution(distribution="normal", mean=500, stddev=50), 500, 50),
         (TokenDistribution(distribution="lognormal", mean=500, stddev=250), 500, 250),
+        (TokenDistribution(distribution="empirical", values=(10, 20, 60)), 30, 21.6),
         (TokenDistribution(distribution="uniform", min=100, max=200), 150, 28.9),
     ],
 )
@@ -127,6 +129,24 @@ def test_loads_that_contradict_themselves_are_refused(dev: Profile, load: dict[s
     """Each with what would do."""
     with pytest.raises(InputError, match=said):
         traffic_of(dev, **load)  # type: ignore[arg-type]
+
+
+def test_the_workload_s_own_arrivals_are_the_default(dev: Profile) -> None:
+    """Poisson from 0 to 2 requests/s over the benchmark's 5 minutes, then 2 a second: 300 and 600 in ten minutes."""
+    arrivals = Arrivals(process="poisson", from_requests_per_s=0, requests_per_s=2)
+    made = simulate_profile(
+        dev.model_copy(
+            update={
+                "workload": dev.workload.model_copy(update={"arrivals": arrivals}),
+                "benchmark": dev.benchmark.model_copy(update={"duration_s": 300.0}),
+            }
+        ),
+        minutes=10,
+    )
+    assert made.traffic == "poisson, 0 to 2 requests/s in 5 min"
+    first, second = merged(made.windows, 2)
+    assert first.sent == pytest.approx(300, rel=0.2)
+    assert second.sent == pytest.approx(600, rel=0.2)
 
 
 def test_what_is_left_out_is_said(dev: Profile) -> None:
