@@ -129,10 +129,10 @@ two were kept because they lower the errors held out as well as in sample: a cos
 accelerators, and eight PCIe accelerators being slower than their share. Rejected for what they did held out: a cost per
 prefill step (fixed, or by degree), per prompt token alike at all degrees, per sequence by degree. Rejected in sample
 already: prefill compute that falls with the degree, a cost per pair of prompt tokens (two forms), per layer and prompt
-token, an all-reduce bandwidth of its own per degree, dearer attention. TGI's own settings were not chosen: other prefill
-budgets and admission ratios were tried, and its documented defaults kept. Under vLLM two terms were added likewise, a
-cost of each expert layer and a single token's gain; without the first, the mixture on eight H200 comes out 60 to 180%
-too fast.
+token, an all-reduce bandwidth of its own per degree, dearer attention. TGI's own settings were not chosen: other
+prefill budgets and admission ratios were tried, and its documented defaults kept. Under vLLM two terms were added
+likewise, a cost of each expert layer and a single token's gain; without the first, the mixture on eight H200 comes out
+60 to 180% too fast.
 
 ![Residuals by concurrency](images/accuracy-residuals.svg)
 """
