@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from ipaddress import ip_address
@@ -56,6 +57,8 @@ def from_environment(endpoint_url: str | None, profile_name: str | None = None) 
 
     Raises CouldNotRunError where there are no credentials and the target is real.
     """
+    if profile_name is None and (plain := _from_variables()) is not None:
+        return fixed(plain)
     from botocore.exceptions import BotoCoreError
     from botocore.session import Session
 
@@ -79,6 +82,14 @@ def from_environment(endpoint_url: str | None, profile_name: str | None = None) 
         return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
 
     return CredentialSource(fetch)
+
+
+def _from_variables() -> Credentials | None:
+    """Keys that stand in the environment and do not expire, which botocore looks for first: no need to load it."""
+    key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+    if not key or not secret or os.environ.get("AWS_CREDENTIAL_EXPIRATION"):
+        return None
+    return Credentials(key, secret, os.environ.get("AWS_SECURITY_TOKEN") or os.environ.get("AWS_SESSION_TOKEN"))
 
 
 def is_loopback(url: str) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 
+import botocore.session
 import pytest
 
-from invocation.credentials import CredentialSource, is_loopback
+from invocation.credentials import CredentialSource, from_environment, is_loopback
 from invocation.sigv4 import Credentials
 from loadproof.errors import CouldNotRunError
 
@@ -65,6 +67,35 @@ def test_keys_that_cannot_be_fetched_are_told_and_old_ones_kept() -> None:
 
     assert asyncio.run(main()) == "key"
     assert answers == []
+
+
+@pytest.mark.parametrize(
+    "token", [{}, {"AWS_SESSION_TOKEN": "a"}, {"AWS_SECURITY_TOKEN": "b", "AWS_SESSION_TOKEN": "a"}]
+)
+@pytest.mark.parametrize("profile", [{}, {"AWS_PROFILE": "other"}])
+def test_keys_in_the_environment_are_taken_as_botocore_takes_them(
+    token: dict[str, str], profile: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Before a profile's keys, and of two tokens the same one."""
+    config = tmp_path / "credentials"
+    config.write_text("[other]\naws_access_key_id = O\naws_secret_access_key = P\n")
+    for name in ("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_CREDENTIAL_EXPIRATION"):
+        monkeypatch.delenv(name, raising=False)
+    keys = {"AWS_ACCESS_KEY_ID": "K", "AWS_SECRET_ACCESS_KEY": "S", "AWS_SHARED_CREDENTIALS_FILE": str(config)}
+    for name, value in (keys | token | profile).items():
+        monkeypatch.setenv(name, value)
+    theirs = botocore.session.Session().get_credentials().get_frozen_credentials()
+    ours = asyncio.run(from_environment(None).current())
+    assert ours == Credentials(theirs.access_key, theirs.secret_key, theirs.token)
+    assert ours.access_key == "K"
+
+
+def test_half_a_pair_of_keys_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key without its secret is bad configuration, not a reason to look elsewhere."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "K")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
+    with pytest.raises(CouldNotRunError, match="cannot be read"):
+        from_environment("http://127.0.0.1:1")
 
 
 @pytest.mark.parametrize(
