@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
+from operator import gt
 
 from loadproof.capacity.alternatives import GOALS, Alternative, Goal, Range, Recommendation
 from loadproof.capacity.assessment import as_dominated
 from loadproof.capacity.families import FAMILIES
 
+_Preference = tuple[bool, bool, int, str]
+_Standing = tuple[tuple[float, ...], _Preference]
 _OUTLOOK = {"meets": 0, "near": 1, "unknown": 2, "misses": 3}
 # How a goal is measured, in words for reasons.
 _FIGURE: dict[Goal, str] = {
@@ -38,22 +41,26 @@ def figures(found: Alternative) -> tuple[float, ...]:
 def dominates(better: Alternative, worse: Alternative) -> bool:
     """`better` is at least as good in every figure and better in one; of equals the profile's own, then the preferred
     family, dominates."""
-    left, right = figures(better), figures(worse)
-    if any(a > b for a, b in zip(left, right, strict=True)):
-        return False
-    return left != right or _preference(better) < _preference(worse)
+    return _beats((figures(better), _preference(better)), (figures(worse), _preference(worse)))
 
 
 def divided(found: Sequence[Alternative]) -> tuple[list[Alternative], list[Alternative]]:
     """(those that nothing dominates, the others, marked). Quick because whoever dominates sorts before."""
-    front: list[Alternative] = []
+    front: list[tuple[_Standing, Alternative]] = []
     behind: list[Alternative] = []
-    for candidate in sorted(found, key=lambda row: (figures(row), _preference(row))):
-        if any(dominates(better, candidate) for better in front):
+    standings = [((figures(row), _preference(row)), row) for row in found]
+    for standing, candidate in sorted(standings, key=lambda pair: pair[0]):
+        if any(_beats(better, standing) for better, _ in front):
             behind.append(as_dominated(candidate))
         else:
-            front.append(candidate)
-    return front, behind
+            front.append((standing, candidate))
+    return [row for _, row in front], behind
+
+
+def _beats(better: _Standing, worse: _Standing) -> bool:
+    if any(map(gt, better[0], worse[0])):
+        return False
+    return better[0] != worse[0] or better[1] < worse[1]
 
 
 def ranked(front: Sequence[Alternative], goal: Goal) -> list[Alternative]:
@@ -140,7 +147,7 @@ def _value(figure: Range | None) -> float:
     return inf if figure is None else float(f"{figure.value:.6g}")
 
 
-def _preference(row: Alternative) -> tuple[bool, bool, int, str]:
+def _preference(row: Alternative) -> _Preference:
     """Among equals: the profile's own, then its own family, then the order of `FAMILIES`."""
     position = FAMILIES.index(row.family) if row.family in FAMILIES else len(FAMILIES)
     switches = any(change.name == "container.family" for change in row.changes)
