@@ -325,7 +325,8 @@ def page(
         f"own bands: {calibration.band:.0%}, TTFT {calibration.ttft_band:.0%}.",
         "",
         f"Conditions: {os.cpu_count()} cores, Python {sys.version_info.major}.{sys.version_info.minor}; others",
-        f"took {min(others):.2f} to {max(others):.2f} cores during these runs (median {median(others):.2f}); vLLM and client at nice {priority}.",
+        f"took {min(others):.2f} to {max(others):.2f} cores during these runs (median {median(others):.2f});",
+        f"vLLM and client at nice {priority}.",
         "",
     ]
     return "\n".join(lines)
