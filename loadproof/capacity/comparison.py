@@ -185,9 +185,8 @@ def settle(
     first, changes = profile, list[Change]()
     for _ in range(MOST_ROUNDS):
         recommendation = find_alternatives(profile, goal, constraints, environment).recommended
-        if recommendation.alternative is None:
-            return Settled(first, (), recommendation)
-        made = list(recommendation.alternative.changes)
+        # Where nothing will do, settings may still make it: then the next round finds something.
+        made = list(recommendation.alternative.changes) if recommendation.alternative else []
         profile = changed(profile, made)
         for advice in advise(profile, environment):
             made += advice.changes
@@ -195,4 +194,6 @@ def settle(
         changes += made
         if not made:
             break
+    if recommendation.alternative is None:
+        return Settled(first, (), recommendation)
     return Settled(profile, net_changes(first, changes), recommendation)

@@ -26,6 +26,7 @@ from loadproof.profiles.schema import Environment, Profile
 # A figure must move by this much to be worth an edit, and no other may get worse by more than that.
 _WORTH = 0.05
 _TOLERATED = 0.01
+_MISSED = "objectives not surely met"
 _MOST_MEMORY_FRACTION = 0.95
 _PREFILL_PROMPTS = (1, 2, 4, 8, 16)
 _SERVED_RATIOS = (1.2, 0.6, 0.3, 0.2, 0.1)  # of equal gains the mildest is kept
@@ -88,6 +89,7 @@ def advise(profile: Profile, environment: Environment | None = None) -> tuple[Se
     found: list[SettingAdvice] = []
     for trials_for in (
         _lengths,
+        _batching,
         _memory_fraction,
         _copies,
         _admission,
@@ -114,6 +116,8 @@ def _best(profile: Profile, trials: list[_Trial], environment: Environment | Non
         after = _figures(tried)
         gains = {name: figure.gain(after[name]) for name, figure in before.items() if name in after}
         gains = {name: gain for name, gain in gains.items() if before[name].decisive and gain > 0} or gains
+        if gains.get(_MISSED, 0.0) > _WORTH:  # worth an edit, but a figure in its own unit says more
+            gains[_MISSED] = _WORTH
         if not gains or min(gains.values()) < -_TOLERATED:
             continue
         name = max(gains, key=lambda metric: gains[metric])
@@ -171,7 +175,7 @@ def _at_level(
         row.expected != "meets"
         for row in outlook_of(profile.objectives, level, workload.output_tokens, confidence_of(deployment))
     )
-    yield _Figure("objectives not surely met", missed)
+    yield _Figure(_MISSED, missed)
 
 
 def _knee_rate(deployment: Deployment, workload: PlannedWorkload) -> float:
@@ -194,6 +198,20 @@ def _lengths(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
         f"unset: {context:,} tokens" if context else "unset",
         f"the workload's longest request takes {longest:,} tokens",
     )
+
+
+def _batching(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+    """Continuous batching in place of dynamic: the fields of the other kind go (LP231)."""
+    settings = ("container", "settings")
+    container = profile.container
+    if container is None or getattr(container.settings, "rolling_batch", None) != "disable":
+        return
+    changes = (
+        *change_to(profile, (*settings, "rolling_batch"), "auto"),
+        *change_to(profile, (*settings, "batch_size"), None),
+        *change_to(profile, (*settings, "max_batch_delay_ms"), None),
+    )
+    yield _Trial(changes, "disable", "requests join a running batch instead of waiting for the next one")
 
 
 def _memory_fraction(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:

@@ -9,6 +9,7 @@ import pytest
 
 from loadproof.capacity import memory_fit, predict_level
 from loadproof.capacity.changes import changed
+from loadproof.capacity.comparison import settle
 from loadproof.capacity.families import container_changes, families_for
 from loadproof.capacity.settings_advice import SettingAdvice, advise
 from loadproof.capacity.workload import planned_deployment, planned_workload
@@ -87,6 +88,19 @@ def test_a_prefix_is_not_cached_where_none_is_shared() -> None:
     assert "enable_prefix_caching" not in advice_of(
         profile_of(QWEN, container__settings={"enable_prefix_caching": False})
     )
+
+
+def test_dynamic_batching_is_advised_away() -> None:
+    """The founding posts' comparison: continuous batching, and the other kind's fields go with the old one."""
+    profile = load_profile(ROOT / "tests/profiles/good/lmi-dynamic-batching.yaml")
+    advice = advice_of(profile)["rolling_batch"]
+    assert (advice.current, advice.proposed) == ("disable", "auto")
+    assert advice.metric == "mean TTFT in ms at 4 in flight"
+    assert settle(profile, "least cost that meets the objectives").recommendation.alternative is not None
+    assert {change.name for change in advice.changes if change.after is None} == {
+        "container.settings.batch_size",
+        "container.settings.max_batch_delay_ms",
+    }
 
 
 def test_idle_accelerators_get_copies() -> None:
