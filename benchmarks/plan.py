@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from benchmarks.arrivals import schedule_of
-from benchmarks.spec import BenchmarkSpec
+from benchmarks.spec import BenchmarkSpec, WorkloadSpec
 from loadproof.errors import InputError
 from loadproof.loads import Load
 
@@ -30,12 +30,15 @@ class PlannedLevel:
     ended_utc: str | None = None
 
 
-def planned_level(load: Load, seed: int, level: int) -> PlannedLevel:
-    """Plan one level. Raises InputError for a load that nothing would be sent of."""
+def planned_level(load: Load, workload: WorkloadSpec, level: int) -> PlannedLevel:
+    """Plan one level. Raises InputError for a load that nothing would be sent of.
+
+    An open loop's due times are those of whole conversations; a recorded one may have fewer turns than are planned.
+    """
     if not load.is_open:
         return PlannedLevel(load, load.requests)
-    schedule = schedule_of(load, seed, level)
-    return PlannedLevel(load, len(schedule.due_ns), schedule.sha256)
+    schedule = schedule_of(load, workload.seed, level)
+    return PlannedLevel(load, len(schedule.due_ns) * workload.turns, schedule.sha256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,8 @@ def planned_in_full(plan: RunPlan) -> RunPlan:
     """The plan with every level that is known ahead; nothing is sent before this holds. Raises InputError."""
     if plan.levels or plan.spec.search is not None:
         return plan
-    seed = plan.spec.workload.seed
-    levels = (planned_level(load, seed, level) for level, load in enumerate(plan.spec.fixed_loads))
+    workload = plan.spec.workload
+    levels = (planned_level(load, workload, level) for level, load in enumerate(plan.spec.fixed_loads))
     return replace(plan, levels=tuple(levels))
 
 

@@ -123,7 +123,7 @@ class Sweep:
         if isinstance(following, Stop):
             return False
         index = len(self.plan.levels)
-        self.plan = self.plan.with_level(planned_level(search.load_at(following), self.plan.spec.workload.seed, index))
+        self.plan = self.plan.with_level(planned_level(search.load_at(following), self.plan.spec.workload, index))
         self.save(self.plan)
         return True
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from benchmarks.connect import parse_target, service_url
 from benchmarks.objectives import Objective, parse_objective
 from benchmarks.spec import BenchmarkSpec, Protocol, WorkloadSpec, fixed_tokens
+from benchmarks.traces import read_trace
 from loadproof.cli.bench_load import LoadOptions, with_load
 from loadproof.cli.bench_workload import WorkloadOptions, with_workload
 from loadproof.errors import InputError
@@ -89,7 +90,11 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
         ),
         **changes,
     )
-    return with_load(spec, options.load)
+    spec = with_load(spec, options.load)
+    for load in spec.fixed_loads:
+        if load.trace is not None:
+            read_trace(Path(load.trace))  # a bad one is told before anything is asked of the endpoint
+    return spec
 
 
 def _local_cloud(endpoint_url: str | None) -> Literal["twin", "http"] | None:

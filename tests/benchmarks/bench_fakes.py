@@ -28,6 +28,7 @@ class Served:
     received_ns: int
     path: str = ""
     model: str | None = None
+    messages: list[dict] | None = None
     token_ns: list[int] = field(default_factory=list)
 
 
@@ -45,6 +46,8 @@ class FakeEndpoint:
     served: list[Served] = field(default_factory=list)
     described: list[str] = field(default_factory=list)
     port: int = 0
+    alone_s: float = 0  # every request has the server to itself for so long
+    lock: asyncio.Lock | None = None
 
     @property
     def url(self) -> str:
@@ -93,8 +96,8 @@ class FakeEndpoint:
     async def _answer(self, head: _Head, body: dict, writer: asyncio.StreamWriter) -> None:
         now_ns = time.perf_counter_ns()
         number = len(self.served)
-        prompt = body["prompt" if self.protocol == "openai" else "inputs"]
-        served = Served(prompt, now_ns, path=head.path, model=body.get("model"))
+        prompt = body.get("prompt") or body.get("inputs") or json.dumps(body["messages"])
+        served = Served(prompt, now_ns, path=head.path, model=body.get("model"), messages=body.get("messages"))
         self.served.append(served)
         fault = self.fault_of(number)
         if fault in ERRORS:
@@ -102,6 +105,10 @@ class FakeEndpoint:
             error = "ValidationError" if status == 400 else "ModelError"
             await _plain(writer, status, document, f"x-amzn-errortype: {error}\r\n")
             return
+        if self.alone_s:
+            self.lock = self.lock or asyncio.Lock()
+            async with self.lock:  # waiters take it in the order they came
+                await asyncio.sleep(self.alone_s)
         if fault == "stall":
             await asyncio.sleep(60)
         tokens = body["max_tokens"] if self.protocol == "openai" else body["parameters"]["max_new_tokens"]

@@ -22,6 +22,9 @@ from loadproof.cli import main
 ENTRY = [sys.executable, "-c", "from loadproof.cli.main import main; main()", "bench"]
 
 
+DEMO = ["--target", "sagemaker://demo", "--protocol", "tgi"]
+
+
 def arguments(endpoint: FakeEndpoint, *more: str) -> list[str]:
     target = ["--target", "sagemaker://demo/demo-main", "--endpoint-url", endpoint.url, "--protocol", "tgi"]
     return [*ENTRY, *target, "--input-tokens", "16", "--output-tokens", "6", "--warmup", "1", *more]
@@ -115,6 +118,26 @@ def test_an_unreachable_endpoint_exits_3(tmp_path: Path) -> None:
         (["missing.yaml"], "missing.yaml"),
         (["--resume", "nowhere"], "not a run folder"),
         (["--target", "sagemaker://demo", "--protocol", "grpc"], "grpc"),
+        ([*DEMO, "--rate", "2", "--concurrency", "4"], "give one of them"),
+        ([*DEMO, "--rate", "0"], "expected numbers above 0"),
+        ([*DEMO, "--rate", "8..2"], "expected LOWEST..HIGHEST"),
+        ([*DEMO, "--arrivals", "gamma", "--burstiness", "2"], "--burstiness 2.0: goes with --rate"),
+        ([*DEMO, "--rate", "2", "--arrivals", "gamma"], "gamma needs a burstiness"),
+        ([*DEMO, "--rate", "2", "--ramp-from", "1"], "a ramp takes its time from duration_s"),
+        ([*DEMO, "--rate", "2", "--at-rate", "3"], "none of the levels; name one of --rate"),
+        ([*DEMO, "--find-max", "--rate", "1..8"], "--find-max needs objectives"),
+        ([*DEMO, "--phase", "process=storm"], "unknown process 'storm'"),
+        ([*DEMO, "--phase", "speed=3"], "unknown `speed`; use process, concurrency"),
+        ([*DEMO, "--phase", "process=poisson,duration_s=9"], "no requests_per_s; poisson needs a rate"),
+        ([*DEMO, "--trace", "missing.csv"], "missing.csv: cannot be read as a trace"),
+        ([*DEMO, "--workload", "chat-256"], "did you mean chat-256-256?"),
+        ([*DEMO, "--input-tokens", "normal:5"], "expected 256, normal:MEAN:STDDEV"),
+        ([*DEMO, "--output-tokens", "uniform:9:3"], "9 is above 3; write the lowest first"),
+        ([*DEMO, "--input-tokens", "empirical:none.txt"], "none.txt: cannot be read"),
+        ([*DEMO, "--dataset", "none.jsonl", "--image", "9x"], "none.jsonl: cannot be read"),
+        ([*DEMO, "--dataset", "none.jsonl", "--image", "9x"], "--image '9x': expected WIDTHxHEIGHT"),
+        ([*DEMO, "--image", "9x9"], "images need chat messages"),
+        ([*DEMO, "--think-time-s", "2"], "give --turns 2 or more"),
         (["--requests-per-level", "0"], "greater than or equal to 1"),
     ],
 )
@@ -145,6 +168,42 @@ def test_a_killed_run_is_readable_and_resumes(tmp_path: Path) -> None:
     assert [level["requests"] for level in summary["levels"]] == [20, 20]
     assert summary["conditions"]["sessions"] == 2
     assert [level["requests"] for level in recompute(tmp_path / "r")] == [20, 20]
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        ["--rate", "60", "--arrivals", "poisson", "--duration-s", "1"],
+        ["--concurrency", "1..4", "--duration-s", "0.3", "--at-concurrency", "2"],
+        ["--rate", "10..40", "--find-max", "--repeats", "1", "--objective", "e2e_p50_ms=5000"],
+        [
+            "--phase",
+            "concurrency=2,requests=9",
+            "--phase",
+            "process=gamma,requests_per_s=50,burstiness=0.5,duration_s=1",
+        ],
+    ],
+    ids=["rate", "sweep", "find-max", "phases"],
+)
+def test_a_killed_run_of_any_kind_resumes_to_the_end(tmp_path: Path, load: list[str]) -> None:
+    """kill -9 in mid-level, then --resume alone: every planned level has its end, and the summary is whole."""
+    with serving(FakeEndpoint(ttft_s=0.02)) as endpoint:
+        command = arguments(endpoint, *load, "--requests-per-level", "20", "--format", "json")
+        if "--duration-s" in command:
+            command = [word for word in command if word not in ("--requests-per-level", "20")]
+        process = subprocess.Popen(
+            [*command, "--out", "r"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        wait_for_lines(tmp_path / "r" / "requests.jsonl", 12)
+        process.kill()
+        process.wait()
+        assert not (tmp_path / "r" / "summary.json").exists()
+        done = bench(tmp_path, [*ENTRY, "--resume", "r", "--format", "json"])
+    assert done.returncode in (0, 1, 3), done.stderr
+    summary, plan = json.loads(done.stdout), json.loads((tmp_path / "r" / "plan.json").read_text())
+    assert all(level["ended_utc"] for level in plan["levels"])
+    assert len(summary["levels"]) == len(plan["levels"]) and not any(level["unfinished"] for level in summary["levels"])
+    assert summary["search"] is None or summary["search"]["stop"] is not None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
