@@ -59,6 +59,21 @@ class _Transport(Protocol):
 class Connection(asyncio.Protocol):
     """One TCP or TLS connection, over an asyncio transport or a `StampedSocket`."""
 
+    __slots__ = (
+        "_clock_ns",
+        "_done",
+        "_last_byte_ns",
+        "_reader",
+        "_receiver",
+        "_sent_ns",
+        "_started_ns",
+        "_timeouts",
+        "_timer",
+        "_transport",
+        "idle_since_ns",
+        "open",
+    )
+
     def __init__(self, clock_ns: ClockNs) -> None:
         self._clock_ns = clock_ns
         self._transport: _Transport | None = None

@@ -41,6 +41,8 @@ class Frame(NamedTuple):
 class FrameDecoder:
     """Bytes in, whole and verified frames out. After a fault the decoder is of no further use."""
 
+    __slots__ = ("_header_blocks", "_max_frame_bytes", "_missing", "_rest")
+
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._rest: list[bytes] = []
         self._missing = 0  # bytes before anything can be decoded; until then reads are only collected
@@ -186,6 +188,8 @@ def encode_exception(exception_type: str, message: str, **fields: str) -> bytes:
 
 class PayloadPartDecoder:
     """SageMaker's response stream: frames in, the container's own bytes out."""
+
+    __slots__ = ("_frames",)
 
     def __init__(self) -> None:
         self._frames = FrameDecoder()

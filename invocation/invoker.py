@@ -141,6 +141,8 @@ class _Answer:
         "_body",
         "_decoder",
         "_error_type",
+        "_read_arrived_ns",
+        "_read_lag_ns",
         "_reads",
         "_unwrapper",
         "arrival_ns",
@@ -165,7 +167,8 @@ class _Answer:
         self.arrival_tokens = array("q")
         self.read_lag_ns = array("q")
         self.text_length = 0
-        self._reads: list[tuple[int, int, bytes]] = []  # arrived, read, not decoded yet
+        self._reads: list[bytes] = []  # not decoded yet
+        self._read_arrived_ns, self._read_lag_ns = array("q"), array("q")
         self.texts: list[str] | None = None
 
     def on_sent(self, now_ns: int) -> None:
@@ -187,19 +190,22 @@ class _Answer:
                 raise PayloadError(f"the answer is longer than {_MAX_BODY_BYTES} bytes")
             self._body += data
             return
-        self._reads.append((arrived_ns, read_ns, data))
+        self._reads.append(data)
+        self._read_arrived_ns.append(arrived_ns)
+        self._read_lag_ns.append(read_ns - arrived_ns)
         # Going through one answer's state once for many reads, not once for each, is what lets one core keep up with a
         # thousand streams. A first token and what may be an error are not kept waiting.
         if len(self._reads) >= _READS_AT_ONCE or not self.arrival_ns or b"rror" in data or b"xception" in data:
             self._decode(decoder)
 
     def _decode(self, decoder: StreamDecoder) -> None:
-        reads, self._reads = self._reads, []
-        for arrived_ns, read_ns, data in reads:
+        reads = zip(self._reads, self._read_arrived_ns, self._read_lag_ns, strict=True)
+        self._reads, self._read_arrived_ns, self._read_lag_ns = [], array("q"), array("q")
+        for data, arrived_ns, lag_ns in reads:
             for part in (data,) if self._unwrapper is None else self._unwrapper.feed(data):
                 for text, tokens in decoder.feed(part):
                     self.arrival_ns.append(arrived_ns)
-                    self.read_lag_ns.append(read_ns - arrived_ns)
+                    self.read_lag_ns.append(lag_ns)
                     self.arrival_tokens.append(tokens)
                     self.text_length += len(text)
                     if self.texts is not None:

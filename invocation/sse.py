@@ -22,6 +22,8 @@ class Splitter(Protocol):
 class _Lines:
     """Whole lines without their ends. LF, CRLF and CR end a line, also when CRLF falls between two reads."""
 
+    __slots__ = ("_after_cr", "_rest", "_rest_bytes")
+
     def __init__(self) -> None:
         self._rest: list[bytes] = []  # pieces of a line without its end
         self._rest_bytes = 0
@@ -59,6 +61,8 @@ class _Lines:
 
 class ServerSentEvents:
     """The `data` of each event; comments and all other fields are skipped. A bare line of JSON counts as an event."""
+
+    __slots__ = ("_data", "_first", "_lines", "framed")
 
     def __init__(self) -> None:
         self._lines = _Lines()

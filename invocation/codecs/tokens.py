@@ -31,6 +31,8 @@ class TokenEventDecoder:
     own count, its older handlers did not; so where the report is exactly one above the events, the events are right.
     """
 
+    __slots__ = ("_counted", "_end", "_one_over", "_splitter", "_text_length")
+
     def __init__(self, splitter: Splitter, *, one_over: bool = False) -> None:
         self._splitter = splitter
         self._one_over = one_over
