@@ -203,7 +203,10 @@ class TlsSession:
         try:
             while piece := self._object.read(_READ_BYTES):
                 pieces.append(piece)
-            self.closed = True
+                if not self._incoming.pending and not self._object.pending():
+                    break  # to be told by an exception that there is no more costs as much as all the rest
+            else:
+                self.closed = True
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -119,28 +118,6 @@ def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     invocation, _ = invoke(sends(STREAM_HEAD, parts(*TOKENS), END))
     assert invocation.outcome.ok
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate for localhost, with its key, in one file."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    day, number = datetime.timedelta(days=1), x509.random_serial_number()
-    builder = x509.CertificateBuilder(name, name, key.public_key(), number, now - day, now + day)
-    names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
-    signed = builder.add_extension(names, critical=False).sign(key, hashes.SHA256())
-    file = tmp_path_factory.mktemp("tls") / "cert.pem"
-    file.write_bytes(
-        signed.public_bytes(serialization.Encoding.PEM)
-        + key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return file
 
 
 def test_tls(certificate: Path) -> None:

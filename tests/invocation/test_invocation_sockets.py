@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
-from invocation_fakes import END, STREAM_HEAD, TOKENS, chunked
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from invocation_fakes import END, STREAM_HEAD, TOKENS, chunked, chunkings
 
 from invocation import GenerationRequest, HttpTransport, Invocation, Invoker, OutcomeKind, codec_for
-from invocation.sockets import SO_TIMESTAMPNS, StampedSocket, stamps_reads
+from invocation.sockets import SO_TIMESTAMPNS, StampedSocket, TlsSession, stamps_reads
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="SO_TIMESTAMPNS on TCP is Linux's")
 BLOCKED_S = 0.3
@@ -227,3 +231,49 @@ def test_a_handshake_that_fails_is_a_connection_fault(answer: bytes) -> None:
 
     found = asyncio.run(main())
     assert (found.outcome.kind, found.sent_ns) == (OutcomeKind.CONNECTION, None)
+
+
+def _tls_pair(certificate: Path) -> tuple[TlsSession, ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO]:
+    """Our session past its handshake with a server in memory, and that server with what goes in and out of it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = context.wrap_bio(into, out, server_side=True)
+    session = TlsSession(ssl.create_default_context(cafile=str(certificate)), "localhost")
+    for _ in range(3):
+        with suppress(ssl.SSLWantReadError):
+            session.decrypt(out.read())
+        into.write(session.pending())
+        with suppress(ssl.SSLWantReadError):
+            server.do_handshake()
+    session.decrypt(out.read())
+    return session, server, into, out
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.binary(min_size=1, max_size=40_000), min_size=1, max_size=4),
+    st.lists(st.integers(0, 99_999), max_size=8),
+)
+def test_any_cut_of_encrypted_bytes_gives_the_same_plain_text(
+    certificate: Path, payloads: list[bytes], cuts: list[int]
+) -> None:
+    """Records of up to 16 KB, several in a read or one over several reads; then the peer says that it is over."""
+    session, server, _, out = _tls_pair(certificate)
+    for payload in payloads:
+        server.write(payload)
+    encrypted = out.read()
+    plain = b"".join(session.decrypt(piece) for piece in chunkings(encrypted, cuts) if piece)
+    assert plain == b"".join(payloads) and not session.closed
+    with suppress(ssl.SSLWantReadError):
+        server.unwrap()
+    assert session.decrypt(out.read()) == b"" and session.closed
+
+
+def test_the_last_bytes_and_the_end_may_come_in_one_read(certificate: Path) -> None:
+    """Neither is lost."""
+    session, server, _, out = _tls_pair(certificate)
+    server.write(b"last")
+    with suppress(ssl.SSLWantReadError):
+        server.unwrap()
+    assert (session.decrypt(out.read()), session.closed) == (b"last", True)
