@@ -10,6 +10,7 @@ from loadproof.errors import InputError
 
 # Of English prose, in the vocabularies of Llama, Qwen and GPT models; for foreign texts, which words do not count.
 TOKENS_PER_WORD = 1.33
+FEWEST_ANYWHERE = 128
 CountedBy = Literal["words", "tokenizer"]
 
 
@@ -77,9 +78,11 @@ class TokenizerCounter:
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def usable(self, words: Sequence[str]) -> tuple[str, ...]:
-        """One token each after another word: what a word costs in the middle of a text is all that counts."""
+        """One token each after another word; of those, where they are enough, the ones that can begin a text as one."""
         base = self.count_prose("a")
-        return tuple(word for word in words if self.count_prose(f"a {word}") == base + 1)
+        inside = tuple(word for word in words if self.count_prose(f"a {word}") == base + 1)
+        anywhere = tuple(word for word in inside if self.count_prose(word) == 1)
+        return anywhere if len(anywhere) >= FEWEST_ANYWHERE else inside
 
 
 def counter_of(tokenizer: str | None) -> Counter:
