@@ -248,7 +248,7 @@ def _objectives_table(objectives: list[dict[str, Any]], where: str) -> Table:
         # A share is a small number.
         decimals = 4 if row["name"] == "error_rate_max" else 1
         interval = "–"
-        if row["low"] is not None:
+        if row["low"] is not None or row["high"] is not None:
             interval = f"{figure(row['low'], decimals)} … {figure(row['high'], decimals)}"
         table.add_row(
             row["name"],

@@ -1,4 +1,4 @@
-"""Percentiles and intervals over samples held whole. Nothing here knows what a request is.
+"""Percentiles over samples held whole, and the interval of a ratio. Nothing here knows what a request is.
 
 Percentiles are exact: numpy's `linear` method (Hyndman and Fan's type 7), which for n sorted samples x_0..x_(n-1) takes
 the point at rank q·(n − 1), between its two neighbours in proportion. No sample, no statistic: None, never 0.
@@ -6,8 +6,8 @@ the point at rank q·(n − 1), between its two neighbours in proportion. No sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -51,38 +51,24 @@ def percentile(samples: Samples, rank_percent: float) -> float | None:
     return _tidy(np.percentile(samples, rank_percent)) if samples.size else None
 
 
-def percentile_interval(per_request: Sequence[Samples], rank_percent: float, seed: int) -> Interval | None:
-    """Bootstrap interval of a percentile over the pooled samples of `per_request`. None without samples.
-
-    Whole requests are drawn, not single samples: the gaps of one stream rise and fall together, and drawing them one
-    by one would make the interval far too narrow. Percentile method (Efron), `RESAMPLES_MOST` draws at most, seeded.
-    """
-    pooled = np.concatenate(per_request) if per_request else np.empty(0)
-    if pooled.size == 0:
-        return None
-    owner = np.repeat(np.arange(len(per_request)), [samples.size for samples in per_request])
-    draws = max(RESAMPLES_FEWEST, min(RESAMPLES_MOST, RESAMPLE_BUDGET // pooled.size))
-    estimates = []
-    for times_drawn in _draws(len(per_request), draws, seed):
-        drawn = np.repeat(pooled, times_drawn[owner])
-        if drawn.size:
-            estimates.append(np.percentile(drawn, rank_percent))
-    return _middle(np.asarray(estimates))
-
-
 def ratio_interval(amounts: Samples, durations: Samples, scale: float, seed: int) -> Interval | None:
-    """Bootstrap interval of `scale · Σ amounts / Σ durations`, drawing pairs. None without samples."""
+    """Bootstrap interval of `scale · Σ amounts / Σ durations` over pairs in the order sent. None without samples.
+
+    Blocks of ⌈n^(1/3)⌉ neighbours are drawn, round the end (the circular block bootstrap of Politis and Romano, 1992):
+    requests that were served together rise and fall together. Percentile method (Efron), seeded.
+    """
     if amounts.size == 0 or durations.sum() <= 0:
         return None
-    weights = np.asarray(list(_draws(amounts.size, RESAMPLES_MOST, seed)))
-    return _middle(scale * (weights @ amounts) / (weights @ durations))
-
-
-def _draws(size: int, draws: int, seed: int) -> Any:
-    """Yield how often each of `size` requests was drawn, with replacement, `draws` times over."""
+    length = ceil(amounts.size ** (1 / 3))
+    blocks = ceil(amounts.size / length)
     random = np.random.default_rng(seed)
-    for _ in range(draws):
-        yield np.bincount(random.integers(0, size, size), minlength=size)
+    draws = max(RESAMPLES_FEWEST, min(RESAMPLES_MOST, RESAMPLE_BUDGET // amounts.size))
+    ratios = np.empty(draws)
+    for draw in range(draws):
+        starts = random.integers(0, amounts.size, blocks)
+        drawn = ((starts[:, None] + np.arange(length)) % amounts.size).ravel()[: amounts.size]
+        ratios[draw] = amounts[drawn].sum() / durations[drawn].sum()
+    return _middle(scale * ratios)
 
 
 def _middle(estimates: Samples) -> Interval:

@@ -35,7 +35,8 @@ SCHEMA_VERSION = 1
 FILE_NAME = "summary.json"
 RULES = {
     "percentiles": "exact, linear interpolation between order statistics (numpy `linear`)",
-    "intervals": "95%, percentile bootstrap over whole requests",
+    "intervals": "95%; of percentiles exact by order statistics over the effective number of samples, of rates by "
+    "bootstrap over blocks of requests",
     "latency": "successful requests, from the intended send time",
     "itl": "gaps between instants at which tokens came; tokens that come together end one gap",
     "valid": f"dispatch lag p99 at most {LAG_LIMIT_MS:g} ms and at most {LAG_SHARE_OF_OBJECTIVE:.0%} of the tightest "

@@ -1,13 +1,16 @@
 """PASS, FAIL, INCONCLUSIVE or INVALID, with the evidence.
 
-For each objective the observed value comes with a 95% bootstrap interval. It is PASS when the interval's bad end meets
-the bound, FAIL when its good end misses it, else INCONCLUSIVE. Fewer than `FEWEST_REQUESTS` requests with data are
-never more than INCONCLUSIVE, and no data never passes. The share of failed requests is counted, not estimated: it has
-no interval. A level is *valid* when the generator itself was on time: its dispatch lag p99 is at most 5 ms and at most
-10% of the tightest latency objective, and the p99 of how late its event loop was is at most twice that (a late loop
-delays only what happens just then, and crowded machines are late by a time slice now and again). The run is INVALID
-when the level it is judged at is not (without latency or rate objectives: when any level is not), since its figures
-then say more about the client than about the endpoint.
+For each objective the observed value comes with a 95% interval: of a percentile by order statistics (`intervals`), of
+a rate by bootstrap over blocks of requests. It is PASS when the interval's bad end meets the bound, FAIL when its good
+end misses it, else INCONCLUSIVE, with about how many more requests like these would settle it. An end that so few
+requests cannot give meets and misses nothing, fewer than `FEWEST_REQUESTS` have no interval of a rate, and no data
+never passes. The share of failed requests is counted, not estimated: its objective is on this very run.
+
+A level is *valid* when the generator itself was on time: its dispatch lag p99 is at most 5 ms and at most 10% of the
+tightest latency objective, and the p99 of how late its event loop was is at most twice that (a late loop delays only
+what happens just then, and crowded machines are late by a time slice now and again). The run is INVALID when the level
+it is judged at is not (without latency or rate objectives: when any level is not), since its figures then say more
+about the client than about the endpoint.
 """
 
 from __future__ import annotations
@@ -15,18 +18,22 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal
 
 import numpy as np
 
+from benchmarks.intervals import QuantileInterval, quantile_interval, requests_to_settle
 from benchmarks.metrics import NS_PER_MS, LevelMetrics, latency_samples
 from benchmarks.objectives import ERROR_RATE, Objective
 from benchmarks.records import RequestRecord
-from benchmarks.statistics import Interval, percentile, percentile_interval, ratio_interval
+from benchmarks.statistics import Samples, percentile, ratio_interval
 from invocation.outcomes import OutcomeKind
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
+ObjectiveVerdict = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 FEWEST_REQUESTS = 5  # below this a resampled sample says nothing
+MOST_REQUESTS = 1_000_000  # past this, "more requests" is no advice
 LAG_LIMIT_MS = 5.0
 LAG_SHARE_OF_OBJECTIVE = 0.10
 LOOP_LAG_FACTOR = 2.0
@@ -34,7 +41,12 @@ LOOP_LAG_FACTOR = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One objective judged: `low`..`high` is the interval, `margin` the distance to the bound over the bound."""
+    """One objective judged: `low`..`high` is the interval, `margin` the distance to the bound over the bound.
+
+    An end of the interval is None where the requests are too few to give it. `requests` have data, `effective_samples`
+    independent ones would tell as much, and about `more_requests` more would settle what is INCONCLUSIVE (None: no data
+    to tell by, or too close for any sensible number).
+    """
 
     name: str
     comparison: str
@@ -43,8 +55,10 @@ class Judgement:
     low: float | None
     high: float | None
     margin: float | None
-    verdict: Literal["PASS", "FAIL", "INCONCLUSIVE"]
+    verdict: ObjectiveVerdict
     requests: int
+    effective_samples: int | None = None
+    more_requests: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +98,38 @@ def judge(objective: Objective, records: Sequence[RequestRecord], level: LevelMe
     stream = seed + zlib.crc32(objective.name.encode())  # each objective draws its own resamples
     if objective.name == ERROR_RATE:
         share = level.errors / level.requests if level.requests else None
-        return _judged(objective, share, None, level.requests)
-    succeeded = [record for record in records if record.ok]
+        verdict: ObjectiveVerdict = "INCONCLUSIVE"
+        if share is not None:
+            verdict = "PASS" if objective.met_by(share) else "FAIL"
+        return _judgement(objective, share, (None, None), verdict, level.requests)
+    succeeded = sorted((record for record in records if record.ok), key=lambda record: record.intended_ns)
     if objective.latency:
-        metric, rank_percent = objective.latency
-        samples = latency_samples(metric, succeeded)
-        pooled = np.concatenate(samples) if samples else np.empty(0)
-        interval = percentile_interval(samples, rank_percent, stream)
-        return _judged(objective, percentile(pooled, rank_percent), interval, len(samples))
+        return _judge_latency(objective, *objective.latency, succeeded)
     return _judge_rate(objective, succeeded, level, stream)
+
+
+def _judge_latency(
+    objective: Objective, metric: str, rank_percent: float, succeeded: Sequence[RequestRecord]
+) -> Judgement:
+    samples = latency_samples(metric, succeeded)
+    interval = quantile_interval(samples, rank_percent)
+    if interval is None:
+        return _judgement(objective, None, (None, None), "INCONCLUSIVE", 0)
+    pooled = np.concatenate(samples)
+    ends = interval.low, interval.high
+    verdict = _decide(objective, ends)
+    more = _more_for_percentile(objective, pooled, len(samples), interval) if verdict == "INCONCLUSIVE" else None
+    observed = percentile(pooled, rank_percent)
+    return _judgement(objective, observed, ends, verdict, len(samples), interval.effective, more)
+
+
+def _more_for_percentile(
+    objective: Objective, pooled: Samples, requests: int, interval: QuantileInterval
+) -> int | None:
+    assert objective.latency is not None
+    within = float((pooled <= objective.bound).mean())
+    needed = requests_to_settle(within, objective.latency[1] / 100, interval.effective / requests)
+    return None if needed is None else max(1, needed - requests)
 
 
 def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level: LevelMetrics, seed: int) -> Judgement:
@@ -100,7 +137,7 @@ def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level:
     of_tokens = objective.name == "output_tokens_per_s_min"
     observed = level.output_tokens_per_s if of_tokens else level.requests_per_s
     if observed is None:
-        return _judged(objective, None, None, len(succeeded))
+        return _judgement(objective, None, (None, None), "INCONCLUSIVE", len(succeeded))
     amounts = np.asarray(
         [float(record.output_tokens or 0) if of_tokens else 1.0 for record in succeeded], dtype=np.float64
     )
@@ -108,43 +145,51 @@ def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level:
         [(record.end_ns - record.intended_ns) / NS_PER_MS / 1000 for record in succeeded], dtype=np.float64
     )
     in_flight = observed * busy_s.sum() / amounts.sum() if amounts.sum() else 0.0
-    return _judged(objective, observed, ratio_interval(amounts, busy_s, in_flight, seed), len(succeeded))
+    enough = len(succeeded) >= FEWEST_REQUESTS
+    interval = ratio_interval(amounts, busy_s, in_flight, seed) if enough else None
+    ends = (interval.low, interval.high) if interval else (None, None)
+    verdict = _decide(objective, ends)
+    more = _more_for_rate(objective, observed, ends, len(succeeded)) if verdict == "INCONCLUSIVE" else None
+    return _judgement(objective, observed, ends, verdict, len(succeeded), None, more)
 
 
-def _judged(objective: Objective, observed: float | None, interval: Interval | None, requests: int) -> Judgement:
-    low, high = (interval.low, interval.high) if interval else (None, None)
+def _more_for_rate(
+    objective: Objective, observed: float, ends: tuple[float | None, float | None], requests: int
+) -> int | None:
+    """An interval narrows as 1/√n: its near end reaches the bound at n · (half width / distance to the bound)²."""
+    low, high = ends
+    if low is None or high is None:
+        return FEWEST_REQUESTS - requests
+    distance = observed - objective.bound
+    half_width = observed - low if distance > 0 else high - observed
+    needed = requests * (half_width / distance) ** 2 if distance else float("inf")
+    return None if needed > MOST_REQUESTS else max(1, ceil(needed) - requests)
+
+
+def _judgement(
+    objective: Objective,
+    observed: float | None,
+    ends: tuple[float | None, float | None],
+    verdict: ObjectiveVerdict,
+    requests: int,
+    effective: int | None = None,
+    more: int | None = None,
+) -> Judgement:
     margin = None
     if observed is not None and objective.bound > 0:
         distance = objective.bound - observed if objective.comparison == "<=" else observed - objective.bound
         margin = round(distance / objective.bound, 6)
+    bound = objective.bound
     return Judgement(
-        objective.name,
-        objective.comparison,
-        objective.bound,
-        observed,
-        low,
-        high,
-        margin,
-        _decide(objective, observed, interval, requests),
-        requests,
+        objective.name, objective.comparison, bound, observed, *ends, margin, verdict, requests, effective, more
     )
 
 
-def _decide(
-    objective: Objective, observed: float | None, interval: Interval | None, requests: int
-) -> Literal["PASS", "FAIL", "INCONCLUSIVE"]:
-    if observed is None:
-        return "INCONCLUSIVE"
-    if objective.name == ERROR_RATE:
-        return "PASS" if objective.met_by(observed) else "FAIL"
-    if interval is None or requests < FEWEST_REQUESTS:
-        return "INCONCLUSIVE"
-    good, bad = interval.low, interval.high
-    if objective.comparison == ">=":
-        good, bad = bad, good
-    if objective.met_by(bad):
+def _decide(objective: Objective, ends: tuple[float | None, float | None]) -> ObjectiveVerdict:
+    good, bad = ends if objective.comparison == "<=" else (ends[1], ends[0])
+    if bad is not None and objective.met_by(bad):
         return "PASS"
-    return "INCONCLUSIVE" if objective.met_by(good) else "FAIL"
+    return "FAIL" if good is not None and not objective.met_by(good) else "INCONCLUSIVE"
 
 
 def decide(
@@ -216,11 +261,20 @@ def _describe(judgement: Judgement) -> str:
     if judgement.observed is None:
         return f"{judgement.name}: no data"
     text = f"{judgement.name}: observed {judgement.observed:,.4g}, bound {judgement.comparison} {judgement.bound:,.4g}"
-    if judgement.low is not None and judgement.high is not None:
-        text += f", 95% interval {judgement.low:,.4g} to {judgement.high:,.4g}"
-    if judgement.requests < FEWEST_REQUESTS:
-        text += f" from only {judgement.requests} requests"
-    return text
+    low, high = judgement.low, judgement.high
+    if low is not None or high is not None:
+        ends = " ".join(
+            f"{word} {end:,.4g}" if end is not None else f"{word} unknown"
+            for word, end in (("from", low), ("to", high))
+        )
+        text += f", 95% interval {ends}"
+    if judgement.verdict != "INCONCLUSIVE":
+        return text
+    if judgement.more_requests is None:
+        return f"{text}; too close for more requests to settle it"
+    if low is None or high is None:
+        text += f" ({judgement.requests} requests are too few)"
+    return f"{text}; about {judgement.more_requests:,} more like these would settle it"
 
 
 def _why_passed(judgements: Sequence[Judgement], place: str) -> str:

@@ -125,7 +125,9 @@ def _undecided(closest: Objective, count: int, where: str) -> str:
         return f"{title} has no data{where}, so {wording.bound(closest)} stays open{more}."
     value = wording.objective_value(closest.name, closest.observed)
     spread = f" (95 % interval {wording.interval(closest)})" if closest.low is not None else ""
-    return f"{title} was {value}{spread}{where}: too few samples to settle {wording.bound(closest)}{more}."
+    needed = closest.more_requests
+    advice = f"; about {needed:,} more requests like these would" if needed else ""
+    return f"{title} was {value}{spread}{where}: too few samples to settle {wording.bound(closest)}{advice}{more}."
 
 
 _SENTENCES = {"PASS": _passed, "FAIL": _failed, "INCONCLUSIVE": _undecided}

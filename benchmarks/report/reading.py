@@ -81,7 +81,10 @@ class Knee(_Part):
 
 
 class Objective(_Part):
-    """A bound, what was observed at the judged concurrency, and the observation's confidence interval."""
+    """A bound, what was observed at the judged concurrency, and the observation's confidence interval.
+
+    `low` or `high` None: the requests are too few for that end.
+    """
 
     name: str
     comparison: str = "<="
@@ -91,6 +94,8 @@ class Objective(_Part):
     high: float | None = None
     margin: float | None = None
     verdict: Literal["PASS", "FAIL", "INCONCLUSIVE"]
+    requests: int | None = None
+    more_requests: int | None = None
 
 
 class Verdict(_Part):

@@ -80,11 +80,13 @@ def bound(objective: Objective) -> str:
 
 
 def interval(objective: Objective) -> str:
-    """`390 – 431 ms`: the confidence interval of what was observed."""
-    if objective.low is None or objective.high is None:
-        return NO_DATA
+    """`390 to 431 ms`: the confidence interval of what was observed; `390 ms or more` where it has one end."""
     low, high = (objective_value(objective.name, value) for value in (objective.low, objective.high))
-    return f"{low.split(' ')[0]} to {high}"
+    if objective.low is None and objective.high is None:
+        return NO_DATA
+    if objective.high is None:
+        return f"{low} or more"
+    return f"{high} or less" if objective.low is None else f"{low.split(' ')[0]} to {high}"
 
 
 def notes(level: Level, summary: Summary) -> str:

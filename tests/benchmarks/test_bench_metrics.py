@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from bench_records import record
 
+from benchmarks.intervals import quantile_interval
 from benchmarks.metrics import duration_s, is_good, itl_gaps_ms, lag_ms, measure_level, tpot_ms, ttft_ms
 from benchmarks.objectives import Objective
-from benchmarks.statistics import Spread, percentile_interval, spread
+from benchmarks.statistics import Spread, ratio_interval, spread
 
 
 def test_latencies_of_one_request() -> None:
@@ -76,7 +77,7 @@ def test_no_data_is_none() -> None:
     assert level.ttft_ms.p99 is None and level.output_tokens_per_s is None and level.duration_s is None
     assert level.goodput_per_s is None and level.cost_per_million_output_tokens_usd is None
     assert spread(np.empty(0)) == Spread()
-    assert percentile_interval([], 95, seed=0) is None
+    assert quantile_interval([], 95) is None and ratio_interval(np.empty(0), np.empty(0), 1, seed=0) is None
 
 
 def test_unfinished_requests_are_counted_apart() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, log
 
 import pytest
 from bench_records import record
@@ -38,12 +39,12 @@ def outcome_of(records: Sequence[RequestRecord], *objectives: str, **options: fl
     return verdict_of(records, *map(parse_objective, objectives), **options).outcome
 
 
-SPREAD_OUT = [100.0 + 10 * (index % 10) for index in range(40)]  # 100..190 ms, p50 145 ms
+SPREAD_OUT = [100.0 + 10 * (7 * index % 10) for index in range(80)]  # 100..190 ms, p50 145 ms
 
 
 def test_pass_needs_the_whole_interval_inside() -> None:
-    """Of TTFTs from 100 to 190 ms, a p95 bound of 191 is met by every resample, and one of 145 by none."""
-    assert outcome_of(requests(SPREAD_OUT), "ttft_p95_ms=191") == "PASS"
+    """Of 80 TTFTs from 100 to 190 ms the p95 lies in 180 to 190: 190 is met by its bad end, 145 missed by its good."""
+    assert outcome_of(requests(SPREAD_OUT), "ttft_p95_ms=190") == "PASS"
     assert outcome_of(requests(SPREAD_OUT), "ttft_p95_ms=145") == "FAIL"
 
 
@@ -62,6 +63,7 @@ def test_the_margin_is_relative_to_the_bound() -> None:
     assert judge(Objective("ttft_p50_ms", 290), records, measure_level(1, records), 0).margin == 0.5
     level = measure_level(1, requests([500.0] * 40))
     found = judge(Objective("requests_per_s_min", 2 * (level.requests_per_s or 0)), requests([500.0] * 40), level, 0)
+    assert found.more_requests is None
     assert found.margin == -0.5 and found.verdict == "FAIL"
 
 
@@ -73,10 +75,37 @@ def test_no_data_never_passes() -> None:
     assert outcome_of([]) == "INCONCLUSIVE"
 
 
-def test_four_requests_are_too_few() -> None:
-    """Resampling four values says nothing about a percentile."""
-    assert outcome_of(requests([10.0] * 4), "ttft_p50_ms=500") == "INCONCLUSIVE"
-    assert outcome_of(requests([10.0] * 5), "ttft_p50_ms=500") == "PASS"
+@pytest.mark.parametrize(("statistic", "fewest"), [("p50", 6), ("p90", 36), ("p95", 72), ("p99", 368)])
+def test_a_percentile_needs_its_number_of_requests(statistic: str, fewest: int) -> None:
+    """All n requests inside show that the p-quantile is only where p^n ≤ 2.5%: n ≥ ln 0.025 / ln p."""
+    assert ceil(log(0.025) / log(float(statistic[1:]) / 100)) == fewest
+    assert outcome_of(requests([10.0] * fewest), f"ttft_{statistic}_ms=500") == "PASS"
+    said = verdict_of(requests([10.0] * (fewest - 1)), parse_objective(f"ttft_{statistic}_ms=500"))
+    assert said.outcome == "INCONCLUSIVE"
+    assert said.reasons[0].endswith(f"({fewest - 1} requests are too few); about 1 more like these would settle it")
+
+
+def test_a_few_requests_that_all_miss_fail() -> None:
+    """Four of four beyond a p95 bound: were the bound met, that would happen once in 160,000 (0.05^4)."""
+    assert outcome_of(requests([600.0] * 4), "ttft_p95_ms=500") == "FAIL"
+
+
+def test_how_many_more_would_settle_it() -> None:
+    """At 96.25% of 80 within the bound (p95 wanted), 95% + 1.96·√(0.95·0.05/n) = 96.25% at about n = 1,168."""
+    ttfts = [600.0 if index % 27 == 13 else 100.0 for index in range(80)]
+    records = requests(ttfts)
+    found = judge(Objective("ttft_p95_ms", 500), records, measure_level(1, records), seed=0)
+    assert found.verdict == "INCONCLUSIVE" and ttfts.count(600.0) == 3
+    assert found.more_requests == pytest.approx(1168 - 80, rel=0.1)
+    enough = requests(ttfts * ceil(1 + found.more_requests / 80))
+    assert outcome_of(enough, "ttft_p95_ms=500") == "PASS"
+
+
+def test_too_close_to_settle_is_said() -> None:
+    """Exactly half within the bound of a p50: no number of requests would tell."""
+    records = requests([100.0, 600.0] * 10)
+    said = verdict_of(records, parse_objective("ttft_p50_ms=500"))
+    assert said.reasons[0].endswith("too close for more requests to settle it")
 
 
 def test_any_failed_request_fails_the_run_unless_allowed() -> None:
@@ -125,10 +154,11 @@ def test_gaps_of_one_stream_are_drawn_together() -> None:
 
 
 def test_the_same_records_give_the_same_interval() -> None:
-    """A verdict is reproducible: its resamples are seeded."""
+    """A verdict is reproducible: its intervals are exact or their resamples seeded."""
     records = requests(SPREAD_OUT)
-    twice = [judge(Objective("ttft_p95_ms", 170), records, measure_level(1, records), seed=3) for _ in range(2)]
-    assert twice[0] == twice[1]
+    for bound in ("ttft_p95_ms=170", "requests_per_s_min=1"):
+        objective, level = parse_objective(bound), measure_level(1, records)
+        assert judge(objective, records, level, seed=3) == judge(objective, records, level, seed=3)
 
 
 @pytest.mark.parametrize(

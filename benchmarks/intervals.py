@@ -1,0 +1,159 @@
+"""Where a percentile truly lies: exact order-statistic intervals, for samples that may hang together.
+
+Of n independent samples the number below the p-quantile is binomial, so the r-th and s-th smallest enclose it with the
+confidence wanted whatever the distribution (David and Nagaraja, "Order Statistics", 7.1). Too few samples have no such
+s: the p95 of fewer than 72 requests has no upper end at 95%, however alike they are. A bootstrap has no way to say so:
+it never leaves the sample, and of 32 requests its "95%" interval of a p95 covers in about four of five cases
+(docs/decisions/0009).
+
+Samples that hang together tell less than as many independent ones. n is then the *effective* number (Korn and Graubard,
+"Confidence intervals for proportions with small expected number of positive counts estimated from survey data", 1998):
+
+- one sample a request, in the order sent: n over the design effect of blocks of ⌈n^(1/3)⌉ neighbours, by normal
+  scores, where it is beyond what independent samples show by chance;
+- several samples a request (gaps between tokens): by the variance between requests of how many lie below the
+  percentile; never fewer than there are requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, floor, inf, sqrt
+from statistics import NormalDist
+
+import numpy as np
+
+from benchmarks.statistics import CONFIDENCE, Samples
+
+_NORMAL = NormalDist()
+_EXACT_UP_TO = 20_000  # beyond, the normal approximation is off by less than one rank in 10,000
+_MOST_REQUESTS = 1_000_000
+_FEWEST_BLOCKS = 6
+_BEYOND_CHANCE = 2.0  # standard errors
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileInterval:
+    """An end that the samples cannot give is None. `effective`: as many independent samples would tell as much."""
+
+    low: float | None
+    high: float | None
+    effective: int
+
+
+def quantile_interval(per_request: Sequence[Samples], rank_percent: float) -> QuantileInterval | None:
+    """The 95% interval of a percentile over the pooled samples; `per_request` in the order sent. None without any."""
+    pooled = np.concatenate(per_request) if per_request else np.empty(0)
+    if pooled.size == 0:
+        return None
+    share = rank_percent / 100
+    effective = effective_size(per_request, share)
+    first, last = ranks(effective, share)
+    ordered = np.sort(pooled)
+    scale = pooled.size / effective
+    low = float(ordered[max(1, floor(first * scale)) - 1]) if first else None
+    high = float(ordered[min(pooled.size, ceil(last * scale)) - 1]) if last is not None else None
+    return QuantileInterval(_rounded(low), _rounded(high), effective)
+
+
+@lru_cache(maxsize=4096)
+def ranks(samples: int, share: float, confidence: float = CONFIDENCE) -> tuple[int, int | None]:
+    """(r, s), from 1: the r-th and s-th smallest of independent samples enclose the quantile. 0 and None: no such end.
+
+    r = max{r : P(X < r) ≤ α/2}, s = min{s : P(X ≥ s) ≤ α/2} with X ~ Binomial(samples, share).
+    """
+    tail = (1 - confidence) / 2
+    first = binomial_quantile(samples, share, tail)
+    last = binomial_quantile(samples, share, 1 - tail) + 1
+    return first, last if last <= samples else None
+
+
+def binomial_quantile(samples: int, share: float, probability: float) -> int:
+    """min{k : P(X ≤ k) ≥ probability}, X ~ Binomial(samples, share)."""
+    if samples > _EXACT_UP_TO:
+        spread = sqrt(samples * share * (1 - share))
+        return round(samples * share + _NORMAL.inv_cdf(probability) * spread)
+    k = np.arange(1, samples + 1)
+    steps = np.log((samples - k + 1) / k * (share / (1 - share)))
+    log_mass = samples * np.log1p(-share) + np.concatenate([[0.0], np.cumsum(steps)])
+    reached = np.cumsum(np.exp(log_mass)) >= probability - 1e-12
+    return int(np.argmax(reached)) if reached.any() else samples
+
+
+def effective_size(per_request: Sequence[Samples], share: float) -> int:
+    """How many independent samples tell as much about the quantile; at least 1."""
+    requests = len(per_request)
+    if all(samples.size == 1 for samples in per_request):
+        return max(1, floor(requests / block_effect(np.concatenate(per_request))))
+    pooled = np.concatenate(per_request)
+    within = pooled <= np.quantile(pooled, share)
+    sizes = np.asarray([samples.size for samples in per_request], dtype=np.float64)
+    owner = np.repeat(np.arange(requests), sizes.astype(int))
+    counts = np.bincount(owner, weights=within, minlength=requests)
+    below = float(within.mean())
+    means = np.asarray([samples.mean() for samples in per_request])
+    floor_of = max(1, floor(requests / block_effect(means)))
+    if requests < 2 or below in (0.0, 1.0):
+        return floor_of if below in (0.0, 1.0) else 1
+    # The ratio estimator's variance, linearised: z_i = x_i − p·m_i.
+    variance = requests / (requests - 1) * float(((counts - below * sizes) ** 2).sum()) / pooled.size**2
+    if variance <= 0:
+        return int(pooled.size)
+    shrunk = (_NORMAL.inv_cdf(0.5 + CONFIDENCE / 2) / _student(requests - 1)) ** 2
+    return max(floor_of, min(int(pooled.size), floor(below * (1 - below) / variance * shrunk)))
+
+
+def block_effect(samples: Samples) -> float:
+    """Variance of block means over that of independent samples, by normal scores; 1 where chance may explain it."""
+    length = ceil(samples.size ** (1 / 3))
+    blocks = samples.size // length
+    if blocks < _FEWEST_BLOCKS or length < 2 or np.all(samples == samples[0]):
+        return 1.0
+    _, owner, counts = np.unique(samples, return_inverse=True, return_counts=True)
+    middles = (np.cumsum(counts) - counts / 2) / samples.size  # equal samples share a rank
+    scores = np.asarray([_NORMAL.inv_cdf(middle) for middle in middles])[owner]
+    means = scores[: blocks * length].reshape(blocks, length).mean(axis=1)
+    effect = float(means.var(ddof=1) * length / scores.var())
+    chance = _BEYOND_CHANCE * sqrt(2 / (blocks - 1))
+    return effect if effect > 1 + chance else 1.0
+
+
+def requests_to_settle(within: float, share: float, effective_per_request: float) -> int | None:
+    """How many requests in all would settle a bound on a quantile, if `within` of their samples keep meeting it.
+
+    The verdict is PASS once the s-th smallest lies within the bound, FAIL once the r-th lies beyond it. None where no
+    million of requests would: the quantile is the bound itself, as far as can be told.
+    """
+
+    def settled(samples: int) -> bool:
+        first, last = ranks(samples, share)
+        meeting = within * samples
+        return (last is not None and last <= floor(meeting + 1e-9)) or (first > 0 and first > ceil(meeting - 1e-9))
+
+    most = max(1, floor(_MOST_REQUESTS * effective_per_request))
+    high = 1
+    while not settled(high):
+        high *= 2
+        if high > most:
+            return None
+    low = high // 2
+    while high - low > max(1, high // 200):  # half a percent is near enough
+        middle = (low + high) // 2
+        low, high = (low, middle) if settled(middle) else (middle, high)
+    return ceil(high / effective_per_request)
+
+
+def _student(freedom: int) -> float:
+    """The 97.5% point of Student's t (Abramowitz and Stegun 26.7.5); infinite below one degree of freedom."""
+    if freedom < 1:
+        return inf
+    z = _NORMAL.inv_cdf(0.5 + CONFIDENCE / 2)
+    if freedom <= 2:
+        return {1: 12.706, 2: 4.303}[freedom]
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 9)
