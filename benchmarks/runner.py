@@ -276,7 +276,7 @@ class Runner:
             http_status=outcome.http_status if outcome else None,
             error_code=(outcome.code or None) if outcome else None,
             error_message=(outcome.message or None) if outcome else None,
-            read_lag_max_ns=max(invocation.read_lag_ns, default=None) if invocation else None,
+            read_lag_max_ns=(max(invocation.read_lag_ns, default=0) or None) if invocation else None,
             turn=turn.turn,
             counted_by=turn.planned.counted_by,
         )
