@@ -10,7 +10,7 @@ from loadproof.errors import InputError
 
 # Of English prose, in the vocabularies of Llama, Qwen and GPT models; for foreign texts, which words do not count.
 TOKENS_PER_WORD = 1.33
-FEWEST_ANYWHERE = 128
+FEWEST_ANYWHERE, FEWEST_INSIDE = 128, 64  # words, so that texts of them are not all alike
 CountedBy = Literal["words", "tokenizer"]
 
 
@@ -29,7 +29,7 @@ class Counter(Protocol):
         ...
 
     def usable(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Those of the words that are one token each after a space."""
+        """Those of the words that are one token each after a space; all of them where too few are."""
         ...
 
 
@@ -82,7 +82,9 @@ class TokenizerCounter:
         base = self.count_prose("a")
         inside = tuple(word for word in words if self.count_prose(f"a {word}") == base + 1)
         anywhere = tuple(word for word in inside if self.count_prose(word) == 1)
-        return anywhere if len(anywhere) >= FEWEST_ANYWHERE else inside
+        if len(anywhere) >= FEWEST_ANYWHERE:
+            return anywhere
+        return inside if len(inside) >= FEWEST_INSIDE else tuple(words)
 
 
 def counter_of(tokenizer: str | None) -> Counter:

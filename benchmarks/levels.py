@@ -37,7 +37,9 @@ def measured_levels(plan: RunPlan, records: Sequence[RequestRecord]) -> dict[int
     for record in latest(records):
         (measured if record.phase == "measured" else warm_up).setdefault(record.level, []).append(record)
     found = {level: measured_level(plan, level, ours, warm_up.get(level, ())) for level, ours in measured.items()}
-    return dict(sorted(found.items(), key=lambda item: (item[1].load.value, item[0])))
+    climbs = len({load.process == "trace" or load.is_open for load in plan.loads}) == 1
+    # Levels of one kind are a curve, by load; phases of several kinds are a story, by time.
+    return dict(sorted(found.items(), key=lambda item: (item[1].load.value if climbs else 0, item[0])))
 
 
 def measured_level(
@@ -80,12 +82,18 @@ def wanted_value(plan: RunPlan) -> float | None:
 def judged_level(plan: RunPlan, levels: Mapping[int, MeasuredLevel]) -> int | None:
     """The index of the level the objectives must hold at: the one asked for, else a search's own, else the highest.
 
-    None where nothing is planned yet: a search that was stopped before its first level.
+    Where phases are of several kinds, the highest rate stands above every concurrency. None where nothing is planned
+    yet: a search that was stopped before its first level.
     """
     wanted, spec = wanted_value(plan), plan.spec
     if spec.search is not None and (probes := probes_of(plan, levels)):
         return judged_probe(spec.search, probes, wanted)
     loads = plan.loads
-    named = [index for index, load in enumerate(loads) if wanted is not None and load.value == wanted]
-    highest = max(range(len(loads)), key=lambda index: (loads[index].value, index), default=None)
+    named = [
+        index
+        for index, load in enumerate(loads)
+        if (load.is_open and load.value == spec.at_requests_per_s)
+        or (not load.is_open and load.value == spec.at_concurrency and spec.at_requests_per_s is None)
+    ]
+    highest = max(range(len(loads)), key=lambda index: (loads[index].is_open, loads[index].value, index), default=None)
     return named[-1] if named else highest

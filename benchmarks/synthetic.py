@@ -2,8 +2,8 @@
 
 A text of N tokens is N common English words: such a word with the space before it is one token in the vocabularies of
 Llama, Qwen and GPT models, and exactly one token to the local cloud's twin. Without the model's own tokenizer that is
-an *estimate*, and reports call it so. With it, only words that it has as one token are used, and each text is counted
-and cut until it has the tokens asked for, special ones included.
+an *estimate*, and reports call it so. With it, words that it has as one token are used where there are enough, and each
+text is counted and cut until it has the tokens asked for, special ones included.
 
 Each prompt begins with the request's number spelled in words (after the shared prefix, if there is one), mixed with the
 run's salt: a server that caches prefixes finds nothing to reuse from another request, nor from an earlier run.
@@ -19,34 +19,29 @@ from pathlib import Path
 
 from benchmarks.counting import Counter
 from benchmarks.spec import TokenCounts, WorkloadSpec
-from loadproof.errors import InputError
 
 # Short, frequent and distinct. 256 of them, so that a number is spelled one byte a word.
 WORDS = tuple(Path(__file__).with_name("words.txt").read_text(encoding="utf-8").split())
 CORPUS_WORDS = 32_768
 NUMBERS = 256**6  # more requests than any run sends: six words
-FEWEST_WORDS = 64
-MOST_CUTS = 6
+SAMPLE_WORDS = 512
+MOST_CUTS = 4
 
 
 class SyntheticTexts:
     """Makes any text on its own, in microseconds: bodies are slices of one seeded text."""
 
     def __init__(self, workload: WorkloadSpec, counter: Counter) -> None:
-        """Raises InputError for a tokenizer that has too few of our words as one token."""
         self._counter = counter
         self._seed = workload.seed
         self._words = counter.usable(WORDS)
-        if len(self._words) < FEWEST_WORDS:
-            raise InputError(
-                f"{workload.tokenizer}: has only {len(self._words)} of {len(WORDS)} common English words as one token; "
-                "leave the tokenizer out, or give a dataset in the model's language"
-            )
         words = random.Random(f"corpus {workload.seed}").choices(self._words, k=CORPUS_WORDS)
         self._text = " ".join(words)
         self._starts = [0, *accumulate(len(word) + 1 for word in words)]
         shared = workload.shared_prefix_tokens
         self._shared = random.Random(f"shared {workload.seed}").choices(self._words, k=shared) if shared else []
+        sample = words[:SAMPLE_WORDS]
+        self._tokens_per_word = counter.count(" ".join(sample)) / len(sample)
         self._salt = int.from_bytes(hashlib.sha256(workload.salt.encode()).digest()[:4], "big")
 
     def first(self, number: int, tokens: int, *, unique: bool) -> tuple[str, int]:
@@ -67,16 +62,30 @@ class SyntheticTexts:
 
     def _cut(self, head: list[str], number: int, tokens: int) -> tuple[str, int]:
         """A text of so many tokens; by words at the first try, by a tokenizer after counting what it makes of it."""
-        words = tokens
-        text = self._joined(head, number, words)
-        counted = self._counter.count(text)
+        words = max(1, round(tokens / self._tokens_per_word))
         for _ in range(MOST_CUTS):
-            if counted == tokens or words + tokens - counted < 1:
-                break
-            words += tokens - counted
             text = self._joined(head, number, words)
             counted = self._counter.count(text)
-        return text, counted
+            if counted == tokens:
+                return text, counted
+            missing = (tokens - counted) / self._tokens_per_word
+            words = max(1, words + (math.ceil(missing) if missing > 0 else math.floor(missing)))
+        while counted < tokens:
+            words += 1
+            text = self._joined(head, number, words)
+            counted = self._counter.count(text)
+        return self._trimmed(text, tokens)
+
+    def _trimmed(self, text: str, tokens: int) -> tuple[str, int]:
+        """The longest beginning of a text with at most so many tokens, for words that are several tokens each."""
+        shortest, longest = 1, len(text)
+        while shortest < longest:
+            middle = (shortest + longest + 1) // 2
+            if self._counter.count(text[:middle]) <= tokens:
+                shortest = middle
+            else:
+                longest = middle - 1
+        return text[:shortest], self._counter.count(text[:shortest])
 
     def _joined(self, head: list[str], number: int, words: int) -> str:
         kept = head[:words]
