@@ -172,7 +172,7 @@ def _search_lines(search: dict[str, Any]) -> Iterator[str]:
             if bracket[end] is not None and (votes := bracket[f"{end}_votes"])
         ]
         yield f"  bracket: {', '.join(ends)}; {search['levels']} levels measured"
-    if search["limited_by"]:
+    if search["kind"] == "find_max" and search["limited_by"]:
         yield f"  limited by {search['limited_by']['rule']}: {search['limited_by']['reason']}"
     if search["stop"]:
         yield f"Stopped by {search['stop']['rule']}: {search['stop']['reason']}"

@@ -14,6 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
 TICK_NS = 5_000_000
+MOST_TICKS = 500_000  # late ones kept; half of them are 20 minutes of a loop that is never on time
 # Timers of event loops are good to a millisecond or so: what is below this is the timer, not the client.
 TIMER_SLACK_NS = 2_000_000
 
@@ -53,6 +54,8 @@ class LoopProbe:
                 self._late_due_ns.append(self._due_ns)
                 self._late_by_ns.append(late_by_ns)
             self._due_ns += TICK_NS
+        if len(self._late_due_ns) > MOST_TICKS:  # of a soak: only requests under way are still asked about
+            del self._late_due_ns[: MOST_TICKS // 2], self._late_by_ns[: MOST_TICKS // 2]
 
     def _arm(self) -> None:
         delay_s = max(0, self._due_ns - self._clock_ns()) / 1e9

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from benchmarks.connect import parse_target, service_url
 from benchmarks.objectives import Objective, parse_objective
 from benchmarks.spec import BenchmarkSpec, Protocol, WorkloadSpec, fixed_tokens
 from benchmarks.traces import read_trace
+from loadproof.cli.attempts import Attempts
 from loadproof.cli.bench_load import LoadOptions, with_load
 from loadproof.cli.bench_workload import WorkloadOptions, with_workload
 from loadproof.errors import InputError
@@ -77,10 +79,12 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
         for name in ("warmup_requests", "request_timeout_s", "at_concurrency")
         if (value := getattr(options, name)) is not None
     }
+    attempts = Attempts()
+    make_workload = partial(with_workload, spec.workload, options.workload, chat=spec.target.chat)
     spec = replace(
         spec,
-        workload=with_workload(spec.workload, options.workload, chat=spec.target.chat),
-        objectives=_merged(spec.objectives, options.objectives),
+        workload=attempts.attempt(make_workload, spec.workload),
+        objectives=attempts.attempt(partial(_merged, spec.objectives, options.objectives), spec.objectives),
         max_error_rate=options.max_error_rate,
         target=replace(
             spec.target,
@@ -90,11 +94,19 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
         ),
         **changes,
     )
-    spec = with_load(spec, options.load)
+    spec = attempts.attempt(partial(with_load, spec, options.load), spec)
+    attempts.attempt(partial(_check_traces, spec), None)
+    attempts.finish()
+    return spec
+
+
+def _check_traces(spec: BenchmarkSpec) -> None:
+    """A bad trace is told before anything is asked of the endpoint."""
     for load in spec.fixed_loads:
         if load.trace is not None:
-            read_trace(Path(load.trace))  # a bad one is told before anything is asked of the endpoint
-    return spec
+            read_trace(Path(load.trace))
+            if spec.workload.dataset is not None:
+                raise InputError("a trace has lengths of its own, and so has a dataset; leave one of them out")
 
 
 def _local_cloud(endpoint_url: str | None) -> Literal["twin", "http"] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from benchmarks.counting import TokenizerCounter
 from benchmarks.datasets import read_dataset
 from benchmarks.images import MOST_PX, ImageSpec
 from benchmarks.spec import TokenCounts, WorkloadSpec, empirical_tokens, fixed_tokens
+from loadproof.cli.attempts import Attempts
 from loadproof.errors import InputError
 from loadproof.profiles.workloads import NAMED_WORKLOADS
 
@@ -41,47 +41,51 @@ class WorkloadOptions:
 
 def with_workload(workload: WorkloadSpec, options: WorkloadOptions, *, chat: bool) -> WorkloadSpec:
     """The workload that was asked for; its own parts where nothing was. Raises InputError with all problems."""
-    problems: list[str] = []
-
-    def attempt(make: Callable[[], Any]) -> Any:
-        try:
-            return make()
-        except InputError as error:
-            problems.append(str(error))
-            return None
-
+    attempts = Attempts()
     changes: dict[str, Any] = {}
     if options.name is not None:
-        changes |= attempt(lambda: _named(options.name or "")) or {}
+        changes = attempts.attempt(partial(_named, options.name), changes)
     for side in ("input_tokens", "output_tokens"):
         text = getattr(options, side)
         if text is not None:
-            changes[side] = attempt(partial(parse_tokens, f"--{side.replace('_', '-')}", text))
+            make = partial(parse_tokens, f"--{side.replace('_', '-')}", text)
+            changes[side] = attempts.attempt(make, getattr(workload, side))
     for name in ("seed", "shared_prefix_tokens", "unique_prompts", "turns", "think_time_s", "dataset", "tokenizer"):
         if (value := getattr(options, name)) is not None:
             changes[name] = value
     if options.image is not None:
-        changes["images"] = attempt(lambda: parse_image(options.image or ""))
-    known = {name: value for name, value in changes.items() if value is not None}
-    asked = replace(workload, **known)
-    attempt(lambda: checked_workload(asked, chat=chat))
-    if problems:
-        raise InputError("\n".join(problems))
+        changes["images"] = attempts.attempt(partial(parse_image, options.image), None)
+    asked = replace(workload, **changes)
+    attempts.attempt(partial(checked_workload, asked, chat=chat), None)
+    attempts.finish()
     sha256 = read_dataset(Path(asked.dataset)).sha256 if asked.dataset else None
     return replace(asked, dataset_sha256=sha256)
 
 
 def checked_workload(workload: WorkloadSpec, *, chat: bool) -> None:
     """Raises InputError with all that keeps a workload from being sent."""
-    problems = [problem for problem in (_dataset_problem(workload), _tokenizer_problem(workload)) if problem]
-    if workload.images is not None and not chat:
-        problems.append("images need chat messages: use an http target whose path ends in /chat/completions")
-    if workload.dataset is not None and workload.shared_prefix_tokens:
-        problems.append("a shared prefix goes with made texts, not with a dataset; leave one of them out")
-    if workload.think_time_s and workload.turns == 1:
-        problems.append("a think time goes between the turns of a conversation: give --turns 2 or more")
-    if problems:
-        raise InputError("\n".join(problems))
+    attempts = Attempts()
+    if workload.dataset is not None:
+        attempts.attempt(partial(read_dataset, Path(workload.dataset)), None)
+    if workload.tokenizer is not None:
+        attempts.attempt(partial(TokenizerCounter, Path(workload.tokenizer)), None)
+    for is_wrong, complaint in (
+        (
+            workload.images is not None and not chat,
+            "images need chat messages: use an http target whose path ends in /chat/completions",
+        ),
+        (
+            workload.dataset is not None and workload.shared_prefix_tokens > 0,
+            "a shared prefix goes with made texts, not with a dataset; leave one of them out",
+        ),
+        (
+            workload.think_time_s > 0 and workload.turns == 1,
+            "a think time goes between the turns of a conversation: give --turns 2 or more",
+        ),
+    ):
+        if is_wrong:
+            attempts.complain(complaint)
+    attempts.finish()
 
 
 def parse_tokens(place: str, text: str) -> TokenCounts:
@@ -143,21 +147,3 @@ def _lengths(place: str, path: Path) -> list[int]:
         found = f"{bad[0]!r} is no whole number from 1" if bad else "no numbers"
         raise InputError(f"{place}: {path}: {found}; give whole numbers apart by spaces, commas or lines")
     return [int(word) for word in words]
-
-
-def _dataset_problem(workload: WorkloadSpec) -> str | None:
-    if workload.dataset is None:
-        return None
-    return _message(lambda: read_dataset(Path(workload.dataset or "")))
-
-
-def _tokenizer_problem(workload: WorkloadSpec) -> str | None:
-    return None if workload.tokenizer is None else _message(lambda: TokenizerCounter(Path(workload.tokenizer or "")))
-
-
-def _message(make: Callable[[], object]) -> str | None:
-    try:
-        make()
-    except InputError as error:
-        return str(error)
-    return None

@@ -136,6 +136,8 @@ def test_an_unreachable_endpoint_exits_3(tmp_path: Path) -> None:
         ([*DEMO, "--input-tokens", "empirical:none.txt"], "none.txt: cannot be read"),
         ([*DEMO, "--dataset", "none.jsonl", "--image", "9x"], "none.jsonl: cannot be read"),
         ([*DEMO, "--dataset", "none.jsonl", "--image", "9x"], "--image '9x': expected WIDTHxHEIGHT"),
+        ([*DEMO, "--rate", "0", "--turns", "2", "--image", "9x9"], "images need chat messages"),
+        ([*DEMO, "--rate", "0", "--turns", "2", "--image", "9x9"], "expected numbers above 0"),
         ([*DEMO, "--image", "9x9"], "images need chat messages"),
         ([*DEMO, "--think-time-s", "2"], "give --turns 2 or more"),
         (["--requests-per-level", "0"], "greater than or equal to 1"),

@@ -9,7 +9,7 @@ import pytest
 from bench_records import record
 from rich.console import Console
 
-from benchmarks.console import ProgressView, figure, print_result
+from benchmarks.console import ProgressView, _search_lines, _sentence, figure, print_result
 from benchmarks.job import RunResult
 from benchmarks.objectives import Objective
 from benchmarks.plan import RunPlan
@@ -95,3 +95,41 @@ def test_a_long_level_is_heard_of_without_a_terminal() -> None:
         view.show(Progress(0, 1, 4, phase, done, 9, 0, 1.0, 50.0))  # type: ignore[arg-type]
     lines = stream.getvalue().splitlines()
     assert ["warm-up 2/9" in lines[0], "load    9/9" in lines[1], len(lines)] == [True, True, 2]
+
+
+def test_a_run_without_an_answer_says_what_it_waits_for() -> None:
+    """Seconds, requests in flight, whether any has a token, and how old the oldest is; never a bare 0."""
+    hanging = Progress(0, 1, 4, "measured", 0, 20, 0, 0.0, None, elapsed_s=12.4, in_flight=4, waiting=3, oldest_s=12.3)
+    assert _sentence(hanging).endswith("0/20 · 12 s · 4 in flight, 3 waiting for the first token, oldest 12 s")
+    assert "all streaming" in _sentence(replace(hanging, waiting=0))
+    assert "no answer yet" in _sentence(replace(hanging, waiting=None))
+
+
+def test_a_level_by_time_has_no_total() -> None:
+    """Nor has a search a number of levels; an open loop goes by its rate."""
+    text = _sentence(Progress(2, None, 0, "measured", 7, None, 0, 3.5, 40.0, load="poisson 3 requests/s"))
+    assert text == "level 3 · poisson 3 requests/s · load    7 · 3.5 req/s · TTFT p50 40.0 ms · 0 errors"
+
+
+def test_a_search_is_told_in_four_lines() -> None:
+    """What was found, between what and by which votes, what limits it, why it stopped."""
+    search = {
+        "kind": "find_max",
+        "unit": "requests/s",
+        "found": 10.5,
+        "bracket": {
+            "met": 10.5,
+            "missed": 11.0,
+            "met_votes": [True, False, True],
+            "missed_votes": [False, True, False],
+        },
+        "levels": 17,
+        "limited_by": {"rule": "objective", "reason": "tpot_p95_ms: observed 41.4, bound <= 40"},
+        "stop": {"rule": "converged", "reason": "they hold at 10.5 and are missed at 11"},
+    }
+    assert list(_search_lines(search)) == [
+        "Highest load that meets the objectives: 10.5 requests/s",
+        "  bracket: met at 10.5 (2 of 3), missed at 11 (2 of 3); 17 levels measured",
+        "  limited by objective: tpot_p95_ms: observed 41.4, bound <= 40",
+        "Stopped by converged: they hold at 10.5 and are missed at 11",
+    ]

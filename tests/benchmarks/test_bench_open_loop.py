@@ -186,7 +186,8 @@ def test_the_highest_rate_is_found_and_the_search_resumes(tmp_path: Path) -> Non
         bounds = (parse_objective("e2e_p50_ms=60"),)
         result = run(endpoint, tmp_path, search=search, objectives=bounds, warmup_requests=0)
         found = result.summary["search"]
-        assert found["stop"]["rule"] == "converged" and 8 <= found["found"] < 50 < 1.5 * found["bracket"]["missed"]
+        assert found["stop"]["rule"] == "converged" and 8 <= found["found"] < 64
+        assert found["found"] < found["bracket"]["missed"] <= 1.5 * found["found"]
         assert len(found["bracket"]["met_votes"]) == len(found["bracket"]["missed_votes"]) == 2
         assert found["limited_by"]["objective"] in ("e2e_p50_ms", None)
         assert result.summary["verdict"]["at_load"] == f"constant {found['found']:g} requests/s"
