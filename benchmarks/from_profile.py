@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.connect import service_url
 from benchmarks.images import ImageSpec
 from benchmarks.objectives import NAMES, Objective
+from benchmarks.search import ladder
 from benchmarks.spec import (
     BenchmarkSpec,
     PredictedPoint,
@@ -148,6 +149,8 @@ def with_prediction(spec: BenchmarkSpec, deployment: Deployment, *, cached_token
         cached_tokens=cached_tokens,
     )
     closed = sorted({load.concurrency for load in spec.fixed_loads if load.concurrency is not None})
+    if spec.search is not None and not spec.search.load.is_open:
+        closed = [round(value) for value in ladder(spec.search, spec.at_concurrency)]
     levels = [planned.level(deployment, concurrency) for concurrency in closed]
     points = tuple(
         PredictedPoint(

@@ -146,10 +146,10 @@ def _next_of_sweep(search: Search, probes: Sequence[Probe], also: float | None) 
             return Stop(last.misses[0].rule, last.misses[0].reason)
         if len(probes) > 1 and (stop := _diminished(probes[-2], last)):
             return stop
-    ladder = _ladder(search, also)
-    if len(probes) == len(ladder):
-        return Stop("limit", f"{ladder[-1]:g} was the highest load allowed")
-    return ladder[len(probes)]
+    steps = ladder(search, also)
+    if len(probes) == len(steps):
+        return Stop("limit", f"{steps[-1]:g} was the highest load allowed")
+    return steps[len(probes)]
 
 
 def _diminished(before: Probe, after: Probe) -> Stop | None:
@@ -161,7 +161,8 @@ def _diminished(before: Probe, after: Probe) -> Stop | None:
     return Stop("diminishing_return", f"{load:+.0%} load from {before.value:g} brought {gain:+.0%} throughput")
 
 
-def _ladder(search: Search, also: float | None) -> list[float]:
+def ladder(search: Search, also: float | None) -> list[float]:
+    """The loads of a sweep that nothing stops: doubled from start to limit, and `also` where it lies between."""
     values, value = {search.most}, search.start
     while value < search.most:
         values.add(value)

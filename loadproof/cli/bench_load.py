@@ -11,7 +11,7 @@ from loadproof.errors import InputError
 from loadproof.loads import MOST_CONCURRENCY, MOST_REQUESTS_PER_S, PROCESSES, Load, Process, checked
 
 _RANGE = re.compile(r"(?P<start>[0-9.]+?)\.\.(?P<most>[0-9.]+)")
-DEFAULT_FIND = {"concurrency": (1.0, 256.0), "rate": (1.0, 256.0)}
+DEFAULT_SPAN = (1.0, 256.0)  # of --find-max
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,7 @@ def _with_rates(spec: BenchmarkSpec, options: LoadOptions) -> BenchmarkSpec:
         requests=None if options.ramp_from is not None else requests,
         duration_s=options.duration_s,
     )
-    span = _span("--rate", options.rate, MOST_REQUESTS_PER_S)
-    if span is None and options.find_max:
-        span = DEFAULT_FIND["rate"]
+    span = _span("--rate", options.rate, MOST_REQUESTS_PER_S, options.find_max)
     if span is not None:
         return _searching(spec, options, pattern, span)
     rates = _numbers("--rate", options.rate or "", MOST_REQUESTS_PER_S)
@@ -86,17 +84,18 @@ def _with_rates(spec: BenchmarkSpec, options: LoadOptions) -> BenchmarkSpec:
 
 
 def _with_concurrency(spec: BenchmarkSpec, options: LoadOptions) -> BenchmarkSpec:
-    span = _span("--concurrency", options.concurrency, MOST_CONCURRENCY)
+    span = _span("--concurrency", options.concurrency, MOST_CONCURRENCY, options.find_max)
     requests = (
         None if options.duration_s is not None and options.requests_per_level is None else spec.requests_per_level
     )
     pattern = Load(ramp_s=options.ramp_s, requests=requests, duration_s=options.duration_s)
-    if span is None and options.find_max:
-        span = DEFAULT_FIND["concurrency"]
     if span is not None:
         return _searching(spec, options, pattern, span)
-    if options.concurrency is None and (spec.loads or spec.search):
-        return _judged_within(spec)
+    if options.concurrency is None and spec.loads:
+        loads = (
+            checked(_adjusted(load, options), f"level {number}") for number, load in enumerate(spec.loads, start=1)
+        )
+        return _judged_within(replace(spec, loads=tuple(loads)))
     levels = spec.concurrency if options.concurrency is None else parse_concurrency(options.concurrency)
     spec = replace(spec, concurrency=levels, loads=(), search=None)
     if options.duration_s is not None or options.ramp_s is not None:
@@ -181,9 +180,20 @@ def _numbers(name: str, text: str, most: float) -> tuple[float, ...]:
     return values
 
 
-def _span(name: str, text: str | None, most: float) -> tuple[float, float] | None:
-    """`1..64`: from 1 up to 64; None for anything that is no span."""
-    if text is None or ".." not in text:
+def _adjusted(load: Load, options: LoadOptions) -> Load:
+    """A profile's own level with what the options say of its length."""
+    if options.duration_s is not None:
+        load = replace(load, duration_s=options.duration_s, requests=None)
+    if options.requests_per_level is not None:
+        load = replace(load, requests=options.requests_per_level)
+    return load if options.ramp_s is None else replace(load, ramp_s=options.ramp_s)
+
+
+def _span(name: str, text: str | None, most: float, find_max: bool) -> tuple[float, float] | None:
+    """`1..64`: from 1 up to 64; None for anything that is no span, where none is needed."""
+    if text is None and find_max:
+        return DEFAULT_SPAN
+    if text is None or (".." not in text and not find_max):
         return None
     match = _RANGE.fullmatch(text.strip())
     try:

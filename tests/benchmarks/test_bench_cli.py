@@ -126,6 +126,7 @@ def test_an_unreachable_endpoint_exits_3(tmp_path: Path) -> None:
         ([*DEMO, "--rate", "2", "--ramp-from", "1"], "a ramp takes its time from duration_s"),
         ([*DEMO, "--rate", "2", "--at-rate", "3"], "none of the levels; name one of --rate"),
         ([*DEMO, "--find-max", "--rate", "1..8"], "--find-max needs objectives"),
+        ([*DEMO, "--find-max", "--rate", "4", "--objective", "e2e_p50_ms=9"], "expected LOWEST..HIGHEST"),
         ([*DEMO, "--phase", "process=storm"], "unknown process 'storm'"),
         ([*DEMO, "--phase", "speed=3"], "unknown `speed`; use process, concurrency"),
         ([*DEMO, "--phase", "process=poisson,duration_s=9"], "no requests_per_s; poisson needs a rate"),

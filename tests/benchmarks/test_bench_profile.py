@@ -16,7 +16,7 @@ from benchmarks.from_profile import (
     token_counts,
     workload_of,
 )
-from benchmarks.spec import BenchmarkSpec, TokenCounts
+from benchmarks.spec import BenchmarkSpec, Search, TokenCounts
 from emulator.state import CloudState, state_path
 from loadproof.catalog import instance
 from loadproof.cli.bench_load import LoadOptions
@@ -189,6 +189,17 @@ def test_arrivals_durations_and_phases_become_levels(
     text = CHAT.replace("workload: {", f"workload: {{{workload}").replace("benchmark: {", f"benchmark: {{{benchmark}")
     chat.write_text(text)
     assert loads_of(load_profile(chat), chat) == loads
+
+
+def test_options_change_how_long_a_profile_s_levels_last(chat: Path) -> None:
+    """Its own rate for 9 s instead of six requests; and a search in place of its levels, predicted as it doubles."""
+    chat.write_text(CHAT.replace("workload: {", "workload: {arrivals: {process: poisson, requests_per_s: 2}, "))
+    with serving(FakeEndpoint()) as endpoint:
+        assert spec_of(chat, endpoint, duration_s=9.0).loads == (Load("poisson", requests_per_s=2, duration_s=9),)
+        found = spec_of(chat, endpoint, find_max=True)
+        assert found.search == Search("find_max", Load("poisson", requests=6), 1, 256) and not found.loads
+        swept = spec_of(chat, endpoint, concurrency="1..6")
+    assert swept.predicted and [point.concurrency for point in swept.predicted.levels] == [1, 2, 4, 6]
 
 
 def test_a_named_workload_has_its_sizes(chat: Path) -> None:

@@ -204,7 +204,10 @@ def too_few_requests(subject: Subject) -> Iterator[Finding]:
     profile = subject.profile
     requests, path = profile.benchmark.requests_per_level, ("benchmark", "requests_per_level")
     highest = max(profile.benchmark.concurrency)
-    if requests < highest:
+    by_time = profile.benchmark.duration_s is not None or profile.benchmark.phases
+    if by_time or profile.workload.arrivals.process == "trace":
+        return
+    if profile.workload.arrivals.process == "closed" and requests < highest:
         yield Finding(path, f"{requests} requests never keep {highest} in flight", f"write at least {highest}")
     percentiles = [(int(match.group(2)), name) for name, match in _percentiles(profile.objectives)]
     if percentiles:
