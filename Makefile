@@ -73,7 +73,7 @@ drift: .venv/.dev  # generated files equal what the code generates
 docs: .venv/.dev  ## regenerate schema.json and the reference pages
 	$(BIN)/python scripts/generate.py
 
-performance: .venv/.dev  ## measure the client and write docs/performance.md (four minutes; needs a C compiler)
+performance: .venv/.dev  ## measure the client and write docs/performance.md (seven minutes; needs a C compiler)
 	$(BIN)/python scripts/performance.py --peers
 
 lock: .venv/.dev  ## rewrite the lock files from pyproject.toml

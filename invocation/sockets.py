@@ -23,7 +23,7 @@ from typing import Protocol
 # Numbers of asm-generic, which these machines use; Python has no name for them.
 SO_TIMESTAMPNS = SCM_TIMESTAMPNS = 35
 _MACHINES = ("x86_64", "aarch64")
-_READ_BYTES = 64 * 1024
+_READ_BYTES = 16 * 1024  # many times a token; what is larger comes in several reads
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16) if hasattr(socket, "CMSG_SPACE") else 0
 _timespec = struct.Struct("=qq")
 

@@ -1,6 +1,6 @@
 """Writes docs/performance.md: what the client costs and how true its figures are, measured now on this machine.
 
-    make performance                                      everything (about four minutes)
+    make performance                                      everything (about seven minutes)
     .venv/bin/python scripts/performance.py [--quick] [--peers] [--plain] [--print]
 
 Server, client and peers run in turn against the truth server of tests/perf, which needs a C compiler. `--quick` takes
@@ -32,6 +32,7 @@ from priority import realtime  # noqa: E402
 
 PAGE = REPOSITORY / "docs" / "performance.md"
 Figures = dict[str, float]
+REPEATS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,13 @@ GOALS = (
 
 
 def measured(case: Case, options: Namespace) -> Figures:
+    """Of several runs the one with the median error of TTFT p99: a shared machine has its moments."""
+    repeats = 1 if options.quick or case.rounds > 10 else REPEATS
+    runs = [measured_once(case, options) for _ in range(repeats)]
+    return sorted(runs, key=lambda one: one["ttft_p99_error_ms"])[repeats // 2]
+
+
+def measured_once(case: Case, options: Namespace) -> Figures:
     rounds = max(2, case.rounds // 3) if options.quick else case.rounds
     print(f"{case.name} …", file=sys.stderr, flush=True)
     figures = bench_truth.measure(
@@ -203,11 +211,12 @@ def machine(found: dict[str, Figures], options: Namespace) -> str:
     )
 
 
-METHOD = """**Method:** a server in C streams 64 tokens a request in SageMaker's event stream, the first 50 ms after
-the request arrived by the kernel's clock, then one every 20 ms, and logs when it sent each. Closed loop. *Reported* is
+METHOD = """**Method:** a server in C streams 64 tokens a request in SageMaker's event stream, the first 50 ms after the
+request arrived by the kernel's clock, then one every 20 ms, and logs when it sent each. Closed loop. *Reported* is
 what the client prints, *server's* what the log says of the same run; TTFT of `loadproof bench` counts from the intended
 send, so its own lateness is in it. CPU is user + system of the client, children included, from the first request to the
-last token; memory is that of all its processes under load."""
+last token; memory is that of all its processes under load. Of three runs the one with the median error of TTFT p99 is
+shown, of the minute the only one."""
 
 PEERS_NOTE = """Written by hand as one would: aiohttp on uvloop with a frame splitter (unsigned requests); boto3 with
 one thread a stream. Peers open all streams at once, so their tokens come in step; ours opens one a millisecond. Where a

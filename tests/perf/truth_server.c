@@ -30,6 +30,7 @@ static SSL_CTX *tls;
 
 #define REQUEST_BYTES (256 * 1024)
 #define MAX_CONNECTIONS 65536
+#define LOG_BUFFER_BYTES (256 << 20)
 
 typedef struct {
     int fd, next, at; /* next piece (-1: no request under way); place in the heap (-1: not in it) */
@@ -218,6 +219,7 @@ int main(int count, char **words) {
     read_pieces(words[1]);
     log_file = fopen(words[2], "wb");
     if (!log_file || !piece_count) die(words[2]);
+    setvbuf(log_file, NULL, _IOFBF, LOG_BUFFER_BYTES); /* written at the end: a disk may keep a writer waiting */
     ttft = atoll(words[3]) * 1000, gap = atoll(words[4]) * 1000;
     if (count > 5) turn_tls_on(words[5]);
     heap = malloc(MAX_CONNECTIONS * sizeof *heap);
