@@ -67,9 +67,8 @@ def predict_run(
             refused=level.refused,
         )
     served = concurrency - level.refused
-    loop = ClosedLoop(
-        StepTimes(deployment), batch_limits(deployment), input_tokens, output_tokens, min(deployment.copies, served)
-    )
+    limits = batch_limits(deployment, input_tokens + output_tokens)
+    loop = ClosedLoop(StepTimes(deployment), limits, input_tokens, output_tokens, min(deployment.copies, served))
     run = loop.run(served, REQUESTS_PER_CLIENT * served)
     ordered = sorted(run.latencies_ms)
     return PredictedRun(

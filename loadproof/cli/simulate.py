@@ -53,8 +53,10 @@ def simulate(
     trace: Annotated[
         Path | None, typer.Option(help="CSV or JSON Lines: timestamp_s, input_tokens, output_tokens of each request")
     ] = None,
-    instance_start_s: Annotated[float | None, typer.Option(help="new instance, image included, in seconds")] = None,
-    copy_start_s: Annotated[float | None, typer.Option(help="weights and server of a copy, in seconds")] = None,
+    instance_start_s: Annotated[
+        float | None, typer.Option(min=0, help="new instance, image included, in seconds")
+    ] = None,
+    copy_start_s: Annotated[float | None, typer.Option(min=0, help="weights and server of a copy, in seconds")] = None,
     starts_at: Annotated[
         str, typer.Option(help="date and time it begins (UTC), for scheduled policies")
     ] = "2026-01-05T00:00",
@@ -65,6 +67,8 @@ def simulate(
 
     Without a load, the workload's own: its arrivals, or the objectives' concurrency. Exit 1 when nothing was served.
     """
+    from rich.console import Console
+
     from loadproof.profiles import load_profile
     from loadproof.simulation import simulate_profile, traffic_of
     from loadproof.simulation.document import simulation_document
@@ -90,14 +94,20 @@ def simulate(
     else:
         load, lasts_minutes = _recorded(trace)
         minutes = lasts_minutes if minutes is None else minutes
-    made = simulate_profile(
-        loaded,
-        minutes=60.0 if minutes is None else minutes,
-        traffic=load,
-        start_up=_start_up(loaded, instance_start_s, copy_start_s),
-        starts_at=_moment(starts_at),
-        seed=seed,
-    )
+    lasting = 60.0 if minutes is None else minutes
+    start_up, begins = _start_up(loaded, instance_start_s, copy_start_s), _moment(starts_at)
+    with Console(stderr=True).status(f"simulating {load.words}") as status:
+        made = simulate_profile(
+            loaded,
+            minutes=lasting,
+            traffic=load,
+            start_up=start_up,
+            starts_at=begins,
+            seed=seed,
+            tell=lambda requests, minute: status.update(
+                f"simulating {load.words}: {requests:,} requests, minute {minute:.1f} of {lasting:g}"
+            ),
+        )
     if format is Format.JSON:
         import json
 

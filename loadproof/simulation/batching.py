@@ -50,7 +50,7 @@ class ContinuousBatcher:
 
     Sans-IO and deterministic: `next_step` decides a step and applies its effects at once; the caller lets
     `duration_ms` pass, delivers the tokens and asks again. A request counts as in flight until its last step's end.
-    `Fleet` drives the same schedulers in virtual time, many steps at once.
+    `simulate_fleet` drives the same schedulers in virtual time, many steps at once.
     """
 
     def __init__(self, step_times: StepDurations, limits: BatchLimits) -> None:

@@ -14,12 +14,15 @@ from loadproof.simulation.scheduling import Scheduler
 from loadproof.simulation.traffic import ClosedLoop
 
 
-def fresh_copies(deployment: Deployment, *, shared_prefix_tokens: int = 0) -> list[Scheduler]:
+def fresh_copies(
+    deployment: Deployment, *, shared_prefix_tokens: int = 0, request_tokens: float | None = None
+) -> list[Scheduler]:
     """A scheduler for each copy of the deployment, idle and empty; what `simulate_fleet` is given.
 
-    Give `shared_prefix_tokens` only where the server's prefix caching is on.
+    Give `shared_prefix_tokens` only where the server's prefix caching is on. `request_tokens`, the mean of prompt plus
+    answer, decides how many requests fit where layers keep a window or a state instead of every token.
     """
-    times, limits = StepTimes(deployment), batch_limits(deployment)
+    times, limits = StepTimes(deployment), batch_limits(deployment, request_tokens)
     return [scheduler_for(times, limits, shared_prefix_tokens=shared_prefix_tokens) for _ in range(deployment.copies)]
 
 
@@ -38,7 +41,9 @@ def simulate_requests(
     Returns them in order of end. Raises InputError when the server would refuse one of them.
     """
     done: list[SimulatedRequest] = []
-    for result in simulate_fleet(fresh_copies(deployment)[:1], ClosedLoop(concurrency), sizes):
+    mean_tokens = sum(map(sum, sizes)) / len(sizes) if sizes else None
+    copies = fresh_copies(deployment, request_tokens=mean_tokens)[:1]
+    for result in simulate_fleet(copies, ClosedLoop(concurrency), sizes):
         if isinstance(result, RefusedRequest):
             tokens = f"{result.input_tokens} + {result.output_tokens}"
             raise InputError(f"the server refuses {tokens} tokens: {result.reason}")

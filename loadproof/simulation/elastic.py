@@ -21,8 +21,9 @@ class StartUp:
     copy_s: float
 
     def __post_init__(self) -> None:
-        if self.instance_s < 0 or self.copy_s < 0:
-            raise InputError(f"start-up: expected 0 s or more, found {self.instance_s} and {self.copy_s}")
+        for name, value in (("instance_s", self.instance_s), ("copy_s", self.copy_s)):
+            if not 0 <= value < inf:
+                raise InputError(f"start-up: expected {name} of 0 or more, found {value:g}; give seconds")
 
 
 @dataclass(frozen=True, slots=True)

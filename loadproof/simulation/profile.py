@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -10,6 +10,7 @@ from math import ceil
 from typing import Final
 
 from loadproof.capacity import Deployment, deployment_of, memory_fit, weight_bytes
+from loadproof.capacity.workload import mean_tokens
 from loadproof.errors import InputError
 from loadproof.profiles.schema import Component, Profile, ScheduledScaling
 from loadproof.profiles.schema import StepScaling as StepPolicy
@@ -18,7 +19,7 @@ from loadproof.profiles.settings import components_of
 from loadproof.simulation.closed_loop import fresh_copies
 from loadproof.simulation.elastic import CopyCount, ElasticCopies, Machines, StartUp
 from loadproof.simulation.fleet import Routing, simulate_fleet
-from loadproof.simulation.results import SimulatedRequest, SimulationSummary, summarise
+from loadproof.simulation.results import Result, SimulatedRequest, SimulationSummary, summarise
 from loadproof.simulation.scaling import Autoscaler, BoundsChange, Metric, Policy, StepScaling, TargetTracking, WakeUp
 from loadproof.simulation.schedules import changes_of
 from loadproof.simulation.scheduling import Scheduler
@@ -39,6 +40,7 @@ SERVER_START_S: Final = 60.0
 
 MONDAY: Final = datetime(2026, 1, 5, tzinfo=UTC)
 MOST_WINDOWS: Final = 60
+TELL_EVERY: Final = 20_000
 _OPEN: Final[dict[str, Process]] = {"constant": "constant", "poisson": "poisson", "gamma": "gamma"}
 _PER_COPY: Final[dict[str, Metric]] = {
     "concurrent_requests_per_copy": "concurrent_requests_per_copy",
@@ -138,10 +140,12 @@ def simulate_profile(
     start_up: StartUp | None = None,
     starts_at: datetime = MONDAY,
     seed: int = 0,
+    tell: Callable[[int, float], None] | None = None,
 ) -> ProfileSimulation:
     """`minutes` of traffic against the profile's own model, and what is in flight then to its end.
 
-    Copies begin at `copies.min`, all started. Raises InputError where there is nothing to simulate (backend bedrock),
+    Copies begin at `copies.min`, all started. `tell` is called every 20,000 requests with how many there were and the
+    minute in which the last one was sent. Raises InputError where there is nothing to simulate (backend bedrock),
     the model does not fit, or the duration is not above 0.
     """
     if not 0 < minutes <= 7 * 1440:
@@ -153,7 +157,8 @@ def simulate_profile(
     traffic = traffic or traffic_of(profile, seed=seed)
     start_up = start_up or start_up_of(deployment)
     notes = _left_out(profile)
-    copies = _elastic(profile, component, deployment, start_up, starts_at, minutes, notes)
+    tokens = _request_tokens(profile, traffic)
+    copies = _elastic(profile, component, deployment, tokens, start_up, starts_at, minutes, notes)
     windows = Windows(minutes * 60_000, min(MOST_WINDOWS, max(1, ceil(minutes))))
     limit_s = _limit_s(profile)
     results = simulate_fleet(
@@ -165,7 +170,8 @@ def simulate_profile(
         give_up_after_ms=limit_s * 1000,
         until_ms=minutes * 60_000,
     )
-    summary = summarise(windows.watch(results), _meets(profile, notes))
+    watched = windows.watch(results if tell is None else _telling(results, tell))
+    summary = summarise(watched, _meets(profile, notes))
     windows.add_copies(copies.history)
     hours = copies.instance_hours(max(minutes * 60_000, copies.history[-1].at_ms))
     price = deployment.instance.usd_per_hour
@@ -184,6 +190,13 @@ def simulate_profile(
     )
 
 
+def _telling(results: Iterator[Result], tell: Callable[[int, float], None]) -> Iterator[Result]:
+    for count, result in enumerate(results, 1):
+        if count % TELL_EVERY == 0:
+            tell(count, result.sent_ms / 60_000)
+        yield result
+
+
 def start_up_of(deployment: Deployment) -> StartUp:
     """New instance = machine + image; any copy = weights / rate + server. The constants are estimates."""
     weights_gib = weight_bytes(deployment) / (1 << 30)
@@ -194,6 +207,7 @@ def _elastic(
     profile: Profile,
     component: Component,
     deployment: Deployment,
+    request_tokens: float,
     start_up: StartUp,
     starts_at: datetime,
     minutes: float,
@@ -224,7 +238,8 @@ def _elastic(
     cached = shared if getattr(component.container.settings, "enable_prefix_caching", None) is True else 0
 
     def make_copy() -> Scheduler:
-        return fresh_copies(replace(deployment, copies=1), shared_prefix_tokens=cached)[0]
+        one = replace(deployment, copies=1)
+        return fresh_copies(one, shared_prefix_tokens=cached, request_tokens=request_tokens)[0]
 
     per_instance = 1 if plain else deployment.copies_per_instance
     return ElasticCopies(
@@ -233,6 +248,13 @@ def _elastic(
         start_up,
         Machines(per_instance, endpoint.min_instances, endpoint.max_instances),
     )
+
+
+def _request_tokens(profile: Profile, traffic: Traffic) -> float:
+    """Prompt plus answer: a trace's mean, else the workload's."""
+    if isinstance(traffic.sizes, Sequence) and traffic.sizes:
+        return sum(map(sum, traffic.sizes)) / len(traffic.sizes)
+    return mean_tokens(profile.workload.input_tokens) + mean_tokens(profile.workload.output_tokens)
 
 
 def _left_out(profile: Profile) -> list[str]:

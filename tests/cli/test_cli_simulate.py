@@ -78,7 +78,8 @@ def test_a_workload_s_own_trace_lies_beside_the_profile(tmp_path: Path, capsys: 
         (["--trace", "no-such-file.csv"], "no-such-file.csv: cannot be read as a trace"),
         (["--minutes", "0"], "minutes: expected above 0"),
         (["--starts-at", "tomorrow"], "expected a date and time such as"),
-        (["--copy-start-s", "-1"], "start-up: expected 0 s or more"),
+        (["--copy-start-s", "inf"], "start-up: expected copy_s of 0 or more, found inf"),
+        (["--instance-start-s", "inf"], "start-up: expected instance_s of 0 or more, found inf"),
         (["--requests-per-s", "0"], "expected requests_per_s above 0"),
     ],
 )

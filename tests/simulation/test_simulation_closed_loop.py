@@ -7,7 +7,7 @@ from statistics import mean
 
 import pytest
 
-from loadproof.capacity import Deployment, deployment_from_container, predict_level
+from loadproof.capacity import Deployment, deployment_from_container, memory_fit, predict_level
 from loadproof.errors import InputError
 from loadproof.profiles import Family
 from loadproof.simulation import simulate_closed_loop, simulate_requests
@@ -106,3 +106,22 @@ def test_a_request_the_server_refuses_ends_the_simulation_with_its_reason() -> N
     """Nothing is silently dropped."""
     with pytest.raises(InputError, match="refuses 4000 \\+ 256 tokens: too_long"):
         simulate_closed_loop(deployment("tgi"), 4000, 256, 1, 1)
+
+
+def test_a_state_beside_every_sequence_bounds_the_batch() -> None:
+    """Qwen3.5 27B keeps 153,944,064 bytes a sequence beside 65,536 a token: 193,265,664 bytes behind a prompt of 600
+    tokens. The KV cache holds 189 of them; spreading the state over a mean request's tokens lets in an eighth more."""
+    made = deployment_from_container(
+        family="vllm",
+        version="0.30.0",
+        variables={"SM_VLLM_MAX_MODEL_LEN": "8192"},
+        model_id="Qwen/Qwen3.5-27B",
+        architecture=None,
+        instance_type="ml.g7e.2xlarge",
+        accelerators_per_copy=1,
+        copies=1,
+    )
+    done = simulate_closed_loop(made, 600, 100, concurrency=400, requests=800)
+    most = max(sum(other.first_token_ms <= one.first_token_ms < other.end_ms for other in done) for one in done)
+    assert memory_fit(made).kv_cache_gib * (1 << 30) / 193_265_664 == pytest.approx(189, abs=1)
+    assert 170 <= most <= 189 * 9 / 8

@@ -195,3 +195,13 @@ def test_all_profiles_can_be_simulated() -> None:
             continue
         made = simulate_profile(load_profile(path), minutes=2)
         assert made.summary.requests > 0, path
+
+
+def test_progress_is_told_as_requests_pass(dev: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request a second for 10 minutes, told every 250: twice, near minutes 4.2 and 8.3."""
+    monkeypatch.setattr("loadproof.simulation.profile.TELL_EVERY", 250)
+    told: list[tuple[int, float]] = []
+    load = traffic_of(dev, requests_per_s=1, process="constant")
+    simulate_profile(dev, minutes=10, traffic=load, tell=lambda requests, minute: told.append((requests, minute)))
+    assert [requests for requests, _ in told] == [250, 500]
+    assert [minute for _, minute in told] == pytest.approx([4.2, 8.3], abs=0.1)
