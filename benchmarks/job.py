@@ -9,7 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -18,11 +18,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.connect import open_invoker
+from benchmarks.evidence import write_evidence
+from benchmarks.observer import FILE_NAME as OBSERVED_FILE
+from benchmarks.observer import observing
 from benchmarks.plan import FILE_NAME as PLAN_FILE
 from benchmarks.plan import RunPlan, planned_in_full, read_plan, run_id_of, utc_text, write_json, write_plan
 from benchmarks.process import first_in_line, loop_factory
 from benchmarks.records import FILE_NAME as RECORDS_FILE
 from benchmarks.records import RecordWriter, read_records
+from benchmarks.scaling import read_observed
 from benchmarks.spec import BenchmarkSpec
 from benchmarks.summary import FILE_NAME as SUMMARY_FILE
 from benchmarks.summary import build_summary
@@ -50,8 +54,12 @@ class RunResult:
     exit_code: ExitCode
 
 
-def run_benchmark(spec: BenchmarkSpec, on_progress: OnProgress, folder: Path | None = None) -> RunResult:
+def run_benchmark(
+    spec: BenchmarkSpec, on_progress: OnProgress, folder: Path | None = None, *, observe: bool = False
+) -> RunResult:
     """Run `spec` into `folder` (None: `runs/<run-id>`), which must be new or empty.
+
+    `observe`: a process of its own records the target's copies, scaling activities and metrics beside the load.
 
     Ctrl-C ends it with what there is (exit code 130). Raises InputError for a folder in use, CouldNotRunError when the
     endpoint cannot be reached or lets no request through; then the folder is left as it was found.
@@ -66,13 +74,15 @@ def run_benchmark(spec: BenchmarkSpec, on_progress: OnProgress, folder: Path | N
     spec = replace(spec, workload=replace(spec.workload, salt=run_id))
     try:
         plan = planned_in_full(RunPlan(run_id, utc_text(now_ns), now_ns, spec, _conditions(), (utc_text(now_ns),)))
-        return _run_session(folder, plan, invoker, on_progress)
+        return _run_session(folder, plan, invoker, on_progress, observe)
     except (CouldNotRunError, InputError):
         _release(folder)
         raise
 
 
-def resume_benchmark(folder: Path, on_progress: OnProgress, expected: BenchmarkSpec | None = None) -> RunResult:
+def resume_benchmark(
+    folder: Path, on_progress: OnProgress, expected: BenchmarkSpec | None = None, *, observe: bool = False
+) -> RunResult:
     """Send what an earlier run into `folder` did not finish, and judge the whole. Raises as `run_benchmark` does.
 
     `expected`, where given, must be what that run was planned to be; only its endpoint URL may have moved.
@@ -81,7 +91,7 @@ def resume_benchmark(folder: Path, on_progress: OnProgress, expected: BenchmarkS
     if expected is not None:
         plan = replace(plan, spec=_moved(plan.spec, expected, folder))
     invoker = open_invoker(plan.spec.target, plan.spec.request_timeout_s)
-    return _run_session(folder, plan, invoker, on_progress)
+    return _run_session(folder, plan, invoker, on_progress, observe)
 
 
 def judge_run(folder: Path, *, interrupted: bool = False) -> RunResult:
@@ -91,20 +101,22 @@ def judge_run(folder: Path, *, interrupted: bool = False) -> RunResult:
     reason = None if interrupted else why_never_ran(file.records)
     if reason:
         raise CouldNotRunError(f"no request got through: {reason}")
-    summary = build_summary(plan, file, interrupted=interrupted)
+    summary = build_summary(plan, file, interrupted=interrupted, observed=read_observed(folder))
     write_json(folder / SUMMARY_FILE, summary)
+    write_evidence(folder, plan, summary)
     report, problem = _render(folder)
     code = ExitCode.INTERRUPTED if interrupted else _EXIT_CODES[summary["verdict"]["outcome"]]
     return RunResult(folder, summary, report, problem, code)
 
 
-def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress) -> RunResult:
+def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress, observe: bool) -> RunResult:
     # Times of every session count from the run's first zero, so that later sessions lie after earlier ones.
     zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
     try:
         write_plan(folder, plan)
         records = read_records(folder / RECORDS_FILE).records
-        with RecordWriter(folder / RECORDS_FILE) as writer:
+        watched = observing(folder, plan.spec.target) if observe else nullcontext()
+        with watched, RecordWriter(folder / RECORDS_FILE) as writer:
             save = partial(write_plan, folder)
             sender = Crew(folder, plan.spec.workers, zero_ns) if plan.spec.workers > 1 else invoker
             sweep = Sweep(plan, sender, writer.append, save, on_progress, zero_ns, records)
@@ -202,7 +214,7 @@ def _release(folder: Path) -> None:
     """Take back what a run without any result wrote, so that the same command can be tried again."""
     if any(record.phase == "measured" and record.ok for record in read_records(folder / RECORDS_FILE).records):
         return
-    for name in (PLAN_FILE, RECORDS_FILE):
+    for name in (PLAN_FILE, RECORDS_FILE, OBSERVED_FILE):
         (folder / name).unlink(missing_ok=True)
     if not any(folder.iterdir()):
         folder.rmdir()

@@ -19,7 +19,9 @@ cannot hide it. A failed request is in the error figures and in no latency.
 - **lag** (ms) = dispatched − intended send, of every request: what the generator itself added. Opening a connection
   is the network's time: it is in the latencies, not in the lag.
 - **mean in flight** = Σ (end − intended send) / duration: below the level's concurrency by its ramp and its tail.
-- **cost per million output tokens** (USD) = USD per hour / 3600 / output tokens per second · 10⁶.
+- **error rate** (share) = failed / finished requests.
+- **cost per million output tokens** (USD) = USD per hour / 3600 / output tokens per second · 10⁶; **per million
+  tokens** the same over output and input tokens; **per 1,000 requests** = USD per hour / 3600 / requests/s · 1,000.
 """
 
 from __future__ import annotations
@@ -67,6 +69,9 @@ class LevelMetrics:
     token_source: Literal["server", "chunks", "none"]
     input_token_source: Literal["server", "tokenizer", "estimate", "none"]
     missing: int = 0  # of the unfinished: those of worker processes that were lost
+    error_rate: float | None = None
+    cost_per_million_tokens_usd: float | None = None  # output and input
+    cost_per_thousand_requests_usd: float | None = None
     load: str | None = None  # an open loop's, in words; its `concurrency` is then the mean in flight, as measured
 
     @property
@@ -165,6 +170,10 @@ def measure_level(
     failed = [record for record in finished if not record.ok]
     seconds = duration_s(finished)
     output_per_s = _rate(_total_output(succeeded), seconds)
+    input_per_s = _rate(_total_input(succeeded), seconds)
+    requests_per_s = _rate(len(succeeded), seconds)
+    tokens_per_s = None if output_per_s is None or input_per_s is None else output_per_s + input_per_s
+    per_million_requests = usd_per_million_tokens(usd_per_hour, requests_per_s)
     in_flight = _rate(sum(record.end_ns - record.intended_ns for record in finished) / NS_PER_S, seconds)
     return LevelMetrics(
         concurrency=concurrency if load is None else max(1, round(in_flight or 0)),
@@ -182,10 +191,13 @@ def measure_level(
         lag_ms=spread(np.asarray([lag_ms(record) for record in finished], dtype=np.float64)),
         loop_lag_ms=spread(_loop_lags_ms(finished)),
         output_tokens_per_s=output_per_s,
-        input_tokens_per_s=_rate(_total_input(succeeded), seconds),
-        requests_per_s=_rate(len(succeeded), seconds),
+        input_tokens_per_s=input_per_s,
+        requests_per_s=requests_per_s,
         goodput_per_s=_rate(sum(is_good(record, objectives) for record in succeeded), seconds),
+        error_rate=len(failed) / len(finished) if finished else None,
         cost_per_million_output_tokens_usd=usd_per_million_tokens(usd_per_hour, output_per_s),
+        cost_per_million_tokens_usd=usd_per_million_tokens(usd_per_hour, tokens_per_s),
+        cost_per_thousand_requests_usd=None if per_million_requests is None else per_million_requests / 1000,
         mean_in_flight=in_flight,
         tokens_per_arrival=_tokens_per_arrival(succeeded),
         token_source=_output_source(succeeded),

@@ -1,8 +1,8 @@
 """`summary.json`: what a run folder amounts to. A pure function of plan and records, so it can be rebuilt at any time.
 
 The document's shape is a contract (docs/decisions/0001). Keys beyond it: a level's `error_examples`, `loop_lag_ms`,
-`mean_in_flight`, `tokens_per_arrival` and `input_token_source`, an objective's `requests` (how many its interval rests
-on), and `conditions.rules`.
+`mean_in_flight`, `tokens_per_arrival`, `input_token_source`, `error_rate`, `phases` and two more costs, an objective's
+`requests` (how many its interval rests on), `effective_samples` and `more_requests`, and `conditions.rules`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.levels import MeasuredLevel, judged_level, measured_levels, probes_of, wanted_value
 from benchmarks.metrics import LevelMetrics, measure_level
 from benchmarks.objectives import ERROR_RATE
+from benchmarks.phases import Phases, phases_of
 from benchmarks.plan import RunPlan
 from benchmarks.records import RecordFile
+from benchmarks.scaling import deployed_of, scaling_of
 from benchmarks.search import search_result
 from benchmarks.spec import BenchmarkSpec, TokenCounts
 from benchmarks.steady import drain
@@ -44,11 +46,17 @@ RULES = {
 }
 
 
-def build_summary(plan: RunPlan, file: RecordFile, *, interrupted: bool = False) -> dict[str, Any]:
-    """The summary of everything recorded so far. Levels that nothing was recorded of are absent."""
+def build_summary(
+    plan: RunPlan, file: RecordFile, *, interrupted: bool = False, observed: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """The summary of everything recorded so far. Levels that nothing was recorded of are absent.
+
+    `observed`: the lines of observed.jsonl.
+    """
     spec = plan.spec
     measured = measured_levels(plan, file.records)
     levels = [level.metrics for level in measured.values()]
+    phases = phases_of(measured)
     index = judged_level(plan, measured)
     judged = measured.get(-1 if index is None else index)
     metrics = judged.metrics if judged else None
@@ -63,6 +71,7 @@ def build_summary(plan: RunPlan, file: RecordFile, *, interrupted: bool = False)
     verdict = decide(judgements, of_verdict, spec.objectives, at_concurrency, spec.max_error_rate, judged=metrics)
     valid_levels = [level for level in levels if not invalid_reasons(level, spec.objectives)]
     knee = _knee(valid_levels)
+    scaling = scaling_of(observed)
     reasons = (("the run was interrupted",) if interrupted else ()) + verdict.reasons
     return {
         "schema_version": SCHEMA_VERSION,
@@ -81,7 +90,9 @@ def build_summary(plan: RunPlan, file: RecordFile, *, interrupted: bool = False)
         "profile": asdict(spec.profile) if spec.profile else None,
         "workload": _workload(spec),
         "conditions": _conditions(plan, file, interrupted),
-        "levels": [_level(plan, level) for level in measured.values()],
+        "levels": [_level(plan, level, phases[index]) for index, level in measured.items()],
+        "deployed": deployed_of(observed),
+        "scaling": asdict(scaling) if scaling else None,
         "search": _search(plan, measured),
         "knee": asdict(knee) if knee else None,
         "predicted": asdict(spec.predicted) if spec.predicted else None,
@@ -120,7 +131,7 @@ def _knee(levels: Sequence[LevelMetrics]) -> Knee | None:
     )
 
 
-def _level(plan: RunPlan, level: MeasuredLevel) -> dict[str, Any]:
+def _level(plan: RunPlan, level: MeasuredLevel, phases: Phases) -> dict[str, Any]:
     reasons = invalid_reasons(level.metrics, plan.spec.objectives)
     unfinished = drain(level.records)
     return {
@@ -130,6 +141,7 @@ def _level(plan: RunPlan, level: MeasuredLevel) -> dict[str, Any]:
         "planned": {"level": level.index} | {k: v for k, v in asdict(level.load).items() if v is not None},
         "warm_up": {"requests": len(level.warm_up), "errors": sum(not record.ok for record in level.warm_up)},
         "steady_state": asdict(level.steady),
+        "phases": asdict(phases),
         "drain": asdict(unfinished) if unfinished else None,
     }
 

@@ -253,10 +253,10 @@ def _run(spec: BenchmarkSpec | None, out: Path | None, resume: Path | None, form
         raise InputError(f"--out {out} and --resume {resume} differ; a resumed run stays in its folder")
     with ProgressView(Console(stderr=True, highlight=False)) as view:
         if resume is not None:
-            result = resume_benchmark(resume, view.show, spec)
+            result = resume_benchmark(resume, view.show, spec, observe=True)
         else:
             assert spec is not None
-            result = run_benchmark(spec, view.show, out)
+            result = run_benchmark(spec, view.show, out, observe=True)
     if format is Format.JSON:
         sys.stdout.write((result.folder / "summary.json").read_text(encoding="utf-8"))
     else:

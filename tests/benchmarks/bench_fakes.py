@@ -43,6 +43,7 @@ class FakeEndpoint:
     fault_of: Callable[[int], Fault | None] = lambda number: None
     endpoint_status: str = "InService"
     component_status: str = "InService"
+    copies: int = 2
     served: list[Served] = field(default_factory=list)
     described: list[str] = field(default_factory=list)
     port: int = 0
@@ -86,12 +87,13 @@ class FakeEndpoint:
                 "EndpointArn": "arn:aws:sagemaker:us-east-1:123456789012:endpoint/x",
                 "InferenceComponentStatus": self.component_status,
                 "FailureReason": "the image has no such tag",
-                "RuntimeConfig": {"CurrentCopyCount": 2, "DesiredCopyCount": 2},
+                "RuntimeConfig": {"CurrentCopyCount": self.copies, "DesiredCopyCount": 2},
                 "CreationTime": 0,
                 "LastModifiedTime": 0,
             },
         }
-        await _plain(writer, 200, answers[target])
+        known = target in answers
+        await _plain(writer, 200 if known else 400, answers.get(target, {"__type": "AccessDeniedException"}))
 
     async def _answer(self, head: _Head, body: dict, writer: asyncio.StreamWriter) -> None:
         now_ns = time.perf_counter_ns()

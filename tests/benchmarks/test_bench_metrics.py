@@ -59,6 +59,10 @@ def test_a_level() -> None:
     assert level.input_token_source == "estimate"
     # 3.60 USD an hour is 0.001 USD a second for 2.5 tokens: 400 USD a million.
     assert level.cost_per_million_output_tokens_usd == pytest.approx(400)
+    # 22 input and 5 output tokens in 2 s are 13.5 tokens/s; one request a second costs 0.001 USD.
+    assert level.cost_per_million_tokens_usd == pytest.approx(0.001 / 13.5 * 1e6)
+    assert level.cost_per_thousand_requests_usd == pytest.approx(1)
+    assert level.error_rate == 1 / 3
     assert (level.ttft_ms.p50, level.ttft_ms.max) == (250, 400)
     assert (level.itl_ms.p50, level.itl_ms.mean) == (100, 100)
 

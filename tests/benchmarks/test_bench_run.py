@@ -52,12 +52,14 @@ def level(result: RunResult, concurrency: int) -> dict:
 
 
 def test_a_run_from_first_request_to_report(tmp_path: Path) -> None:
-    """2 levels of 6 requests and 2 warm-ups each: 16 requests sent, 12 counted, four files, PASS, exit 0."""
+    """2 levels of 6 requests and 2 warm-ups each: 16 requests sent, 12 counted, five files, PASS, exit 0."""
     with serving(FakeEndpoint()) as endpoint:
         result = run(endpoint, tmp_path, objectives=(parse_objective("requests_per_s_min=0.1"),))
     assert len(endpoint.served) == 16
     assert [row["requests"] for row in result.summary["levels"]] == [6, 6]
-    assert {path.name for path in tmp_path.iterdir()} == {"plan.json", "requests.jsonl", "summary.json", "report.html"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "plan.json", "requests.jsonl", "summary.json", "evidence.json", "report.html",
+    }  # fmt: skip
     assert result.summary["verdict"]["outcome"] == "PASS" and result.exit_code is ExitCode.OK
     assert level(result, 1)["token_source"] == "server"
     assert level(result, 1)["input_token_source"] == "server"

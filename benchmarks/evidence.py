@@ -1,0 +1,128 @@
+"""`evidence.json`: what a verdict rests on, tied together by hashes, and the check that all of it still fits.
+
+A hash shows that a file changed, not who changed it: someone who rewrites every file, this one included, is not found
+out by it. That the verdict follows from the requests is checked without trust, by judging them again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from benchmarks.observer import FILE_NAME as OBSERVED_FILE
+from benchmarks.plan import FILE_NAME as PLAN_FILE
+from benchmarks.plan import RunPlan, read_plan, write_json
+from benchmarks.records import FILE_NAME as RECORDS_FILE
+from benchmarks.records import read_records
+from benchmarks.scaling import read_observed
+from benchmarks.summary import FILE_NAME as SUMMARY_FILE
+from benchmarks.summary import build_summary
+from loadproof.errors import InputError
+
+SCHEMA_VERSION = 1
+FILE_NAME = "evidence.json"
+HASHED = (PLAN_FILE, RECORDS_FILE, OBSERVED_FILE, SUMMARY_FILE)
+_JUDGED = ("verdict", "objectives", "levels", "scaling", "profile", "target", "workload")
+
+
+def write_evidence(folder: Path, plan: RunPlan, summary: Mapping[str, Any]) -> None:
+    """Write evidence.json for a folder whose other files are whole. Raises OSError."""
+    write_json(
+        folder / FILE_NAME,
+        {
+            "schema_version": SCHEMA_VERSION,
+            "run_id": plan.run_id,
+            "created_utc": plan.created_utc,
+            "verdict": summary["verdict"]["outcome"],
+            "profile": summary["profile"],
+            "target": summary["target"],
+            "deployed": summary.get("deployed"),
+            "seed": plan.spec.workload.seed,
+            "versions": {name: plan.conditions.get(name) for name in ("loadproof", "python", "platform", "event_loop")},
+            "sha256": {name: found for name in HASHED if (found := sha256_of(folder / name))},
+        },
+    )
+
+
+def sha256_of(path: Path) -> str | None:
+    """The file's SHA-256 in hex; None where there is no such file."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def mismatches(folder: Path, profile: Path | None = None) -> list[str]:
+    """Everything about a run folder that does not fit together, in sentences; empty when it all does.
+
+    `profile`: the file the run should be evidence for, as it is now; None: the run's own, where it can be found.
+    Raises InputError where the folder holds no evidence or no plan.
+    """
+    evidence = _read(folder / FILE_NAME)
+    found = _changed_files(folder, evidence)
+    plan, summary = read_plan(folder), _read(folder / SUMMARY_FILE)
+    rebuilt = build_summary(
+        plan,
+        read_records(folder / RECORDS_FILE),
+        observed=read_observed(folder),
+        interrupted=bool(summary.get("conditions", {}).get("interrupted")),
+    )
+    found += _not_following(summary, orjson.loads(orjson.dumps(rebuilt)))
+    outcome = summary.get("verdict", {}).get("outcome")
+    if evidence.get("verdict") != outcome:
+        found.append(f"{FILE_NAME}: verdict {evidence.get('verdict')}, but {SUMMARY_FILE} says {outcome}")
+    return found + _other_profile(plan, profile)
+
+
+def _changed_files(folder: Path, evidence: Mapping[str, Any]) -> list[str]:
+    found = []
+    hashes = evidence.get("sha256")
+    for name, expected in hashes.items() if isinstance(hashes, dict) else ():
+        actual = sha256_of(folder / name)
+        if actual is None:
+            found.append(f"{name}: missing, though {FILE_NAME} holds its hash")
+        elif actual != expected:
+            found.append(f"{name}: changed since the run was judged (sha256 {actual[:12]}…, was {str(expected)[:12]}…)")
+    if not isinstance(hashes, dict) or RECORDS_FILE not in hashes:
+        found.append(f"{FILE_NAME}: has no hash of {RECORDS_FILE}")
+    return found
+
+
+def _not_following(summary: Mapping[str, Any], rebuilt: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{SUMMARY_FILE}: `{name}` does not follow from {PLAN_FILE} and {RECORDS_FILE}"
+        for name in _JUDGED
+        if summary.get(name) != rebuilt[name]
+    ]
+
+
+def _other_profile(plan: RunPlan, profile: Path | None) -> list[str]:
+    from loadproof.profiles import load_profile, profile_hash
+
+    ours = plan.spec.profile
+    if ours is None:
+        return [] if profile is None else [f"{PLAN_FILE}: the run was of no profile: it is no evidence for {profile}"]
+    file = profile or Path(ours.file)
+    if profile is None and not file.is_file():
+        return []
+    now = profile_hash(load_profile(file))
+    if now == ours.sha256:
+        return []
+    return [f"{file}: changed since (sha256 {now[:12]}…): the run is evidence for {ours.name} at {ours.sha256[:12]}…"]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        row = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); give the folder of a judged run") from None
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"{path}: not JSON ({error}); judge the run again with `loadproof report`") from None
+    if not isinstance(row, dict) or row.get("schema_version") != SCHEMA_VERSION:
+        raise InputError(f"{path}: expected schema_version {SCHEMA_VERSION}; use the Loadproof that wrote it")
+    return row

@@ -1,0 +1,268 @@
+"""Is a run worse than an earlier one? Each figure's change as a ratio with its 95% interval, held to a tolerance.
+
+The interval of a ratio comes from the two runs' own intervals (MOVER: Donner and Zou, "Closed-form confidence intervals
+for functions of the normal mean and standard deviation", 2012), on the logarithm: with l, u the ends of each run,
+
+    ln ratio − √((ln after − ln l_after)² + (ln u_before − ln before)²)   to
+    ln ratio + √((ln u_after − ln after)² + (ln before − ln l_before)²)
+
+so an end that either run has too few requests for stays open. A figure is a REGRESSION when even the interval's better
+end is worse than the tolerance, IMPROVED when even its worse end is better than that, NO CHANGE when all of it lies
+within the tolerance, else INCONCLUSIVE. The share of failed requests changes by a difference, not a ratio (Newcombe's
+interval out of Wilson's): REGRESSION above 0, IMPROVED below.
+
+The outcome is of what is judged: the bounds' own figures where the later run has objectives, at the level it is judged
+at, and the share of failed requests there. Everything else is shown beside it and decides nothing: of a hundred
+figures some change by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log, sqrt
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, Literal
+
+from benchmarks.levels import MeasuredLevel, judged_level, measured_levels
+from benchmarks.objectives import ERROR_RATE, Objective
+from benchmarks.plan import RunPlan, read_plan
+from benchmarks.records import FILE_NAME as RECORDS_FILE
+from benchmarks.records import read_records
+from benchmarks.statistics import CONFIDENCE
+from benchmarks.verdict import Judgement, judge
+from loadproof.errors import InputError
+
+TOLERANCE = 0.05
+FIGURES = (
+    "ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "itl_p95_ms", "tpot_p50_ms", "tpot_p95_ms", "e2e_p50_ms", "e2e_p95_ms",
+    "output_tokens_per_s_min", "requests_per_s_min", ERROR_RATE,
+)  # fmt: skip
+DECIDING = ("ttft_p95_ms", "tpot_p95_ms", "e2e_p95_ms", "output_tokens_per_s_min")  # without objectives
+Outcome = Literal["REGRESSION", "NO CHANGE", "IMPROVED", "INCONCLUSIVE"]
+Interval = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run folder, read: its plan and its levels by index."""
+
+    folder: Path
+    plan: RunPlan
+    levels: Mapping[int, MeasuredLevel]
+
+    @property
+    def judged(self) -> MeasuredLevel | None:
+        index = judged_level(self.plan, self.levels)
+        return None if index is None else self.levels.get(index)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One figure at one level. `change` is after / before (of failed requests after − before), `low`..`high` its 95%
+    interval; above 1 (0) is worse, but for rates."""
+
+    name: str
+    place: str
+    before: float | None
+    after: float | None
+    change: float | None
+    low: float | None
+    high: float | None
+    outcome: Outcome
+    decides: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A run against an earlier one. `differences` are of conditions (image, machine, profile): what may explain it."""
+
+    before: str
+    after: str
+    place: str | None
+    tolerance: float
+    changes: tuple[Change, ...]
+    differences: tuple[tuple[str, str, str], ...]
+    outcome: Outcome
+    reason: str
+
+
+def read_run(folder: Path) -> Run:
+    """Raises InputError for a folder without a plan, CouldNotRunError for records of another version."""
+    plan = read_plan(folder)
+    return Run(folder, plan, measured_levels(plan, read_records(folder / RECORDS_FILE).records))
+
+
+def compare_runs(before: Run, after: Run, tolerance: float = TOLERANCE) -> Comparison:
+    """Raises InputError where the two were not sent the same, or share no level."""
+    _refuse_other_load(before, after)
+    pairs = _common_levels(before, after)
+    if not pairs:
+        raise InputError(
+            f"{before.folder} and {after.folder} have no level in common: "
+            f"{_places(before)} and {_places(after)}; repeat one of them at the other's levels"
+        )
+    deciding = _deciding_pair(after, pairs)
+    bounds = {one.name for one in after.plan.spec.objectives} - {ERROR_RATE}
+    named = (bounds or set(DECIDING)) | {ERROR_RATE}
+    changes = tuple(
+        _change(name, one, other, after.plan.spec.workload.seed, tolerance, (one, other) == deciding and name in named)
+        for one, other in pairs
+        for name in dict.fromkeys((*FIGURES, *sorted(named)))
+    )
+    shown = tuple(change for change in changes if change.before is not None or change.after is not None)
+    place = deciding[1].metrics.place
+    outcome, reason = _decide(shown, place)
+    differences = tuple(conditions_that_differ(before.plan, after.plan))
+    return Comparison(before.plan.run_id, after.plan.run_id, place, tolerance, shown, differences, outcome, reason)
+
+
+def _deciding_pair(
+    after: Run, pairs: Sequence[tuple[MeasuredLevel, MeasuredLevel]]
+) -> tuple[MeasuredLevel, MeasuredLevel]:
+    """At the level the later run is judged at; where the earlier one has none like it, at the highest common one."""
+    judged = after.judged
+    return next((pair for pair in pairs if pair[1] is judged), pairs[-1])
+
+
+def _change(
+    name: str, before: MeasuredLevel, after: MeasuredLevel, seed: int, tolerance: float, decides: bool
+) -> Change:
+    objective = Objective(name, 1.0)
+    one, other = (judge(objective, level.records, level.metrics, seed) for level in (before, after))
+    place = after.metrics.place
+    if name == ERROR_RATE:
+        counts = [(level.metrics.errors, level.metrics.requests) for level in (before, after)]
+        change, low, high = difference_of_shares(*counts[0], *counts[1])
+        outcome: Outcome = "INCONCLUSIVE"
+        if low is not None and high is not None:
+            outcome = "REGRESSION" if low > 0 else "IMPROVED" if high < 0 else "NO CHANGE"
+        return Change(name, place, one.observed, other.observed, change, low, high, outcome, decides)
+    change, low, high = ratio_of(one, other)
+    outcome = outcome_of(low, high, tolerance, more_is_better=objective.comparison == ">=")
+    return Change(name, place, one.observed, other.observed, change, low, high, outcome, decides)
+
+
+def ratio_of(before: Judgement, after: Judgement) -> tuple[float | None, float | None, float | None]:
+    """(after / before, low, high) by the module's formula; None for what cannot be told."""
+    if not before.observed or not after.observed:
+        return None, None, None
+    ratio = log(after.observed / before.observed)
+    low = _reach(after.observed, after.low, before.observed, before.high)
+    high = _reach(after.observed, after.high, before.observed, before.low)
+    return (
+        round(exp(ratio), 6),
+        None if low is None else round(exp(ratio - low), 6),
+        None if high is None else round(exp(ratio + high), 6),
+    )
+
+
+def _reach(one: float, one_end: float | None, other: float, other_end: float | None) -> float | None:
+    if not one_end or not other_end:
+        return None
+    return sqrt(log(one / one_end) ** 2 + log(other / other_end) ** 2)
+
+
+def outcome_of(low: float | None, high: float | None, tolerance: float, *, more_is_better: bool = False) -> Outcome:
+    """Of a ratio's interval; a change by less than 1 + tolerance either way is none."""
+    if more_is_better:
+        low, high = (None if high is None else 1 / high), (None if low is None else 1 / low)
+    most, least = 1 + tolerance, 1 / (1 + tolerance)
+    if low is not None and low > most:
+        return "REGRESSION"
+    if high is not None and high < least:
+        return "IMPROVED"
+    inside = low is not None and high is not None and low >= least and high <= most
+    return "NO CHANGE" if inside else "INCONCLUSIVE"
+
+
+def difference_of_shares(
+    failed_before: int, before: int, failed_after: int, after: int
+) -> tuple[float | None, float | None, float | None]:
+    """(p₂ − p₁, low, high): Newcombe's hybrid score interval (1998, method 10)."""
+    if not before or not after:
+        return None, None, None
+    (p1, l1, u1), (p2, l2, u2) = wilson(failed_before, before), wilson(failed_after, after)
+    low, high = sqrt((p2 - l2) ** 2 + (u1 - p1) ** 2), sqrt((u2 - p2) ** 2 + (p1 - l1) ** 2)
+    return round(p2 - p1, 9), round(p2 - p1 - low, 9), round(p2 - p1 + high, 9)
+
+
+def wilson(hits: int, trials: int) -> tuple[float, float, float]:
+    """(share, low, high): Wilson's score interval of a share."""
+    z, p = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2), hits / trials
+    centre, width = p + z * z / (2 * trials), z * sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))
+    scale = 1 + z * z / trials
+    return p, max(0.0, (centre - width) / scale), min(1.0, (centre + width) / scale)
+
+
+def _decide(changes: Sequence[Change], place: str) -> tuple[Outcome, str]:
+    """The worst of what decides: REGRESSION before INCONCLUSIVE before IMPROVED before NO CHANGE."""
+    deciding = [change for change in changes if change.decides]
+    order: tuple[Outcome, ...] = ("REGRESSION", "INCONCLUSIVE", "IMPROVED", "NO CHANGE")
+    for outcome in order:
+        found = [change for change in deciding if change.outcome == outcome]
+        if found:
+            return outcome, f"at {place}: " + "; ".join(map(describe, found))
+    return "INCONCLUSIVE", f"at {place}: no figure that both runs have"
+
+
+def describe(change: Change) -> str:
+    """`ttft_p95_ms 120 → 150 (×1.25, 95% interval 1.1 to 1.4)`."""
+    shown = " → ".join("–" if value is None else f"{value:,.4g}" for value in (change.before, change.after))
+    if change.change is None:
+        return f"{change.name} {shown}"
+    size = f"{change.change:+.2%}" if change.name == ERROR_RATE else f"×{change.change:.3g}"
+    ends = [
+        "unknown" if end is None else f"{end:+.2%}" if change.name == ERROR_RATE else f"{end:.3g}"
+        for end in (change.low, change.high)
+    ]
+    return f"{change.name} {shown} ({size}, 95% interval {ends[0]} to {ends[1]})"
+
+
+def _common_levels(before: Run, after: Run) -> list[tuple[MeasuredLevel, MeasuredLevel]]:
+    """Levels of the same load, in the later run's order; of several alike the last of each."""
+    earlier = {level.load.words: level for level in before.levels.values()}
+    later = {level.load.words: level for level in after.levels.values()}
+    return [(earlier[words], level) for words, level in later.items() if words in earlier]
+
+
+def _places(run: Run) -> str:
+    return ", ".join(level.metrics.place for level in run.levels.values()) or "none"
+
+
+_OF_LOAD = ("input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "dataset_sha256", "images")
+
+
+def _refuse_other_load(before: Run, after: Run) -> None:
+    one, other = before.plan.spec, after.plan.spec
+    different = [name for name in _OF_LOAD if getattr(one.workload, name, None) != getattr(other.workload, name, None)]
+    different += ["streaming"] if one.target.streaming != other.target.streaming else []
+    if different:
+        raise InputError(
+            f"{before.folder} and {after.folder} cannot be held against each other: another {', '.join(different)}; "
+            "repeat one of them with the other's workload"
+        )
+
+
+def conditions_that_differ(before: RunPlan, after: RunPlan) -> list[tuple[str, str, str]]:
+    """(what, before, after) of every condition that differs and may explain a change."""
+    rows = [_conditions(plan) for plan in (before, after)]
+    names = dict.fromkeys((*rows[0], *rows[1]))
+    said = ((name, *("–" if row.get(name) is None else str(row[name]) for row in rows)) for name in names)
+    return [(name, one, other) for name, one, other in said if one != other]
+
+
+def _conditions(plan: RunPlan) -> dict[str, Any]:
+    target, profile = plan.spec.target, plan.spec.profile
+    return {
+        "endpoint": target.endpoint,
+        "component": target.component,
+        "region": target.region,
+        "protocol": target.protocol,
+        "local cloud": target.local_cloud,
+        "profile": profile.sha256[:12] if profile else None,
+        "USD per hour": plan.spec.usd_per_hour,
+        "seed": plan.spec.workload.seed,
+        **plan.conditions,
+    }
