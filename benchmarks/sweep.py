@@ -18,7 +18,7 @@ from benchmarks.plan import RunPlan, planned_level
 from benchmarks.records import Phase, RequestRecord
 from benchmarks.runner import Batch, Runner, Sender
 from benchmarks.search import Stop, next_value
-from benchmarks.workers import Crew
+from benchmarks.workers import Together
 from benchmarks.workload import Prompts
 from invocation.faults import InvocationFault
 from loadproof.errors import CouldNotRunError
@@ -76,19 +76,19 @@ class Sweep:
     """
 
     plan: RunPlan
-    sender: WarmSender | Crew  # a crew sends from several processes
+    sender: WarmSender | Together  # a crew sends from several processes
     keep: Callable[[RequestRecord], None]
     save: OnPlan
     on_progress: OnProgress
     zero_ns: int
     records: Sequence[RequestRecord] = ()
     clock_ns: Callable[[], int] = time.perf_counter_ns
-    runner: Runner | Crew = field(init=False)
+    runner: Runner | Together = field(init=False)
     _meter: _Meter | None = field(init=False, default=None)
     _taken: list[RequestRecord] = field(init=False, default_factory=list)  # of a search: what it decides by
 
     def __post_init__(self) -> None:
-        if isinstance(self.sender, Crew):
+        if isinstance(self.sender, Together):
             self.sender.on_record, self.sender.session = self._on_record, self.plan.session
             self.runner = self.sender
             return

@@ -14,15 +14,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import orjson
 
+from benchmarks.batches import share_of
 from benchmarks.records import MISSING, RequestRecord, parse_record
 from benchmarks.runner import CANCEL_GRACE_S, Batch
 from benchmarks.worker import LONGEST_LINE_BYTES
@@ -32,6 +33,44 @@ from loadproof.errors import CouldNotRunError
 LEAD_S = 0.05  # from telling the workers to start to the batch's zero
 START_S = 60.0  # what a worker may take to come up on a busy machine
 Said = dict[str, Any]
+
+
+@runtime_checkable
+class Together(Protocol):
+    """What drives batches from several processes, here (`Crew`) or on several machines (`remote.fleet`)."""
+
+    on_record: Callable[[RequestRecord], None]
+    session: int
+    stopped: bool
+    incomplete: bool  # is a part of the last batch missing?
+
+    @property
+    def under_way(self) -> Mapping[tuple[int, int], int]: ...
+
+    def waiting_for_first_token(self) -> int: ...
+
+    async def warm(self, count: int) -> None: ...
+
+    async def run(self, batch: Batch) -> None: ...
+
+    def stop(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Recorded:
+    """Of which requests of a batch there is a record: a byte each."""
+
+    held: bytearray = field(default_factory=bytearray)
+
+    def add(self, index: int) -> None:
+        if index >= len(self.held):
+            self.held.extend(bytes(index + 4096 - len(self.held)))
+        self.held[index] = 1
+
+    def __contains__(self, index: int) -> bool:
+        return index < len(self.held) and bool(self.held[index])
 
 
 @dataclass(slots=True)
@@ -46,7 +85,7 @@ class _Member:
     lost: str | None = None
     waiting: int = 0
     under_way: tuple[tuple[int, int], ...] = ()
-    recorded: bytearray = field(default_factory=bytearray)  # one byte for each index of the batch under way
+    recorded: Recorded = field(default_factory=Recorded)  # of the batch under way
 
     def ask(self, what: str, **more: Any) -> asyncio.Future[Said | None]:
         """Tell the worker and await its one answer; None if it is lost."""
@@ -60,14 +99,6 @@ class _Member:
     def tell(self, what: str, **more: Any) -> None:
         self.writer.write(orjson.dumps({"tell": what, **more}) + b"\n")
 
-    def note(self, index: int) -> None:
-        if index >= len(self.recorded):
-            self.recorded.extend(bytes(index + 4096 - len(self.recorded)))
-        self.recorded[index] = 1
-
-    def has_record_of(self, index: int) -> bool:
-        return index < len(self.recorded) and bool(self.recorded[index])
-
 
 class Crew:
     """Drives batches like a `Runner`, and opens connections like its sender, with `workers` processes."""
@@ -79,6 +110,7 @@ class Crew:
         self._folder, self._size, self._zero_ns, self._clock_ns = folder, workers, zero_ns, clock_ns
         self._members: list[_Member] = []
         self._level = 0
+        self._prepared: tuple[list[_Member], Batch] | None = None
         self._failure: Exception | None = None
         self.on_record: Callable[[RequestRecord], None] = lambda record: None
         self.session = 0
@@ -117,22 +149,38 @@ class Crew:
             if reply is not None and reply["fault"] is not None:
                 raise ConnectionFault("refused", reply["fault"])
 
-    async def run(self, batch: Batch) -> None:
-        """Returns when every share has ended or is lost, or soon after `stop`. Raises what `on_record` raised."""
+    async def prepare(self, batch: Batch, number: int = 0, of: int = 1) -> None:
+        """Have every worker make its share of the batch; of that, crew `number` of `of` crews sends a part.
+
+        Worker w of W takes every (of · W)-th conversation from number + of · w: its share of the crew's share.
+        """
         self._level, self.incomplete = batch.level, False
         living = self._living()
         for member in living:
-            member.recorded = bytearray()
-        said = {"phase": batch.phase, "level": batch.level, "of": len(living)}
-        await asyncio.gather(*(member.ask("prepare", number=n, **said) for n, member in enumerate(living)))
-        start_ns = self._clock_ns() + round(LEAD_S * 1e9)
+            member.recorded = Recorded()
+        said = {"phase": batch.phase, "level": batch.level, "of": of * len(living)}
+        await asyncio.gather(
+            *(member.ask("prepare", number=number + of * n, **said) for n, member in enumerate(living))
+        )
+        self._prepared = living, batch if of == 1 else share_of(batch, number, of)
+
+    async def run(self, batch: Batch, start_ns: int | None = None) -> None:
+        """Returns when every share has ended or is lost, or soon after `stop`. Raises what `on_record` raised.
+
+        A batch that was not prepared is. `start_ns` is the schedule's zero; None: at once.
+        """
+        if self._prepared is None:
+            await self.prepare(batch)
+        assert self._prepared is not None
+        (living, share), self._prepared = self._prepared, None
+        start_ns = self._clock_ns() + round(LEAD_S * 1e9) if start_ns is None else start_ns
         ended = {member.ask("run", start_ns=start_ns) for member in living}
         while ended and not self.stopped:
             _, ended = await asyncio.wait(ended, timeout=CANCEL_GRACE_S)
         if ended:
             await asyncio.wait(ended, timeout=2 * CANCEL_GRACE_S)
         if not self.stopped:
-            self._record_losses(batch, living, start_ns)
+            self._record_losses(share, living, start_ns)
         if self._failure is not None:
             raise self._failure
 
@@ -194,7 +242,7 @@ class Crew:
         if not line.startswith(b'{"tell"'):
             record = parse_record(line, f"worker {member.number}")
             if record is not None:
-                member.note(record.index)
+                member.recorded.add(record.index)
                 self._keep(record)
             return
         said = orjson.loads(line)
@@ -211,20 +259,41 @@ class Crew:
             self.stop()
 
     def _record_losses(self, batch: Batch, members: list[_Member], start_ns: int) -> None:
-        lost = {place: member for place, member in enumerate(members) if member.lost is not None}
+        lost = {
+            place: Lost(member.recorded, f"worker process {member.number + 1} of {self._size} {member.lost}")
+            for place, member in enumerate(members)
+            if member.lost is not None
+        }
         self.incomplete = bool(lost)
-        # What a share that ends by time would still have sent nobody knows; what its slots had in flight is missing.
-        slots = len(batch.schedule.slot_open_ns)
-        left = {place: -(-(slots - place) // len(members)) if batch.duration_s is not None else None for place in lost}
-        for place, turns in zip(cycle(range(len(members))), batch.conversations, strict=False):
-            if all(most == 0 for most in left.values()):
-                return
-            for index in turns if left.get(place, 0) != 0 else ():
-                member, most = lost[place], left[place]
-                if not member.has_record_of(index):
-                    why = f"worker process {member.number + 1} of {self._size} {member.lost}"
-                    self._keep(_missing(batch, index, self.session, start_ns - self._zero_ns, why))
-                    left[place] = None if most is None else most - 1
+        for record in missing_records(batch, lost, len(members), self.session, start_ns - self._zero_ns):
+            self._keep(record)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """One share whose sender is gone: what of it is recorded, and how it went."""
+
+    recorded: Recorded
+    why: str
+
+
+def missing_records(
+    batch: Batch, lost: Mapping[int, Lost], places: int, session: int, start_ns: int
+) -> Iterator[RequestRecord]:
+    """A record for each request of the lost shares that has none; `lost` by its place among `places` shares.
+
+    What a share that ends by time would still have sent nobody knows; what its slots had in flight is missing.
+    """
+    slots = len(batch.schedule.slot_open_ns)
+    left = {place: -(-(slots - place) // places) if batch.duration_s is not None else None for place in lost}
+    for place, turns in zip(cycle(range(places)), batch.conversations, strict=False):
+        if all(most == 0 for most in left.values()):
+            return
+        for index in turns if left.get(place, 0) != 0 else ():
+            if index not in lost[place].recorded:
+                most = left[place]
+                yield _missing(batch, index, session, start_ns, lost[place].why)
+                left[place] = None if most is None else most - 1
 
 
 def _missing(batch: Batch, index: int, session: int, start_ns: int, why: str) -> RequestRecord:
