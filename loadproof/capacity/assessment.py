@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from loadproof.capacity.alternatives import Alternative, Range
 from loadproof.capacity.changes import Change
-from loadproof.capacity.confidence import Confidence, confidence_of
+from loadproof.capacity.confidence import Confidence, confidence_of, unverified_rows
 from loadproof.capacity.cost import usd_per_million_tokens
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import Deployment
@@ -105,6 +105,7 @@ def _notes(profile: Profile, deployment: Deployment, is_own: bool) -> list[str]:
         notes.append(f"clients speak {deployment.family}'s payloads instead of {container.family}'s")
     if confidence_of(deployment).grade == "D":
         notes.append(f"grade D: nobody has measured {deployment.family} on {deployment.accelerator.name} for Loadproof")
+    notes += [f"the catalog's figures of {name} are unverified" for name, _ in unverified_rows(deployment)]
     if deployment.instance.price_derived:
         notes.append("its price is derived, not published")
     return notes

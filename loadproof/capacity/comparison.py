@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from loadproof import catalog
 from loadproof.capacity.alternatives import DEFAULT_GOAL, Alternative, Alternatives, Goal, Recommendation
 from loadproof.capacity.assessment import assess, serves
 from loadproof.capacity.candidates import (
@@ -82,17 +83,30 @@ def find_alternatives(
     own = next((row for row in (*front, *behind) if row.is_own), own)
     recommendations = recommend(front, own)
     kept = [own, *(found.alternative for found in recommendations if found.alternative is not None)]
+    shown = _shown(ranked(front, goal), kept)
     return Alternatives(
         goal=goal,
-        ranked=tuple(_shown(ranked(front, goal), kept)),
+        ranked=tuple(shown),
         recommendations=recommendations,
         considered=tally.considered,
         do_not_fit=tally.do_not_fit,
         fit_marginally=tally.fit_marginally,
         cannot_serve=tally.cannot_serve,
         dominated=sum(not row.is_own for row in behind),
-        notes=tuple(notes),
+        notes=(*notes, *_doubtful(shown)),
     )
+
+
+def _doubtful(shown: Sequence[Alternative]) -> Iterator[str]:
+    """Which of the rows shown rest on prices or figures that nobody published or verified."""
+    instances = [catalog.instance(name) for name in dict.fromkeys(row.instance_type for row in shown)]
+    if derived := [row.instance_type for row in instances if row.price_derived]:
+        yield f"prices derived, not published: {', '.join(derived)}"
+    chips = [catalog.accelerator(name) for name in dict.fromkeys(row.accelerator for row in instances)]
+    unverified = [row.instance_type for row in instances if row.unverified]
+    unverified += [row.name for row in chips if row.unverified]
+    if unverified:
+        yield f"figures the catalog marks as unverified: {', '.join(unverified)}"
 
 
 def _shown(best_first: Sequence[Alternative], kept: Sequence[Alternative]) -> list[Alternative]:

@@ -92,6 +92,13 @@ def confidence_of(deployment: Deployment) -> Confidence:
     )
 
 
+def unverified_rows(deployment: Deployment) -> list[tuple[str, str]]:
+    """(name, source) of the catalog's rows under a prediction whose own source says that nobody verified them."""
+    chip, machine, shape = deployment.accelerator, deployment.instance, deployment.architecture
+    rows = ((chip.name, chip), (machine.instance_type, machine), (shape.name, shape))
+    return [(name, row.source) for name, row in rows if row.unverified]
+
+
 def _factor(*doubts: float) -> float:
     return exp(sqrt(sum(doubt * doubt for doubt in doubts))) - 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from loadproof.capacity.confidence import Confidence, confidence_of
+from loadproof.capacity.confidence import Confidence, confidence_of, unverified_rows
 from loadproof.capacity.cost import HourlyCost, cost_of, usd_per_million_tokens
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import Deployment
@@ -152,6 +152,8 @@ def _notes(profile: Profile, deployment: Deployment, cost: HourlyCost) -> Iterat
         yield "further components on the endpoint are not planned here: " + ", ".join(
             component.name for component in profile.components
         )
+    for name, source in unverified_rows(deployment):
+        yield f"the catalog's figures of {name} are unverified: {source}"
     if cost.usd_per_hour_min is None:
         yield f"no on-demand price is known for {deployment.instance.instance_type}"
     elif cost.price_derived:

@@ -316,3 +316,15 @@ def test_changes_of_one_key_become_one_and_none_where_nothing_changes() -> None:
 def test_five_goals_each_have_their_recommendation() -> None:
     """In the order in which they are listed."""
     assert tuple(row.goal for row in found_for(DEPLOYED[0]).recommendations) == GOALS
+
+
+def test_alternatives_name_the_derived_prices_and_unverified_figures_among_them() -> None:
+    """All B300 rows: the price is derived, and the accelerator's own row asks for verification."""
+    only = Constraints(instance_types=("ml.p6-b300.48xlarge",))
+    found = find_alternatives(loaded(DEPLOYED[3]), constraints=only)
+    machines = {row.instance_type for row in found.ranked}
+    assert "ml.p6-b300.48xlarge" in machines
+    assert "prices derived, not published: ml.p6-b300.48xlarge" in found.notes
+    assert "figures the catalog marks as unverified: B300" in found.notes
+    b300 = next(row for row in found.ranked if row.instance_type == "ml.p6-b300.48xlarge")
+    assert "the catalog's figures of B300 are unverified" in b300.notes

@@ -99,6 +99,13 @@ def test_an_instance_without_a_price_costs_none_and_says_so() -> None:
     assert "no on-demand price is known for ml.p5e.48xlarge" in plan.notes
 
 
+def test_a_machine_whose_figures_nobody_verified_is_planned_with_a_note() -> None:
+    """The row of the B300 says `verify` in its source; that of the A10G does not."""
+    said = planned(endpoint={"instance_type": "ml.p6-b300.48xlarge"}, copies={"min": 1, "max": 2}).notes
+    assert any(note.startswith("the catalog's figures of B300 are unverified: aiconfigurator") for note in said)
+    assert not any("unverified" in note for note in planned(endpoint={"instance_type": "ml.g5.2xlarge"}).notes)
+
+
 def test_a_model_that_does_not_fit_has_no_levels_and_no_promises() -> None:
     """Llama 3.1 70B on one L40S: every objective's outlook is unknown."""
     plan = planned(model={"id": "meta-llama/Llama-3.1-70B"})
