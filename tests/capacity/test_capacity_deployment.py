@@ -134,7 +134,10 @@ def test_a_smaller_tensor_parallel_degree_than_the_copys_accelerators_leaves_som
 
 def test_an_unknown_model_is_an_error_that_says_what_to_write() -> None:
     """No guess is made for a shape nobody gave."""
-    with pytest.raises(InputError, match=r"does not know the shape of `acme/secret-9b`; give model\.config_json, or model\.architecture"):
+    with pytest.raises(
+        InputError,
+        match=r"does not know the shape of `acme/secret-9b`; give model\.config_json, or model\.architecture",
+    ):
         from_container("tgi", {}, "acme/secret-9b")
 
 
