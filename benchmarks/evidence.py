@@ -122,7 +122,7 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give the folder of a judged run") from None
     except orjson.JSONDecodeError as error:
-        raise InputError(f"{path}: not JSON ({error}); judge the run again with `loadproof report`") from None
+        raise InputError(f"{path}: not JSON ({error}); restore it, or benchmark again") from None
     if not isinstance(row, dict) or row.get("schema_version") != SCHEMA_VERSION:
         raise InputError(f"{path}: expected schema_version {SCHEMA_VERSION}; use the Loadproof that wrote it")
     return row

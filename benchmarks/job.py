@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import orjson
+
 from benchmarks.connect import open_invoker
 from benchmarks.evidence import write_evidence
 from benchmarks.observer import FILE_NAME as OBSERVED_FILE
@@ -105,6 +107,18 @@ def judge_run(folder: Path, *, interrupted: bool = False) -> RunResult:
     write_json(folder / SUMMARY_FILE, summary)
     write_evidence(folder, plan, summary)
     report, problem = _render(folder)
+    code = ExitCode.INTERRUPTED if interrupted else _EXIT_CODES[summary["verdict"]["outcome"]]
+    return RunResult(folder, summary, report, problem, code)
+
+
+def shown_again(folder: Path) -> RunResult:
+    """A judged run as it stands, its page rendered anew; nothing else is written. Raises InputError without one."""
+    from benchmarks.report.reading import read_summary
+
+    read_summary(folder)
+    summary = orjson.loads((folder / SUMMARY_FILE).read_bytes())
+    report, problem = _render(folder)
+    interrupted = bool(summary.get("conditions", {}).get("interrupted"))
     code = ExitCode.INTERRUPTED if interrupted else _EXIT_CODES[summary["verdict"]["outcome"]]
     return RunResult(folder, summary, report, problem, code)
 

@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loadproof.cli.outputs import (
+    Against,
+    Csv,
+    Format,
+    Junit,
+    Markdown,
+    Outputs,
+    Tolerance,
+    document,
+    exit_code,
+    print_comparison,
+)
 from loadproof.errors import InputError
 
 if TYPE_CHECKING:
     from benchmarks.spec import BenchmarkSpec
-
-
-class Format(StrEnum):
-    """What goes to stdout."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class TargetProtocol(StrEnum):
@@ -166,14 +171,20 @@ def bench(
     ] = 0.0,
     out: Annotated[Path | None, typer.Option(help="new or empty folder for the results; default runs/<run-id>")] = None,
     resume: Annotated[Path | None, typer.Option(help="continue the run in this folder")] = None,
+    against: Against = None,
+    tolerance: Tolerance = 0.05,
+    junit: Junit = None,
+    csv: Csv = None,
+    markdown: Markdown = None,
     format: Annotated[Format, typer.Option(help="text for people; json prints summary.json and nothing else")] = (
         Format.TEXT
     ),
 ) -> int:
     """Load a deployed endpoint level by level, then judge it: PASS, FAIL, INCONCLUSIVE or INVALID, with evidence.
 
-    Exit code: 0 PASS · 1 FAIL or INCONCLUSIVE, also by any failed request unless an objective or --max-error-rate
-    allows it · 2 bad usage · 3 could not run, or INVALID: the client was too slow to measure · 130 interrupted.
+    Exit code: 0 PASS · 1 FAIL, INCONCLUSIVE or a regression, also by any failed request unless an objective or
+    --max-error-rate allows it · 2 bad usage · 3 could not run, or INVALID: the client was too slow to measure ·
+    130 interrupted.
     """
     from loadproof.cli.bench_load import LoadOptions
     from loadproof.cli.bench_spec import Options, spec_from_profile, spec_from_target
@@ -237,13 +248,14 @@ def bench(
             "--resume alone continues the run as planned; to check other options against its plan, "
             "repeat the PROFILE or --target too"
         )
-    return _run(spec, out, resume, format)
+    return _run(spec, out, resume, format, Outputs(junit, csv, markdown, against, tolerance))
 
 
-def _run(spec: BenchmarkSpec | None, out: Path | None, resume: Path | None, format: Format) -> int:
+def _run(spec: BenchmarkSpec | None, out: Path | None, resume: Path | None, format: Format, outputs: Outputs) -> int:
     """Run or resume with progress on stderr, then print the summary or the tables on stdout."""
     import sys
 
+    import orjson
     from rich.console import Console
 
     from benchmarks.console import ProgressView, print_result
@@ -251,14 +263,21 @@ def _run(spec: BenchmarkSpec | None, out: Path | None, resume: Path | None, form
 
     if resume is not None and out is not None and out.resolve() != resume.resolve():
         raise InputError(f"--out {out} and --resume {resume} differ; a resumed run stays in its folder")
+    outputs.check()
     with ProgressView(Console(stderr=True, highlight=False)) as view:
         if resume is not None:
             result = resume_benchmark(resume, view.show, spec, observe=True)
         else:
             assert spec is not None
             result = run_benchmark(spec, view.show, out, observe=True)
+    comparison = outputs.compared(result.folder)
+    outputs.write(result.summary, comparison)
     if format is Format.JSON:
-        sys.stdout.write((result.folder / "summary.json").read_text(encoding="utf-8"))
+        body = orjson.dumps(document(result.summary, comparison), option=orjson.OPT_INDENT_2)
+        sys.stdout.write(body.decode() + "\n")
     else:
-        print_result(result, Console(highlight=False))
-    return result.exit_code
+        console = Console(highlight=False)
+        print_result(result, console)
+        if comparison is not None:
+            print_comparison(comparison, console)
+    return exit_code(result.exit_code, comparison)

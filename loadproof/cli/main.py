@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from typer.exceptions import TyperException
 
-from loadproof.cli import bench, calibrate, catalog, check, demo, local, plan, predict, schema, simulate
+from loadproof.cli import bench, calibrate, catalog, check, demo, local, plan, predict, report, schema, simulate
 from loadproof.errors import ExitCode, LoadproofError
 
 app = typer.Typer(
@@ -26,6 +26,8 @@ app.command("plan")(plan.plan)
 app.command("predict")(predict.predict)
 app.command("simulate")(simulate.simulate)
 app.command("bench")(bench.bench)
+app.command("report")(report.report)
+app.command("verify")(report.verify)
 app.command("calibrate")(calibrate.calibrate)
 app.command("demo")(demo.demo)
 app.command("schema")(schema.schema)

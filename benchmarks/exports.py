@@ -1,0 +1,187 @@
+"""A run's summary for other programs: JUnit XML for CI, CSV for spreadsheets.
+
+Both are views of summary.json (and of a comparison where one was asked for); no figure is made here. No data is an
+empty cell, never 0.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from benchmarks.regression import Comparison, describe
+
+Summary = Mapping[str, Any]
+STATISTICS = ("p50", "p90", "p95", "p99", "mean", "max")
+SPREADS = ("ttft_ms", "itl_ms", "tpot_ms", "e2e_ms", "lag_ms")
+PHASES = ("queue_ms", "prefill_ms", "decode_ms")
+COUNTS = ("requests", "errors", "unfinished", "missing", "error_rate", "duration_s", "mean_in_flight")
+RATES = (
+    "output_tokens_per_s",
+    "input_tokens_per_s",
+    "requests_per_s",
+    "goodput_per_s",
+    "cost_per_million_output_tokens_usd",
+    "cost_per_million_tokens_usd",
+    "cost_per_thousand_requests_usd",
+)
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def to_junit(summary: Summary, comparison: Comparison | None = None) -> str:
+    """JUnit XML by the Ant schema that Jenkins, GitLab and GitHub's reporters read.
+
+    One test the verdict, one each objective, one each figure that decides a comparison. FAIL, INCONCLUSIVE and
+    REGRESSION are failures, since none of them was shown to hold; INVALID is an error: nothing was measured.
+    """
+    verdict, name = summary["verdict"], name_of(summary)
+    cases = [("verdict", verdict["outcome"], "\n".join(verdict["reasons"]))]
+    where = place_of(summary)
+    cases += [
+        (f"{row['name']} {row['comparison']} {row['bound']:g} at {where}", row["verdict"], objective(row))
+        for row in summary["objectives"]
+    ]
+    suites = [(f"loadproof bench {name}", cases)]
+    if comparison is not None:
+        # A change that cannot be told from chance is no failure: only a regression closes the gate.
+        compared = [
+            (f"{row.name} at {row.place}", row.outcome if row.outcome == "REGRESSION" else "PASS", describe(row))
+            for row in comparison.changes
+            if row.decides
+        ]
+        suites.append((f"loadproof bench {name} against {comparison.before}", compared))
+    root = ElementTree.Element("testsuites")
+    for number, (title, found) in enumerate(suites):
+        root.append(_suite(number, title, name, found, summary))
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _suite(
+    number: int, title: str, name: str, cases: Sequence[tuple[str, str, str]], summary: Summary
+) -> ElementTree.Element:
+    outcomes = [outcome for _, outcome, _ in cases]
+    seconds = sum(level["duration_s"] or 0.0 for level in summary["levels"])
+    suite = ElementTree.Element(
+        "testsuite",
+        {
+            "name": _xml(title),
+            "package": "loadproof",
+            "id": str(number),
+            "timestamp": str(summary["created_utc"])[:19],
+            "hostname": "localhost",
+            "tests": str(len(cases)),
+            "failures": str(sum(outcome not in ("PASS", "INVALID") for outcome in outcomes)),
+            "errors": str(outcomes.count("INVALID")),
+            "time": f"{seconds:.3f}",
+        },
+    )
+    listed = ElementTree.SubElement(suite, "properties")
+    for key, value in properties(summary):
+        ElementTree.SubElement(listed, "property", {"name": _xml(key), "value": _xml(value)})
+    for case, outcome, text in cases:
+        element = ElementTree.SubElement(
+            suite, "testcase", {"name": _xml(case), "classname": _xml(f"loadproof.{name}"), "time": "0.000"}
+        )
+        if outcome != "PASS":
+            kind = "error" if outcome == "INVALID" else "failure"
+            said = ElementTree.SubElement(element, kind, {"message": _xml(text.split("\n")[0]), "type": outcome})
+            said.text = _xml(text)
+    ElementTree.SubElement(suite, "system-out").text = _xml("\n".join(f"{case}: {text}" for case, _, text in cases))
+    ElementTree.SubElement(suite, "system-err")
+    return suite
+
+
+def properties(summary: Summary) -> Iterable[tuple[str, str]]:
+    """What the run is evidence for, as far as it is known."""
+    profile, deployed = summary["profile"] or {}, summary.get("deployed") or {}
+    target = summary["target"]
+    found = {
+        "run_id": summary["run_id"],
+        "loadproof": summary["loadproof_version"],
+        "endpoint": target["endpoint"],
+        "component": target.get("component"),
+        "region": target.get("region"),
+        "profile_sha256": profile.get("sha256"),
+        "image": deployed.get("image"),
+        "instance_type": deployed.get("instance_type"),
+    }
+    return ((key, str(value)) for key, value in found.items() if value is not None)
+
+
+def to_csv(summary: Summary) -> str:
+    """One row a level: counts, every latency at every statistic in ms, rates, costs, and whether it is judged."""
+    columns = [f"{spread.removesuffix('_ms')}_{one}_ms" for spread in (*SPREADS, *PHASES) for one in STATISTICS]
+    head = ["run_id", "profile", "load", "concurrency", "judged", "valid", *COUNTS, *RATES, *columns]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    for level in summary["levels"]:
+        phases = level.get("phases") or {}
+        spreads = [level[name] for name in SPREADS] + [phases.get(name) or {} for name in PHASES]
+        row = [
+            summary["run_id"],
+            (summary["profile"] or {}).get("name"),
+            load_of(level),
+            level["concurrency"],
+            is_judged(summary, level),
+            level["valid"],
+            *(level.get(name) for name in (*COUNTS, *RATES)),
+            *(spread.get(one) for spread in spreads for one in STATISTICS),
+        ]
+        writer.writerow(["" if value is None else value for value in row])
+    return text.getvalue()
+
+
+def _xml(text: Any) -> str:
+    return _NOT_IN_XML.sub("\ufffd", str(text))
+
+
+def objective(row: Mapping[str, Any]) -> str:
+    """`ttft_p95_ms: observed 412, bound <= 500, 95% interval 390 to 431`."""
+    said = f"{row['name']}: observed {figure(row['observed'])}, bound {row['comparison']} {figure(row['bound'])}"
+    if row["low"] is not None or row["high"] is not None:
+        said += f", 95% interval {interval(row['low'], row['high'])}"
+    return said + (f"; {more_of(row).strip(' ()')} would settle it" if more_of(row) else "")
+
+
+def more_of(row: Mapping[str, Any]) -> str:
+    """` (about 1,200 more requests)`: what would settle an objective; empty where nothing is open."""
+    more = row.get("more_requests")
+    return f" (about {more:,} more requests)" if more else ""
+
+
+def interval(low: float | None, high: float | None) -> str:
+    if low is None and high is None:
+        return "–"
+    return f"{'unknown' if low is None else figure(low)} to {'unknown' if high is None else figure(high)}"
+
+
+def name_of(summary: Summary) -> str:
+    """The profile's name, else the endpoint's."""
+    return str((summary["profile"] or {}).get("name") or summary["target"]["endpoint"])
+
+
+def place_of(summary: Summary) -> str:
+    verdict = summary["verdict"]
+    return verdict.get("at_load") or f"{verdict['at_concurrency']} in flight"
+
+
+def load_of(level: Mapping[str, Any]) -> str:
+    return level.get("load") or f"{level['concurrency']} in flight"
+
+
+def is_judged(summary: Summary, level: Mapping[str, Any]) -> bool:
+    """Whether the objectives must hold at this very level."""
+    return bool(level.get("planned", {}).get("level") == summary["verdict"].get("at_level"))
+
+
+def figure(value: float | None) -> str:
+    """Four significant digits, thousands separated; – for no data."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

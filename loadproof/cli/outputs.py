@@ -1,0 +1,105 @@
+"""What verbs about runs have in common: an earlier run to compare with, and files for other programs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loadproof.errors import ExitCode, InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from benchmarks.regression import Comparison
+
+Junit = Annotated[Path | None, typer.Option(help="write JUnit XML: a test for the verdict and for each objective")]
+Csv = Annotated[Path | None, typer.Option(help="write CSV: a row for each level")]
+Markdown = Annotated[
+    Path | None, typer.Option(help="write markdown for a pull request; appended where it is $GITHUB_STEP_SUMMARY")
+]
+Against = Annotated[Path | None, typer.Option(help="folder of an earlier run: exit 1 if this one is a regression")]
+Tolerance = Annotated[float, typer.Option(min=0, max=10, help="change that counts as none (0.05 is 5%)")]
+
+
+class Format(StrEnum):
+    """What goes to stdout."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """The options as given."""
+
+    junit: Path | None = None
+    csv: Path | None = None
+    markdown: Path | None = None
+    against: Path | None = None
+    tolerance: float = 0.05
+
+    def check(self) -> None:
+        """Refuse before any load is sent what could not be done after it. Raises InputError."""
+        from benchmarks.plan import read_plan
+
+        if self.against is not None:
+            read_plan(self.against)
+        for name in ("junit", "csv", "markdown"):
+            path: Path | None = getattr(self, name)
+            if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
+                raise InputError(f"--{name} {path}: is no place for a file; name one in a folder that exists")
+
+    def compared(self, folder: Path) -> Comparison | None:
+        """The run in `folder` against the earlier one; None where none was named. Raises InputError."""
+        from benchmarks.regression import compare_runs, read_run
+
+        return compare_runs(read_run(self.against), read_run(folder), self.tolerance) if self.against else None
+
+    def write(self, summary: dict[str, Any], comparison: Comparison | None) -> None:
+        """Write the files that were asked for. Raises InputError for a place that cannot be written."""
+        from benchmarks.exports import to_csv, to_junit
+        from benchmarks.exports_markdown import to_markdown
+
+        if self.junit is not None:
+            _write(self.junit, to_junit(summary, comparison), "--junit")
+        if self.csv is not None:
+            _write(self.csv, to_csv(summary), "--csv")
+        if self.markdown is not None:
+            _write(self.markdown, to_markdown(summary, comparison), "--markdown")
+
+
+def document(summary: dict[str, Any], comparison: Comparison | None) -> dict[str, Any]:
+    """What `--format json` prints: summary.json, with `regression` where an earlier run was named."""
+    from dataclasses import asdict
+
+    return summary if comparison is None else {**summary, "regression": asdict(comparison)}
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """The outcome against an earlier run, and what else differs."""
+    console.print(f"Against {comparison.before}: {comparison.outcome}", markup=False, style="bold")
+    console.print(f"  {comparison.reason}", markup=False, soft_wrap=True)
+    for name, before, after in comparison.differences:
+        console.print(f"  differs: {name}: {before} → {after}", markup=False, soft_wrap=True)
+
+
+def exit_code(code: ExitCode, comparison: Comparison | None) -> ExitCode:
+    """A regression is a miss where nothing worse happened."""
+    regressed = comparison is not None and comparison.outcome == "REGRESSION"
+    return ExitCode.MISSED if regressed and code == ExitCode.OK else code
+
+
+def _write(path: Path, text: str, option: str) -> None:
+    # GitHub gives all steps of a job one file to add to.
+    step_summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    appended = option == "--markdown" and step_summary and path.resolve() == Path(step_summary).resolve()
+    try:
+        with path.open("a" if appended else "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError as error:
+        raise InputError(f"{option} {path}: cannot be written ({error.strerror}); name another place") from None

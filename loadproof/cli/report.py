@@ -1,0 +1,87 @@
+"""`loadproof report`: a run shown again, exported, compared; `loadproof verify`: whether to believe it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadproof.cli.outputs import (
+    Against,
+    Csv,
+    Format,
+    Junit,
+    Markdown,
+    Outputs,
+    Tolerance,
+    document,
+    exit_code,
+    print_comparison,
+)
+from loadproof.errors import ExitCode
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="folder of a run")],
+    against: Against = None,
+    tolerance: Tolerance = 0.05,
+    junit: Junit = None,
+    csv: Csv = None,
+    markdown: Markdown = None,
+    format: Annotated[Format, typer.Option(help="text for people; json prints summary.json and nothing else")] = (
+        Format.TEXT
+    ),
+) -> int:
+    """Show a run again: table and verdict, report.html anew, files for other programs. Nothing is sent or judged anew.
+
+    Exit code: that of the run's verdict; 1 for a regression.
+    """
+    import orjson
+    from rich.console import Console
+
+    from benchmarks.console import print_result
+    from benchmarks.job import shown_again
+
+    outputs = Outputs(junit, csv, markdown, against, tolerance)
+    outputs.check()
+    result = shown_again(run)
+    comparison = outputs.compared(run)
+    outputs.write(result.summary, comparison)
+    if format is Format.JSON:
+        body = orjson.dumps(document(result.summary, comparison), option=orjson.OPT_INDENT_2)
+        sys.stdout.write(body.decode() + "\n")
+    else:
+        console = Console(highlight=False)
+        print_result(result, console)
+        if comparison is not None:
+            print_comparison(comparison, console)
+    return exit_code(result.exit_code, comparison)
+
+
+def verify(
+    run: Annotated[list[Path], typer.Argument(help="folders of runs")],
+    profile: Annotated[
+        Path | None, typer.Option(help="profile the runs should be evidence for; default: each run's own")
+    ] = None,
+) -> int:
+    """Check that a run's files are those that were judged, that its verdict follows from them, and what it is for.
+
+    Hashes tell that a file changed, not who changed it: keep evidence.json where only the pipeline writes.
+    Exit code: 0 all fits · 1 something does not · 2 not a judged run.
+    """
+    from rich.console import Console
+
+    from benchmarks.evidence import mismatches
+
+    console, code = Console(highlight=False), ExitCode.OK
+    for folder in run:
+        found = mismatches(folder, profile)
+        for problem in found:
+            console.print(f"{folder}: {problem}", markup=False, soft_wrap=True)
+        if found:
+            code = ExitCode.MISSED
+        else:
+            console.print(f"{folder}: the evidence fits", markup=False, soft_wrap=True)
+    return code
