@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.report import charts, wording
 from benchmarks.report.looks import MIDDLE, TAIL, Figure
-from benchmarks.report.reading import Objective, Summary, read_summary
+from benchmarks.report.reading import Level, Objective, Summary, read_summary
 from benchmarks.report.timeline import Timeline, read_timeline
 
 _IN_SCRIPT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -92,6 +92,8 @@ def verdict_sentence(summary: Summary) -> str:
     """Why the verdict is what it is, in one sentence; the verdict's own first reason where objectives do not say it."""
     verdict = summary.verdict
     where = f" at {verdict.at_concurrency} requests in flight" if verdict.at_concurrency else ""
+    if verdict.at_load and not verdict.at_load.endswith("in flight"):  # an open loop goes by its rate
+        where = f" at {wording.visible(verdict.at_load, 120)}"
     decisive = [objective for objective in summary.objectives if objective.verdict == verdict.outcome]
     if decisive:
         closest = min(decisive, key=lambda objective: objective.margin if objective.margin is not None else math.inf)
@@ -177,11 +179,12 @@ def _other_reasons(summary: Summary) -> list[str]:
     return [reason for reason in shown if reason != verdict_sentence(summary)]
 
 
-def _judged(summary: Summary) -> int | None:
-    """The concurrency the page's key figures are of: the judged one, else the knee."""
+def _judged(summary: Summary) -> Level | None:
+    """The level the page's key figures are of: the judged one, else the knee."""
     if summary.verdict.at_concurrency is not None:
-        return summary.verdict.at_concurrency
-    return summary.knee.concurrency if summary.knee else None
+        return next((level for level in summary.levels if wording.is_judged(level, summary)), None)
+    knee = summary.knee.concurrency if summary.knee else None
+    return next((level for level in summary.levels if level.concurrency == knee), None)
 
 
 def _on_twin(summary: Summary) -> bool:

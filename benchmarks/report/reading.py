@@ -32,6 +32,20 @@ class Percentiles(_Part):
     max: float | None = None
 
 
+class PlannedLevel(_Part):
+    """The level's place among those of the run."""
+
+    level: int | None = None
+
+
+class SteadyState(_Part):
+    """`reached` None: nothing is known about it."""
+
+    reached: bool | None = None
+    growing: bool = False
+    excluded_requests: int = 0
+
+
 class Level(_Part):
     """One concurrency of the sweep, measured."""
 
@@ -55,6 +69,9 @@ class Level(_Part):
     valid: bool = True
     invalid_reasons: list[str] = Field(default_factory=list)
     token_source: str | None = None
+    load: str | None = None  # an open loop's, in words; `concurrency` is then the mean in flight
+    planned: PlannedLevel = PlannedLevel()
+    steady_state: SteadyState = SteadyState()
 
 
 class PredictedLevel(_Part):
@@ -101,6 +118,8 @@ class Objective(_Part):
 class Verdict(_Part):
     outcome: Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
     at_concurrency: int | None = None
+    at_load: str | None = None
+    at_level: int | None = None
     reasons: list[str] = Field(default_factory=list)
 
 

@@ -89,10 +89,18 @@ def interval(objective: Objective) -> str:
     return f"{high} or less" if objective.low is None else f"{low.split(' ')[0]} to {high}"
 
 
+def is_judged(level: Level, summary: Summary) -> bool:
+    """A search may measure one load several times: then only one of its levels is judged."""
+    verdict = summary.verdict
+    if verdict.at_level is not None and level.planned.level is not None:
+        return level.planned.level == verdict.at_level
+    return level.concurrency == verdict.at_concurrency
+
+
 def notes(level: Level, summary: Summary) -> str:
     """What sets a level apart: judged, knee, why it does not count, what failed, what did not finish."""
-    said = []
-    if level.concurrency == summary.verdict.at_concurrency:
+    said = [visible(level.load, 120)] if level.load else []
+    if is_judged(level, summary):
         said.append("judged here")
     if level.concurrency == summary.knee_concurrency:
         said.append("knee")
@@ -105,6 +113,11 @@ def notes(level: Level, summary: Summary) -> str:
         said.append(f"{count:,} × {visible(kind, 40)}" + (f" ({visible(example, 120)})" if example else ""))
     if level.unfinished:
         said.append(f"{level.unfinished:,} did not finish")
+    if level.steady_state.reached is False:
+        way = "kept growing" if level.steady_state.growing else "drifted"
+        said.append(f"no steady state: latency {way}")
+    elif level.steady_state.excluded_requests:
+        said.append(f"steady after the first {level.steady_state.excluded_requests:,}")
     text = ", ".join(said)
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 

@@ -28,6 +28,7 @@ def patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Tests share their machine; only the test of the rule itself may find its client too slow."""
     if "late_client" not in request.node.name:
         monkeypatch.setattr(verdict, "LAG_LIMIT_MS", 10_000.0)
+        monkeypatch.setattr(verdict, "LAG_SHARE_OF_OBJECTIVE", 1e6)
 
 
 def spec_for(endpoint: FakeEndpoint, *loads: Load, **changes: object) -> BenchmarkSpec:
@@ -71,6 +72,8 @@ def test_requests_leave_as_planned_whatever_the_endpoint_does(tmp_path: Path) ->
     assert level["requests"] == 40 and level["load"] == "poisson 50 requests/s"
     assert level["planned"]["requests_per_s"] == 50 and level["mean_in_flight"] > 5
     assert result.summary["verdict"]["at_load"] == "poisson 50 requests/s"
+    page = (tmp_path / "report.html").read_text()
+    assert ">At <bdi>poisson 50 requests/s</bdi></h2>" in page and "poisson 50 requests/s, judged here" in page
 
 
 def test_a_freeze_of_the_endpoint_is_in_every_latency_it_delayed(tmp_path: Path) -> None:
