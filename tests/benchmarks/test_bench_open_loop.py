@@ -77,23 +77,29 @@ def test_requests_leave_as_planned_whatever_the_endpoint_does(tmp_path: Path) ->
 
 
 def test_a_freeze_of_the_endpoint_is_in_every_latency_it_delayed(tmp_path: Path) -> None:
-    """A server that stands still for 2 s under 100 requests/s gives the p99 that follows from that alone, within 5%.
+    """A server that stands still for F = 2 s under 40 requests/s gives the p99 that follows from that alone, within 5%.
 
-    Constant arrivals for 6 s are 600 requests. Those due in the freeze, 200 of them, wait for its end: the one due x
-    seconds into it takes 2 - x plus the service time s. The slowest 1%, 6 requests, are those due in its first 0.06 s,
-    so p99 = 2 - 0.06 + s. A closed loop would have sent a handful of requests in the freeze and reported p99 = s.
+    Constant arrivals for 6 s are 240 requests. Those due in the freeze, 80 of them, wait for its end: the one due x
+    seconds into it takes F - x plus the service time s. Ranked from 0, p99 is at rank 0.99 * 239 = 236.6, so 2.4 ranks
+    below the slowest; neighbours are due 25 ms apart, so p99 = F - 2.4 * 0.025 + s = 1.95 s. A closed loop would have
+    sent one request a slot in the freeze and reported p99 = s.
     """
-    service_s = 0.01
+    service_s, frozen_s = 0.01, []
 
     def freeze(number: int) -> None:
-        if number == 152:  # two warm-up requests, then 1.5 s of load
+        if number == 62:  # two warm-up requests, then 1.5 s of load
+            start_s = time.perf_counter()
             time.sleep(2)
+            frozen_s.append(time.perf_counter() - start_s)
 
     with serving(FakeEndpoint(ttft_s=service_s, fault_of=freeze)) as endpoint:
-        result = run(endpoint, tmp_path, Load("constant", requests_per_s=100, duration_s=6))
+        workload = WorkloadSpec(fixed_tokens(8), fixed_tokens(1))
+        result = run(endpoint, tmp_path, Load("constant", requests_per_s=40, duration_s=6), workload=workload)
     (level,) = result.summary["levels"]
-    assert (level["requests"], level["errors"]) == (600, 0)
-    assert level["ttft_ms"]["p99"] == pytest.approx(1000 * (2 - 0.06 + service_s), rel=0.05)
+    assert (level["requests"], level["errors"]) == (240, 0)
+    expected_ms = 1000 * (frozen_s[0] - 2.4 * 0.025 + service_s)
+    assert expected_ms == pytest.approx(1950, rel=0.02)
+    assert level["ttft_ms"]["p99"] == pytest.approx(expected_ms, rel=0.05)
     assert level["ttft_ms"]["p50"] < 200, "two thirds of the requests met no freeze"
 
 
