@@ -75,7 +75,7 @@ def run_benchmark(
     _claim(folder)
     spec = replace(spec, workload=replace(spec.workload, salt=run_id))
     try:
-        plan = planned_in_full(RunPlan(run_id, utc_text(now_ns), now_ns, spec, _conditions(), (utc_text(now_ns),)))
+        plan = planned_in_full(RunPlan(run_id, utc_text(now_ns), now_ns, spec, machine_conditions(), (utc_text(now_ns),)))
         return _run_session(folder, plan, invoker, on_progress, observe)
     except (CouldNotRunError, InputError):
         _release(folder)
@@ -240,7 +240,7 @@ def _target_name(spec: BenchmarkSpec) -> str:
     return spec.target.component or spec.target.endpoint
 
 
-def _conditions() -> dict[str, Any]:
+def machine_conditions() -> dict[str, Any]:
     """The machine and versions a run was made with: whatever may explain a difference between two runs."""
     try:
         loadproof = version("loadproof")

@@ -1,0 +1,39 @@
+"""Who sent what of a run: each host's share, what is recorded of it and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.records import MISSING, RequestRecord
+
+
+@dataclass(frozen=True, slots=True)
+class HostAccount:
+    """One host's part. `requests` are the measured ones it should have sent, `missing` those nobody heard of.
+
+    Of a level that ends by time `requests` counts what was sent and what a lost host had in flight. `lost` is None
+    for a host that took part to the end.
+    """
+
+    host: str
+    share: float
+    requests: int
+    missing: int
+    lost: str | None
+
+
+def host_accounts(
+    hosts: Sequence[str], turns: int, records: Sequence[RequestRecord], lost: Mapping[str, str]
+) -> list[HostAccount]:
+    """Conversation c of every level is host c mod H's (`batches.share_of`)."""
+    requests, missing = [0] * len(hosts), [0] * len(hosts)
+    for record in records:
+        if record.phase == "measured":
+            place = record.index // turns % len(hosts)
+            requests[place] += 1
+            missing[place] += record.outcome == MISSING
+    return [
+        HostAccount(name, round(1 / len(hosts), 6), requests[place], missing[place], lost.get(name))
+        for place, name in enumerate(hosts)
+    ]

@@ -1,0 +1,119 @@
+"""The program of one host: `python -m benchmarks.remote.host s3://BUCKET/PREFIX/RUN [--resources FILE]`.
+
+Every host of the job runs the same command. The first by name leads beside its own part: it plans as it goes, keeps
+the records of all, judges, and leaves plan, records, summary and report under the run's prefix.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import orjson
+
+from benchmarks.job import RunResult, judge_run, machine_conditions
+from benchmarks.plan import FILE_NAME as PLAN_FILE
+from benchmarks.plan import RunPlan, read_plan, write_plan
+from benchmarks.process import first_in_line, loop_factory
+from benchmarks.records import FILE_NAME as RECORDS_FILE
+from benchmarks.records import RecordWriter, latest, read_records
+from benchmarks.remote.accounts import host_accounts
+from benchmarks.remote.agent import Agent
+from benchmarks.remote.fleet import Fleet
+from benchmarks.remote.settings import RESOURCES, Hosts, Patience, read_hosts, read_patience
+from benchmarks.remote.store import S3Store, Store, s3_client
+from benchmarks.sweep import Sweep
+from loadproof.errors import CouldNotRunError, ExitCode, LoadproofError
+
+DONE = "done.json"
+RESULTS = (".json", ".jsonl", ".html", ".csv", ".xml", ".md")
+
+
+def take_part(store: Store, hosts: Hosts, folder: Path) -> int:
+    """Do this host's part; the leader's exit code is the verdict's, the others' says whether their part was done."""
+    patience = read_patience(store)
+    os.chdir(folder)  # files that the plan names lie here
+    agent = Agent(store, folder, hosts, patience)
+    with first_in_line(), asyncio.Runner(loop_factory=loop_factory()) as runner:
+        if not hosts.leads:
+            runner.run(agent.serve())
+            return int(ExitCode.OK)
+        try:
+            with tempfile.TemporaryDirectory(prefix="loadproof-run-") as results:
+                return _lead(store, hosts, Path(results), patience, agent, runner)
+        except LoadproofError as error:
+            store.put(DONE, orjson.dumps({"exit_code": int(error.exit_code), "problem": str(error)}))
+            raise
+
+
+def _lead(store: Store, hosts: Hosts, folder: Path, patience: Patience, agent: Agent, runner: asyncio.Runner) -> int:
+    body = store.get(PLAN_FILE)
+    if body is None:
+        raise CouldNotRunError(f"no {PLAN_FILE} under the run's prefix")
+    (folder / PLAN_FILE).write_bytes(body)
+    plan = read_plan(folder)
+    plan = replace(plan, conditions=plan.conditions | machine_conditions())  # of the machine that measures
+    zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
+    fleet = Fleet(store, hosts.names, plan.zero_unix_ns, zero_ns, patience)
+
+    def save(changed: RunPlan) -> None:
+        write_plan(folder, changed)
+        store.put(PLAN_FILE, (folder / PLAN_FILE).read_bytes())
+
+    with RecordWriter(folder / RECORDS_FILE) as writer:
+        sweep = Sweep(plan, fleet, writer.append, save, fleet.show, zero_ns)
+        runner.run(_both(sweep, fleet, agent))
+    result = conclude(folder, hosts.names, fleet.lost, interrupted=sweep.runner.stopped)
+    for path in sorted(folder.iterdir()):
+        if path.suffix in RESULTS:
+            store.put(path.name, path.read_bytes())
+    store.put(DONE, orjson.dumps({"exit_code": int(result.exit_code), "problem": None}))
+    return int(result.exit_code)
+
+
+def conclude(folder: Path, hosts: tuple[str, ...], lost: dict[str, str], *, interrupted: bool) -> RunResult:
+    """Judge what the hosts sent, with each one's account among the conditions. Raises as `judge_run` does."""
+    plan = read_plan(folder)
+    records = latest(read_records(folder / RECORDS_FILE).records)
+    accounts = host_accounts(hosts, plan.spec.workload.turns, records, lost)
+    write_plan(folder, replace(plan, conditions=plan.conditions | {"hosts": [asdict(account) for account in accounts]}))
+    return judge_run(folder, interrupted=interrupted)
+
+
+async def _both(sweep: Sweep, fleet: Fleet, agent: Agent) -> None:
+    """Lead, and do one's own part; if that fails, the fleet goes on without it, as without any other."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, sweep.runner.stop)
+    own = asyncio.create_task(agent.serve())
+    try:
+        await sweep.run()
+    finally:
+        await fleet.close()
+        await asyncio.gather(own, return_exceptions=True)
+
+
+def main(arguments: list[str] | None = None, make_client: Callable[[], object] = s3_client) -> int:
+    parser = argparse.ArgumentParser(prog="benchmarks.remote.host", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("run", help="s3://BUCKET/PREFIX/RUN, as `loadproof bench --remote` uploaded it")
+    parser.add_argument("--resources", type=Path, default=RESOURCES, help="the job's list of hosts")
+    given = parser.parse_args(arguments)
+    try:
+        hosts = read_hosts(given.resources)
+        with tempfile.TemporaryDirectory(prefix="loadproof-host-") as folder:
+            return take_part(S3Store(given.run, make_client()), hosts, Path(folder))
+    except LoadproofError as error:
+        sys.stderr.write(f"loadproof: {error}\n")
+        return int(error.exit_code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Start a run on several hosts, follow it, bring back one run folder: `loadproof bench --remote`, and with `--hosts`.
+
+What is left under the run's prefix: plan.json, remote.json, files/ (what the plan names), leader/ and hosts/<host>/
+(what each said, records included), at the end summary.json, requests.jsonl, report.html and done.json.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.job import RunResult, judge_run, machine_conditions, new_folder
+from benchmarks.plan import FILE_NAME as PLAN_FILE
+from benchmarks.plan import RunPlan, planned_in_full, run_id_of, utc_text, write_plan
+from benchmarks.remote.agent import FILES
+from benchmarks.remote.fleet import STOP
+from benchmarks.remote.host import DONE
+from benchmarks.remote.mailbox import LEADER, Inbox, told
+from benchmarks.remote.merge import fetch, merge_hosts
+from benchmarks.remote.settings import Patience, write_patience
+from benchmarks.remote.store import Store
+from benchmarks.spec import BenchmarkSpec
+from benchmarks.sweep import OnProgress, Progress
+from loadproof.errors import InputError
+
+STOPPED_S = 60.0  # what a stopped run has to come to its end
+
+
+class Launcher(Protocol):
+    """Starts the hosts of a run somewhere. `ended` says how that went, None while they are at it."""
+
+    hosts: tuple[str, ...]
+
+    def start(self, run_uri: str) -> None: ...
+
+    def ended(self) -> str | None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRun:
+    """A run whose plan is in the store."""
+
+    plan: RunPlan
+    folder: Path
+    store: Store
+
+
+def upload(
+    spec: BenchmarkSpec, open_store: Callable[[str], Store], folder: Path | None, patience: Patience, name: str
+) -> RemoteRun:
+    """Plan the run and put all its hosts need into the store. Raises InputError, CouldNotRunError.
+
+    `open_store` gives the store of one run's id; `folder` None is `runs/<run-id>`.
+    """
+    now_ns = time.time_ns()
+    run_id = run_id_of(now_ns, name)
+    folder = folder or new_folder(Path("runs"), run_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise InputError(f"{folder}: not empty; give a new folder for the results")
+    store = open_store(folder.name if folder.parent.name == "runs" else run_id)
+    spec = replace(spec, workload=replace(spec.workload, salt=run_id))
+    local = planned_in_full(RunPlan(run_id, utc_text(now_ns), now_ns, spec, machine_conditions(), (utc_text(now_ns),)))
+    plan = _with_files(local, store)
+    write_plan(folder, plan)
+    write_patience(store, patience)
+    store.put(PLAN_FILE, (folder / PLAN_FILE).read_bytes())
+    return RemoteRun(plan, folder, store)
+
+
+def drive(
+    run: RemoteRun, launcher: Launcher, run_uri: str, patience: Patience, on_progress: OnProgress,
+    sleep: Callable[[float], None] = time.sleep,
+) -> RunResult:  # fmt: skip
+    """Start the hosts, follow them to the end, judge. Ctrl-C ends the run in order and judges what there is."""
+    launcher.start(run_uri)
+    try:
+        how = _follow(run.store, launcher, patience, on_progress, sleep)
+    finally:
+        launcher.close()
+    if run.store.get(DONE) is None:
+        return merge_hosts(run.store, run.folder, launcher.hosts, how)
+    fetch(run.store, run.folder)
+    # Judged here once more: summary and report follow from plan and records, whoever makes them.
+    interrupted = (run.folder / "summary.json").read_bytes().find(b'"interrupted": true') >= 0
+    return judge_run(run.folder, interrupted=interrupted)
+
+
+def _follow(
+    store: Store, launcher: Launcher, patience: Patience, on_progress: OnProgress, sleep: Callable[[float], None]
+) -> str:
+    """Returns how it ended, in words."""
+    inbox, stopped_s = Inbox(store, LEADER), None
+    while True:
+        try:
+            for line in inbox.read():
+                said = told(line)
+                if said is not None and said.pop("tell") == "progress":
+                    on_progress(Progress(**said))
+            if store.get(DONE) is not None:
+                return "the run is done"
+            how = launcher.ended()
+            if how is not None and store.get(DONE) is None:
+                return how
+            if stopped_s is not None and time.monotonic() - stopped_s > STOPPED_S:
+                return f"nothing was heard for {STOPPED_S:g} s after the stop"
+            sleep(patience.poll_s)
+        except KeyboardInterrupt:
+            if stopped_s is not None:
+                raise
+            stopped_s = time.monotonic()
+            store.put(STOP, b"")
+
+
+def _with_files(plan: RunPlan, store: Store) -> RunPlan:
+    """The plan with every file it names put into the store, and named as the hosts will have it."""
+    names: dict[str, str] = {}
+
+    def put(path: str | None) -> str | None:
+        if path is None:
+            return None
+        if path not in names:
+            try:
+                body = Path(path).read_bytes()
+            except OSError as error:
+                raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+            names[path] = f"{FILES}{len(names)}-{Path(path).name}"
+            store.put(names[path], body)
+        return names[path]
+
+    spec = plan.spec
+    workload = replace(spec.workload, dataset=put(spec.workload.dataset), tokenizer=put(spec.workload.tokenizer))
+    loads = tuple(replace(load, trace=put(load.trace)) for load in spec.loads)
+    search = spec.search and replace(spec.search, load=replace(spec.search.load, trace=put(spec.search.load.trace)))
+    levels = tuple(replace(level, load=replace(level.load, trace=put(level.load.trace))) for level in plan.levels)
+    return replace(plan, spec=replace(spec, workload=workload, loads=loads, search=search), levels=levels)
