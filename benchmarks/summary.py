@@ -1,8 +1,9 @@
 """`summary.json`: what a run folder amounts to. A pure function of plan and records, so it can be rebuilt at any time.
 
 The document's shape is a contract (docs/decisions/0001). Keys beyond it: a level's `error_examples`, `loop_lag_ms`,
-`mean_in_flight`, `tokens_per_arrival`, `input_token_source`, `error_rate`, `phases` and two more costs, an objective's
-`requests` (how many its interval rests on), `effective_samples` and `more_requests`, and `conditions.rules`.
+`mean_in_flight`, `tokens_per_arrival`, `input_token_source`, `error_rate`, `phases`, `histograms` and two more costs,
+an objective's `requests` (how many its interval rests on), `effective_samples` and `more_requests`, what was observed
+beside the load (`deployed`, `scaling`), and `conditions.rules`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.histogram import histogram_of
 from benchmarks.levels import MeasuredLevel, judged_level, measured_levels, probes_of, wanted_value
-from benchmarks.metrics import LevelMetrics, measure_level
-from benchmarks.objectives import ERROR_RATE
+from benchmarks.metrics import LevelMetrics, measure_level, pooled
+from benchmarks.objectives import ERROR_RATE, LATENCY_METRICS
 from benchmarks.phases import Phases, phases_of
 from benchmarks.plan import RunPlan
 from benchmarks.records import RecordFile
@@ -142,6 +144,9 @@ def _level(plan: RunPlan, level: MeasuredLevel, phases: Phases) -> dict[str, Any
         "warm_up": {"requests": len(level.warm_up), "errors": sum(not record.ok for record in level.warm_up)},
         "steady_state": asdict(level.steady),
         "phases": asdict(phases),
+        "histograms": {
+            f"{metric}_ms": histogram_of(pooled(metric, level.records)).to_json() for metric in LATENCY_METRICS
+        },
         "drain": asdict(unfinished) if unfinished else None,
     }
 
