@@ -34,6 +34,8 @@ def shape(values: list[float]) -> dict[str, float | None]:
 
 
 def recompute(run_folder: Path) -> list[dict]:
+    """The levels in order of load, each figure from requests.jsonl alone but for bounds and price (plan.json)."""
+    spec = json.loads((run_folder / "plan.json").read_text())["spec"]
     rows: dict[tuple[int, int], dict] = {}
     for line in (run_folder / "requests.jsonl").read_text().splitlines():
         try:
@@ -44,42 +46,106 @@ def recompute(run_folder: Path) -> list[dict]:
             rows[row["level"], row["index"]] = row
     levels: dict[int, list[dict]] = {}
     for row in rows.values():
-        levels.setdefault(row["concurrency"], []).append(row)
-    return [level_of(concurrency, levels[concurrency]) for concurrency in sorted(levels)]
+        levels.setdefault(row["level"], []).append(row)
+    by_load = sorted(levels.values(), key=lambda level: level[0]["concurrency"])
+    unloaded = next((ttfts for level in by_load if len(ttfts := first_tokens(level)) >= 5), [])
+    return [level_of(level, spec, rank(unloaded, 0.5)) for level in by_load]
 
 
-def level_of(concurrency: int, rows: list[dict]) -> dict:
-    ended = [row for row in rows if row["outcome"] != "canceled"]
+def first_tokens(rows: list[dict]) -> list[float]:
+    return [ms(row, "first_token_ns") for row in rows if row["outcome"] == "ok" and row["first_token_ns"] is not None]
+
+
+def ms(row: dict, name: str) -> float:
+    return (row[name] - row["intended_ns"]) / 1e6
+
+
+def gaps_of(row: dict) -> list[float]:
+    return [(later - earlier) / 1e6 for earlier, later in pairwise(sorted(set(row["token_times_ns"])))]
+
+
+def tpot_of(row: dict) -> float | None:
+    if row["first_token_ns"] is None or row["output_tokens"] < 2:
+        return None
+    return (row["end_ns"] - row["first_token_ns"]) / 1e6 / (row["output_tokens"] - 1)
+
+
+def is_good(row: dict, bounds: list[dict]) -> bool:
+    """Every latency bound, met by the request's own value."""
+    for bound in bounds:
+        metric, _, statistic = bound["name"].removesuffix("_ms").partition("_")
+        if metric not in ("ttft", "itl", "tpot", "e2e"):
+            continue
+        if metric == "itl":
+            value = rank(gaps_of(row), int(statistic[1:]) / 100)
+        else:
+            value = {"ttft": lambda: ms(row, "first_token_ns"), "e2e": lambda: ms(row, "end_ns"),
+                     "tpot": lambda: tpot_of(row)}[metric]()  # fmt: skip
+        if value is None and row["output_tokens"] == 1:
+            continue
+        if value is None or value > bound["bound"]:
+            return False
+    return True
+
+
+def level_of(rows: list[dict], spec: dict, unloaded_ms: float | None) -> dict:
+    ended = [row for row in rows if row["outcome"] not in ("canceled", "unfinished", "missing")]
     good = [row for row in ended if row["outcome"] == "ok"]
     seconds = 0.0
     for session in {row["session"] for row in ended}:
         own = [row for row in ended if row["session"] == session]
         seconds += (max(row["end_ns"] for row in own) - min(row["intended_ns"] for row in own)) / 1e9
     streamed = [row for row in good if row["first_token_ns"] is not None]
-    gaps = []
-    for row in streamed:
-        instants = sorted(set(row["token_times_ns"]))
-        gaps += [(later - earlier) / 1e6 for earlier, later in pairwise(instants)]
+    classes = sorted(row["outcome"] for row in ended if row["outcome"] != "ok")
+    output = sum(row["output_tokens"] for row in good)
+    read = sum(row["planned_input_tokens"] if row["input_tokens"] is None else row["input_tokens"] for row in good)
+    dollars = spec["usd_per_hour"] and spec["usd_per_hour"] * seconds / 3600
+    prefills = [] if unloaded_ms is None else [min(unloaded_ms, ttft) for ttft in first_tokens(rows)]
+    late = [stall / 1e6 for row in ended for stall in row["stalls_ns"]]
+    ticks = sum((row["end_ns"] - row["intended_ns"]) // 5_000_000 for row in ended)
+    instants = sum(len(set(row["token_times_ns"])) for row in good)
     return {
-        "concurrency": concurrency,
+        "concurrency": rows[0]["concurrency"],
         "requests": len(ended),
         "errors": len(ended) - len(good),
+        "error_rate": (len(ended) - len(good)) / len(ended),
+        "errors_by_kind": {kind: classes.count(kind) for kind in classes},
         "unfinished": len(rows) - len(ended),
+        "missing": sum(row["outcome"] == "missing" for row in rows),
         "duration_s": seconds,
-        "ttft_ms": shape([(row["first_token_ns"] - row["intended_ns"]) / 1e6 for row in streamed]),
-        "itl_ms": shape(gaps),
-        "tpot_ms": shape(
-            [
-                (row["end_ns"] - row["first_token_ns"]) / 1e6 / (row["output_tokens"] - 1)
-                for row in streamed
-                if row["output_tokens"] > 1
-            ]
-        ),
-        "e2e_ms": shape([(row["end_ns"] - row["intended_ns"]) / 1e6 for row in good]),
-        "lag_ms": shape([(row["dispatched_ns"] - row["intended_ns"]) / 1e6 for row in ended]),
+        "ttft_ms": shape(first_tokens(rows)),
+        "itl_ms": shape([gap for row in streamed for gap in gaps_of(row)]),
+        "tpot_ms": shape([value for row in streamed if (value := tpot_of(row)) is not None]),
+        "e2e_ms": shape([ms(row, "end_ns") for row in good]),
+        "lag_ms": shape([ms(row, "dispatched_ns") for row in ended]),
+        "loop_lag_ms": shape([0.0] * max(0, ticks - len(late)) + late),
+        "phases": {
+            "queue_ms": shape([ttft - own for ttft, own in zip(first_tokens(rows), prefills, strict=bool(prefills))]),
+            "prefill_ms": shape(prefills),
+            "decode_ms": shape([(row["end_ns"] - row["first_token_ns"]) / 1e6 for row in streamed]),
+        },
         "requests_per_s": len(good) / seconds,
-        "output_tokens_per_s": sum(row["output_tokens"] for row in good) / seconds,
+        "goodput_per_s": sum(is_good(row, spec["objectives"]) for row in good) / seconds,
+        "output_tokens_per_s": output / seconds,
+        "input_tokens_per_s": read / seconds,
+        "mean_in_flight": sum(row["end_ns"] - row["intended_ns"] for row in ended) / 1e9 / seconds,
+        "tokens_per_arrival": sum(sum(row["tokens_at"]) for row in good) / instants if instants else None,
+        "cost_per_million_output_tokens_usd": dollars and dollars / output * 1e6,
+        "cost_per_million_tokens_usd": dollars and dollars / (output + read) * 1e6,
+        "cost_per_thousand_requests_usd": dollars and dollars / len(good) * 1e3,
     }
+
+
+def differences(mine: object, theirs: object, place: str = "") -> list[str]:
+    """Every figure of `theirs` that `mine` has not, to nine digits; figures in ms and rates are rounded to 1e-9."""
+    if isinstance(theirs, dict):
+        assert isinstance(mine, dict), place
+        return [one for name, value in theirs.items() for one in differences(mine.get(name), value, f"{place}.{name}")]
+    if isinstance(theirs, int | float) and isinstance(mine, int | float):
+        same = math.isclose(mine, theirs, rel_tol=1e-8, abs_tol=1e-6)
+    else:
+        same = mine == theirs
+    return [] if same else [f"{place}: {mine} and, computed again, {theirs}"]
 
 
 if __name__ == "__main__":
