@@ -223,8 +223,11 @@ class Crew:
             member.heard = loop.create_task(self._hear(member, reader))
             self._members.append(member)
             ready.append(member.answer)
-        async with asyncio.timeout(START_S):
-            await asyncio.gather(*ready)
+        try:
+            async with asyncio.timeout(START_S):
+                await asyncio.gather(*ready)
+        except TimeoutError:
+            raise CouldNotRunError(f"worker processes did not start within {START_S:g} s; give fewer workers") from None
         if lost := [member.lost for member in self._members if member.lost]:
             raise CouldNotRunError(f"worker processes could not start: {lost[0]}")
 

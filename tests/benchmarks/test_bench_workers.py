@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -152,3 +153,23 @@ def test_ctrl_c_ends_workers_and_run_within_three_seconds(tmp_path: Path) -> Non
     assert result.exit_code is ExitCode.INTERRUPTED
     assert result.summary["levels"][0]["unfinished"] == 4
     assert children() == []
+
+
+def test_workers_end_with_a_killed_run_and_resume_completes_it(tmp_path: Path) -> None:
+    """kill -9 of the run itself: its two workers are gone within seconds, and what they had sent is kept."""
+    with serving(FakeEndpoint(ttft_s=0.05)) as endpoint:
+        words = f"--target sagemaker://demo/demo-main --protocol tgi --endpoint-url {endpoint.url} --workers 2"
+        words += f" --concurrency 4 --requests-per-level 40 --warmup 0 --out {tmp_path / 'run'}"
+        code = "from loadproof.cli.main import main; main()"
+        parent = psutil.Popen([sys.executable, "-c", code, "bench", *words.split()], stderr=subprocess.DEVNULL)
+        while len(endpoint.served) < 12:
+            time.sleep(0.01)
+        workers = [one for one in parent.children() if "benchmarks.worker" in one.cmdline()]
+        parent.kill()
+        parent.wait(10)
+        gone, left = psutil.wait_procs(workers, timeout=10)
+        assert (len(gone), left) == (2, [])
+        kept = len(read_records(tmp_path / "run" / "requests.jsonl").records)
+        resumed = resume_benchmark(tmp_path / "run", quiet)
+    assert 0 < kept < 40
+    assert resumed.summary["levels"][0]["requests"] == 40
