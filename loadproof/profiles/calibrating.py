@@ -66,5 +66,6 @@ def _read(node: Node, root: FilePath, problems: Problems) -> Node | None:
         return _refuse(node.mark, problems, f"`{seen}` cannot be read ({error.strerror})", "look at its permissions")
 
 
-def _refuse(mark: Mark, problems: Problems, message: str, mend: str) -> None:
+def _refuse(mark: Mark, problems: Problems, message: str, mend: str) -> Unusable:
     problems.add(mark, _CODE, (KEY,), message, mend)
+    return Unusable(mark)
