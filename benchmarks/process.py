@@ -41,7 +41,8 @@ def first_in_line() -> Iterator[None]:
     finally:
         os.setpriority(os.PRIO_PROCESS, 0, before)
         if session_before is not None:
-            _set_session_nice(session_before)
+            # Raised already: by a run beside this one, or by one that was killed and could not take it back.
+            _set_session_nice(session_before if session_before > PRIORITY else 0)
 
 
 def _session_nice() -> int | None:

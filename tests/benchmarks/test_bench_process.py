@@ -1,0 +1,39 @@
+"""What a process under load asks of its system, it gives back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from benchmarks import process
+
+
+@pytest.mark.parametrize(("before", "after"), [("0", "0"), ("5", "5"), ("-10", "0")])
+def test_priority_is_asked_for_and_given_back(
+    before: str, after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Process and session run at -10 meanwhile; a session that a killed run left there comes back to 0."""
+    session, asked = tmp_path / "autogroup", []
+    session.write_text(f"/autogroup-7 nice {before}\n")
+    monkeypatch.setattr(process, "_SESSION", session)
+    monkeypatch.setattr(os, "getpriority", lambda *_: 0)
+    monkeypatch.setattr(os, "setpriority", lambda which, who, value: asked.append(value))
+    with process.first_in_line():
+        assert session.read_text() == "-10"
+    assert (asked, session.read_text()) == ([-10, 0], after)
+
+
+def test_without_the_right_to_it_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The load runs all the same; its lag will tell."""
+    session = tmp_path / "autogroup"
+    session.write_text("/autogroup-7 nice 0\n")
+    monkeypatch.setattr(process, "_SESSION", session)
+
+    def refuse(*_: int) -> None:
+        raise PermissionError(13, "not privileged")
+
+    monkeypatch.setattr(os, "setpriority", refuse)
+    with process.first_in_line():
+        assert session.read_text() == "/autogroup-7 nice 0\n"
