@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count, islice
+from itertools import compress, count, cycle
 
 from benchmarks.arrivals import Schedule, closed_loop, schedule_of
 from benchmarks.plan import RunPlan
@@ -68,10 +68,22 @@ def warm_up_batch(plan: RunPlan, level: int) -> Batch:
 
 
 def share_of(batch: Batch, number: int, of: int) -> Batch:
-    """The part of process `number` (from 0) of `of`: every `of`-th conversation with its due time, and such slots."""
+    """The part of process `number` (from 0) of `of`: every `of`-th slot or due time, and the conversations dealt to it.
+
+    A share of a share is a share: number w of W of the part h of H is the part h + H · w of H · W.
+    """
     whole = batch.schedule
     schedule = Schedule(array("q", whole.due_ns[number::of]), whole.slot_open_ns[number::of], whole.tokens[number::of])
-    return replace(batch, schedule=schedule, conversations=islice(batch.conversations, number, None, of))
+    if not (schedule.due_ns or schedule.slot_open_ns):  # more processes than slots
+        return replace(batch, schedule=schedule, conversations=iter(()))
+    ours = (place == number for place in places_of(batch, of))
+    return replace(batch, schedule=schedule, conversations=compress(batch.conversations, ours))
+
+
+def places_of(batch: Batch, of: int) -> Iterator[int]:
+    """To which of `of` shares each conversation is dealt, in order: as many to each as it has slots or due times."""
+    slots = len(batch.schedule.slot_open_ns)
+    return cycle([slot % of for slot in range(slots)] or range(of))
 
 
 def first_number(session: int, level: int, phase: Phase) -> int:

@@ -17,13 +17,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import cycle
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import orjson
 
-from benchmarks.batches import share_of
+from benchmarks.batches import places_of, share_of
 from benchmarks.records import MISSING, RequestRecord, parse_record
 from benchmarks.runner import CANCEL_GRACE_S, Batch
 from benchmarks.worker import LONGEST_LINE_BYTES
@@ -152,7 +151,7 @@ class Crew:
     async def prepare(self, batch: Batch, number: int = 0, of: int = 1) -> None:
         """Have every worker make its share of the batch; of that, crew `number` of `of` crews sends a part.
 
-        Worker w of W takes every (of · W)-th conversation from number + of · w: its share of the crew's share.
+        Worker w of W takes share number + of · w of (of · W): its share of the crew's share.
         """
         self._level, self.incomplete = batch.level, False
         living = self._living()
@@ -289,7 +288,7 @@ def missing_records(
     """
     slots = len(batch.schedule.slot_open_ns)
     left = {place: -(-(slots - place) // places) if batch.duration_s is not None else None for place in lost}
-    for place, turns in zip(cycle(range(places)), batch.conversations, strict=False):
+    for place, turns in zip(places_of(batch, places), batch.conversations, strict=False):
         if all(most == 0 for most in left.values()):
             return
         for index in turns if left.get(place, 0) != 0 else ():

@@ -26,14 +26,19 @@ class HostAccount:
 def host_accounts(
     hosts: Sequence[str], turns: int, records: Sequence[RequestRecord], lost: Mapping[str, str]
 ) -> list[HostAccount]:
-    """Conversation c of every level is host c mod H's (`batches.share_of`)."""
+    """Who sends what follows from the plan (`batches.places_of`): a conversation goes with its slot or due time."""
     requests, missing = [0] * len(hosts), [0] * len(hosts)
     for record in records:
         if record.phase == "measured":
-            place = record.index // turns % len(hosts)
+            place = _place(record, turns, len(hosts))
             requests[place] += 1
             missing[place] += record.outcome == MISSING
     return [
         HostAccount(name, round(1 / len(hosts), 6), requests[place], missing[place], lost.get(name))
         for place, name in enumerate(hosts)
     ]
+
+
+def _place(record: RequestRecord, turns: int, hosts: int) -> int:
+    conversation = record.index // turns
+    return (conversation % record.concurrency if record.concurrency else conversation) % hosts

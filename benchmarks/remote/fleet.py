@@ -83,7 +83,7 @@ class Fleet:
         self._outbox.tell("progress", **{name: getattr(progress, name) for name in Progress.__slots__})
 
     async def warm(self, count: int) -> None:
-        """Have the hosts hold `count` connections. Raises ConnectionFault, and CouldNotRunError when no host is left."""
+        """Have the hosts hold `count` connections. Raises ConnectionFault; CouldNotRunError when no host is left."""
         if self._listening is None:
             await self._gather()
         for reply in await self._ask("warm", count=count):
@@ -156,7 +156,7 @@ class Fleet:
                 )
 
     async def _ask(self, what: str, **more: Any) -> list[Said | None]:
-        """Tell every host and wait for each one's answer; None of one that is lost before. A stop does not wait long."""
+        """Tell every host, wait for each one's answer: None of one that is lost. Stopped, it does not wait long."""
         self._refuse_none()
         self._order += 1
         loop = asyncio.get_running_loop()

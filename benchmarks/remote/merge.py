@@ -45,16 +45,14 @@ def merge_hosts(store: Store, folder: Path, hosts: tuple[str, ...], why: str) ->
         lost = dict.fromkeys(hosts, f"{why}, and the run ended with it")
         for record in _missing(folder, hosts, records, lost):
             writer.append(record)
-    result = conclude(folder, hosts, lost, interrupted=False)
-    return result
+    return conclude(folder, hosts, lost, interrupted=False)
 
 
 def _records_of(store: Store, host: str) -> list[RequestRecord]:
-    inbox, records = Inbox(store, host_box(host)), []
+    inbox, records = Inbox(store, host_box(host)), list[RequestRecord]()
     while lines := inbox.read():
-        for line in lines:
-            if told(line) is None and (record := parse_record(line, f"host {host}")) is not None:
-                records.append(record)
+        parsed = (parse_record(line, f"host {host}") for line in lines if told(line) is None)
+        records += (record for record in parsed if record is not None)
     return records
 
 

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import logging
+import os
+import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import boto3
+import psutil
 import pytest
 from bench_fakes import FakeEndpoint, serving
 from moto.server import ThreadedMotoServer
 
 from benchmarks.connect import parse_target
-from benchmarks.records import read_records
+from benchmarks.objectives import Objective
+from benchmarks.records import MISSING, read_records
 from benchmarks.remote.job import RemoteRun, drive, upload
 from benchmarks.remote.launchers import LocalHosts, host_names
 from benchmarks.remote.settings import Patience
 from benchmarks.remote.store import S3Store, s3_client
-from benchmarks.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
+from benchmarks.spec import BenchmarkSpec, Search, WorkloadSpec, fixed_tokens
 from benchmarks.sweep import Progress
+from loadproof.errors import ExitCode
 from loadproof.loads import Load
 
 BUCKET = "results"
@@ -30,6 +39,7 @@ pytestmark = pytest.mark.xdist_group("remote")
 @pytest.fixture(scope="module")
 def s3_url() -> Iterator[str]:
     """S3 on loopback, as the local cloud has it."""
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -38,7 +48,7 @@ def s3_url() -> Iterator[str]:
 
 
 @pytest.fixture
-def cloud(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def cloud(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in {
         "AWS_ACCESS_KEY_ID": "remote",
         "AWS_SECRET_ACCESS_KEY": "remote",
@@ -47,12 +57,8 @@ def cloud(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "AWS_EC2_METADATA_DISABLED": "true",
     }.items():
         monkeypatch.setenv(name, value)
-    client = boto3.client("s3")
-    client.create_bucket(Bucket=BUCKET)
-    yield s3_url
-    for row in client.list_objects_v2(Bucket=BUCKET).get("Contents", ()):
-        client.delete_object(Bucket=BUCKET, Key=row["Key"])
-    client.delete_bucket(Bucket=BUCKET)
+    boto3.client("s3").create_bucket(Bucket=BUCKET)
+    return s3_url
 
 
 def spec_for(endpoint: FakeEndpoint, *loads: Load) -> BenchmarkSpec:
@@ -99,7 +105,7 @@ def test_three_hosts_send_one_schedule(tmp_path: Path, cloud: str) -> None:
     assert Counter(record.outcome for record in measured) == {"ok": 32}
     assert len({served.prompt for served in endpoint.served}) == len(endpoint.served) == 32 + 2 * 3
     due = sorted((record.index, record.intended_ns) for record in measured if record.level == 1)
-    steps_ms = {round((after[1] - before[1]) / 1e6) for before, after in zip(due, due[1:], strict=False)}
+    steps_ms = {round((after[1] - before[1]) / 1e6) for before, after in itertools.pairwise(due)}
     assert steps_ms == {25}, "40 a second, whoever sends them"
     accounts = result.summary["conditions"]["hosts"]
     assert [(row["host"], row["requests"], row["missing"], row["lost"]) for row in accounts] == [
@@ -111,3 +117,126 @@ def test_three_hosts_send_one_schedule(tmp_path: Path, cloud: str) -> None:
         boto3.client("s3").get_object(Bucket=BUCKET, Key=f"runs/{run.plan.run_id}/summary.json")["Body"].read()
     )
     assert kept["levels"] == json.loads((result.folder / "summary.json").read_text())["levels"]
+
+
+def kill(launcher: LocalHosts, host: str) -> None:
+    """The whole machine at once: the host's program and its worker processes."""
+    for process in [*psutil.Process(launcher.processes[host].pid).children(recursive=True), launcher.processes[host]]:
+        os.kill(process.pid, signal.SIGKILL)
+
+
+class KillsMidway:
+    """A display that kills a host once so many requests of the load have ended."""
+
+    def __init__(self, launcher: LocalHosts, host: str, after: int) -> None:
+        self._launcher, self._host, self._after = launcher, host, after
+        self.done = False
+
+    def __call__(self, progress: Progress) -> None:
+        if not self.done and progress.phase == "measured" and progress.done >= self._after:
+            self.done = True
+            kill(self._launcher, self._host)
+
+
+def test_a_host_killed_midway_is_missing_by_name_and_number(tmp_path: Path, cloud: str) -> None:
+    """kill -9 of one of two: its unsent share is missing, the other's is whole, and the verdict cannot be PASS."""
+    launcher = LocalHosts(host_names(2))
+    with serving(FakeEndpoint(itl_s=0.02)) as endpoint:
+        run = uploaded(spec_for(endpoint, Load("constant", requests_per_s=20, requests=160)), tmp_path / "run")
+        killer = KillsMidway(launcher, "algo-2", after=10)
+        result = drive(run, launcher, uri(run), QUICK, killer)
+    assert killer.done
+    records = read_records(result.folder / "requests.jsonl").records
+    outcomes = Counter((record.index % 2, record.outcome) for record in records if record.phase == "measured")
+    assert outcomes[0, "ok"] == 80
+    assert outcomes[1, "ok"] + outcomes[1, MISSING] == 80
+    assert outcomes[1, MISSING] > 0
+    leader, lost = result.summary["conditions"]["hosts"]
+    assert (leader["requests"], leader["missing"], leader["lost"]) == (80, 0, None)
+    assert (lost["share"], lost["requests"], lost["missing"]) == (0.5, 80, outcomes[1, MISSING])
+    assert lost["lost"] == "was not heard of for 6 s"
+    assert result.summary["verdict"]["outcome"] == "INVALID"
+    assert result.exit_code == ExitCode.COULD_NOT_RUN
+    why = {record.error_message for record in records if record.outcome == MISSING}
+    assert why == {"host algo-2 of 2 was not heard of for 6 s"}
+
+
+def test_a_lost_leader_leaves_results_to_be_merged(tmp_path: Path, cloud: str) -> None:
+    """What both hosts had written by then is judged by whoever follows; the rest of the level is missing."""
+    launcher = LocalHosts(host_names(2))
+    with serving(FakeEndpoint(itl_s=0.02)) as endpoint:
+        run = uploaded(spec_for(endpoint, Load("constant", requests_per_s=20, requests=160)), tmp_path / "run")
+        result = drive(run, launcher, uri(run), QUICK, KillsMidway(launcher, "algo-1", after=10))
+    records = [one for one in read_records(result.folder / "requests.jsonl").records if one.phase == "measured"]
+    assert sorted(record.index for record in records) == [*range(160)]
+    assert Counter(record.outcome for record in records).keys() == {"ok", MISSING}
+    assert result.summary["verdict"]["outcome"] == "INVALID"
+    assert all("algo-1, ended with exit code -9" in row["lost"] for row in result.summary["conditions"]["hosts"])
+    assert not psutil.pid_exists(launcher.processes["algo-2"].pid)
+
+
+def test_a_host_that_never_came_is_missing_from_the_start(tmp_path: Path, cloud: str) -> None:
+    """Its third is asked of nobody else, and stands as missing."""
+    impatient = Patience(poll_s=0.1, lost_s=6.0, start_s=8.0)
+
+    class OneShort(LocalHosts):
+        def start(self, run_uri: str) -> None:
+            super().start(run_uri)
+            kill(self, "algo-3")
+
+    with serving(FakeEndpoint()) as endpoint:
+        spec = spec_for(endpoint, Load(concurrency=3, requests=12))
+        run = upload(
+            spec,
+            lambda run_id: S3Store(f"s3://{BUCKET}/runs/{run_id}", s3_client()),
+            tmp_path / "run",
+            impatient,
+            "demo",
+        )
+        result = drive(run, OneShort(host_names(3)), uri(run), impatient, quiet)
+    records = [one for one in read_records(result.folder / "requests.jsonl").records if one.phase == "measured"]
+    assert {record.index for record in records if record.outcome == MISSING} == {2, 5, 8, 11}
+    assert {record.index for record in records if record.ok} == set(range(12)) - {2, 5, 8, 11}
+    assert result.summary["conditions"]["hosts"][2]["lost"] == "never reported within 8 s"
+    assert result.summary["verdict"]["outcome"] == "INVALID"
+
+
+def test_ctrl_c_stops_all_hosts_and_judges_what_there_is(tmp_path: Path, cloud: str) -> None:
+    """The follower's Ctrl-C reaches every host through the store."""
+    launcher = LocalHosts(host_names(2))
+
+    def interrupt(progress: Progress) -> None:
+        if progress.phase == "measured" and progress.done >= 5 and not interrupted:
+            interrupted.append(time.monotonic())
+            raise KeyboardInterrupt
+
+    interrupted: list[float] = []
+    with serving(FakeEndpoint(itl_s=0.02)) as endpoint:
+        run = uploaded(spec_for(endpoint, Load("constant", requests_per_s=10, requests=600)), tmp_path / "run")
+        result = drive(run, launcher, uri(run), QUICK, interrupt)
+    assert result.exit_code == ExitCode.INTERRUPTED
+    assert result.summary["conditions"]["interrupted"] is True
+    assert 5 <= result.summary["levels"][0]["requests"] < 600
+    assert time.monotonic() - interrupted[0] < 30, "60 s of load were left"
+
+
+def test_a_search_over_hosts_finds_what_one_host_would(tmp_path: Path, cloud: str) -> None:
+    """Its levels follow from the records of all hosts together."""
+    with serving(FakeEndpoint(ttft_s=0.2, itl_s=0)) as endpoint:  # as fast for one as for many
+        search = Search("sweep", Load(concurrency=1, requests=8), 1, 4)
+        run = uploaded(replace(spec_for(endpoint), search=search), tmp_path / "run")
+        result = drive(run, LocalHosts(host_names(2)), uri(run), QUICK, quiet)
+    assert [(level["concurrency"], level["requests"]) for level in result.summary["levels"]] == [(1, 8), (2, 8), (4, 8)]
+    assert result.summary["search"]["stop"]["rule"] == "limit"
+
+
+def test_files_that_the_plan_names_travel_with_it(tmp_path: Path, cloud: str) -> None:
+    """A trace of this machine is read on every host, under a name of the run's own."""
+    trace = tmp_path / "monday.csv"
+    trace.write_text("timestamp_s,input_tokens,output_tokens\n" + "".join(f"{n * 0.05},16,6\n" for n in range(10)))
+    with serving(FakeEndpoint()) as endpoint:
+        run = uploaded(spec_for(endpoint, Load("trace", trace=str(trace))), tmp_path / "run")
+        trace.unlink()
+        result = drive(run, LocalHosts(host_names(2)), uri(run), QUICK, quiet)
+    assert result.summary["levels"][0]["requests"] == 10
+    assert result.summary["levels"][0]["planned"]["trace"] == "files/0-monday.csv"
