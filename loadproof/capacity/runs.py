@@ -14,6 +14,8 @@ from loadproof.errors import InputError
 
 # The founding tables' protocol: every client sends three requests in all.
 REQUESTS_PER_CLIENT = 3
+# Copies replayed one by one: more of them share the load alike, and are these many times over.
+_REPLAYED_COPIES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,11 @@ def predict_run(
 ) -> PredictedRun | None:
     """The run at `concurrency` over all copies; None when not even one such request can be served.
 
-    A server that prefills first is replayed request by request (`rounds.ClosedLoop`). A chunked scheduler and
-    dynamic batching follow the closed form of `predict_level`, and where requests queue its p90 is the longer wait of
-    whole rounds: `ceil(in flight / batch) · service`. `cached_tokens` of each prompt are found in a chunked scheduler's
-    prefix cache. Raises InputError for counts below 1, and for cached tokens of any other scheduler.
+    A server that prefills first is replayed request by request (`rounds.ClosedLoop`), at most sixteen copies of it. A
+    chunked scheduler and dynamic batching follow the closed form of `predict_level`, and where requests queue its p90
+    is the longer wait of whole rounds: `ceil(in flight / batch) · service`. `cached_tokens` of each prompt are found in
+    a chunked scheduler's prefix cache. Raises InputError for counts below 1, and for cached tokens of any other
+    scheduler.
     """
     if min(input_tokens, output_tokens, concurrency) < 1:
         raise InputError("input tokens, output tokens and concurrency must each be at least 1")
@@ -68,12 +71,15 @@ def predict_run(
         )
     served = concurrency - level.refused
     limits = batch_limits(deployment, input_tokens + output_tokens)
-    loop = ClosedLoop(StepTimes(deployment), limits, input_tokens, output_tokens, min(deployment.copies, served))
-    run = loop.run(served, REQUESTS_PER_CLIENT * served)
+    busy_copies = min(deployment.copies, served)
+    copies = min(busy_copies, _REPLAYED_COPIES)
+    clients = round(served * copies / busy_copies)
+    loop = ClosedLoop(StepTimes(deployment), limits, input_tokens, output_tokens, copies)
+    run = loop.run(clients, REQUESTS_PER_CLIENT * clients)
     ordered = sorted(run.latencies_ms)
     return PredictedRun(
         concurrency=concurrency,
-        output_tokens_per_s=len(ordered) * output_tokens / run.duration_ms * 1e3,
+        output_tokens_per_s=len(ordered) * output_tokens / run.duration_ms * 1e3 * served / clients,
         latency_mean_ms=sum(ordered) / len(ordered),
         latency_p90_ms=_quantile(ordered, 0.9),
         latency_p95_ms=_quantile(ordered, 0.95),
