@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
 from benchmarks.connect import service_url
 from benchmarks.images import ImageSpec
+from benchmarks.intervals import fewest_requests
 from benchmarks.objectives import NAMES, Objective
 from benchmarks.search import ladder
 from benchmarks.spec import (
@@ -72,6 +73,7 @@ def spec_of_profile(
         usd_per_hour=_usd_per_hour(profile, deployment),
         loads=loads_of(profile, choice.file),
         drain_s=profile.benchmark.drain_s,
+        requests_at_objectives=requests_to_judge(objectives_of(profile)),
     )
     spec = adjust(spec)
     if spec.target.local_cloud == "http":
@@ -125,6 +127,12 @@ def objectives_of(profile: Profile) -> tuple[Objective, ...]:
     """The bounds a profile sets, in the order of their names."""
     bounds = ((name, getattr(profile.objectives, name)) for name in NAMES)
     return tuple(Objective(name, float(bound)) for name, bound in bounds if bound is not None)
+
+
+def requests_to_judge(objectives: Sequence[Objective]) -> int | None:
+    """How many requests the highest percentile among the objectives needs to pass; None without a percentile."""
+    ranks = [objective.latency[1] for objective in objectives if objective.latency]
+    return fewest_requests(max(ranks)) if ranks else None
 
 
 def token_counts(tokens: int | TokenDistribution) -> TokenCounts:

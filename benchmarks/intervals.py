@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, floor, inf, sqrt
+from math import ceil, floor, inf, log, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -56,6 +56,11 @@ def quantile_interval(per_request: Sequence[Samples], rank_percent: float) -> Qu
     low = float(ordered[max(1, floor(first * scale)) - 1]) if first else None
     high = float(ordered[min(pooled.size, ceil(last * scale)) - 1]) if last is not None else None
     return QuantileInterval(_rounded(low), _rounded(high), effective)
+
+
+def fewest_requests(rank_percent: float) -> int:
+    """How many independent requests a percentile's interval needs for an upper end: p^n ≤ α/2; 72 for a p95."""
+    return ceil(log((1 - CONFIDENCE) / 2) / log(rank_percent / 100))
 
 
 @lru_cache(maxsize=4096)

@@ -144,7 +144,8 @@ class BenchmarkSpec:
     With a `search` the levels follow from what was measured, and neither of the two is used. Before each level
     `warmup_requests` go out; they open connections and fill caches and count in no figure. A level ends when its last
     request has, at most `drain_s` after the last one was due (None: each has its own time-out). Objectives must hold
-    at `at_concurrency` or `at_requests_per_s` (None: at the highest level). `max_error_rate` bounds the share of failed
+    at `at_concurrency` or `at_requests_per_s` (None: at the highest level), where at least `requests_at_objectives` go
+    out: percentiles need their number of requests (`intervals`). `max_error_rate` bounds the share of failed
     requests over the whole run.
     """
 
@@ -165,6 +166,7 @@ class BenchmarkSpec:
     at_requests_per_s: float | None = None
     drain_s: float | None = None
     workers: int = 1
+    requests_at_objectives: int | None = None
 
     @property
     def fixed_loads(self) -> tuple[Load, ...]:
@@ -173,7 +175,11 @@ class BenchmarkSpec:
             return ()
         if self.loads:
             return self.loads
-        return tuple(Load(concurrency=level, requests=self.requests_per_level) for level in self.concurrency)
+        return tuple(Load(concurrency=level, requests=self._requests_at(level)) for level in self.concurrency)
+
+    def _requests_at(self, concurrency: int) -> int:
+        judged = concurrency == (self.at_concurrency or max(self.concurrency))
+        return max(self.requests_per_level, (self.requests_at_objectives or 0) if judged else 0)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -108,6 +108,14 @@ def test_only_a_local_cloud_s_twin_is_called_simulated(
     assert (spec.predicted is None, spec.usd_per_hour is None) == (other_hardware, other_hardware)
 
 
+def test_the_judged_level_sends_what_its_percentiles_need(chat: Path) -> None:
+    """A p95 needs 72 requests to pass, so 72 go out at 2 in flight and 6 elsewhere; a number given holds everywhere."""
+    with serving(FakeEndpoint()) as endpoint:
+        spec, given = spec_of(chat, endpoint), spec_of(chat, endpoint, requests_per_level=8)
+    assert [(load.concurrency, load.requests) for load in spec.fixed_loads] == [(1, 6), (2, 72)]
+    assert [load.requests for load in given.fixed_loads] == [8, 8]
+
+
 def test_options_override_the_profile(chat: Path) -> None:
     """Other levels are predicted too; an objective given replaces its namesake and keeps the others."""
     with serving(FakeEndpoint()) as endpoint:

@@ -8,6 +8,7 @@ from math import ceil, log
 import pytest
 from bench_records import record
 
+from benchmarks.intervals import fewest_requests
 from benchmarks.metrics import measure_level
 from benchmarks.objectives import Objective, parse_objective
 from benchmarks.records import RequestRecord
@@ -78,7 +79,7 @@ def test_no_data_never_passes() -> None:
 @pytest.mark.parametrize(("statistic", "fewest"), [("p50", 6), ("p90", 36), ("p95", 72), ("p99", 368)])
 def test_a_percentile_needs_its_number_of_requests(statistic: str, fewest: int) -> None:
     """All n requests inside show that the p-quantile is only where p^n ≤ 2.5%: n ≥ ln 0.025 / ln p."""
-    assert ceil(log(0.025) / log(float(statistic[1:]) / 100)) == fewest
+    assert ceil(log(0.025) / log(float(statistic[1:]) / 100)) == fewest == fewest_requests(float(statistic[1:]))
     assert outcome_of(requests([10.0] * fewest), f"ttft_{statistic}_ms=500") == "PASS"
     said = verdict_of(requests([10.0] * (fewest - 1)), parse_objective(f"ttft_{statistic}_ms=500"))
     assert said.outcome == "INCONCLUSIVE"
