@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import yaml
+
 from loadproof.cli import yaml_edit
 from loadproof.errors import InputError
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from loadproof.capacity.changes import Change
     from loadproof.capacity.comparison import Settled
     from loadproof.profiles import Profile
+
+_BOM = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +54,24 @@ def edit_of(file: Path, profile: Profile, settled: Settled) -> Edit:
     would refuse the result, with its problems.
     """
     before = file.read_bytes().decode("utf-8")
-    text = _edited(file, before, _complete(profile, settled.profile, settled.changes))
-    _check(file, text, settled.profile)
-    return Edit(file, before, text)
+    # A byte order mark is no part of the YAML: some scanners take it for a character, some do not.
+    body = before.removeprefix(_BOM)
+    try:
+        body_after = _edited(file, body, _complete(profile, settled.profile, settled.changes))
+    except yaml.YAMLError:
+        raise _left(file, "no edit of its lines says what was recommended") from None
+    _check(file, body_after, settled.profile)
+    return Edit(file, before, before[: len(before) - len(body)] + body_after)
 
 
 def write(edit: Edit) -> None:
-    """Replace the file in one step: whoever reads it sees the old one or the new one."""
+    """Replace the file in one step: whoever reads it sees the old one or the new one. A link stays a link.
+
+    Raises InputError where the file is read-only: a new file in its place would not ask.
+    """
     target = edit.file.resolve()
+    if not target.stat().st_mode & 0o222:
+        raise InputError(f"{edit.file}: left as it is, because it is read-only; allow writing (chmod u+w) first")
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as writer:
@@ -121,7 +135,9 @@ def _check(file: Path, text: str, wanted: Profile) -> None:
         problems = "\n".join(str(problem) for problem in checked.problems if problem.severity == "error")
         raise InputError(f"{file}: left as it is, because `loadproof check` would refuse the edit:\n{problems}")
     if checked.profile != wanted:
-        raise InputError(
-            f"{file}: left as it is, because the edit would not say what was recommended; "
-            "write the changes by hand (loadproof plan --format json lists them)"
-        )
+        raise _left(file, "the edit would not say what was recommended")
+
+
+def _left(file: Path, why: str) -> InputError:
+    by_hand = "write the changes by hand (loadproof plan --format json lists them)"
+    return InputError(f"{file}: left as it is, because {why}; {by_hand}")

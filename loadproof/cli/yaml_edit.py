@@ -7,6 +7,7 @@ what the strict reader accepts: no anchors, no tags, no repeated keys.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import yaml
 
@@ -15,6 +16,8 @@ Path = tuple[str, ...]
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*\Z|[0-9]+\.[0-9]+\.[0-9]+\Z")  # words, and versions such as 3.3.6
 _INDENT = 2
+# The strict reader's own: the two scanners differ in what they accept (a tab before a comment).
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def set_value(text: str, path: Path, value: Value) -> str:
@@ -26,7 +29,7 @@ def set_value(text: str, path: Path, value: Value) -> str:
     for depth, key in enumerate(path):
         found = _entry(node, key)
         if found is None:
-            return _inserted(text, node, _lines(path[depth:], value, _column(node)), newline, top=depth == 0)
+            return _inserted(text, node, path[depth:], value, newline, top=depth == 0)
         if depth == len(path) - 1 or not isinstance(found[1], yaml.MappingNode):
             return _replaced(text, node, found, path[depth + 1 :], value, newline)
         node = found[1]
@@ -53,7 +56,7 @@ def remove_key(text: str, path: Path) -> str:
 
 
 def _root(text: str) -> yaml.MappingNode | None:
-    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    node = yaml.compose(text, Loader=_LOADER)
     return node if isinstance(node, yaml.MappingNode) else None
 
 
@@ -80,18 +83,20 @@ def _replaced(
         return f"{text[:start].rstrip(' ')} {{{inner}}}{text[max(start, end) :]}"
     if not below:
         gap = "" if start > key.end_mark.index + 1 else " "
-        return text[:start] + gap + _scalar(value) + text[max(start, end) :]
+        return text[:start] + gap + _scalar(value, _quotes(node)) + text[max(start, end) :]
     lines = _lines(below, value, key.start_mark.column + _INDENT)
     head = text[:start].rstrip(" ")
     return head + newline + newline.join(lines) + text[max(start, end) :]
 
 
-def _inserted(text: str, node: yaml.MappingNode, lines: list[str], newline: str, *, top: bool) -> str:
-    """New lines after the last entry of a block map, or a new entry before the brace of a flow map."""
+def _inserted(text: str, node: yaml.MappingNode, path: Path, value: Value, newline: str, *, top: bool) -> str:
+    """New lines, or in a flow map a new entry in the style of its keys, after the last entry."""
+    lines = _lines(path, value, _column(node), quotes=_quotes(node.value[-1][0]) if node.value else "")
     if node.flow_style:
-        closing = text.rindex("}", node.start_mark.index, node.end_mark.index)
-        inner = text[node.start_mark.index + 1 : closing].strip()
-        return text[:closing].rstrip(" ") + (", " if inner else "") + _flow(lines) + text[closing:]
+        if not node.value:
+            return text[: node.start_mark.index + 1] + _flow(lines) + text[node.start_mark.index + 1 :]
+        at = _end(text, node.value[-1][1])
+        return text[:at] + ", " + _flow(lines) + text[at:]
     at = _line_end(text, _end(text, node))
     head = text[:at] if text[:at].endswith("\n") else text[:at] + newline
     # Sections of the file itself stand apart by a blank line, as they do everywhere.
@@ -104,9 +109,10 @@ def _appended(text: str, lines: list[str], newline: str) -> str:
     return head + newline.join(lines) + newline
 
 
-def _lines(path: Path, value: Value, column: int) -> list[str]:
-    heads = [f"{' ' * (column + _INDENT * depth)}{key}:" for depth, key in enumerate(path)]
-    return [*heads[:-1], f"{heads[-1]} {_scalar(value)}"]
+def _lines(path: Path, value: Value, column: int, *, quotes: str = "") -> list[str]:
+    """`a:`, `  b: value` from `column` on. `quotes` stand around keys and strings: a JSON file stays JSON."""
+    heads = [f"{' ' * (column + _INDENT * depth)}{quotes}{key}{quotes}:" for depth, key in enumerate(path)]
+    return [*heads[:-1], f"{heads[-1]} {_scalar(value, quotes)}"]
 
 
 def _flow(lines: list[str]) -> str:
@@ -144,11 +150,18 @@ def _line_end(text: str, index: int) -> int:
     return len(text) if found < 0 else found + 1
 
 
-def _scalar(value: Value) -> str:
+def _quotes(node: yaml.Node) -> str:
+    """The quotes that a scalar stands in, none where it is plain or a block."""
+    return node.style if isinstance(node, yaml.ScalarNode) and node.style in ("'", '"') else ""
+
+
+def _scalar(value: Value, quotes: str = "") -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    return value if _PLAIN.match(value) and value not in ("true", "false", "null") else f'"{value}"'
+    plain = _PLAIN.match(value) and value not in ("true", "false", "null")
+    quotes = quotes or ("" if plain else '"')
+    return f"{quotes}{value}{quotes}"

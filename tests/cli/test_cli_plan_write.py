@@ -169,3 +169,25 @@ def test_constraints_reach_what_is_written(root: Path) -> None:
     endpoint = load_profile(target).endpoint
     assert endpoint is not None
     assert endpoint.instance_type == "ml.g6e.8xlarge"
+
+
+def test_a_byte_order_mark_stays_where_it_is(root: Path) -> None:
+    """Windows editors write one; it is no part of the first key."""
+    target = root / "staging" / "llama-2-7b.yaml"
+    target.write_bytes(b"\xef\xbb\xbf" + target.read_bytes())
+    assert run(["plan", str(target), "--write"]) == 0
+    after = target.read_bytes()
+    assert after.startswith(b"\xef\xbb\xbf# yaml-language-server")
+    assert after.count(b"\xef\xbb\xbf") == 1
+    assert check_file(target).ok
+
+
+def test_a_read_only_file_is_left_as_it_is(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A new file in its place would ask nobody: exit 2, no byte changed, nothing left beside it."""
+    target = root / "prod" / "llama-2-7b.yaml"
+    target.chmod(0o444)
+    before, beside = target.read_bytes(), sorted(target.parent.iterdir())
+    assert run(["plan", str(target), "--write"]) == 2
+    assert "it is read-only; allow writing (chmod u+w) first" in capsys.readouterr().err
+    assert target.read_bytes() == before
+    assert sorted(target.parent.iterdir()) == beside

@@ -100,6 +100,27 @@ def test_windows_line_ends_and_a_missing_last_one_are_kept() -> None:
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
+
+
+def test_a_tab_before_a_comment_is_space_like_any_other() -> None:
+    """The strict reader accepts it, so must the editor."""
+    text = "a: 1\t# tab\nb:\n  c: 2\t# tab\n"
+    assert set_value(text, ("b", "c"), 3) == "a: 1\t# tab\nb:\n  c: 3\t# tab\n"
+
+
+def test_quotes_stay_where_they_stand_and_a_json_file_stays_json() -> None:
+    """New keys of a map in braces are quoted as those beside them."""
+    assert set_value("a: 'x y'  # why\n", ("a",), "z") == "a: 'z'  # why\n"
+    edited = set_value('{"a": {"b": "x"}}\n', ("a", "c"), "vllm")
+    assert edited == '{"a": {"b": "x", "c": "vllm"}}\n'
+    assert set_value(edited, ("a", "b"), "y") == '{"a": {"b": "y", "c": "vllm"}}\n'
+
+
+def test_a_comma_before_the_closing_brace_stays_the_last() -> None:
+    """The new entry goes behind the last one, before its comma and its comment."""
+    assert set_value("a: {\n  b: 1, # last }\n  }\n", ("a", "c"), 2) == "a: {\n  b: 1, c: 2, # last }\n  }\n"
+
+
 VALUES = st.one_of(st.integers(0, 999), st.booleans(), st.sampled_from(["ml.g5.xlarge", "vllm", "0.30.0"]))
 
 
