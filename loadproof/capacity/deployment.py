@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 from loadproof import catalog
 from loadproof.capacity.calibrated import calibrated_rows
 from loadproof.capacity.servers import FabricRow, ServerRow, fabric_row, server_row
+from loadproof.catalog.weights import DTYPE_BYTES, QUANTIZED_BYTES
 from loadproof.errors import InputError
 from loadproof.profiles.schema import ArchitectureOverride, Calibration, Component, Family, Profile
 from loadproof.profiles.settings import accelerators_per_copy as accelerators_of
@@ -24,8 +25,6 @@ Scheduler = Literal["prefill_first", "chunked", "dynamic"]
 
 # The row of servers.csv for LMI's dynamic batching: Hugging Face Accelerate instead of an engine of its own.
 DYNAMIC_SERVER = "accelerate"
-_WEIGHT_BYTES = {"none": 2.0, "fp8": 1.0, "int8": 1.0, "awq": 0.5, "gptq": 0.5, "mxfp4": 0.53}
-_DTYPE_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0}
 UNLIMITED = 1 << 30
 
 
@@ -152,9 +151,10 @@ def deployment_from_container(
 
 def quantized(deployment: Deployment, quantization: str) -> Deployment:
     """The same deployment with weights stored so. Raises InputError for a way nobody knows the size of."""
-    if quantization not in _WEIGHT_BYTES:
-        raise InputError(f"quantization: expected one of {', '.join(_WEIGHT_BYTES)}, found `{quantization}`")
-    return replace(deployment, quantization=quantization, weight_bytes_per_parameter=_WEIGHT_BYTES[quantization])
+    if quantization not in ("none", *QUANTIZED_BYTES):
+        raise InputError(f"quantization: expected one of none, {', '.join(QUANTIZED_BYTES)}, found `{quantization}`")
+    packed_bytes = catalog.bytes_per_parameter(quantization)
+    return replace(deployment, quantization=quantization, weight_bytes_per_parameter=packed_bytes)
 
 
 def architecture_from_tag(text: str) -> catalog.Architecture:
@@ -162,7 +162,7 @@ def architecture_from_tag(text: str) -> catalog.Architecture:
 
     Raises InputError naming the word that cannot be read or the field that is missing.
     """
-    values: dict[str, Any] = {"name": "", "hf_id": "", "source": "tag loadproof:architecture", "date": ""}
+    values: dict[str, Any] = {"source": "tag loadproof:architecture", "quantization": "none"}
     kinds = {field.name: field.type for field in fields(catalog.Architecture)}
     for word in text.split():
         name, _, value = word.partition("=")
@@ -177,8 +177,8 @@ def architecture_from_tag(text: str) -> catalog.Architecture:
         raise InputError(f"loadproof:architecture: {', '.join(missing)} missing; found `{text}`")
     values.setdefault("active_parameters_b", values["parameters_b"])
     values.setdefault("allreduces_per_layer", 2)
-    for name in kinds:
-        values.setdefault(name, 0)
+    for name, kind in kinds.items():
+        values.setdefault(name, "" if kind == "str" else 0)
     return catalog.Architecture(**values)
 
 
@@ -209,8 +209,8 @@ def _deployment(
         instance=instance,
         accelerator=accelerator,
         accelerators=accelerators,
-        weight_bytes_per_parameter=_DTYPE_BYTES[dtype] if quantization == "none" else _WEIGHT_BYTES[quantization],
-        kv_bytes_per_value=1.0 if getattr(settings, "kv_cache_dtype", None) == "fp8" else _DTYPE_BYTES[dtype],
+        weight_bytes_per_parameter=catalog.bytes_per_parameter(quantization, dtype),
+        kv_bytes_per_value=1.0 if getattr(settings, "kv_cache_dtype", None) == "fp8" else DTYPE_BYTES[dtype],
         family=family,
         version=version,
         server=server,

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, inf
 
-from loadproof.catalog import Accelerator, Architecture, Instance, KvCache
+from loadproof.catalog import Accelerator, Architecture, Instance, KvCache, weight_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class BandwidthPrice:
     usd_per_hour_per_accelerator: float
     usd_per_hour_per_gb_per_s: float
     derived: bool
+    unverified: bool
 
 
 def arithmetic_intensity(accelerator: Accelerator) -> float:
@@ -108,11 +109,6 @@ def least_accelerators(
     return ceil(needed / spare) if spare > 0 else None
 
 
-def weight_bytes(shape: Architecture, bytes_per_parameter: float = 2.0) -> float:
-    """Bytes of the whole model = parameters · bytes per parameter."""
-    return shape.parameters_b * 1e9 * bytes_per_parameter
-
-
 def bandwidth_price(accelerator: Accelerator, instances: Iterable[Instance]) -> BandwidthPrice | None:
     """USD an hour for each GB/s = instance price / (accelerators · bandwidth), on the cheapest instance type.
 
@@ -126,6 +122,7 @@ def bandwidth_price(accelerator: Accelerator, instances: Iterable[Instance]) -> 
             usd_per_hour_per_gb_per_s=instance.usd_per_hour
             / (instance.accelerator_count * accelerator.bandwidth_gb_per_s),
             derived=instance.price_derived,
+            unverified=instance.price_unverified,
         )
         for instance in instances
         if instance.accelerator == accelerator.name and instance.usd_per_hour is not None

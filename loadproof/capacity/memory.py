@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from loadproof import catalog
 from loadproof.capacity.deployment import BatchLimits, Deployment
 from loadproof.catalog import KvCache
 
@@ -36,8 +37,8 @@ class MemoryFit:
 
 
 def weight_bytes(deployment: Deployment) -> float:
-    """Bytes of the whole model = parameters · bytes per parameter."""
-    return deployment.architecture.parameters_b * 1e9 * deployment.weight_bytes_per_parameter
+    """Bytes of the whole model, as its weights are stored (`catalog.weight_bytes`)."""
+    return catalog.weight_bytes(deployment.architecture, deployment.weight_bytes_per_parameter, deployment.quantization)
 
 
 def kv_cache(deployment: Deployment) -> KvCache:

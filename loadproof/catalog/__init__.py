@@ -17,6 +17,7 @@ from loadproof.catalog.readers import (
     instances,
 )
 from loadproof.catalog.registries import Layer, Registry, image_uri, layer_arn, registry
+from loadproof.catalog.weights import bytes_per_parameter, weight_bytes
 
 __all__ = [
     "Accelerator",
@@ -31,6 +32,7 @@ __all__ = [
     "accelerators",
     "architecture",
     "architectures",
+    "bytes_per_parameter",
     "container_image",
     "container_images",
     "host_images",
@@ -39,4 +41,5 @@ __all__ = [
     "instances",
     "layer_arn",
     "registry",
+    "weight_bytes",
 ]

@@ -40,6 +40,7 @@ class Architecture:
     state_bytes: int = 0
     kv_latent_dim: int = 0
     date: str = ""
+    quantization: str = "none"  # how the published checkpoint stores its weights
 
     @property
     def unverified(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from loadproof.catalog.architecture import Architecture
 from loadproof.catalog.parameters import Latent, LinearAttention, Parts, active_parameters, total_parameters
+from loadproof.catalog.weights import QUANTIZED_BYTES
 from loadproof.errors import InputError
 
 MOST_BYTES: Final = 1 << 20
@@ -159,6 +160,7 @@ def architecture_from_config(config: Keys, place: str = "config.json") -> Archit
         linear_layers=linear,
         state_bytes=linear * parts.linear.state_bytes if parts.linear else 0,
         kv_latent_dim=parts.latent.kv_width if parts.latent else 0,
+        quantization=reader.quantization,
     )
 
 
@@ -175,9 +177,9 @@ class _Reader:
         self.name = given.removesuffix("_text")
         self.title = str(config.get("_name_or_path") or Path(place).parent.name or self.name)
         if self.name not in FAMILIES:
-            found = f"model_type `{given}`" if given else "no model_type"
+            found = f"model_type `{given[:60]}` is not read here" if given else "no `model_type`"
             raise InputError(
-                f"{place}: {found} is not read here; known: {', '.join(sorted(FAMILIES))}. "
+                f"{place}: {found}; known: {', '.join(sorted(FAMILIES))}. "
                 "Give model.architecture instead, with the numbers you trust"
             )
         self.family = FAMILIES[self.name]
@@ -215,6 +217,16 @@ class _Reader:
         if self.family.attention_bias == "key":
             return "all" if self.truth("attention_bias", False) else "none"
         return self.family.attention_bias
+
+    @property
+    def quantization(self) -> str:
+        """How the checkpoint stores its weights; `none` for 16 bits and for methods whose sizes are not known here."""
+        stored = self._keys.get("quantization_config")
+        if not isinstance(stored, dict):
+            return "none"
+        method = stored.get("quant_method")
+        known = method in QUANTIZED_BYTES and not (method in ("awq", "gptq") and stored.get("bits", 4) != 4)
+        return str(method) if known else "none"
 
     def head_dim(self, hidden: int, heads: int) -> int:
         if self.name in _LATENT:

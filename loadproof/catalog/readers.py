@@ -210,6 +210,7 @@ def architectures() -> Mapping[str, Architecture]:
             state_bytes=int(row["state_bytes"]),
             kv_latent_dim=int(row["kv_latent_dim"]),
             date=row["date"],
+            quantization=row["quantization"],
         )
         for row in rows("models.csv")
     }

@@ -37,15 +37,15 @@ def find_row(name: str) -> tuple[str, Document]:
     try:
         return "model", model_document(model_shape(name))
     except InputError:
-        raise InputError(f"no row is named `{name}`; {_hint(wanted, names)}") from None
+        raise InputError(f"no row is named `{name[:60]}`; {_hint(wanted, names)}") from None
 
 
 def _own_model(file: Path) -> Document:
-    document = model_document(read_config_json(file))
-    quantized = load_config(file).get("quantization_config")
-    if isinstance(quantized, dict):
-        # Said, not counted: what stays in 16 bits differs from one checkpoint to the next.
-        document["quantization"] = f"{str(quantized.get('quant_method', 'unknown'))[:40]}: set model.quantization"
+    shape = read_config_json(file)
+    document = model_document(shape)
+    stored = load_config(file).get("quantization_config")
+    if isinstance(stored, dict) and shape.quantization == "none":
+        document["quantization"] = f"{str(stored.get('quant_method', 'unknown'))[:40]}: its size is not known here"
     return document
 
 

@@ -32,6 +32,7 @@ def accelerator_row(row: catalog.Accelerator) -> Document:
         "usd_per_hour_per_gb_per_s": round(price.usd_per_hour_per_gb_per_s, 6) if price else None,
         "cheapest_instance_type": price.instance_type if price else None,
         "price_derived": price.derived if price else None,
+        "price_unverified": price.unverified if price else None,
         "source": row.source,
         "date": row.date,
         "unverified": row.unverified,
@@ -86,12 +87,15 @@ def instance_document(row: catalog.Instance) -> Document:
 
 
 def model_row(row: catalog.Architecture) -> Document:
+    packed_bytes = catalog.bytes_per_parameter(row.quantization)
     return {
         "name": row.name,
         "hf_id": row.hf_id,
         "parameters_b": row.parameters_b,
         "active_parameters_b": row.active_parameters_b,
         "weights_16_bit_gb": round(row.parameters_b * 2, 2),
+        "quantization": row.quantization,
+        "checkpoint_gb": round(catalog.weight_bytes(row, packed_bytes, row.quantization) / 1e9, 2),
         "kv_bytes_per_token_16_bit": round(catalog.KvCache(row, 2).bytes_per_token),
         "context_tokens": row.context,
         "source": row.source,
@@ -124,7 +128,7 @@ def model_document(row: catalog.Architecture) -> Document:
         "weights_8_bit_gb": round(row.parameters_b, 2),
         "kv_cache_gib_of_one_sequence": round(catalog.KvCache(row, 2).bytes_of(tokens) / GIB, 3),
         "sequence_tokens": tokens,
-        "least_accelerators": [_least(chip, row, tokens) for chip in catalog.accelerators().values()],
+        "least_accelerators_16_bit": [_least(chip, row, tokens) for chip in catalog.accelerators().values()],
         **provenance,
     }
 
@@ -134,7 +138,7 @@ def _least(chip: catalog.Accelerator, row: catalog.Architecture, tokens: int) ->
         "accelerator": chip.name,
         "for_one_sequence": founding.least_accelerators(chip, row, tokens, batch=1),
         "at_critical_batch": founding.least_accelerators(chip, row, tokens),
-        "critical_batch_size": round(founding.critical_batch_size(chip), 1),
+        "critical_batch_size_16_bit": round(founding.critical_batch_size(chip), 1),
     }
 
 

@@ -1,4 +1,5 @@
-"""`model.config_json:` names a Hugging Face config.json; reading puts the architecture it describes in its place.
+"""`model.config_json:` names a Hugging Face config.json; reading puts the architecture it describes in its place, and
+where the profile does not say it, the checkpoint's quantization.
 
 Whatever follows (checks, plan, stacks, the profile's hash) sees the same profile as with `architecture` written out.
 The file must lie inside the profile root, as parents do: nothing else is ever opened or quoted.
@@ -7,6 +8,7 @@ The file must lie inside the profile root, as parents do: nothing else is ever o
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Final
 
@@ -15,10 +17,11 @@ from loadproof.catalog.config_json import read_config_json
 from loadproof.errors import InputError
 from loadproof.profiles.inheritance import profile_root
 from loadproof.profiles.secrets import shown
-from loadproof.profiles.tree import Entry, Items, Map, Node, Path, Problems, Scalar, Unusable
+from loadproof.profiles.tree import Entry, Items, Map, Mark, Node, Path, Problems, Scalar, Unusable
 
 KEY: Final = "config_json"
 SHAPE: Final = "architecture"
+QUANTIZATION: Final = "quantization"
 
 
 def with_config_json(tree: Node | None, file: FilePath, problems: Problems) -> Node | None:
@@ -51,27 +54,30 @@ def _model(entry: Entry, file: FilePath, problems: Problems, path: Path) -> Entr
     if not isinstance(given.node.value, str):
         return entry
     entries = {key: value for key, value in model.entries.items() if key != KEY}
-    entries[SHAPE] = Entry(given.key_mark, _shape(given.node, given.node.value, model, file, problems, (*path, KEY)))
+    mark, shape = given.node.mark, _shape(given.node, given.node.value, model, file, problems, (*path, KEY))
+    entries[SHAPE] = Entry(given.key_mark, Unusable(mark) if shape is None else _map_of(_override_of(shape), mark))
+    if shape is not None and shape.quantization != "none":
+        stored = _map_of({QUANTIZATION: shape.quantization}, mark).entries
+        entries = {**stored, **entries}  # what the profile says itself goes first
     return Entry(entry.key_mark, Map(model.mark, entries))
 
 
-def _shape(node: Scalar, name: str, model: Map, file: FilePath, problems: Problems, path: Path) -> Node:
-    """The map `architecture`, at the place of the file's name; Unusable after reporting why not."""
+def _shape(node: Scalar, name: str, model: Map, file: FilePath, problems: Problems, path: Path) -> Architecture | None:
+    """What the file describes; None after reporting why not."""
     try:
         written = model.entries.get(SHAPE)
         if written is not None and not (isinstance(written.node, Scalar) and written.node.value is None):
             raise InputError("stands beside `architecture`; keep one of the two (null removes a parent's)")
         found_file = _inside(name, FilePath(node.mark.file), profile_root(file), path)
-        shape = _read(found_file, shown(name, path))
+        return _read(found_file, shown(name, path))
     except InputError as error:
         found, _, mend = str(error).partition("; ")
         problems.add(node.mark, "LP015", path, found, mend)
-        return Unusable(node.mark)
-    values = _override_of(shape).items()
-    return Map(
-        node.mark,
-        {key: Entry(node.mark, Scalar(value, str(value), False, node.mark)) for key, value in values},
-    )
+        return None
+
+
+def _map_of(values: Mapping[str, int | float | str], mark: Mark) -> Map:
+    return Map(mark, {key: Entry(mark, Scalar(value, str(value), False, mark)) for key, value in values.items()})
 
 
 def _read(file: FilePath, seen: str) -> Architecture:

@@ -104,8 +104,8 @@ def test_weights_in_32_bits_are_seen_from_the_variables() -> None:
 
 
 def test_quantized_weights_are_seen_from_the_variables() -> None:
-    """AWQ keeps four bits a parameter."""
-    assert from_container("tgi", {"HF_MODEL_QUANTIZE": "awq"}).weight_bytes_per_parameter == 0.5
+    """AWQ keeps four bits a parameter, and a scale and a zero for 128 of them."""
+    assert from_container("tgi", {"HF_MODEL_QUANTIZE": "awq"}).weight_bytes_per_parameter == 0.52
 
 
 @pytest.mark.parametrize("instance_type", sorted(catalog.instances()))

@@ -256,7 +256,7 @@ def test_qwen3_5_keeps_tokens_in_a_quarter_of_its_layers() -> None:
     [
         ("", r"config\.json:1:1: no JSON"),
         ("[]", r"expected a JSON object"),
-        ("{}", r"no model_type is not read here; known: deepseek_v2, "),
+        ("{}", r"no `model_type`; known: deepseek_v2, "),
         ('{"model_type": "mamba2"}', r"`mamba2` is not read here"),
         (LLAMA_8B | {"num_hidden_layers": None}, r"`num_hidden_layers` is missing; copy"),
         (LLAMA_8B | {"num_hidden_layers": "32"}, r"expected a whole number, found `32`"),

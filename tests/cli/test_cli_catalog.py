@@ -54,10 +54,12 @@ def test_the_json_holds_every_row_of_the_four_tables(capsys: pytest.CaptureFixtu
 def test_doubt_in_the_source_is_a_mark_in_both_outputs(capsys: pytest.CaptureFixture[str]) -> None:
     """B300's source still says `verify`; nothing else decides."""
     rows = {row["name"]: row for row in document(capsys, "list", "accelerators")["accelerators"]}
-    assert rows["B300"]["unverified"] and not rows["H100"]["unverified"]
+    assert rows["B300"]["unverified"] and not rows["A10G"]["unverified"]
     lines = {line.split()[0]: line for line in said(capsys, "list", "accelerators").splitlines()}
-    assert "unverified" in lines["B300"] and "unverified" not in lines["H100"]
-    assert said(capsys, "show", "b300").splitlines()[0] == "accelerator B300 (unverified, price derived)"
+    assert "unverified" in lines["B300"] and "unverified" not in lines["A10G"]
+    assert (
+        said(capsys, "show", "b300").splitlines()[0] == "accelerator B300 (unverified, price derived, price unverified)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,10 +110,23 @@ def test_a_model_shows_weights_and_kv_bytes(capsys: pytest.CaptureFixture[str]) 
     found = document(capsys, "show", "meta-llama/Llama-3.1-8B-Instruct")
     assert (found["weights_16_bit_gb"], found["kv_bytes_per_token_16_bit"]) == (16.06, 131072)
     assert found["kv_cache_gib_of_one_sequence"] == 0.5
-    least = {row["accelerator"]: row for row in found["least_accelerators"]}
+    least = {row["accelerator"]: row for row in found["least_accelerators_16_bit"]}
     assert least["A10G"]["for_one_sequence"] == 1
     # 116.67 sequences of 0.5 GiB (0.537 GB) are 62.6 GB beside 16.06 GB: 78.7 / 23.68 = 3.3.
     assert least["A10G"]["at_critical_batch"] == 4
+
+
+def test_a_checkpoint_stored_in_four_bits_shows_its_own_size(capsys: pytest.CaptureFixture[str]) -> None:
+    """OpenAI publishes gpt-oss-20b in mxfp4, with 13.8 GB."""
+    found = document(capsys, "show", "gpt-oss-20b")
+    assert (found["quantization"], found["weights_16_bit_gb"]) == ("mxfp4", 41.82)
+    assert found["checkpoint_gb"] == pytest.approx(13.8, abs=0.1)
+
+
+def test_an_endless_name_is_cut_in_the_message(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, not a page."""
+    assert run(["catalog", "show", "x" * 5000]) == 2
+    assert len(capsys.readouterr().err) < 300
 
 
 def test_a_container_shows_an_address(capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,13 +138,14 @@ def test_a_container_shows_an_address(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_model_of_ones_own_is_read_from_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Named after its folder; a quantized checkpoint says what to set."""
+    """Named after its folder; a quantized checkpoint is said to be one."""
     file = tmp_path / "own-8b" / "config.json"
     file.parent.mkdir()
     file.write_text(json.dumps(CONFIG | {"quantization_config": {"quant_method": "fp8"}}), encoding="utf-8")
     found = document(capsys, "show", str(file))
     assert (found["name"], found["parameters_b"], found["kv_bytes_per_token_16_bit"]) == ("own-8b", 8.03, 131072)
-    assert found["quantization"] == "fp8: set model.quantization"
+    # 2 · 128,256 · 4,096 parameters of embeddings and head stay in 16 bits: 8.03 + 1.05 GB.
+    assert (found["quantization"], found["checkpoint_gb"]) == ("fp8", 9.08)
     assert "own-8b" in said(capsys, "show", str(file)).splitlines()[0]
 
 

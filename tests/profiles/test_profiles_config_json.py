@@ -157,3 +157,13 @@ def test_a_value_of_another_kind_is_the_schemas_to_refuse(tmp_path: Path) -> Non
     assert "LP103" in [problem.code for problem in check_file(profile(tmp_path, "config_json: 12")).problems]
     checked = check_file(profile(tmp_path, "config_json: null\n" + WRITTEN))
     assert checked.profile is not None
+
+
+def test_the_checkpoint_s_quantization_is_read_where_the_profile_does_not_say_it(tmp_path: Path) -> None:
+    """As the file says; the profile's own word goes first; a method of unknown size is left to the profile."""
+    config(tmp_path / "models", quantization_config={"quant_method": "fp8"})
+    config(tmp_path / "models", "odd.json", quantization_config={"quant_method": "compressed-tensors"})
+    said = "config_json: models/config.json"
+    assert load_profile(profile(tmp_path, said)).model.quantization == "fp8"
+    assert load_profile(profile(tmp_path, f"{said}\nquantization: awq")).model.quantization == "awq"
+    assert load_profile(profile(tmp_path, "config_json: models/odd.json")).model.quantization == "none"

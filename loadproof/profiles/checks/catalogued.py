@@ -1,4 +1,4 @@
-"""What the catalog knows of instances, models, images and hosts (LP301-LP303, LP312-LP315, LP317-LP319)."""
+"""What the catalog knows of instances, models, images and hosts (LP301-LP303, LP312-LP315, LP317-LP319, LP323)."""
 
 from __future__ import annotations
 
@@ -158,6 +158,22 @@ def quantization_unsupported(placed: Placed) -> Iterator[Finding]:
 
 
 @rule(
+    "LP323",
+    "Quantization is not the checkpoint's",
+    reason="A server finds out by itself; memory, step times and costs are predicted for what the profile says.",
+    fix="Write the quantization of the published checkpoint. Weights converted otherwise: name them in model.id.",
+    scope="component",
+    severity="warning",
+)
+def quantization_of_another_checkpoint(placed: Placed) -> Iterator[Finding]:
+    model = placed.component.model
+    row = catalog.architectures().get(model.id)
+    if row is not None and model.architecture is None and row.quantization not in ("none", model.quantization):
+        found = f"the checkpoint of {model.id} is stored in {row.quantization}, found {model.quantization}"
+        yield Finding(placed.at("model", "quantization"), found, f"write {row.quantization}")
+
+
+@rule(
     "LP318",
     "No fp8 units on the accelerator",
     reason="Weights are then unpacked to 16 bits for every step: memory is saved, time is not.",
@@ -210,6 +226,7 @@ RULES: Final = (
     volume_refused,
     wrong_vendor,
     quantization_unsupported,
+    quantization_of_another_checkpoint,
     fp8_emulated,
     image_not_in_region,
 )

@@ -15,9 +15,6 @@ from loadproof.profiles.tree import Path
 
 GB: Final = 1e9
 GIB: Final = 1 << 30
-# Bytes a weight takes at least; scales and unquantized layers come on top. Source: the formats' bit widths.
-_WEIGHT_BYTES: Final = {"fp8": 1.0, "int8": 1.0, "awq": 0.5, "gptq": 0.5, "mxfp4": 0.5}
-_DTYPE_BYTES: Final = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0}
 # Share of memory the engine takes unless told (vLLM's own default; TGI takes all).
 _DEFAULT_MEMORY_SHARE: Final = {"lmi": 0.9, "vllm": 0.9}
 _CUDA_TAG: Final = re.compile(r"(?:^|[^a-z])cu(?:da)?-?(\d\d)\.?(\d)(?!\d)")
@@ -50,16 +47,15 @@ def architecture_of(model: Model) -> Architecture | None:
 
 
 def weight_bytes(model: Model, shape: Architecture) -> float:
-    """Bytes of the weights, at least = parameters · bytes per parameter."""
-    per_parameter = _WEIGHT_BYTES.get(model.quantization) or _DTYPE_BYTES[model.dtype]
-    return shape.parameters_b * 1e9 * per_parameter
+    """Bytes of the weights as the profile says they are stored."""
+    return catalog.weight_bytes(shape, catalog.bytes_per_parameter(model.quantization, model.dtype), model.quantization)
 
 
 def kv_cache(placed: Placed, shape: Architecture, accelerators: int) -> KvCache:
     """The cache of one sequence: values of one byte in fp8, else as the model computes."""
     container = placed.component.container
     quantized = getattr(container.settings, "kv_cache_dtype", None) == "fp8"
-    value_bytes = 1.0 if quantized else _DTYPE_BYTES[placed.component.model.dtype]
+    value_bytes = 1.0 if quantized else catalog.bytes_per_parameter("none", placed.component.model.dtype)
     return KvCache(shape, value_bytes, accelerators, frees_past_window(container.family, container.settings))
 
 
