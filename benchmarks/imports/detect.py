@@ -72,7 +72,7 @@ def _of_json(data: bytes, file: Path) -> list[MeasuredLevel]:
         document = json.loads(data)  # not orjson: some tools write NaN
     except json.JSONDecodeError as error:
         raise InputError(f"{file}:{error.lineno}: not readable as JSON: {error.msg}; {_EXPECTED}") from None
-    except (UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no text, a number of thousands of digits, thousands of brackets
         raise InputError(f"{file}: not readable as JSON; {_EXPECTED}") from None
     for fits, read in _DOCUMENTS:
         if fits(document):

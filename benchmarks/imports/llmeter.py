@@ -14,11 +14,10 @@ def is_llmeter(document: Any) -> bool:
 
 
 def read_llmeter(document: Mapping[str, Any], source: str) -> list[MeasuredLevel]:
-    """One level. Its times are in seconds and it keeps no time per token; throughput is tokens / test time."""
+    """One level. Its times are in seconds; rates are over the test time (its own `requests_per_minute` ends with the
+    last request sent). Its time per output token is our TPOT."""
     duration_s, tokens = number(document.get("total_test_time")), number(document.get("total_output_tokens"))
     requests, errors = whole(document.get("total_requests")), whole(document.get("failed_requests"))
-    rate = number(document.get("requests_per_minute"))
-    share = 1 - (errors or 0) / requests if requests else 1.0
     return [
         MeasuredLevel(
             source=source,
@@ -28,8 +27,9 @@ def read_llmeter(document: Mapping[str, Any], source: str) -> list[MeasuredLevel
             requests=requests,
             errors=errors,
             output_tokens_per_s=tokens / duration_s if tokens and duration_s else None,
-            requests_per_s=None if rate is None else rate / 60 * share,
+            requests_per_s=(requests - (errors or 0)) / duration_s if requests and duration_s else None,
             ttft_ms=_spread(document, "time_to_first_token"),
+            tpot_ms=_spread(document, "time_per_output_token"),
             e2e_ms=_spread(document, "time_to_last_token"),
             model=text(document.get("model_id")),
             date=day(document.get("start_time")),

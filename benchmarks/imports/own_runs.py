@@ -11,14 +11,16 @@ _SAME = {name: name for name in ("p50", "p90", "p95", "p99", "mean", "max")}
 
 
 def is_summary(document: Any) -> bool:
-    return isinstance(document, Mapping) and "run_id" in document and "verdict" in document and "levels" in document
+    named = isinstance(document, Mapping) and "run_id" in document and "verdict" in document
+    return named and isinstance(document.get("levels"), list)
 
 
 def read_summary(document: Mapping[str, Any], source: str) -> list[MeasuredLevel]:
     """Its levels in full swing; a level the run itself calls invalid is left out.
 
-    Throughput is that of the level in full swing (measured · concurrency / mean in flight), as for the knee: ramp and
-    tail depend on how many requests were sent. Input tokens are the server's count where it gave one.
+    TTFT and E2E are those of the steady state where the run reached one: of a level that queues, the first round finds
+    no queue. Throughput is the same loop's, by Little's law: measured · concurrency / mean in flight, and that · mean
+    E2E of all requests / mean E2E of the steady ones. Input tokens are the server's count where it gave one.
     """
     workload = mapping(document, "workload")
     return [
@@ -32,6 +34,14 @@ def _level(level: Mapping[str, Any], workload: Mapping[str, Any], source: str, d
     concurrency, requests = whole(level.get("concurrency")), whole(level.get("requests"))
     in_flight, requests_per_s = number(level.get("mean_in_flight")), number(level.get("requests_per_s"))
     swing = min(concurrency, requests or concurrency) / in_flight if concurrency and in_flight else 1.0
+    steady = mapping(level, "steady_state")
+    settled = steady if steady.get("reached") is True else level
+    ttft, e2e, e2e_of_all = (
+        spread_of(mapping(part, name), _SAME)
+        for part, name in ((settled, "ttft_ms"), (settled, "e2e_ms"), (level, "e2e_ms"))
+    )
+    if concurrency and in_flight and e2e.mean and e2e_of_all.mean:
+        swing *= e2e_of_all.mean / e2e.mean
     tokens, inputs = number(level.get("output_tokens_per_s")), number(level.get("input_tokens_per_s"))
     counted = level.get("input_token_source") == "server" and inputs and requests_per_s
     return MeasuredLevel(
@@ -43,10 +53,10 @@ def _level(level: Mapping[str, Any], workload: Mapping[str, Any], source: str, d
         errors=whole(level.get("errors")),
         output_tokens_per_s=None if tokens is None else tokens * swing,
         requests_per_s=None if requests_per_s is None else requests_per_s * swing,
-        ttft_ms=spread_of(mapping(level, "ttft_ms"), _SAME),
+        ttft_ms=ttft,
         itl_ms=spread_of(mapping(level, "itl_ms"), _SAME),
         tpot_ms=spread_of(mapping(level, "tpot_ms"), _SAME),
-        e2e_ms=spread_of(mapping(level, "e2e_ms"), _SAME),
+        e2e_ms=e2e,
         date=date,
     )
 

@@ -37,6 +37,11 @@ def _level(row: Mapping[str, Any], place: str) -> MeasuredLevel:
         value = number(row.get(name))
         if value is None or value < 1:
             raise InputError(f"{place}: {name}: expected a number of at least 1, found `{row.get(name) or ''}`")
+    if (in_flight := number(row.get("concurrency"))) != whole(in_flight):
+        raise InputError(f"{place}: concurrency: expected a whole number, found `{row.get('concurrency')}`")
+    for name in MEASURED:
+        if (figure := number(row.get(name))) is not None and figure < 0:
+            raise InputError(f"{place}: {name}: expected a number above 0, found `{row.get(name)}`")
     output_tokens = number(row.get("output_tokens"))
     e2e = {
         name: None if (value := number(row.get(f"measured_latency_{name}_ms_per_token"))) is None or not output_tokens

@@ -1,6 +1,7 @@
 """Result files of other tools become levels with our units and our meaning of each figure.
 
-The samples are made by hand after the real layouts of the versions in their names; their figures are invented.
+llmeter's sample is a real run against a fake server on loopback. The others are made by hand after the real layouts of
+the versions in their names; their figures are invented.
 """
 
 from __future__ import annotations
@@ -73,19 +74,19 @@ def test_vllm_bench_tokens_are_those_of_one_request() -> None:
 
 
 def test_llmeter_seconds_become_milliseconds() -> None:
-    """4,096 tokens in 10.5 s are 390.1 a second; of 66 requests in 10.5 s two failed: 64 / 10.5 = 6.095 a second."""
+    """768 tokens of 24 requests in 8.5436 s are 89.89 and 2.809 a second; TPOT is (1,340.0 - 206.1) / 31 ms."""
     level = only(HERE / "llmeter_0_2.json")
-    assert level.output_tokens_per_s == pytest.approx(390.095, abs=0.001)
-    assert level.requests_per_s == pytest.approx(6.095, abs=0.001)
-    assert (level.ttft_ms.mean, level.e2e_ms.p90) == (pytest.approx(50.0), pytest.approx(1330.0))
-    assert (level.concurrency, level.tpot_ms) == (8, Spread())
+    assert level.output_tokens_per_s == pytest.approx(89.892, abs=0.001)
+    assert level.requests_per_s == pytest.approx(2.809, abs=0.001)
+    assert (level.ttft_ms.mean, level.e2e_ms.p90) == (pytest.approx(206.12, abs=0.01), pytest.approx(3424.57, abs=0.01))
+    assert (level.concurrency, level.tpot_ms.mean) == (4, pytest.approx(36.576, abs=0.001))
 
 
 def test_an_llmeter_folder_is_read_by_its_stats(tmp_path: Path) -> None:
     """Its summary.json, beside it, holds no figures."""
     shutil.copy(HERE / "llmeter_0_2.json", tmp_path / "stats.json")
     (tmp_path / "summary.json").write_text('{"clients": 8}')
-    assert only(tmp_path).concurrency == 8
+    assert only(tmp_path).concurrency == 4
 
 
 def test_fmbench_rounds_of_a_level_are_averaged() -> None:
@@ -113,6 +114,37 @@ def test_our_own_run_counts_in_full_swing(tmp_path: Path) -> None:
     assert (found.ttft_ms.mean, found.e2e_ms, found.date) == (41.0, Spread(), "2026-11-21")
 
 
+def test_of_our_own_run_that_queued_the_steady_part_counts(tmp_path: Path) -> None:
+    """Room for 16 of 32, three rounds of 1 s each at 960 tokens/s: 16 of 96 requests find no queue, so the mean E2E is
+    1.833 s and 29.33 are in flight. Steady are 2 s and 960 tokens/s, not 960 · 32 / 29.33 = 1,047."""
+    level = {
+        "concurrency": 32, "requests": 96, "output_tokens_per_s": 960.0, "requests_per_s": 16.0,
+        "mean_in_flight": 29.3333, "ttft_ms": {"mean": 1033.0}, "e2e_ms": {"mean": 1833.3},
+        "steady_state": {"reached": True, "ttft_ms": {"mean": 1200.0}, "e2e_ms": {"mean": 2000.0}},
+    }  # fmt: skip
+    whole = level | {"steady_state": level["steady_state"] | {"reached": False}}  # type: ignore[operator]
+    (tmp_path / "summary.json").write_text(json.dumps({"run_id": "x", "verdict": {}, "levels": [level, whole]}))
+    steady, unsteady = read_measured(tmp_path)
+    assert steady.output_tokens_per_s == pytest.approx(960.0, rel=1e-4)
+    assert (steady.ttft_ms.mean, steady.e2e_ms.mean) == (1200.0, 2000.0)
+    assert unsteady.output_tokens_per_s == pytest.approx(1047.3, rel=1e-4)
+    assert (unsteady.ttft_ms.mean, unsteady.e2e_ms.mean) == (1033.0, 1833.3)
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("256,64,1.5,50", "concurrency: expected a whole number, found `1.5`"),
+        ("256,64,2,-50", "measured_ttft_ms: expected a number above 0, found `-50`"),
+    ],
+)
+def test_a_row_of_our_own_table_that_cannot_be_is_said(tmp_path: Path, row: str, says: str) -> None:
+    """Half a request in flight and an answer before the question are mistakes, with their line."""
+    (tmp_path / "rows.csv").write_text(f"input_tokens,output_tokens,concurrency,measured_ttft_ms\n{row}\n")
+    with pytest.raises(InputError, match=f"rows.csv:2: {says}"):
+        read_measured(tmp_path / "rows.csv")
+
+
 def test_our_own_table_gives_latency_of_whole_requests(tmp_path: Path) -> None:
     """25 ms a token over 64 tokens are 1,600 ms; a row without a measured figure is no level."""
     table = tmp_path / "rows.csv"
@@ -133,6 +165,8 @@ def test_our_own_table_gives_latency_of_whole_requests(tmp_path: Path) -> None:
         ("a.json", '{"hello": 1}', "JSON of no known kind (hello); expected a run folder"),
         ("a.json", '{"hello": ', "a.json:1: not readable as JSON"),
         ("a.json", "[1, 2]", "JSON of no known kind (a list)"),
+        ("a.json", '{"a": ' + "9" * 5000 + "}", "a.json: not readable as JSON"),
+        ("a.json", '{"run_id": "x", "verdict": {}, "levels": 3}', "JSON of no known kind (levels, run_id, verdict)"),
         ("a.csv", "time,value\n1,2\n", "a.csv:1: CSV of no known kind (time, value); expected"),
         ("a.csv", "", "CSV of no known kind (empty)"),
         ("a.csv", "input_tokens,output_tokens,concurrency,measured_ttft_ms\n", "holds no measured level"),
