@@ -44,7 +44,7 @@ def assess(
     climbed = ladder(level, deployment, unit=deployment.copies) if at_objectives else ()
     knee = find_knee([(row.concurrency, row.output_tokens_per_s, row.e2e_ms) for row in climbed])
     rate = knee.output_tokens_per_s if knee else None
-    outlook = outlook_of(profile.objectives, at_objectives, workload.output_tokens, confidence)
+    outlook = outlook_of(profile.objectives, at_objectives, workload, confidence)
     return Alternative(
         instance_type=deployment.instance.instance_type,
         accelerator=deployment.accelerator.name,
@@ -58,9 +58,9 @@ def assess(
         fits=memory.fits,
         grade=confidence.grade,
         at_objectives=at_objectives,
-        ttft_ms=_range(confidence, at_objectives.ttft_ms if at_objectives else None, ttft=True),
-        tpot_ms=_range(confidence, at_objectives.tpot_ms if at_objectives else None),
-        e2e_ms=_range(confidence, at_objectives.e2e_ms if at_objectives else None),
+        ttft_ms=_level_range(confidence, at_objectives, "ttft_ms"),
+        tpot_ms=_level_range(confidence, at_objectives, "tpot_ms"),
+        e2e_ms=_level_range(confidence, at_objectives, "e2e_ms"),
         knee_concurrency=knee.concurrency if knee else None,
         knee_reached=knee.reached if knee else False,
         knee_output_tokens_per_s=_range(confidence, rate),
@@ -91,11 +91,15 @@ def as_dominated(found: Alternative) -> Alternative:
     return replace(found, dominated=True)
 
 
-def _range(confidence: Confidence, value: float | None, *, ttft: bool = False) -> Range | None:
-    if value is None:
+def _level_range(confidence: Confidence, level: PredictedLevel | None, name: str) -> Range | None:
+    if level is None:
         return None
-    low, high = confidence.interval(value, ttft=ttft)
-    return Range(value, low, high)
+    value = getattr(level, name)
+    return Range(value, *confidence.range_of(name, value, near_limit=level.near_limit))
+
+
+def _range(confidence: Confidence, value: float | None) -> Range | None:
+    return None if value is None else Range(value, *confidence.interval(value))
 
 
 def _notes(profile: Profile, deployment: Deployment, is_own: bool) -> list[str]:

@@ -43,7 +43,7 @@ def _objective_bound(
         return None
 
     def missed(level: PredictedLevel) -> str | None:
-        for row in outlook_of(objectives, level, workload.output_tokens, confidence):
+        for row in outlook_of(objectives, level, workload, confidence):
             if row.name.startswith(_LATENCY) and row.predicted is not None and row.predicted > row.bound:
                 return f"{row.name} is predicted at {row.predicted:,.0f}, over {row.bound:,.0f}"
         return None

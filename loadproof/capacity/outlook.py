@@ -7,6 +7,7 @@ from typing import Literal
 
 from loadproof.capacity.confidence import Confidence
 from loadproof.capacity.curve import PredictedLevel
+from loadproof.capacity.workload import PlannedWorkload
 from loadproof.profiles.schema import Objectives
 
 Expected = Literal["meets", "near", "misses", "unknown"]
@@ -26,18 +27,21 @@ class ObjectiveOutlook:
 
 
 def outlook_of(
-    objectives: Objectives, level: PredictedLevel | None, output_tokens: int, confidence: Confidence
+    objectives: Objectives, level: PredictedLevel | None, workload: PlannedWorkload, confidence: Confidence
 ) -> tuple[ObjectiveOutlook, ...]:
     """One row for each bound the profile sets, in the profile's order; `level` is the one the objectives name."""
     bounds = objectives.model_dump(exclude={"at_concurrency"}, exclude_none=True)
     rows = []
     for name, bound in bounds.items():
-        predicted = None if level is None else _predicted(name, level, output_tokens)
-        rows.append(_outlook(name, bound, predicted, confidence))
+        predicted = None if level is None else _predicted(name, level, workload)
+        in_doubt = level is not None and level.near_limit
+        rows.append(_outlook(name, bound, predicted, confidence, near_limit=in_doubt))
     return tuple(rows)
 
 
-def _outlook(name: str, bound: float, predicted: float | None, confidence: Confidence) -> ObjectiveOutlook:
+def _outlook(
+    name: str, bound: float, predicted: float | None, confidence: Confidence, *, near_limit: bool
+) -> ObjectiveOutlook:
     at_least = name.endswith("_min")
     comparison: Literal["<=", ">="] = ">=" if at_least else "<="
     if predicted is None:
@@ -45,15 +49,17 @@ def _outlook(name: str, bound: float, predicted: float | None, confidence: Confi
     if name == "error_rate_max":  # counted, not timed: the server refuses requests or it does not
         low = high = predicted
     else:
-        low, high = confidence.interval(predicted, ttft=name.startswith("ttft"))
+        low, high = confidence.range_of(name, predicted, near_limit=near_limit)
     surely = low >= bound if at_least else high <= bound
     never = high < bound if at_least else low > bound
     expected: Expected = "meets" if surely else "misses" if never else "near"
     return ObjectiveOutlook(name, comparison, bound, predicted, low, high, expected)
 
 
-def _predicted(name: str, level: PredictedLevel, output_tokens: int) -> float:
-    """The closed form knows equal requests: their spread is the order of their prefills, nothing else."""
+def _predicted(name: str, level: PredictedLevel, workload: PlannedWorkload) -> float:
+    """The closed form knows equal requests: their TTFT spreads by the order of their prefills, nothing else. Answers
+    of spread lengths take `TPOT` for each token more or less than the mean: E2E(q) = E2E + (tokens(q) - mean) · TPOT.
+    """
     if name == "error_rate_max":
         return level.refused / level.concurrency
     if name == "output_tokens_per_s_min":
@@ -66,6 +72,8 @@ def _predicted(name: str, level: PredictedLevel, output_tokens: int) -> float:
         return level.ttft_ms if quantile <= 0.5 else level.ttft_last_ms
     if metric == "itl":
         # Each other request of the batch is prefilled once during an answer, and that step is one long gap.
-        stalled_share = (level.batch - 1) / max(1, output_tokens - 1)
+        stalled_share = (level.batch - 1) / max(1, workload.output_tokens - 1)
         return level.tpot_ms + (level.prefill_step_ms if stalled_share > 1 - quantile else 0.0)
-    return level.tpot_ms if metric == "tpot" else level.e2e_ms
+    if metric == "tpot":
+        return level.tpot_ms
+    return level.e2e_ms + (workload.output_tokens_at(quantile) - workload.output_tokens) * level.tpot_ms

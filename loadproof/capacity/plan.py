@@ -110,7 +110,7 @@ def make_plan(profile: Profile) -> Plan:
         cost=cost,
         objectives_at=profile.objectives.at_concurrency,
         at_objectives=at_objectives,
-        outlook=outlook_of(profile.objectives, at_objectives, workload.output_tokens, confidence),
+        outlook=outlook_of(profile.objectives, at_objectives, workload, confidence),
         bindings=tuple(_bindings(deployment, workload, at_objectives, knees, streaming=streaming)),
         invocation_limit=invocation_limit(deployment, workload, streaming=streaming) if levels else None,
         settings=advise(profile),
@@ -139,7 +139,10 @@ def _notes(profile: Profile, deployment: Deployment, cost: HourlyCost) -> Iterat
     """What the figures leave out, in words, only where it applies to this profile."""
     workload, settings = profile.workload, profile.container and profile.container.settings
     if not isinstance(workload.input_tokens, int) or not isinstance(workload.output_tokens, int):
-        yield "token distributions are planned at their means; their spread widens every tail"
+        yield (
+            "planned at the means of the token distributions; percentiles of E2E follow the spread of the answers, "
+            "those of TTFT not that of the prompts"
+        )
     if workload.arrivals.process != "closed":
         yield f"planned as a closed loop; the workload's arrivals are {workload.arrivals.process}"
     if workload.shared_prefix_tokens and getattr(settings, "enable_prefix_caching", None):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil, exp, inf, log, log1p, sqrt
+from statistics import NormalDist
 
 from loadproof.capacity.curve import PredictedLevel, predict_level
 from loadproof.capacity.deployment import Deployment, deployment_of
@@ -14,13 +16,19 @@ from loadproof.profiles.schema import Container, Profile, TokenDistribution
 class PlannedWorkload:
     """Requests as they are planned: token counts at their means, `cached_tokens` of each prompt in the prefix cache.
 
-    `staggered`: answers of spread lengths end at different times, so their prefills spread out too.
+    `staggered`: answers of spread lengths end at different times, so their prefills spread out too. `answers` is their
+    distribution, which percentiles of E2E follow; None: all are `output_tokens` long.
     """
 
     input_tokens: int
     output_tokens: int
     staggered: bool = False
     cached_tokens: int = 0
+    answers: TokenDistribution | None = None
+
+    def output_tokens_at(self, quantile: float) -> int:
+        """The length within which this share of the answers stays."""
+        return self.output_tokens if self.answers is None else tokens_at(self.answers, quantile)
 
     def level(self, deployment: Deployment, concurrency: int) -> PredictedLevel | None:
         """The level at `concurrency` in flight over all copies; None when no such request can be served.
@@ -52,6 +60,7 @@ def planned_workload(profile: Profile, container: Container | None = None) -> Pl
         output_tokens=mean_tokens(workload.output_tokens),
         staggered=not isinstance(workload.output_tokens, int),
         cached_tokens=workload.shared_prefix_tokens if caches else 0,
+        answers=None if isinstance(workload.output_tokens, int) else workload.output_tokens,
     )
 
 
@@ -73,6 +82,27 @@ def mean_tokens(tokens: int | TokenDistribution) -> int:
     if tokens.mean is not None:
         return max(tokens.min, round(tokens.mean))
     return max(1, (tokens.min + (tokens.max or tokens.min)) // 2)
+
+
+def tokens_at(counts: TokenDistribution, quantile: float) -> int:
+    """The count within which a share `quantile` (above 0, below 1) of the counts stays, cut to the bounds.
+
+    normal: mean + z · stddev; lognormal: exp(μ + z · σ) with σ² = ln(1 + stddev²/mean²), μ = ln mean - σ²/2;
+    uniform: min + quantile · (max - min); empirical: the nearest rank.
+    """
+    if counts.distribution == "empirical":
+        return sorted(counts.values)[ceil(quantile * len(counts.values)) - 1]
+    mean, stddev, most = float(mean_tokens(counts)), counts.stddev or 0.0, inf if counts.max is None else counts.max
+    z = NormalDist().inv_cdf(quantile)
+    value = mean
+    if counts.distribution == "normal":
+        value = mean + z * stddev
+    elif counts.distribution == "lognormal":
+        variance = log1p((stddev / mean) ** 2)
+        value = exp(log(mean) - variance / 2 + z * sqrt(variance))
+    elif counts.distribution == "uniform":
+        value = counts.min + quantile * ((counts.max or counts.min) - counts.min)
+    return int(max(counts.min, min(round(value), most)))
 
 
 def longest_request_tokens(profile: Profile) -> int | None:
