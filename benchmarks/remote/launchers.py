@@ -33,7 +33,7 @@ class LocalHosts:
     """Each host a group of processes on this machine: a rehearsal of the job, with its own list of hosts."""
 
     hosts: tuple[str, ...]
-    environment: dict[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = (sys.executable, "-m", HOST_PROGRAM)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -42,10 +42,9 @@ class LocalHosts:
         for name in self.hosts:
             resources = Path(self._folder.name) / f"{name}.json"
             resources.write_bytes(orjson.dumps({"current_host": name, "hosts": self.hosts}))
-            command = [sys.executable, "-m", HOST_PROGRAM, run_uri, "--resources", str(resources)]
-            environment = os.environ | self.environment
+            command = [*self.program, run_uri, "--resources", str(resources)]
             # A group of its own: Ctrl-C is for the one who follows the run, who then stops it in order.
-            self.processes[name] = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, process_group=0)
+            self.processes[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
 
     def ended(self) -> str | None:
         """Once the leader is gone, whoever is left only waits for it."""
