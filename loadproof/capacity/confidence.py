@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import exp, sqrt
 from typing import Literal
 
 from loadproof.capacity.deployment import Deployment
-from loadproof.capacity.servers import ServerRow
 
 Grade = Literal["A", "B", "C", "D"]
 
@@ -39,6 +39,10 @@ _FABRIC = 0.35  # fitted: this server was never measured on such a fabric
 _NEAR_LIMIT = 0.40  # fitted: a p90 where a little memory decides whether some requests wait for a whole round
 _CHIP: dict[Grade, float] = {"A": 0.0, "B": 0.10, "C": 0.20, "D": 0.68}  # not fitted: few were held out, and did better
 _VERSION = 0.15  # not fitted: another version of the server
+_PACKED = 0.35  # not fitted: weights of fewer than 16 bits, whose kernels differ by format and chip
+_PACKED_MEASURED = frozenset({"neuron"})  # servers with such rows among those fitted
+# The first versions like those measured: vLLM's second engine, which LMI has since v15 (DJL Serving's 0.33).
+_ALIKE_SINCE: dict[str, tuple[tuple[int, ...], ...]] = {"vllm": ((0, 8),), "lmi": ((0, 33), (15,))}
 # TTFT is the least certain figure at any grade: routing, tokenization and prefix hits are not in the model. What lies
 # between client and server is only ever on top: measured TTFTs of cached prompts were 60 to 130 ms above the step's.
 _TTFT_BAND = 0.5
@@ -64,6 +68,12 @@ class Confidence:
         band = max(self.ttft_band if ttft else self.band, self.near_limit_band if near_limit else 0.0)
         return value / (1 + band), value * (1 + band) + (self.ttft_on_top_ms if ttft else 0.0)
 
+    def range_of(self, name: str, value: float, *, near_limit: bool) -> tuple[float, float]:
+        """`interval` of a figure by its name (`ttft_ms`, `e2e_p95_ms`): where the queue is in doubt TTFT and the
+        percentiles of whole requests are, while means, TPOT and rates hardly feel it."""
+        queued = near_limit and name.startswith(("ttft", "e2e_p"))
+        return self.interval(value, ttft=name.startswith("ttft"), near_limit=queued)
+
 
 def near_limit(in_flight: float, capacity: int) -> bool:
     """Whether a little memory more or less decides if some of a copy's `in_flight` requests wait for a whole round."""
@@ -79,8 +89,10 @@ def confidence_of(deployment: Deployment) -> Confidence:
         return Confidence("A", server.source, band, ttft_band, max(band, _factor(_NEAR_LIMIT)))
     grade = _grade(deployment)
     doubts = [_MODEL_UNDER.get(server.family, _MODEL), _CHIP[grade], _fabric_doubt(deployment)]
-    if not _same_version(server, deployment.version):
+    if not _same_version(deployment):
         doubts.append(_VERSION)
+    if deployment.quantization != "none" and server.family not in _PACKED_MEASURED:
+        doubts.append(_PACKED)
     band = _factor(*doubts)
     return Confidence(
         grade,
@@ -118,12 +130,18 @@ def _grade(deployment: Deployment) -> Grade:
     if deployment.architecture.kv_latent_dim or not server.calibrated_on:
         return "D"
     if chip in server.calibrated_on:
-        return "A" if _same_version(server, deployment.version) else "B"
+        return "A" if _same_version(deployment) else "B"
     if chip not in GENERATION:
         return "D"
     seen = {GENERATION.get(name) for name in server.calibrated_on}
     return "B" if GENERATION[chip] in seen else "C"
 
 
-def _same_version(server: ServerRow, version: str) -> bool:
-    return not server.version or version.split(".")[0] == server.version.split(".")[0]
+def _same_version(deployment: Deployment) -> bool:
+    """Whether the version is one of those fitted, or alike; without one the newest is meant."""
+    fitted, version = deployment.server.version, deployment.version
+    if fitted:
+        return version.split(".")[0] == fitted.split(".")[0]
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    since = _ALIKE_SINCE.get(deployment.family, ()) if numbers else ()
+    return not any((first[0] == 0) == (numbers[0] == 0) and numbers < first for first in since)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, exp
 
+from loadproof.capacity.confidence import near_limit
 from loadproof.capacity.deployment import BatchLimits, Deployment
 from loadproof.capacity.memory import batch_limits
 from loadproof.capacity.steps import StepTimes
@@ -22,7 +23,7 @@ class PredictedLevel:
     the last request of a batch that starts together, as a level's first round does; it decides the tail of short
     runs. `batch` is what one copy runs at once, `queue_ms` the wait of a request that found the batch full,
     `prefill_step_ms` one step that prefills. `refused` requests in flight are more than the server admits: it answers
-    them with an error at once.
+    them with an error at once. `near_limit` says that a little memory more or less decides whether requests wait.
     """
 
     concurrency: int
@@ -37,6 +38,7 @@ class PredictedLevel:
     requests_per_s: float
     refused: int
     over_60_s: bool
+    near_limit: bool = False
 
 
 def batch_capacity(deployment: Deployment, input_tokens: int, output_tokens: int) -> int:
@@ -121,6 +123,7 @@ def predict_level(
         requests_per_s=requests_per_ms * 1e3,
         refused=round((in_flight - admitted) * busy_copies),
         over_60_s=e2e_ms > INVOCATION_LIMIT_MS,
+        near_limit=near_limit(in_flight, capacity),
     )
 
 

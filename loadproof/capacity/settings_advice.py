@@ -172,8 +172,7 @@ def _at_level(
             yield _Figure(f"p90 latency in ms of a run at {at} in flight", run.latency_p90_ms)
             yield _Figure(f"output tokens/s of a run at {at} in flight", run.output_tokens_per_s, more_is_better=True)
     missed = sum(
-        row.expected != "meets"
-        for row in outlook_of(profile.objectives, level, workload, confidence_of(deployment))
+        row.expected != "meets" for row in outlook_of(profile.objectives, level, workload, confidence_of(deployment))
     )
     yield _Figure(_MISSED, missed)
 

@@ -188,11 +188,25 @@ def _grade(plan: Plan) -> Table:
     table.add_row(
         f"Grade {plan.grade}",
         f"{confidence.meaning}; throughput and latency within a factor of {1 + confidence.band:.2f}, "
-        f"TTFT within {1 + confidence.ttft_band:.2f}; the client's network is not in it",
+        f"TTFT within {1 + confidence.ttft_band:.2f}{_on_top(plan)}",
     )
     for note in plan.notes:
         table.add_row("Note", escape(note))
     return table
+
+
+def _on_top(plan: Plan) -> str:
+    """What the ranges of TTFT and of the tails have besides the factor."""
+    confidence, level = plan.confidence, plan.at_objectives
+    later_ms = confidence.ttft_on_top_ms
+    said = f" and up to {later_ms:,.0f} ms later, between client and server" if later_ms else ""
+    if level is not None and level.near_limit:
+        factor = 1 + max(confidence.near_limit_band, confidence.ttft_band)
+        said += (
+            f"; at {level.concurrency:,} in flight a little memory decides whether requests wait, so there E2E "
+            f"percentiles are within {1 + confidence.near_limit_band:.2f} and TTFT within {factor:.2f}"
+        )
+    return said
 
 
 def _cost(plan: Plan) -> str:

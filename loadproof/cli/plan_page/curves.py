@@ -79,7 +79,10 @@ def bounds_of(plan: Plan, latency: str) -> list[Bound]:
 
 def _panel(plan: Plan, latency: str, size: str) -> Markup:
     levels, series = [row.level for row in rows_of(plan)], series_of(plan, latency)
-    band = [plan.confidence.interval(value, ttft=latency == "ttft") for value in series[-1].values_ms]
+    band = [
+        plan.confidence.range_of(f"{latency}_ms", value, near_limit=level.near_limit)
+        for level, value in zip(levels, series[-1].values_ms, strict=True)
+    ]
     highest = max(max(high for _, high in band), *(value for one in series for value in one.values_ms))
     bounds = bounds_of(plan, latency)
     near = [one for one in bounds if one.bound_ms <= FAR_BOUND * highest]
