@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf, nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loadproof.cli.predict_names import instance_type_of, model_of, server_of
 from loadproof.errors import InputError
 
 if TYPE_CHECKING:
-    from loadproof import catalog
     from loadproof.capacity import Deployment
+    from loadproof.catalog import Architecture
     from loadproof.profiles.schema import Calibration
 
 GIVEN = (
@@ -29,7 +30,7 @@ GIVEN = (
 )
 # May be there: tokens of each prompt that the server finds in its prefix cache.
 CACHED = "cached_input_tokens"
-# May be there: how the weights are stored; empty or `none` for 16 bits.
+# May be there: how the weights are stored, `none` for 16 bits; empty for what the model's name says or its checkpoint.
 QUANTIZATION = "quantization"
 FIGURES = (
     "predicted_throughput_tok_s",
@@ -40,9 +41,9 @@ FIGURES = (
 ADDED = (*(f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")), "grade", "fits", "timeout", "reason")
 # Figures named without a version are taken as the version our rows were fitted on.
 _FITTED_TGI = "1.1"
-# The start of a server's name: AWS's own library for Inferentia and Trainium.
-_NEURON = "transformers neuronx"
-_SERVERS = {"vllm": "vllm", "lmi": "lmi", "sglang": "sglang", "tgi": "tgi"}
+# More than anyone runs: what lies beyond is a slip, and would take minutes to replay.
+_MOST = {"instance_count": 1_000, "tp_degree": 1_024, "concurrency": 100_000}
+_MOST_TOKENS = 10_000_000
 # What JumpStart's TGI images of January 2024 ran with, beside the limits below: as the tables the row was fitted on.
 _TGI_1 = {"MAX_CONCURRENT_REQUESTS": "512", "WAITING_SERVED_RATIO": "1.2"}
 _TGI_1_REQUEST_TOKENS = 4096
@@ -90,15 +91,13 @@ def _predicted(row: Mapping[str, str | None], calibration: Calibration | None) -
     from loadproof.capacity import memory_fit, predict_run
     from loadproof.capacity.confidence import confidence_of, near_limit
     from loadproof.capacity.curve import batch_capacity
-    from loadproof.capacity.deployment import quantized, with_calibration
+    from loadproof.capacity.deployment import with_calibration
 
     input_tokens, output_tokens = _whole(row, "input_tokens"), _whole(row, "output_tokens")
     concurrency = _whole(row, "concurrency")
     deployment = row_deployment(row, input_tokens + output_tokens)
     if calibration is not None:
         deployment = with_calibration(deployment, calibration)
-    if quantization := (row.get(QUANTIZATION) or "").strip().casefold():
-        deployment = quantized(deployment, quantization)
     memory, confidence = memory_fit(deployment), confidence_of(deployment)
     answer: dict[str, str] = {"fits": memory.fits, "grade": confidence.grade}
     cached = _whole(row, CACHED, least=0) if (row.get(CACHED) or "").strip() else 0
@@ -130,57 +129,63 @@ def _predicted(row: Mapping[str, str | None], calibration: Calibration | None) -
 
 
 def row_deployment(row: Mapping[str, str | None], request_tokens: int) -> Deployment:
-    """The row's machines and server with the server's defaults.
+    """The row's machines and server with the server's defaults, the weights stored as row, name or checkpoint say.
 
     `instance_count` instances run one copy each, as a plain endpoint of many instances does.
     """
     from loadproof.capacity import deployment_from_container
+    from loadproof.capacity.deployment import quantized
 
-    if _text(row, "server").casefold().startswith(_NEURON):
-        return _neuron_deployment(row)
-    family, version = _server(_text(row, "server"))
-    variables = _dynamic_batching(_text(row, "server"))
-    if family == "tgi":
-        longest = max(_TGI_1_REQUEST_TOKENS, request_tokens)
-        variables = {
-            "MAX_TOTAL_TOKENS": str(longest),
-            "MAX_INPUT_TOKENS": str(longest - 1),
-            "MAX_BATCH_PREFILL_TOKENS": str(longest),
-            **(_TGI_1 if version.startswith(("0", "1")) else {}),
-        }
-    shape = model_shape(_text(row, "model"))
-    return deployment_from_container(
-        family=family,  # type: ignore[arg-type]  # one of _SERVERS, each a Family
+    shape, named = model_of(_text(row, "model"))
+    written = _text(row, "server")
+    server = server_of(written)
+    dynamic = _dynamic_batching(written)
+    if dynamic and server.family != "lmi":
+        raise InputError(f"server `{written}`: dynamic batching is LMI's; expected `lmi dynamic batching`")
+    version = server.version or (_FITTED_TGI if server.family == "tgi" else "")
+    degree = _count(row, "tp_degree")
+    on_neuron = server.family == "neuronx"
+    deployment = deployment_from_container(
+        family="lmi" if on_neuron else server.family,  # type: ignore[arg-type]  # each a Family
         version=version,
-        variables=variables,
+        variables=_tgi_variables(version, request_tokens) if server.family == "tgi" else dynamic,
         model_id=shape.hf_id,
         architecture=shape,
-        instance_type=_text(row, "instance_type"),
-        accelerators_per_copy=_whole(row, "tp_degree"),
-        copies=_whole(row, "instance_count"),
+        instance_type=instance_type_of(_text(row, "instance_type")),
+        accelerators_per_copy=(degree + 1) // 2 if on_neuron else degree,
+        copies=_count(row, "instance_count"),
     )
+    if on_neuron:
+        deployment = _on_neuron(deployment, written, degree)
+    elif shape.heads % degree and not dynamic:
+        raise InputError(f"tp_degree {degree} does not divide the {shape.heads} attention heads: no server starts so")
+    stored = (row.get(QUANTIZATION) or "").strip().casefold() or named or shape.quantization
+    return quantized(deployment, stored) if stored != "none" else deployment
 
 
-def _neuron_deployment(row: Mapping[str, str | None]) -> Deployment:
-    """Transformers NeuronX: `tp_degree` counts NeuronCores, each half a chip; sequences as long as memory holds."""
-    from loadproof.capacity import deployment_from_container
+def model_shape(name: str) -> Architecture:
+    """The shape alone of a model by any of its names (`predict_names.model_of`)."""
+    return model_of(name)[0]
+
+
+def _tgi_variables(version: str, request_tokens: int) -> dict[str, str]:
+    """What JumpStart sets: room for the longest request, and the limits of its TGI 1.x images."""
+    longest = max(_TGI_1_REQUEST_TOKENS, request_tokens)
+    return {
+        "MAX_TOTAL_TOKENS": str(longest),
+        "MAX_INPUT_TOKENS": str(longest - 1),
+        "MAX_BATCH_PREFILL_TOKENS": str(longest),
+        **(_TGI_1 if version.startswith(("0", "1")) else {}),
+    }
+
+
+def _on_neuron(deployment: Deployment, written: str, cores: int) -> Deployment:
+    """Under Transformers NeuronX `tp_degree` counts cores, each half a chip, and only memory limits a request."""
     from loadproof.capacity.servers import fabric_row, server_row
 
-    shape, server = model_shape(_text(row, "model")), server_row("neuron", "")
-    cores = _whole(row, "tp_degree")
-    deployment = deployment_from_container(
-        family="lmi",
-        version="",
-        variables={},
-        model_id=shape.hf_id,
-        architecture=shape,
-        instance_type=_text(row, "instance_type"),
-        accelerators_per_copy=(cores + 1) // 2,
-        copies=_whole(row, "instance_count"),
-    )
-    chip = deployment.accelerator
+    chip, server = deployment.accelerator, server_row("neuron", "")
     if not chip.name.startswith(("Inferentia", "Trainium")):
-        raise InputError(f"server `{_text(row, 'server')}` does not run on {chip.name}; expected ml.inf2, trn1 or trn2")
+        raise InputError(f"server `{written}` does not run on {chip.name}; expected ml.inf2, trn1 or trn2")
     return replace(
         deployment,
         accelerators=cores,
@@ -195,51 +200,6 @@ def _neuron_deployment(row: Mapping[str, str | None]) -> Deployment:
         memory_fraction=server.memory_fraction,
         limits=replace(deployment.limits, max_request_tokens=None),
     )
-
-
-def model_shape(name: str) -> catalog.Architecture:
-    """The shape of a model by catalog name (`Llama 2 7B`) or Hugging Face id, in any case; chat and instruct variants
-    have their base model's. A name that ends in .json is a model's own config.json. Raises InputError with the nearest
-    names, or with what is wrong in that file."""
-    from loadproof import catalog
-    from loadproof.catalog.config_json import read_config_json
-
-    if name.strip().endswith(".json"):
-        return read_config_json(Path(name.strip()))
-    found = catalog.architecture(name)
-    if found is not None:
-        return found
-    known = catalog.architectures().values()
-    by_key = {key.casefold(): shape for shape in known for key in (shape.name, shape.hf_id, shape.hf_id.split("/")[-1])}
-    wanted = name.strip().casefold()
-    spaced = re.sub(r"(-instruct|-chat)?(-v\d[\d.]*)?$", "", wanted).replace("-", " ")
-    for key in (
-        wanted,
-        spaced,
-        *(wanted.removesuffix(end) for end in (" chat", " instruct", "-instruct", "-chat-hf", "-hf")),
-    ):
-        for candidate in (key, f"{key}-hf", f"{key}-instruct"):
-            if candidate in by_key:
-                return by_key[candidate]
-    names = {shape.name.casefold(): shape.name for shape in known} | {s.hf_id.casefold(): s.hf_id for s in known}
-    near = [names[key] for key in difflib.get_close_matches(wanted, names, n=3, cutoff=0.5)]
-    hint = f"did you mean {', '.join(near)}?" if near else "give a catalog name or a Hugging Face id"
-    raise InputError(f"unknown model `{name}`; {hint}")
-
-
-def _server(text: str) -> tuple[str, str]:
-    """(family, version) of `TGI`, `tgi 1.1.0`, `vLLM (SageMaker DLC ...)` or `LMI continuous batching`.
-
-    Raises InputError for a server no row speaks of, and for dynamic batching of any but LMI.
-    """
-    words = text.replace(":", " ").replace("-", " ").split()
-    family = _SERVERS.get(words[0].casefold()) if words else None
-    if family is None or "neuron" in text.casefold():
-        raise InputError(f"server `{text}`: nothing is known of it; expected {', '.join(sorted([*_SERVERS, _NEURON]))}")
-    if "dynamic batching" in text.casefold() and family != "lmi":
-        raise InputError(f"server `{text}`: dynamic batching is LMI's; expected `lmi dynamic batching`")
-    version = words[1].lstrip("v") if len(words) > 1 and words[1].lstrip("v")[:1].isdigit() else ""
-    return family, version or (_FITTED_TGI if family == "tgi" else "")
 
 
 def _dynamic_batching(text: str) -> dict[str, str]:
@@ -260,12 +220,26 @@ def _text(row: Mapping[str, str | None], name: str) -> str:
 
 
 def _whole(row: Mapping[str, str | None], name: str, least: int = 1) -> int:
-    """A count of at least `least`; `256.0` is 256, and a mean such as `601.1` the nearest whole number."""
-    text = _text(row, name)
+    """A number of at least `least`, as a whole one: a mean such as `601.1` counts as the nearest."""
+    return round(_number(row, name, least))
+
+
+def _count(row: Mapping[str, str | None], name: str) -> int:
+    """A count of machines: `2.0` is 2, a fraction is none."""
+    value = _number(row, name, 1)
+    if value != int(value):
+        raise InputError(f"{name}: expected a whole number, found `{_text(row, name)}`")
+    return int(value)
+
+
+def _number(row: Mapping[str, str | None], name: str, least: int) -> float:
+    text, most = _text(row, name), _MOST.get(name, _MOST_TOKENS)
     try:
-        value = round(float(text))
-    except (ValueError, OverflowError):
-        raise InputError(f"{name}: expected a number of at least {least}, found `{text}`") from None
-    if value < least:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not value > least - 0.5 or value == inf:
         raise InputError(f"{name}: expected a number of at least {least}, found `{text}`")
+    if value > most:
+        raise InputError(f"{name}: expected at most {most:,}, found `{text}`")
     return value

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import csv
 import time
+from math import inf
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from loadproof import catalog
 from loadproof.cli.main import run
-from loadproof.cli.predict_rows import ADDED, FIGURES, GIVEN, predict_row
+from loadproof.cli.predict_names import model_of, server_of
+from loadproof.cli.predict_rows import ADDED, FIGURES, GIVEN, model_shape, predict_row
 
 ROW = dict(zip(GIVEN, ("Llama 2 7B", "ml.g5.2xlarge", "1", "1", "256", "256", "16", "TGI"), strict=True))
 
@@ -46,6 +51,10 @@ def test_rows_keep_their_columns_and_gain_the_predicted_ones(tmp_path: Path) -> 
         ({"cached_input_tokens": "200"}, "tgi is planned without a prefix cache"),
         ({"server": "vLLM", "cached_input_tokens": "256"}, "expected 0..255 of 256, found 256"),
         ({"model": "Llama 2 70B"}, "cannot be served"),
+        ({"instance_count": "2.5"}, "expected a whole number"),
+        ({"concurrency": "1000000"}, "expected at most 100,000"),
+        ({"instance_type": "ml.g5.12xlarge", "tp_degree": "3"}, "does not divide the 32 attention heads"),
+        ({"server": "DeepSpeed"}, "nothing is known of it"),
     ],
 )
 def test_a_row_that_cannot_be_predicted_gets_a_reason_and_no_figure(change: dict[str, str], said: str) -> None:
@@ -123,3 +132,122 @@ def test_neuron_rows_count_cores_and_read_quantized_weights() -> None:
     figures = [float(answer["predicted_latency_mean_ms_per_token"]) for answer in (full, half)]
     assert figures[0] == pytest.approx(9.17, rel=0.2)
     assert figures[1] < 0.85 * figures[0]
+
+
+def test_a_thousand_copies_are_as_many_times_one() -> None:
+    """At the bounds, 100 clients for each of 1,000 copies: 1,000 times one copy's throughput but for the uneven shares
+    that chance deals, and a row's share of a minute (0.15 s) is not passed by far on a busy machine."""
+    one = predict_row(ROW | {"concurrency": "100"})
+    started = time.process_time()
+    many = predict_row(ROW | {"instance_count": "1000", "concurrency": "100000"})
+    assert time.process_time() - started < 1
+    assert float(many["predicted_throughput_tok_s"]) == pytest.approx(
+        1000 * float(one["predicted_throughput_tok_s"]), rel=0.15
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "llama2-7b",
+        "Llama2 7B",
+        "Llama-2-7B",
+        "LLaMA-2 7B (bf16)",
+        "NousResearch/Llama-2-7b-chat-hf",
+        "meta-textgeneration-llama-2-7b-f",
+        "CodeLlama-7b-hf",
+        "lmsys/vicuna-7b-v1.5",
+    ],
+)
+def test_names_of_one_shape_have_one_prediction(name: str) -> None:
+    """Publisher, tuning, release and spelling change no matrix."""
+    assert predict_row(ROW | {"model": name}) == predict_row(ROW)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", "Mixtral 8x7B"),
+        ("llama3-1-8b-instruct", "Llama 3.1 8B"),
+        ("meta-llama/Meta-Llama-3.1-70B-Instruct", "Llama 3.1 70B"),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", "Qwen3 30B-A3B"),
+        ("GPT-OSS 20B", "gpt-oss-20b"),
+        ("DeepSeek R1 Distill Llama 70B", "DeepSeek-R1-Distill-Llama-70B"),
+        ("tiiuae/falcon-180B-chat", "Falcon 180B"),
+    ],
+)
+def test_models_are_found_as_tables_write_them(name: str, written: str) -> None:
+    """Hub ids of tuned models, dashes for dots, spaces for dashes."""
+    assert model_shape(name).name == written
+
+
+def test_catalog_names_stay_apart() -> None:
+    """What a name is reduced to still tells every model of the catalog from every other."""
+    for shape in catalog.architectures().values():
+        assert {model_of(written)[0] for written in (shape.name, shape.hf_id, shape.name.casefold())} == {shape}
+
+
+@pytest.mark.parametrize(("name", "stored"), [("Qwen3-32B-FP8", "fp8"), ("TheBloke/Llama-2-7B-GPTQ", "gptq")])
+def test_a_name_may_say_how_weights_are_stored(name: str, stored: str) -> None:
+    """It counts where the row's own column is empty."""
+    assert model_of(name)[1] == stored
+    row = ROW | {"instance_type": "ml.g6e.12xlarge", "tp_degree": "4", "server": "vLLM"}
+    named = predict_row(row | {"model": name})
+    assert named == predict_row(row | {"model": model_of(name)[0].name, "quantization": stored})
+    assert named != predict_row(row | {"model": name, "quantization": "none"})
+
+
+@pytest.mark.parametrize(
+    ("text", "family", "version"),
+    [
+        ("TGI", "tgi", ""),
+        ("tgi1.1.0", "tgi", "1.1.0"),
+        ("huggingface-pytorch-tgi-inference-2.0.1-tgi1.1.0", "tgi", "1.1.0"),
+        ("Hugging Face TGI v2.0.1", "tgi", "2.0.1"),
+        ("Text Generation Inference 1.4", "tgi", "1.4"),
+        ("vllm/vllm-openai:v0.6.3", "vllm", "0.6.3"),
+        ("vLLM (SageMaker DLC 0.11/0.15.1, LMI v20)", "vllm", ""),
+        ("DJL", "lmi", ""),
+        ("djl-inference:0.28.0-lmi10.0.0-cu124", "lmi", "10.0.0"),
+        ("LMI v15 (vLLM)", "lmi", "15"),
+        ("LMI (TensorRT-LLM)", "custom", ""),
+        ("TRT-LLM 0.11", "custom", ""),
+        ("djl-0.24.0-neuronx-sdk-2.14.1", "neuronx", ""),
+    ],
+)
+def test_servers_are_read_as_tables_write_them(text: str, family: str, version: str) -> None:
+    """Family and version, from a word or from the name of an image."""
+    found = server_of(text)
+    assert (found.family, found.version) == (family, version)
+
+
+def test_an_engine_no_row_speaks_of_is_graded_d() -> None:
+    """TensorRT-LLM behind LMI is not vLLM, though the container is the same."""
+    row = ROW | {"instance_type": "ml.p5e.48xlarge", "tp_degree": "8"}
+    assert predict_row(row | {"server": "LMI"})["grade"] == "A"
+    assert predict_row(row | {"server": "LMI (TensorRT-LLM)"})["grade"] == "D"
+
+
+@pytest.mark.parametrize("written", ["g5.2xlarge", "ML.G5.2XLARGE", " ml.g5.2xlarge ", "g5.2xl"])
+def test_instance_types_are_found_without_their_prefix(written: str) -> None:
+    """EC2's names are SageMaker's without `ml.`."""
+    assert predict_row(ROW | {"instance_type": written}) == predict_row(ROW)
+
+
+odd = st.one_of(
+    st.sampled_from(["", " ", "0", "-1", "1", "2.5", "1e3", "nan", "inf", "1,024", "99999999999", "N/A", "8"]),
+    st.text(max_size=12),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(GIVEN, odd)))
+def test_whatever_the_cells_hold_there_are_figures_or_a_reason(change: dict[str, str]) -> None:
+    """Never a traceback, never a figure that is no number, never a range that does not hold its figure."""
+    answer = predict_row(ROW | change)
+    if not answer[FIGURES[0]]:
+        assert answer["reason"]
+        return
+    for name in FIGURES:
+        low, value, high = (float(answer[f"{name}{end}"]) for end in ("_low", "", "_high"))
+        assert 0 < low <= value <= high < inf
