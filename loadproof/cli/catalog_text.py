@@ -37,7 +37,7 @@ COLUMNS: Final = {
         ("B", "parameters_b"),
         ("active B", "active_parameters_b"),
         ("GB in 16 bits", "weights_16_bit_gb"),
-        ("stored in", "quantization"),
+        ("quantization", "quantization"),
         ("GB stored", "checkpoint_gb"),
         ("KV bytes/token", "kv_bytes_per_token_16_bit"),
         ("context", "context_tokens"),
