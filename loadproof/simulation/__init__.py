@@ -5,7 +5,9 @@ from loadproof.simulation.closed_loop import fresh_copies, simulate_closed_loop,
 from loadproof.simulation.dynamic import Dynamic
 from loadproof.simulation.elastic import CopyCount, ElasticCopies, Machines, StartUp
 from loadproof.simulation.fleet import Routing, simulate_fleet
-from loadproof.simulation.profile import ProfileSimulation, Traffic, simulate_profile, start_up_of, traffic_of
+from loadproof.simulation.profile import ProfileSimulation, simulate_profile
+from loadproof.simulation.profile_copies import start_up_of
+from loadproof.simulation.profile_traffic import Traffic, traffic_of
 from loadproof.simulation.results import (
     Latencies,
     RefusedRequest,

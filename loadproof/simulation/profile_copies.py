@@ -1,0 +1,109 @@
+"""What serves a profile's requests: its copies, how they scale, and how long they take to come up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from math import ceil
+from typing import Final
+
+from loadproof.capacity import Deployment, weight_bytes
+from loadproof.profiles.schema import Component, Profile, ScheduledScaling
+from loadproof.profiles.schema import StepScaling as StepPolicy
+from loadproof.profiles.schema import TargetTracking as TrackingPolicy
+from loadproof.simulation.closed_loop import fresh_copies
+from loadproof.simulation.elastic import ElasticCopies, Machines, StartUp
+from loadproof.simulation.scaling import Autoscaler, BoundsChange, Metric, Policy, StepScaling, TargetTracking, WakeUp
+from loadproof.simulation.schedules import changes_of
+from loadproof.simulation.scheduling import Scheduler
+
+# How long a copy takes to come up. No published table tells these apart: orders of magnitude whose sum from zero for
+# an 8B model, alarm included, is about the 9.4 minutes that a third party measured. Give your own where you know them.
+INSTANCE_START_S: Final = 240.0
+IMAGE_PULL_S: Final = 120.0
+WEIGHTS_GIB_PER_S: Final = 0.5
+SERVER_START_S: Final = 60.0
+
+_PER_COPY: Final[dict[str, Metric]] = {
+    "concurrent_requests_per_copy": "concurrent_requests_per_copy",
+    "concurrent_requests_per_model": "concurrent_requests_per_copy",
+    "invocations_per_copy": "invocations_per_copy",
+    "invocations_per_instance": "invocations_per_copy",
+}
+
+
+def start_up_of(deployment: Deployment) -> StartUp:
+    """New instance = machine + image; any copy = weights / rate + server. The constants are estimates."""
+    weights_gib = weight_bytes(deployment) / (1 << 30)
+    return StartUp(instance_s=INSTANCE_START_S + IMAGE_PULL_S, copy_s=weights_gib / WEIGHTS_GIB_PER_S + SERVER_START_S)
+
+
+def copies_of(
+    profile: Profile,
+    component: Component,
+    deployment: Deployment,
+    request_tokens: float,
+    start_up: StartUp,
+    starts_at: datetime,
+    minutes: float,
+    notes: list[str],
+) -> ElasticCopies:
+    """The copies as the profile scales them from `starts_at` on; what is left out of its policies goes into `notes`."""
+    endpoint, scaling, counts = profile.endpoint, component.scaling, component.copies
+    assert endpoint is not None  # deployment_of refused a profile without one
+    plain = endpoint.hosting == "plain_variant"
+    fewest, most = (endpoint.min_instances, endpoint.max_instances) if plain else (counts.min, counts.max)
+    policies: list[Policy] = []
+    schedule: list[BoundsChange] = []
+    for policy in scaling.policies if scaling else ():
+        if isinstance(policy, ScheduledScaling):
+            schedule += changes_of(policy, starts_at, ceil(minutes))
+        else:
+            policies += _policy(policy, notes)
+    if scaling and scaling.to_zero and scaling.to_zero.wake_on_failed_invocation:
+        policies.append(WakeUp(scaling.to_zero.wake_cooldown_s))
+    if scaling and scaling.to_zero and scaling.to_zero.wake_on_backlog:
+        notes.append("no copy wakes for waiting messages")
+    autoscaler = Autoscaler(
+        policies,
+        min_copies=fewest,
+        max_copies=most if scaling else fewest,
+        schedule=sorted(schedule, key=lambda change: change.at_ms),
+    )
+    shared = profile.workload.shared_prefix_tokens
+    cached = shared if getattr(component.container.settings, "enable_prefix_caching", None) is True else 0
+
+    def make_copy() -> Scheduler:
+        one = replace(deployment, copies=1)
+        return fresh_copies(one, shared_prefix_tokens=cached, request_tokens=request_tokens)[0]
+
+    per_instance = 1 if plain else deployment.copies_per_instance
+    return ElasticCopies(
+        autoscaler,
+        make_copy,
+        start_up,
+        Machines(per_instance, endpoint.min_instances, endpoint.max_instances),
+    )
+
+
+def _policy(policy: TrackingPolicy | StepPolicy, notes: list[str]) -> Iterator[Policy]:
+    metric = _PER_COPY.get(policy.metric)
+    if metric is None:
+        notes.append(f"a policy on {policy.metric} is left out")
+    elif isinstance(policy, StepPolicy):
+        yield StepScaling(
+            metric,
+            policy.threshold,
+            tuple((step.at, step.add_copies) for step in policy.steps),
+            policy.comparison == "above",
+            policy.evaluation_periods,
+            policy.period_s,
+            policy.cooldown_s,
+        )
+    elif policy.target == "auto":
+        notes.append("a policy with target auto is left out: give it a number")
+    else:
+        yield TargetTracking(
+            metric, policy.target, policy.scale_out_cooldown_s, policy.scale_in_cooldown_s, policy.scale_in
+        )
