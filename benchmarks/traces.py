@@ -70,7 +70,8 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
             for row in reader:
                 yield reader.line_num, row
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read as a trace ({error}); give a CSV or JSON Lines file") from None
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read as a trace ({why}); give a CSV or JSON Lines file") from None
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:

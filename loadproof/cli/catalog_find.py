@@ -37,6 +37,8 @@ def find_row(name: str) -> tuple[str, Document]:
     try:
         return "model", model_document(model_shape(name))
     except InputError:
+        if len(name) < 256 and name and Path(name).is_dir():
+            raise InputError(f"{name}: a folder; name the config.json in it") from None
         raise InputError(f"no row is named `{name[:60]}`; {_hint(wanted, names)}") from None
 
 

@@ -123,6 +123,12 @@ def test_a_checkpoint_stored_in_four_bits_shows_its_own_size(capsys: pytest.Capt
     assert found["checkpoint_gb"] == pytest.approx(13.8, abs=0.1)
 
 
+def test_a_folder_is_answered_with_the_file_to_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Models lie in folders of their own, so that is what people type first."""
+    assert run(["catalog", "show", str(tmp_path)]) == 2
+    assert "a folder; name the config.json in it" in capsys.readouterr().err.replace("\n", " ")
+
+
 def test_an_endless_name_is_cut_in_the_message(capsys: pytest.CaptureFixture[str]) -> None:
     """One line, not a page."""
     assert run(["catalog", "show", "x" * 5000]) == 2

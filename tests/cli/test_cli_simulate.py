@@ -75,7 +75,7 @@ def test_a_workload_s_own_trace_lies_beside_the_profile(tmp_path: Path, capsys: 
     ("options", "said"),
     [
         (["--trace", "no.csv", "--concurrency", "2"], "--trace brings its own load"),
-        (["--trace", "no-such-file.csv"], "no-such-file.csv: cannot be read as a trace"),
+        (["--trace", "no-such-file.csv"], "no-such-file.csv: cannot be read as a trace (No such file or directory);"),
         (["--minutes", "0"], "minutes: expected above 0"),
         (["--starts-at", "tomorrow"], "expected a date and time such as"),
         (["--copy-start-s", "inf"], "start-up: expected copy_s of 0 or more, found inf"),
