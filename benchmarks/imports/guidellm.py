@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.imports.levels import MeasuredLevel, mapping, number, spread_of, text, whole
@@ -41,7 +42,13 @@ def _level(entry: Mapping[str, Any], source: str) -> MeasuredLevel:
         tpot_ms=_spread(metrics, "inter_token_latency_ms"),
         e2e_ms=_spread(metrics, "request_latency", scale=1e3),
         model=text(mapping(entry, "config", "backend").get("model")),
+        date=_day(number(entry.get("start_time"))),
     )
+
+
+def _day(epoch_s: float | None) -> str | None:
+    in_range = epoch_s is not None and 0 < epoch_s < 4e9
+    return datetime.fromtimestamp(epoch_s, UTC).date().isoformat() if epoch_s is not None and in_range else None
 
 
 def _streams(entry: Mapping[str, Any]) -> int | None:

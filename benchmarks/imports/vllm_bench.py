@@ -14,7 +14,8 @@ def is_vllm_bench(document: Any) -> bool:
 
 
 def read_vllm_bench(document: Mapping[str, Any], source: str) -> list[MeasuredLevel]:
-    """One level. Without `--max-concurrency` the loop was not closed and `concurrency` is None.
+    """One level. Without `--max-concurrency` the loop was not closed and `concurrency` is None. It drives any server of
+    the OpenAI API, so which one it was is not said.
 
     Percentiles beyond the mean, the median and p99 are there only where `--metric-percentiles` asked for them.
     """
@@ -34,7 +35,6 @@ def read_vllm_bench(document: Mapping[str, Any], source: str) -> list[MeasuredLe
             tpot_ms=_spread(document, "tpot"),
             e2e_ms=_spread(document, "e2el"),
             model=text(document.get("model_id")),
-            server="vllm",
             date=day(document.get("date")),
         )
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from loadproof.capacity.servers import FabricRow, ServerRow
+from loadproof.capacity.servers import FabricRow, OwnMeasurement, ServerRow
 from loadproof.catalog import Accelerator
 from loadproof.profiles.schema import Calibration
 
@@ -24,23 +24,45 @@ def calibrated_rows(
     found = calibration.fabric
     if found is not None and found.accelerators == fabric.accelerators:
         fabric = replace(
-            fabric, effective_gb_per_s=found.effective_gb_per_s, latency_us=found.latency_us, source=source
-        )
-    if own := calibration.hardware:
-        accelerator = replace(
-            accelerator,
-            name=own.name,
-            bandwidth_gb_per_s=own.bandwidth_gb_per_s,
-            bf16_tflops=own.bf16_tflops,
-            fp8_tflops=None,
+            fabric,
+            effective_gb_per_s=found.effective_gb_per_s,
+            latency_us=found.latency_us,
+            calibrated_degrees=(calibration.accelerators or found.accelerators,),
             source=source,
         )
+    if own := calibration.hardware:
+        server, accelerator = own_hardware(
+            server, accelerator, own.name, bandwidth_gb_per_s=own.bandwidth_gb_per_s, bf16_tflops=own.bf16_tflops
+        )
+        accelerator = replace(accelerator, source=source)
     row = replace(
         server,
         **calibration.parameters.model_dump(),
         calibrated_on=(accelerator.name,),
         source=source,
-        measured_band=calibration.band,
-        measured_ttft_band=calibration.ttft_band,
+        own=OwnMeasurement(
+            band=calibration.band,
+            ttft_band=calibration.ttft_band,
+            version=calibration.server.version,
+            accelerators=calibration.accelerators,
+            models=calibration.models,
+        ),
     )
     return row, fabric, accelerator
+
+
+def own_hardware(
+    server: ServerRow, accelerator: Accelerator, name: str, *, bandwidth_gb_per_s: float, bf16_tflops: float
+) -> tuple[ServerRow, Accelerator]:
+    """Both rows for hardware whose effective figures were fitted: no share of them is lost, and nothing is left of what
+    the shipped rows know of GPU kernels (a single token's faster read, multiprocessors to keep busy)."""
+    bare = replace(server, bandwidth_efficiency=1.0, compute_efficiency=1.0, single_token_gain=1.0)
+    chip = replace(
+        accelerator,
+        name=name,
+        bandwidth_gb_per_s=bandwidth_gb_per_s,
+        bf16_tflops=bf16_tflops,
+        fp8_tflops=None,
+        multiprocessors=None,
+    )
+    return bare, chip

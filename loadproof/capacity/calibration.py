@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, expm1, log
+from math import ceil, exp, expm1, log
 from statistics import median
 from typing import Any, Literal, TypeVar
 
+from loadproof.capacity.calibrated import own_hardware
 from loadproof.capacity.deployment import Deployment
 from loadproof.capacity.fitting import BOUNDS, Parameters, approach, search
 from loadproof.capacity.memory import weight_bytes
@@ -38,6 +39,7 @@ NARROWEST_BAND, NARROWEST_TTFT_BAND = 0.05, 0.10
 _WITHOUT_FOLDS = 0.25  # the band where too few levels were measured to leave one out: grade B's
 _TTFT_UNMEASURED = 0.5
 OUTLIER_FACTOR, OUTLIER_LEAST = 4.0, 0.15
+FARTHEST_OFF = 2.0  # past it in the middle, the levels are of something else than the deployment
 # Server and own hardware: what a few levels of one model on one machine can speak of. `step_ms_per_layer` and
 # `step_ms_per_doubling` need several models or degrees, and stay as shipped.
 _SERVER = ("step_ms", "step_ms_per_sequence", "bandwidth_efficiency", "compute_efficiency")
@@ -140,6 +142,7 @@ def fit(observations: Sequence[Observation], *, hardware: str | None = None) -> 
     to, and for observations of several servers or accelerators.
     """
     _refuse_mixtures(observations)
+    _refuse_impossible(observations)
     apply, priors, bounds = _problem(observations, hardware)
 
     def parameters_of(chosen: Sequence[Observation]) -> Parameters:
@@ -152,6 +155,7 @@ def fit(observations: Sequence[Observation], *, hardware: str | None = None) -> 
 
     found = parameters_of(observations)
     levels = _levels(observations, lambda deployment: apply(deployment, found))
+    _refuse_far_off(levels)
     enough = len({cell.concurrency for cell in observations}) >= _FEWEST_LEVELS
     held_out = _held_out_errors(observations, apply, parameters_of) if enough else []
     return Fit(
@@ -174,6 +178,8 @@ def fit_document(found: Fit, sources: Sequence[CalibrationSource], date: str | N
         schema_version=1,
         server=CalibratedServer(family=deployment.family, version=deployment.version),
         accelerator=found.levels[0].observation.deployment.accelerator.name,
+        accelerators=deployment.accelerators,
+        models=tuple(sorted({level.observation.deployment.model_id for level in found.levels})),
         hardware=OwnHardware(name=chip.name, **_rounded(chip, _HARDWARE)) if found.hardware else None,
         parameters=ServerParameters(**_rounded(deployment.server, ServerParameters.model_fields)),
         fabric=FabricParameters(accelerators=fabric.accelerators, **_rounded(fabric, _FABRIC))
@@ -219,6 +225,29 @@ def _refuse_mixtures(observations: Sequence[Observation]) -> None:
             raise InputError(f"levels of several {what}: {', '.join(found)}; calibrate each by itself")
 
 
+def _refuse_impossible(observations: Sequence[Observation]) -> None:
+    """Memory and limits are not fitted: what the planner says cannot be served was measured on something else."""
+    for cell in observations:
+        if predicted_figures(cell) == Figures():
+            tokens, where = f"{cell.input_tokens} + {cell.output_tokens} tokens", cell.deployment
+            raise InputError(
+                f"{cell.label}: {tokens} do not fit on {where.model_id} with {where.accelerators} "
+                f"{where.accelerator.name}, the planner says; look at its tokens, or give --profile with "
+                "the deployment that was measured"
+            )
+
+
+def _refuse_far_off(levels: Sequence[LevelFit]) -> None:
+    """No parameters within their bounds explain most of the figures: a calibration would only mislead."""
+    misses = [(miss, name, level.observation.label) for level in levels for name, miss in _level_misses(level)]
+    usual, (worst, name, label) = median(miss for miss, *_ in misses), max(misses)
+    if usual > log(FARTHEST_OFF):
+        raise InputError(
+            f"half of the figures stay off by a factor of {exp(usual):.3g} or more, {name} of {label} by "
+            f"{exp(worst):.3g}; look at units, model and instance type of what was measured"
+        )
+
+
 _Apply = Callable[[Deployment, Mapping[str, float]], Deployment]
 
 
@@ -245,9 +274,8 @@ def _problem(
     def apply(deployment: Deployment, parameters: Mapping[str, float]) -> Deployment:
         server = _with(deployment.server, {name: parameters[name] for name in _SERVER if name in parameters})
         chip, fabric = deployment.accelerator, deployment.fabric
-        if hardware is not None:  # effective figures: nothing of them is lost
-            server = replace(server, bandwidth_efficiency=1.0, compute_efficiency=1.0)
-            chip = _with(replace(chip, name=hardware, fp8_tflops=None), {name: parameters[name] for name in _HARDWARE})
+        if hardware is not None:
+            server, chip = own_hardware(server, chip, hardware, **{name: parameters[name] for name in _HARDWARE})
         if deployment.accelerators > 1:
             fabric = _with(fabric, {name: parameters[name] for name in _FABRIC})
         return replace(deployment, server=server, accelerator=chip, fabric=fabric)
@@ -325,7 +353,11 @@ def _held_out_errors(
 
 
 def _errors(levels: Sequence[LevelFit]) -> list[tuple[FigureName, float]]:
-    pairs = (pair for level in levels for pair in level.observation.measured.pairs(level.after))
+    return [pair for level in levels for pair in _level_misses(level)]
+
+
+def _level_misses(level: LevelFit) -> list[tuple[FigureName, float]]:
+    pairs = level.observation.measured.pairs(level.after)
     return [(name, abs(log(value / seen))) for name, seen, value in pairs]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import exp, log1p, sqrt
 from typing import Literal
 
 from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.servers import OwnMeasurement
 
 Grade = Literal["A", "B", "C", "D"]
 
@@ -83,10 +84,8 @@ def near_limit(in_flight: float, capacity: int) -> bool:
 def confidence_of(deployment: Deployment) -> Confidence:
     """The grade of a deployment from what its server's row was calibrated on, and bands from all sources of doubt."""
     server = deployment.server
-    if server.measured_band is not None:
-        band = server.measured_band
-        ttft_band = server.measured_ttft_band or _TTFT_BAND
-        return Confidence("A", server.source, band, ttft_band, max(band, _factor(_NEAR_LIMIT)))
+    if server.own is not None:
+        return _measured(deployment, server.own)
     grade = _grade(deployment)
     doubts = [_MODEL_UNDER.get(server.family, _MODEL), _CHIP[grade], _fabric_doubt(deployment)]
     if not _same_version(deployment):
@@ -102,6 +101,27 @@ def confidence_of(deployment: Deployment) -> Confidence:
         _factor(*doubts, _NEAR_LIMIT),
         _TTFT_ON_TOP_MS,
     )
+
+
+def _measured(deployment: Deployment, own: OwnMeasurement) -> Confidence:
+    """Of one's own calibration: its bands, wider by what is planned and was not measured; the words say what."""
+    grade: Grade = "A"
+    doubts: list[float] = []
+    others: list[str] = []
+    if own.models and deployment.model_id not in own.models:
+        doubts.append(_MODEL_UNDER.get(deployment.server.family, _MODEL))
+        others.append(f"on {', '.join(own.models[:3])}")
+    if own.accelerators not in (None, deployment.accelerators):
+        doubts.append(max(_DEGREE, _fabric_doubt(deployment)))
+        plural = "" if own.accelerators == 1 else "s"
+        others.append(f"with {own.accelerators} accelerator{plural} a copy, not {deployment.accelerators}")
+    if own.version and deployment.version and own.version != deployment.version:
+        grade = "B"
+        doubts.append(_VERSION)
+        others.append(f"with version {own.version}, not {deployment.version}")
+    said = deployment.server.source + (f", but {' and '.join(others)}" if others else "")
+    band, ttft_band = (_factor(log1p(measured), *doubts) for measured in (own.band, own.ttft_band))
+    return Confidence(grade, said, band, ttft_band, max(band, _factor(_NEAR_LIMIT)))
 
 
 def unverified_rows(deployment: Deployment) -> list[tuple[str, str]]:

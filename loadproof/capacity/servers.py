@@ -15,6 +15,20 @@ _STANDS_FOR = {"lmi": "vllm", "sglang": "vllm", "custom": "vllm"}
 
 
 @dataclass(frozen=True, slots=True)
+class OwnMeasurement:
+    """Of one's own calibration: the errors it left, in place of its grade's bands, and what it was measured on.
+
+    `accelerators` of a copy and `models` are empty where an older file does not say.
+    """
+
+    band: float
+    ttft_band: float
+    version: str
+    accelerators: int | None
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ServerRow:
     """What a server adds to the hardware's time, and how it divides memory.
 
@@ -50,9 +64,7 @@ class ServerRow:
     reserve_gib: float
     calibrated_on: tuple[str, ...]
     source: str
-    # Of one's own calibration: the errors it left, in place of its grade's bands.
-    measured_band: float | None = None
-    measured_ttft_band: float | None = None
+    own: OwnMeasurement | None = None
 
 
 @dataclass(frozen=True, slots=True)

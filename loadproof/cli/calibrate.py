@@ -41,6 +41,8 @@ def calibrate(
 
     All levels must be of one server and one accelerator. Shows the planner's error at each level before and after.
     """
+    from rich.console import Console
+
     from benchmarks.imports.levels import day as day_of
     from loadproof.capacity.calibration import fit, fit_document
     from loadproof.cli.calibrate_files import sources_of, write_calibration
@@ -51,23 +53,22 @@ def calibrate(
         raise InputError(f"--output {output}: expected calibration.yaml or a name ending in .calibration.yaml")
     if date is not None and day_of(date) != date:
         raise InputError(f"--date {date}: expected a day like 2026-11-21")
-    levels = observed(measured, profile, concurrency)
-    found = fit([level.observation for level in levels], hardware=hardware)
+    levels, left_out = observed(measured, profile, concurrency)
+    with Console(stderr=True).status(f"fitting to {len(levels)} levels, and without some of them in turn"):
+        found = fit([level.observation for level in levels], hardware=hardware)
     day = date or max((level.date for level in levels if level.date), default=None)
     document = fit_document(found, sources_of(levels), day)
     write_calibration(output, document)
     if format is Format.JSON:
         from loadproof.cli.calibrate_text import as_json
 
-        print(as_json(found, document))
+        print(as_json(found, document, left_out))
     else:
-        from rich.console import Console
-
         from loadproof.cli.calibrate_text import render
 
         console = Console(highlight=False)
         if not console.is_terminal:
             console = Console(highlight=False, width=120)
-        for part in render(found, document, output):
+        for part in render(found, document, left_out, output):
             console.print(part, soft_wrap=isinstance(part, str))
     return ExitCode.OK

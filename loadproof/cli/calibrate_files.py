@@ -55,7 +55,7 @@ def _lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
         elif isinstance(value, list):
             yield f"{indent}{key}:" if value else f"{indent}{key}: []"
             for item in value:
-                first, *rest = _lines(item)
+                first, *rest = _lines(item) if isinstance(item, Mapping) else (_scalar(item),)
                 yield f"{indent}  - {first}"
                 yield from (f"{indent}    {line}" for line in rest)
         else:

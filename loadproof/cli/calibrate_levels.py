@@ -9,12 +9,15 @@ from pathlib import Path
 from benchmarks.imports import MeasuredLevel, read_measured
 from benchmarks.imports.detect import measured_file
 from loadproof.capacity import Deployment, deployment_of
-from loadproof.capacity.calibration import Figures, Observation
+from loadproof.capacity.calibration import FIGURES, Figures, Observation
+from loadproof.cli.predict_names import model_of, server_of
 from loadproof.cli.predict_rows import row_deployment
 from loadproof.errors import InputError
 from loadproof.profiles import load_profile
 
 _NAMING = ("model", "instance_type", "tp_degree", "server")
+# Past it a level says how failing went: what failed early left room for the others, or held it until a timeout.
+_MOST_ERRORS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +29,37 @@ class ObservedLevel:
     date: str | None
 
 
-def observed(files: Sequence[Path], profile: Path | None, concurrency: str | None) -> list[ObservedLevel]:
-    """Every level that can be fitted to. Raises InputError where none is left or one's deployment is not known."""
+def observed(
+    files: Sequence[Path], profile: Path | None, concurrency: str | None
+) -> tuple[list[ObservedLevel], list[str]]:
+    """Every level that can be fitted to, and for each other one, of those asked for, why it cannot.
+
+    Raises InputError where none is left, and where a level's deployment is not known or is not the profile's.
+    """
     planned = None
     if profile is not None:
         loaded = load_profile(profile)
         planned = deployment_of(loaded.model_copy(update={"calibration": None}))
     wanted = None if concurrency is None else _loads(concurrency)
-    found = [
-        ObservedLevel(_observation(level, planned), measured_file(path), level.date)
-        for path in dict.fromkeys(files)
-        for level in read_measured(path)
-        if _usable(level) and (wanted is None or level.concurrency in wanted)
-    ]
+    found: list[ObservedLevel] = []
+    left_out: list[str] = []
+    held: set[int] = set()
+    for path in dict.fromkeys(files):
+        for level in read_measured(path):
+            held.add(level.concurrency or 0)
+            if wanted is not None and level.concurrency not in wanted:
+                continue
+            if reason := _unusable(level):
+                left_out.append(f"{_label(level)}: {reason}")
+            else:
+                found.append(ObservedLevel(_observation(level, planned), measured_file(path), level.date))
     if not found:
         levels = "" if wanted is None else f" at {concurrency}"
-        raise InputError(
-            f"{', '.join(map(str, files))}: no level{levels} with a concurrency, token counts and a throughput or "
-            "latency; measure a closed loop of known size"
+        reasons = (
+            "; ".join(left_out[:3]) or f"in flight there: {', '.join(map(str, sorted(held - {0}))) or 'not known'}"
         )
-    return found
+        raise InputError(f"{', '.join(map(str, files))}: no level{levels} to calibrate on; {reasons}")
+    return found, left_out
 
 
 def _loads(text: str) -> frozenset[int]:
@@ -56,8 +70,23 @@ def _loads(text: str) -> frozenset[int]:
     return frozenset(map(int, parts))
 
 
-def _usable(level: MeasuredLevel) -> bool:
-    return bool(level.concurrency and level.input_tokens and level.output_tokens) and _figures(level) != Figures()
+def _unusable(level: MeasuredLevel) -> str | None:
+    """Why a level cannot be fitted to; None where it can."""
+    if level.requests and level.errors and level.errors > _MOST_ERRORS * level.requests:
+        return f"{level.errors} of its {level.requests} requests failed"
+    if not level.concurrency or level.concurrency < 1:
+        return "how many were in flight is not known: no closed loop, or an open one"
+    if not level.input_tokens or not level.output_tokens:
+        return "its tokens are not known"
+    figures = _figures(level)
+    measured = [value for name in FIGURES if (value := getattr(figures, name)) is not None]
+    if not measured:
+        return "no throughput and no latency"
+    return "a figure below zero" if min(measured) < 0 else None
+
+
+def _label(level: MeasuredLevel) -> str:
+    return level.source if level.concurrency is None else f"{level.source}, {level.concurrency} in flight"
 
 
 def _figures(level: MeasuredLevel) -> Figures:
@@ -75,8 +104,10 @@ def _figures(level: MeasuredLevel) -> Figures:
 def _observation(level: MeasuredLevel, planned: Deployment | None) -> Observation:
     assert level.input_tokens and level.output_tokens and level.concurrency  # _usable said so
     inputs, outputs = max(1, round(level.input_tokens)), max(1, round(level.output_tokens))
+    if planned is not None:
+        _refuse_another(level, planned)
     return Observation(
-        label=f"{level.source}, {level.concurrency} in flight",
+        label=_label(level),
         deployment=planned or _named_deployment(level, inputs + outputs),
         input_tokens=inputs,
         output_tokens=outputs,
@@ -84,6 +115,32 @@ def _observation(level: MeasuredLevel, planned: Deployment | None) -> Observatio
         measured=_figures(level),
         cached_tokens=round(level.cached_input_tokens or 0),
     )
+
+
+def _refuse_another(level: MeasuredLevel, planned: Deployment) -> None:
+    """Raises InputError where the file itself says that something else was measured. A model's name counts only where
+    the catalog knows it: servers are called by any name."""
+    pairs = (
+        ("model", level.model, planned.model_id, _shape_differs(level.model or "", planned)),
+        ("instance_type", level.instance_type, planned.instance.instance_type, None),
+        ("tp_degree", level.tp_degree, planned.accelerators, None),
+        ("server", level.server, planned.family, level.server and server_of(level.server).family != planned.family),
+    )
+    for name, said, deployed, differs in pairs:
+        if said is not None and (said != deployed if differs is None else differs):
+            raise InputError(
+                f"{_label(level)}: {name} {said} was measured, the profile deploys {deployed}; give the profile that "
+                "was measured"
+            )
+
+
+def _shape_differs(model: str, planned: Deployment) -> bool:
+    if model.endswith(".json"):
+        return False
+    try:
+        return model_of(model)[0].name != planned.architecture.name
+    except InputError:
+        return False
 
 
 def _named_deployment(level: MeasuredLevel, request_tokens: int) -> Deployment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,8 @@ _HEADINGS: dict[FigureName, str] = {
 _UNITS = {"gb_per_s": "GB/s", "tflops": "TFLOP/s", "us": "µs", "efficiency": "of the datasheet's", "ms": "ms"}
 
 
-def render(found: Fit, document: Calibration, output: Path) -> Iterator[RenderableType]:
-    """The parts in reading order."""
+def render(found: Fit, document: Calibration, left_out: Sequence[str], output: Path) -> Iterator[RenderableType]:
+    """The parts in reading order; `left_out` says which levels were not fitted to, and why."""
     server = f"{document.server.family} {document.server.version}".strip()
     where = f"{found.hardware} in place of {document.accelerator}" if found.hardware else document.accelerator
     levels = "1 level" if document.levels == 1 else f"{document.levels} levels"
@@ -40,6 +40,7 @@ def render(found: Fit, document: Calibration, output: Path) -> Iterator[Renderab
         f"Priors     {'read off the lowest level' if found.hardware else 'the shipped rows'}; to be a factor e off one "
         f"costs as much as {document.prior_weight:.0%} on one figure"
     )
+    yield from (escape(f"Left out   {reason}") for reason in left_out)
     for level in found.levels:
         for name in level.outliers:
             yield escape(
@@ -53,7 +54,7 @@ def render(found: Fit, document: Calibration, output: Path) -> Iterator[Renderab
     yield escape(f"Written    {output}")
 
 
-def as_json(found: Fit, document: Calibration) -> str:
+def as_json(found: Fit, document: Calibration, left_out: Sequence[str]) -> str:
     """The calibration with each level's figures, measured, before and after."""
     levels = [
         {
@@ -68,7 +69,12 @@ def as_json(found: Fit, document: Calibration) -> str:
         }
         for level in found.levels
     ]
-    whole: dict[str, Any] = {"schema_version": 1, "calibration": document.model_dump(mode="json"), "levels": levels}
+    whole: dict[str, Any] = {
+        "schema_version": 1,
+        "calibration": document.model_dump(mode="json"),
+        "levels": levels,
+        "left_out": list(left_out),
+    }
     return json.dumps(whole, indent=2, allow_nan=False)
 
 

@@ -10,6 +10,7 @@ from capacity_seed import SeedRow
 
 from loadproof.capacity import Deployment, deployment_from_container
 from loadproof.capacity.confidence import confidence_of, near_limit
+from loadproof.capacity.servers import OwnMeasurement
 
 
 def tgi(instance_type: str, degree: int) -> Deployment:
@@ -68,6 +69,7 @@ def test_a_ttft_may_always_be_later_by_the_way_to_the_server() -> None:
 def test_own_measurements_replace_the_sources_of_doubt() -> None:
     """A calibration that left 5% of error says 5%, on whatever fabric."""
     deployment = vllm("ml.p5.48xlarge", 8)
-    own = replace(deployment, server=replace(deployment.server, measured_band=0.05, measured_ttft_band=0.2))
-    confidence = confidence_of(own)
-    assert (confidence.grade, confidence.band, confidence.ttft_band) == ("A", 0.05, 0.2)
+    measured = OwnMeasurement(0.05, 0.2, "", 8, ("Qwen/Qwen3-32B",))
+    confidence = confidence_of(replace(deployment, server=replace(deployment.server, own=measured)))
+    assert confidence.grade == "A"
+    assert (confidence.band, confidence.ttft_band) == (pytest.approx(0.05), pytest.approx(0.2))

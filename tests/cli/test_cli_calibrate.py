@@ -73,10 +73,10 @@ def test_json_holds_the_figures_of_each_level(tmp_path: Path, capsys: pytest.Cap
 def test_another_tools_export_needs_the_profile_that_was_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """vLLM's result says no instance type: exit 2 and what to give; with --profile it is fitted."""
+    """vLLM's result says no instance type and no server: exit 2 and what to give; with --profile it is fitted."""
     sample, output = str(SAMPLES / "vllm_bench_0_32.json"), str(tmp_path / "calibration.yaml")
     assert run(["calibrate", sample, "--output", output]) == ExitCode.BAD_INPUT
-    assert "does not say instance_type, tp_degree; give --profile" in capsys.readouterr().err
+    assert "does not say instance_type, tp_degree, server; give --profile" in capsys.readouterr().err
     assert run(["calibrate", sample, "--output", output, "--profile", str(PROFILE)]) == 0
     assert load_calibration(Path(output)).sources[0].levels == 1
 
@@ -144,7 +144,7 @@ def test_a_mistake_in_a_calibration_has_its_place_there(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["--output", "out.yaml"], "expected calibration.yaml or a name ending in .calibration.yaml"),
-        (["--concurrency", "64"], "no level at 64 with a concurrency"),
+        (["--concurrency", "64"], "no level at 64 to calibrate on; in flight there: 1, 2, 4, 8"),
         (["--concurrency", "few"], "expected numbers in flight like 1,2,4"),
         (["--date", "yesterday"], "--date yesterday: expected a day like 2026-11-21"),
     ],
@@ -170,3 +170,40 @@ def test_levels_of_two_accelerators_are_told_apart(tmp_path: Path, capsys: pytes
     measured.write_text(measured.read_text().replace("ml.g5.2xlarge", "ml.g6e.2xlarge", 1))
     assert run(["calibrate", str(measured), "--output", str(tmp_path / "calibration.yaml")]) == ExitCode.BAD_INPUT
     assert "several accelerators: A10G, L40S" in capsys.readouterr().err
+
+
+def test_levels_that_cannot_be_fitted_to_are_left_out_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nine in ten requests failed: not fitted to beside a good level, and exit 2 alone."""
+    stats = json.loads((SAMPLES / "llmeter_0_2.json").read_text()) | {"clients": 8, "failed_requests": 22}
+    bad, good, output = tmp_path / "bad.json", SAMPLES / "llmeter_0_2.json", tmp_path / "calibration.yaml"
+    bad.write_text(json.dumps(stats))
+    options = ["--profile", str(PROFILE), "--output", str(output)]
+    assert run(["calibrate", str(bad), *options]) == ExitCode.BAD_INPUT
+    assert "22 of its 24 requests failed" in " ".join(capsys.readouterr().err.split())
+    assert not output.exists()
+    assert run(["calibrate", str(good), str(bad), *options]) == 0
+    assert "Left out" in (said := capsys.readouterr().out) and "22 of its 24 requests failed" in said
+    assert load_calibration(output).levels == 1
+
+
+def test_a_table_of_another_deployment_than_the_profile_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file says Llama 3.1 8B, the profile deploys Qwen3 32B."""
+    options = ["--profile", str(PROFILE), "--output", str(tmp_path / "calibration.yaml")]
+    assert run(["calibrate", str(table(tmp_path, *LEVELS)), *options]) == ExitCode.BAD_INPUT
+    said = " ".join(capsys.readouterr().err.split())
+    assert "model meta-llama/Llama-3.1-8B-Instruct was measured, the profile deploys Qwen/Qwen3-32B" in said
+
+
+def test_figures_that_no_parameter_explains_write_no_calibration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A thousand times the throughput of the hardware: exit 2, and where to look."""
+    output = tmp_path / "calibration.yaml"
+    absurd = table(tmp_path, (1, 20_000.0, 90.0), (2, 39_000.0, 110.0))
+    assert run(["calibrate", str(absurd), "--output", str(output)]) == ExitCode.BAD_INPUT
+    assert "look at units, model and instance type" in " ".join(capsys.readouterr().err.split())
+    assert not output.exists()

@@ -75,6 +75,8 @@ class Calibration(Part):
     schema_version: Literal[1]
     server: CalibratedServer
     accelerator: str = Field(description="of the instance type that was measured or planned, as in the catalog")
+    accelerators: PositiveInt | None = Field(default=None, description="of one copy, as measured")
+    models: Annotated[tuple[str, ...], Field(max_length=1000)] = Field(default=(), description="that were measured")
     hardware: OwnHardware | None = None
     parameters: ServerParameters
     fabric: FabricParameters | None = Field(default=None, description="where a copy has several accelerators")
