@@ -59,11 +59,13 @@ def upload(
     """
     now_ns = time.time_ns()
     run_id = run_id_of(now_ns, name)
-    folder = folder or new_folder(Path("runs"), run_id)
+    if folder is None:
+        folder = new_folder(Path("runs"), run_id)
+        run_id = folder.name
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise InputError(f"{folder}: not empty; give a new folder for the results")
-    store = open_store(folder.name if folder.parent.name == "runs" else run_id)
+    store = open_store(run_id)
     spec = replace(spec, workload=replace(spec.workload, salt=run_id))
     local = planned_in_full(RunPlan(run_id, utc_text(now_ns), now_ns, spec, machine_conditions(), (utc_text(now_ns),)))
     plan = _with_files(local, store)

@@ -60,7 +60,7 @@ def _missing(
     folder: Path, hosts: tuple[str, ...], records: dict[str, list[RequestRecord]], lost: dict[str, str]
 ) -> list[RequestRecord]:
     plan = read_plan(folder)
-    found = []
+    found: list[RequestRecord] = []
     for level, planned in enumerate(plan.levels):
         ours = {host: [one for one in records[host] if (one.phase, one.level) == ("measured", level)] for host in hosts}
         starts = [record.intended_ns for sent in ours.values() for record in sent]

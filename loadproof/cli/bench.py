@@ -8,6 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loadproof.cli.bench_remote import (
+    DEFAULT_INSTANCE_TYPE,
+    DryRun,
+    Engine,
+    EngineChoice,
+    HostCount,
+    JobImage,
+    JobInstanceType,
+    JobOptions,
+    JobRole,
+    JobSecurityGroup,
+    JobSubnet,
+    Remote,
+    Results,
+)
 from loadproof.cli.outputs import (
     Against,
     Csv,
@@ -171,6 +186,16 @@ def bench(
     ] = 0.0,
     out: Annotated[Path | None, typer.Option(help="new or empty folder for the results; default runs/<run-id>")] = None,
     resume: Annotated[Path | None, typer.Option(help="continue the run in this folder")] = None,
+    remote: Remote = False,
+    hosts: HostCount = None,
+    results: Results = None,
+    job_role: JobRole = None,
+    job_image: JobImage = None,
+    job_instance_type: JobInstanceType = DEFAULT_INSTANCE_TYPE,
+    job_subnet: JobSubnet = None,
+    job_security_group: JobSecurityGroup = None,
+    engine: EngineChoice = Engine.LOADPROOF,
+    dry_run: DryRun = False,
     against: Against = None,
     tolerance: Tolerance = 0.05,
     junit: Junit = None,
@@ -234,6 +259,11 @@ def bench(
         at_concurrency=at_concurrency,
         max_error_rate=max_error_rate,
     )
+    job = JobOptions(
+        remote, hosts, results, job_role, job_image, job_instance_type,
+        tuple(job_subnet or ()), tuple(job_security_group or ()), engine, dry_run,
+    )  # fmt: skip
+    job.check(resume)
     if profile is not None and target is not None:
         raise InputError("give either a PROFILE or --target, not both")
     spec = None
@@ -248,12 +278,18 @@ def bench(
             "--resume alone continues the run as planned; to check other options against its plan, "
             "repeat the PROFILE or --target too"
         )
-    return _run(spec, out, resume, format, Outputs(junit, csv, markdown, against, tolerance))
+    if dry_run:
+        assert spec is not None
+        return job.print_requests(spec)
+    return _run(spec, out, resume, format, Outputs(junit, csv, markdown, against, tolerance), job)
 
 
-def _run(spec: BenchmarkSpec | None, out: Path | None, resume: Path | None, format: Format, outputs: Outputs) -> int:
+def _run(
+    spec: BenchmarkSpec | None, out: Path | None, resume: Path | None, format: Format, outputs: Outputs, job: JobOptions
+) -> int:
     """Run or resume with progress on stderr, then print the summary or the tables on stdout."""
     import sys
+    from functools import partial
 
     import orjson
     from rich.console import Console
@@ -269,7 +305,8 @@ def _run(spec: BenchmarkSpec | None, out: Path | None, resume: Path | None, form
             result = resume_benchmark(resume, view.show, spec, observe=True)
         else:
             assert spec is not None
-            result = run_benchmark(spec, view.show, out, observe=True)
+            run = job.run if job.wanted else partial(run_benchmark, observe=True)
+            result = run(spec, view.show, out)
     comparison = outputs.compared(result.folder)
     outputs.write(result.summary, comparison)
     if format is Format.JSON:

@@ -10,7 +10,20 @@ import typer
 from rich.console import Console
 from typer.exceptions import TyperException
 
-from loadproof.cli import bench, calibrate, catalog, check, demo, local, plan, predict, report, schema, simulate
+from loadproof.cli import (
+    bench,
+    calibrate,
+    catalog,
+    check,
+    demo,
+    import_results,
+    local,
+    plan,
+    predict,
+    report,
+    schema,
+    simulate,
+)
 from loadproof.errors import ExitCode, LoadproofError
 
 app = typer.Typer(
@@ -28,6 +41,7 @@ app.command("simulate")(simulate.simulate)
 app.command("bench")(bench.bench)
 app.command("report")(report.report)
 app.command("verify")(report.verify)
+app.command("import")(import_results.import_results)
 app.command("calibrate")(calibrate.calibrate)
 app.command("demo")(demo.demo)
 app.command("schema")(schema.schema)

@@ -1,0 +1,280 @@
+"""Results of another load generator as a run folder of ours: `loadproof import`, and AWS's managed benchmark job.
+
+Where the files hold single requests, plan.json and requests.jsonl are written and the run is judged as any other.
+Where they hold figures only, so does the summary, and an objective on a percentile is judged by bounds: of n requests
+the 95% interval of the p-quantile lies between two order statistics (`intervals.ranks`), and those between the
+percentiles that the file does have. What no figure bounds is INCONCLUSIVE, never PASS. Figures are never made up into
+requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.imports.detect import measured_file, read_measured
+from benchmarks.imports.levels import MeasuredLevel
+from benchmarks.imports.requests import requests_of
+from benchmarks.intervals import ranks
+from benchmarks.job import RunResult, judge_run, machine_conditions, shown_again
+from benchmarks.metrics import LevelMetrics
+from benchmarks.objectives import ERROR_RATE, Objective
+from benchmarks.plan import PlannedLevel, RunPlan, utc_text, write_json, write_plan
+from benchmarks.records import FILE_NAME as RECORDS_FILE
+from benchmarks.records import RecordWriter
+from benchmarks.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
+from benchmarks.statistics import Spread
+from benchmarks.summary import FILE_NAME as SUMMARY_FILE
+from benchmarks.summary import RULES, SCHEMA_VERSION
+from benchmarks.verdict import Judgement
+from loadproof.errors import InputError
+from loadproof.loads import Load
+
+NOTE = (
+    "sent and timed by another program: latencies count from when it sent each request, and by how much it was late "
+    "itself is not in its files"
+)
+_RANKS = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
+_RATES = {"output_tokens_per_s_min": "output_tokens_per_s", "requests_per_s_min": "requests_per_s"}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What to read and what to make of it. `folder` is new or empty but for `sources` inside it.
+
+    `spec`: what was asked for, where that is known (the managed job); else objectives alone.
+    """
+
+    sources: tuple[Path, ...]
+    folder: Path
+    run_id: str
+    now_unix_ns: int = 0
+    objectives: tuple[Objective, ...] = ()
+    at_concurrency: int | None = None
+    max_error_rate: float = 0.0
+    spec: BenchmarkSpec | None = None
+
+
+def import_run(request: ImportRequest) -> RunResult:
+    """Make the run folder and judge it. Raises InputError for sources that cannot be read."""
+    sources = [measured_file(_level_file(source)) for source in request.sources]
+    found = [(level, file) for file in sources for level in read_measured(file)]
+    found.sort(key=lambda pair: pair[0].concurrency or 0)
+    request.folder.mkdir(parents=True, exist_ok=True)
+    if (request.folder / SUMMARY_FILE).exists():
+        raise InputError(f"{request.folder}: holds a run already; give another folder with --as")
+    levels = [level for level, _ in found]
+    plan = _plan(request, levels, [file for _, file in found])
+    files = {file for _, file in found}
+    single = {file: requests_of(file) for file in files} if len(files) == len(found) else {}
+    write_plan(request.folder, plan)
+    if single and all(single.values()):
+        with RecordWriter(request.folder / RECORDS_FILE) as writer:
+            for index, (level, file) in enumerate(found):
+                for record in single[file] or ():
+                    writer.append(replace(record, level=index, concurrency=level.concurrency or 0))
+        return judge_run(request.folder)
+    write_json(request.folder / SUMMARY_FILE, _summary(plan, levels))
+    return shown_again(request.folder)
+
+
+def _level_file(source: Path) -> Path:
+    """A source's own file; of a managed job's folder, whose names are flattened keys, the summary among them."""
+    if source.is_dir():
+        named = sorted(path for path in source.iterdir() if path.name.endswith("profile_export_aiperf.json"))
+        return named[0] if named else source
+    return source
+
+
+def _plan(request: ImportRequest, levels: Sequence[MeasuredLevel], files: Sequence[Path]) -> RunPlan:
+    loads = tuple(_load(level, file) for level, file in zip(levels, files, strict=True))
+    first = levels[0]
+    spec = request.spec or BenchmarkSpec(
+        target=Target("openai", first.model or files[0].name, "openai", _streamed(levels)),
+        workload=WorkloadSpec(
+            fixed_tokens(round(first.input_tokens or 1)), fixed_tokens(round(first.output_tokens or 1))
+        ),
+        concurrency=tuple(level.concurrency or 1 for level in levels),
+        requests_per_level=max((level.requests or 0 for level in levels), default=0),
+        warmup_requests=0,
+        objectives=request.objectives,
+        at_concurrency=request.at_concurrency,
+        max_error_rate=request.max_error_rate,
+    )
+    imported = {"files": [*dict.fromkeys(file.name for file in files)], "measured": first.date, "note": NOTE}
+    described = {name: getattr(first, name) for name in ("model", "server", "instance_type", "instance_count")}
+    created = utc_text(request.now_unix_ns)
+    return RunPlan(
+        request.run_id,
+        created,
+        request.now_unix_ns,
+        replace(spec, loads=loads, search=None),
+        {"loadproof": machine_conditions()["loadproof"], "imported": imported}
+        | {name: value for name, value in described.items() if value is not None},
+        (created,),
+        tuple(PlannedLevel(load, level.requests, ended_utc=created) for load, level in zip(loads, levels, strict=True)),
+    )
+
+
+def _load(level: MeasuredLevel, file: Path) -> Load:
+    """A closed loop of known size; else the other program's arrivals, by the name of its file."""
+    if level.concurrency is None:
+        return Load("trace", trace=file.name)
+    return Load(concurrency=level.concurrency, requests=level.requests or 1)
+
+
+def _streamed(levels: Sequence[MeasuredLevel]) -> bool:
+    return any(level.ttft_ms != Spread() for level in levels)
+
+
+def _summary(plan: RunPlan, levels: Sequence[MeasuredLevel]) -> dict[str, Any]:
+    spec = plan.spec
+    wanted = spec.at_concurrency
+    named = [place for place, one in enumerate(levels) if wanted is not None and one.concurrency == wanted]
+    place = named[0] if named else len(levels) - 1
+    judged = levels[place] if named or wanted is None else None
+    judgements = [judge_figures(objective, judged) for objective in spec.objectives]
+    outcome, reasons = _decide(judgements, levels, spec)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_id": plan.run_id,
+        "created_utc": plan.created_utc,
+        "loadproof_version": plan.conditions["loadproof"],
+        "target": {
+            name: getattr(spec.target, name)
+            for name in ("kind", "endpoint", "component", "endpoint_url", "region", "protocol", "streaming")
+        },
+        "profile": asdict(spec.profile) if spec.profile else None,
+        "workload": {
+            "input_tokens": round(spec.workload.input_tokens.mean),
+            "output_tokens": round(spec.workload.output_tokens.mean),
+            "seed": spec.workload.seed,
+        },
+        "conditions": {
+            **plan.conditions, "local_cloud": False, "backend": None, "interrupted": False, "torn_lines": 0,
+            "rules": RULES | {"intervals": "bounds by the percentiles that the imported file has"},
+        },
+        "levels": [_level(index, level, plan.loads[index]) for index, level in enumerate(levels)],
+        "search": None,
+        "knee": None,
+        "predicted": asdict(spec.predicted) if spec.predicted else None,
+        "objectives": [asdict(judgement) for judgement in judgements],
+        "verdict": {
+            "outcome": outcome,
+            "at_concurrency": levels[place].concurrency or 1,
+            "at_load": plan.loads[place].words,
+            "at_level": place,
+            "reasons": reasons,
+        },
+    }  # fmt: skip
+
+
+def _level(index: int, level: MeasuredLevel, load: Load) -> dict[str, Any]:
+    known = {field.name: getattr(level, field.name, None) for field in fields(LevelMetrics)}
+    errors = level.errors or 0
+    return known | {
+        "concurrency": level.concurrency or 1,
+        "load": load.words if load.is_open else None,
+        "errors": errors,
+        "errors_by_kind": {"unknown": errors} if errors else {},
+        "error_examples": {"unknown": "not in the imported file"} if errors else {},
+        "error_rate": errors / level.requests if level.requests and level.errors is not None else None,
+        "unfinished": 0,
+        "missing": 0,
+        **{name: asdict(getattr(level, name)) for name in ("ttft_ms", "itl_ms", "tpot_ms", "e2e_ms")},
+        "lag_ms": asdict(Spread()),
+        "loop_lag_ms": asdict(Spread()),
+        "token_source": "none",
+        "input_token_source": "none",
+        "valid": True,
+        "invalid_reasons": [],
+        "planned": {"level": index} | {name: value for name, value in asdict(load).items() if value is not None},
+        "warm_up": None,
+        "steady_state": {"reached": None, "growing": False, "excluded_requests": 0},
+        "drain": None,
+    }
+
+
+def judge_figures(objective: Objective, level: MeasuredLevel | None) -> Judgement:
+    """An objective on a level's figures alone (see the module). None: there is no such level."""
+    if level is None:
+        return Judgement(objective.name, objective.comparison, objective.bound, *(None,) * 4, "INCONCLUSIVE", 0)
+    low: float | None = None
+    high: float | None = None
+    if objective.name == ERROR_RATE:
+        known = level.requests and level.errors is not None
+        observed = (level.errors or 0) / level.requests if known and level.requests else None
+        low = high = observed  # counted, not estimated
+    elif objective.latency:
+        metric, rank = objective.latency
+        spread: Spread = getattr(level, f"{metric}_ms")
+        observed = getattr(spread, f"p{rank:g}")
+        succeeded = (level.requests or 0) - (level.errors or 0)
+        # Of ITL there are many samples a request, which hang together: as many as requests is the cautious count.
+        low, high = _ends(spread, rank / 100, succeeded)
+    else:
+        observed = getattr(level, _RATES[objective.name])  # one figure, and nothing to bound it by
+    good, bad = (low, high) if objective.comparison == "<=" else (high, low)
+    verdict = "INCONCLUSIVE"
+    if bad is not None and objective.met_by(bad):
+        verdict = "PASS"
+    elif good is not None and not objective.met_by(good):
+        verdict = "FAIL"
+    distance = None if observed is None else objective.bound - observed
+    margin = None
+    if distance is not None and objective.bound > 0:
+        margin = round((distance if objective.comparison == "<=" else -distance) / objective.bound, 6)
+    if objective.name == ERROR_RATE:
+        low = high = None
+    return Judgement(
+        objective.name, objective.comparison, objective.bound, observed, low, high, margin, verdict,  # type: ignore[arg-type]
+        level.requests or 0,
+    )  # fmt: skip
+
+
+def _ends(spread: Spread, share: float, samples: int) -> tuple[float | None, float | None]:
+    """Percentiles of the file that lie outside the order statistics between which the quantile is.
+
+    The percentile q of n samples by linear interpolation is at rank 1 + q·(n − 1), between two order statistics: so it
+    is at most the r-th smallest where 1 + q·(n − 1) ≤ r, and at least the s-th where it is ≥ s.
+    """
+    if samples < 1:
+        return None, None
+    first, last = ranks(samples, share)
+    reported = [(rank, value) for name, rank in _RANKS.items() if (value := getattr(spread, name)) is not None]
+    below = [value for rank, value in reported if first and 1 + rank * (samples - 1) <= first]
+    above = [value for rank, value in reported if last is not None and 1 + rank * (samples - 1) >= last]
+    if not above and last is not None and spread.max is not None:
+        above = [spread.max]
+    return (max(below) if below else None), (min(above) if above else None)
+
+
+def _decide(
+    judgements: Sequence[Judgement], levels: Sequence[MeasuredLevel], spec: BenchmarkSpec
+) -> tuple[str, list[str]]:
+    failed = [_said(one) for one in judgements if one.verdict == "FAIL"]
+    open_ends = [_said(one) for one in judgements if one.verdict == "INCONCLUSIVE"]
+    if not any(objective.name == ERROR_RATE for objective in spec.objectives):
+        counted = [level for level in levels if level.errors is not None and level.requests]
+        errors, requests = sum(one.errors or 0 for one in counted), sum(one.requests or 0 for one in counted)
+        if errors > spec.max_error_rate * requests:
+            failed.append(f"{errors} of {requests} requests failed; at most {spec.max_error_rate:.2%} may")
+        if len(counted) < len(levels):
+            open_ends.append("how many requests failed is not in the file")
+    for outcome, reasons in (("FAIL", failed), ("INCONCLUSIVE", open_ends)):
+        if reasons:
+            return outcome, reasons
+    return "PASS", [
+        "all objectives hold, as far as the imported figures bound them" if judgements else "no objectives were given"
+    ]
+
+
+def _said(judgement: Judgement) -> str:
+    shown = ["unknown" if end is None else f"{end:,.4g}" for end in (judgement.low, judgement.high)]
+    observed = "no data" if judgement.observed is None else f"observed {judgement.observed:,.4g}"
+    return (
+        f"{judgement.name}: {observed}, bound {judgement.comparison} {judgement.bound:,.4g}, "
+        f"95% interval within {shown[0]} to {shown[1]}"
+    )
