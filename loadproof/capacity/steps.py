@@ -7,6 +7,7 @@ from typing import Literal
 
 from loadproof.capacity.deployment import Deployment
 from loadproof.capacity.memory import kv_bytes_per_token, kv_bytes_per_token_per_accelerator
+from loadproof.catalog.weights import WIDE_BYTES, looked_up_parameters, wide_parameters
 
 Resource = Literal["bandwidth", "compute", "fabric", "server"]
 
@@ -15,7 +16,7 @@ class StepTimes:
     """Step times of one copy. Made once per deployment; each call is O(1).
 
     `step = max(read weights, compute) + read KV + all-reduce + server`, with N accelerators per copy:
-    - read weights = touched parameters · bytes / (N · bandwidth · efficiency), a gain faster for a single token
+    - read weights = bytes touched / (N · bandwidth · efficiency), a gain faster for a single token
     - compute      = (2 · active parameters · tokens + attention) / (N · FLOP/s · efficiency)
     - read KV      = context tokens · KV bytes per token and accelerator / (bandwidth · efficiency · KV share)
     - all-reduce   = layers · reduces · (latency · log2 N + 2 (N-1)/N · tokens · hidden · 2 bytes / fabric bandwidth)
@@ -48,10 +49,9 @@ class StepTimes:
             compute = chip.fp8_tflops
         flops_per_ms = compute * 1e9 * server.compute_efficiency
 
-        expert_parameters, shared_parameters = _experts(deployment)
-        per_parameter_ms = deployment.weight_bytes_per_parameter / (n * bytes_per_ms)
-        self._shared_read_ms = shared_parameters * per_parameter_ms
-        self._expert_read_ms = expert_parameters * per_parameter_ms
+        expert_bytes, shared_bytes = _touched_bytes(deployment)
+        self._shared_read_ms = shared_bytes / (n * bytes_per_ms)
+        self._expert_read_ms = expert_bytes / (n * bytes_per_ms)
         picked = bool(shape.experts) and not server.all_experts
         self._expert_skip = 1 - shape.experts_per_token / shape.experts if picked else 0.0
         self._single_token_gain = server.single_token_gain
@@ -121,6 +121,17 @@ class StepTimes:
 
     def _kv_ms(self, decodes: float, context_tokens: float) -> float:
         return context_tokens * self._kv_ms_per_token * max(1.0, self._full_blocks / decodes)
+
+
+def _touched_bytes(deployment: Deployment) -> tuple[float, float]:
+    """(bytes in experts, bytes every token reads): what a format keeps in 16 bits is read so, but for embeddings, which
+    are looked up."""
+    shape = deployment.architecture
+    experts, shared = _experts(deployment)
+    wide = max(0.0, wide_parameters(shape, deployment.quantization) - looked_up_parameters(shape))
+    wide = min(shared, wide)
+    packed_bytes = deployment.weight_bytes_per_parameter
+    return experts * packed_bytes, (shared - wide) * packed_bytes + wide * WIDE_BYTES
 
 
 def _experts(deployment: Deployment) -> tuple[float, float]:

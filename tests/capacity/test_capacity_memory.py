@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from loadproof.capacity import (
     Deployment,
+    StepTimes,
     batch_limits,
     deployment_from_container,
     kv_bytes_per_token,
     memory_fit,
     weight_bytes,
 )
+from loadproof.capacity.deployment import quantized
 
 
 def deployment(model_id: str, instance_type: str, accelerators: int = 1, **overrides: Any) -> Deployment:
@@ -126,3 +128,11 @@ def test_more_memory_never_holds_fewer_tokens(fraction: str, accelerators: int) 
     ]
     assert fits[0].kv_token_capacity <= fits[1].kv_token_capacity
     assert fits[0].kv_token_capacity <= fits[2].kv_token_capacity
+
+
+def test_a_step_of_a_quantized_model_reads_its_output_head_in_16_bits() -> None:
+    """Llama 3.1 8B in awq: (7.505 - 0.5253)e9 parameters of 0.52 bytes and 0.5253e9 of 2 are 4.680 GB; in 16 bits it
+    reads 15.01. Embeddings are looked up, not read."""
+    made = deployment("meta-llama/Llama-3.1-8B", "ml.g5.2xlarge")
+    whole, packed = (StepTimes(each).decode_shares(2, 0)["bandwidth"] for each in (made, quantized(made, "awq")))
+    assert packed / whole == pytest.approx(4.680 / 15.01, rel=1e-3)
