@@ -160,6 +160,7 @@ def with_prediction(spec: BenchmarkSpec, deployment: Deployment, *, cached_token
     if spec.search is not None and not spec.search.load.is_open:
         closed = [round(value) for value in ladder(spec.search, spec.at_concurrency)]
     levels = [planned.level(deployment, concurrency) for concurrency in closed]
+    confidence = confidence_of(deployment)
     points = tuple(
         PredictedPoint(
             concurrency=level.concurrency,
@@ -168,11 +169,14 @@ def with_prediction(spec: BenchmarkSpec, deployment: Deployment, *, cached_token
             e2e_ms=level.e2e_ms,
             output_tokens_per_s=level.output_tokens_per_s,
             requests_per_s=level.requests_per_s,
+            ttft_range_ms=confidence.interval(level.ttft_ms, ttft=True),
+            tpot_range_ms=confidence.interval(level.tpot_ms),
+            e2e_range_ms=confidence.interval(level.e2e_ms),
         )
         for level in levels
         if level is not None
     )
-    return replace(spec, predicted=Prediction(confidence_of(deployment).grade, points)) if points else spec
+    return replace(spec, predicted=Prediction(confidence.grade, points)) if points else spec
 
 
 def _component(profile: Profile, choice: ProfileChoice) -> Component:

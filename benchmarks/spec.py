@@ -97,7 +97,7 @@ class WorkloadSpec:
 
 @dataclass(frozen=True, slots=True)
 class PredictedPoint:
-    """What the planner expects at one concurrency. Predicted, never measured."""
+    """What the planner expects at one concurrency, and (low, high) around its latencies. Predicted, never measured."""
 
     concurrency: int
     ttft_ms: float | None
@@ -105,6 +105,9 @@ class PredictedPoint:
     e2e_ms: float | None
     output_tokens_per_s: float | None
     requests_per_s: float | None
+    ttft_range_ms: tuple[float, float] | None = None
+    tpot_range_ms: tuple[float, float] | None = None
+    e2e_range_ms: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

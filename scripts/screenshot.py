@@ -15,7 +15,6 @@ from pathlib import Path
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.support.ui import WebDriverWait
 
 FLAGS = (
     "--headless=new",
@@ -72,9 +71,6 @@ def _take(report: Path, chromium: str, chromedriver: str, user_data: str, argume
         scheme = {"name": "prefers-color-scheme", "value": "dark" if arguments.dark else "light"}
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
         browser.get(report.as_uri())
-        # The report says when its charts are drawn; a plan's page has no script and is drawn at once.
-        drawn = "return !document.scripts.length || document.documentElement.dataset.drawn !== undefined"
-        WebDriverWait(browser, 30).until(lambda page: page.execute_script(drawn))
         shot = browser.execute_cdp_cmd(
             "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": arguments.height == 0}
         )

@@ -1,55 +1,54 @@
-"""The page's pictures as plain Plotly figures (`{"data": [...], "layout": {...}}`), ready for JSON.
+"""The page's line charts, out of a summary. `noun` says what the solid series are: "measured", or "on the twin".
 
-Rules: measured is solid with filled marks, predicted dashed with open marks, a bound dotted. `noun` says what the solid
-series are: "measured", or "on the twin" where the twin answered. A series without data is left out and a figure without
-series is None. No foreign text goes in here (Plotly reads labels as markup): every label is made of our own words and
-numbers.
+A series without data is left out and a figure without series is None. No foreign text goes in here: every label is made
+of our own words and numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from benchmarks.report.looks import BLUE, FAR_TAIL, MIDDLE, PINK, PREDICTED, TAIL, TEAL, Figure, Look
-from benchmarks.report.notes import draw_bounds, draw_knee
+from benchmarks.histogram import Histogram
+from benchmarks.report.figures import Figure, Mark, Series, figure_of, levels_ticks, tip_of
+from benchmarks.report.looks import FAR_TAIL, MIDDLE, PREDICTED, TAIL, Look
 from benchmarks.report.reading import Level, Objective, Percentiles, PredictedLevel, Summary
-from benchmarks.report.timeline import Timeline
 from benchmarks.report.wording import SHORT, latency_of, number
 
 IN_FLIGHT = "requests in flight"
+_RANKS = ((50.0, "50"), (75.0, "75"), (90.0, "90"), (95.0, "95"), (99.0, "99"), (99.9, "99.9"))
 
 
 def curve(summary: Summary, latency: str, noun: str) -> Figure | None:
-    """Latency over output tokens/s, one mark per level: measured p50 and the judged tail, predicted, knee, bounds."""
+    """Latency over output tokens/s, a mark a level: the judged tail, p50, predicted with its range, knee, bounds."""
     bounds = _bounds(summary, latency)
     tail = max((statistic for statistic, _ in bounds if statistic != "p50"), default="p95")
-    traces = []
-    for statistic, look in ((tail, TAIL), ("p50", MIDDLE)):
-        points = [
-            (level.output_tokens_per_s, at(level, latency, statistic), level.concurrency) for level in summary.levels
-        ]
-        traces.append(_series(points, f"{statistic} {noun}", look))
-    traces[0] = _labelled(traces[0], summary)
+    series = [
+        _series(
+            [(level.output_tokens_per_s, at(level, latency, statistic), level.concurrency) for level in summary.levels],
+            f"{statistic} {noun}",
+            look,
+            named=statistic == tail,
+            knee=summary.knee_concurrency,
+        )
+        for statistic, look in ((tail, TAIL), ("p50", MIDDLE))
+    ]
     expected = [
         (level.output_tokens_per_s, predicted_at(level, latency), level.concurrency)
         for level in _predicted_levels(summary)
     ]
-    traces.append(_predicted(expected, "predicted mean"))
-    figure = _figure(traces, x_title="output tokens per second", y_title=f"{SHORT[latency]} (ms)")
-    if figure:
-        draw_bounds(figure, [(f"{name} ≤ {number(bound)} ms", bound) for name, bound in bounds])
-        for level in summary.levels:
-            x, y = level.output_tokens_per_s, at(level, latency, tail)
-            if level.concurrency == summary.knee_concurrency and x is not None and y is not None:
-                draw_knee(figure, level.concurrency, x, y)
-        figure["layout"]["xaxis"]["rangemode"] = "tozero"
-    return figure
+    series.append(_series(expected, "predicted mean", PREDICTED))
+    titles = "output tokens per second", f"{SHORT[latency]} (ms)"
+    ring = None
+    for level in summary.levels:
+        x, y = level.output_tokens_per_s, at(level, latency, tail)
+        if level.concurrency == summary.knee_concurrency and x is not None and y is not None:
+            ring = f"knee: {level.concurrency} in flight", x, y
+    return figure_of(Figure(titles, tuple(series), _named(bounds), ring=ring, band=_band(summary, latency)))
 
 
 def percentiles(summary: Summary, latency: str, noun: str) -> Figure | None:
     """One latency over concurrency: p50, p95, p99 measured, the predicted one, and the objectives on it."""
-    traces = [
+    series = [
         _series(
             [(level.concurrency, at(level, latency, statistic), level.concurrency) for level in summary.levels],
             f"{statistic} {noun}",
@@ -60,22 +59,20 @@ def percentiles(summary: Summary, latency: str, noun: str) -> Figure | None:
     expected = [
         (level.concurrency, predicted_at(level, latency), level.concurrency) for level in _predicted_levels(summary)
     ]
-    traces.append(_predicted(expected, "predicted mean"))
-    figure = _figure(traces, x_title=IN_FLIGHT, y_title=f"{SHORT[latency]} (ms)")
-    if figure:
-        _concurrency_axis(figure, summary)
-        bounds = _bounds(summary, latency)
-        draw_bounds(figure, [(f"{name} ≤ {number(bound)} ms", bound) for name, bound in bounds])
-    return figure
+    series.append(_series(expected, "predicted mean", PREDICTED))
+    bounds = _named(_bounds(summary, latency))
+    titles = IN_FLIGHT, f"{SHORT[latency]} (ms)"
+    return figure_of(Figure(titles, tuple(series), bounds, x_ticks=_level_ticks(series)))
 
 
 def throughput(summary: Summary, rates: Sequence[tuple[str, str, Look]], y_title: str) -> Figure | None:
     """Rates over concurrency. `rates`: (field of Level, label, look); the first also has its prediction."""
-    traces = [
+    series = [
         _series(
             [(level.concurrency, getattr(level, field), level.concurrency) for level in summary.levels],
             label,
             look,
+            unit="/s",
         )
         for field, label, look in rates
     ]
@@ -83,76 +80,32 @@ def throughput(summary: Summary, rates: Sequence[tuple[str, str, Look]], y_title
     expected = [
         (level.concurrency, getattr(level, first, None), level.concurrency) for level in _predicted_levels(summary)
     ]
-    traces.append(_predicted(expected, "predicted"))
-    figure = _figure(traces, x_title=IN_FLIGHT, y_title=y_title)
-    if figure:
-        _concurrency_axis(figure, summary)
-        fields = {f"{field}_min" for field, *_ in rates}
-        bounds = [(f"≥ {number(one.bound)}", one.bound) for one in summary.objectives if one.name in fields]
-        draw_bounds(figure, bounds)
-    return figure
+    series.append(_series(expected, "predicted", PREDICTED, unit="/s"))
+    fields = {f"{field}_min" for field, *_ in rates}
+    bounds = [(f"≥ {number(one.bound)}", one.bound) for one in summary.objectives if one.name in fields]
+    return figure_of(Figure((IN_FLIGHT, y_title), tuple(series), tuple(bounds), x_ticks=_level_ticks(series)))
 
 
-def timeline(run: Timeline) -> Figure | None:
-    """Over the run's time: TTFT of each request above, requests in flight below, failures marked on the latter."""
-    if not run.in_flight:
-        return None
-    data: list[dict[str, Any]] = []
-    if run.ttft:
-        seconds, ttft_ms = zip(*run.ttft, strict=True)
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": seconds,
-                "y": ttft_ms,
-                "name": "TTFT of a request",
-                "marker": {"color": BLUE, "symbol": "circle", "size": 5, "opacity": 0.7},
-                "hovertemplate": "%{y:.1f} ms at %{x:.1f} s<extra></extra>",
-            }
+def distribution(named: Sequence[tuple[str, Look, Histogram]], latency: str) -> Figure | None:
+    """A latency's percentiles from the median to the far tail; each nine is as wide as the last.
+
+    A percentile is drawn only where at least one value lies beyond it: there is no p99.9 of a hundred requests.
+    """
+    series = tuple(
+        Series(
+            name,
+            look,
+            tuple(
+                Mark(100 / (100 - rank), value, tip_of(f"p{words} {name}", value, "ms", f"{counts.count:,} samples"))
+                for rank, words in _RANKS
+                if counts.count * (100 - rank) >= 100 and (value := counts.percentile(rank)) is not None
+            ),
         )
-    seconds, counts = zip(*run.in_flight, strict=True)
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": seconds,
-            "y": counts,
-            "name": IN_FLIGHT,
-            "yaxis": "y2",
-            "line": {"color": TEAL, "shape": "hv", "width": 1.5},
-            "fill": "tozeroy",
-            "fillcolor": "rgba(18,138,116,0.18)",
-            "hovertemplate": "%{y} in flight at %{x:.1f} s<extra></extra>",
-        }
+        for name, look, counts in named
     )
-    if run.failures:
-        seconds, counts = zip(*run.failures, strict=True)
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": seconds,
-                "y": counts,
-                "name": "request failed",
-                "yaxis": "y2",
-                "marker": {"color": PINK, "symbol": "x", "size": 8},
-                "hovertemplate": "failed at %{x:.1f} s<extra></extra>",
-            }
-        )
-    layout = _layout("seconds since the first request", "TTFT (ms)")
-    layout["yaxis"] |= {"domain": [0.42, 1.0]}
-    layout["yaxis2"] = {
-        "title": {"text": "in flight", "font": {"size": 12}},
-        "domain": [0.0, 0.32],
-        "rangemode": "tozero",
-        "zeroline": False,
-        "automargin": True,
-        "nticks": 4,
-    }
-    layout["xaxis"]["anchor"] = "y2"
-    layout["height"] = 400
-    return {"data": data, "layout": layout}
+    highest = max((mark.x for one in series for mark in one.marks), default=0.0)
+    ticks = tuple((100 / (100 - rank), words) for rank, words in _RANKS if 100 / (100 - rank) <= highest + 1e-9)
+    return figure_of(Figure(("percentile", f"{SHORT[latency]} (ms)"), series, x_ticks=ticks))
 
 
 def at(level: Level, latency: str, statistic: str) -> float | None:
@@ -168,97 +121,6 @@ def predicted_at(level: PredictedLevel, latency: str) -> float | None:
     return value
 
 
-def _predicted_levels(summary: Summary) -> list[PredictedLevel]:
-    return sorted(summary.predicted.levels, key=lambda level: level.concurrency) if summary.predicted else []
-
-
-def _bounds(summary: Summary, latency: str) -> list[tuple[str, float]]:
-    found = []
-    for objective in summary.objectives:
-        named = latency_of(objective.name)
-        if named and named[0] == latency:
-            found.append((named[1], objective.bound))
-    return found
-
-
-Point = tuple[float | None, float | None, int]
-
-
-def _labelled(trace: dict[str, Any], summary: Summary) -> dict[str, Any]:
-    """The trace with each mark's concurrency beside it; the knee's is in its own note."""
-    knee = summary.knee_concurrency
-    text = ["" if concurrency == knee else str(concurrency) for concurrency in trace["customdata"]]
-    return trace | {"mode": "lines+markers+text", "textposition": "top left", "cliponaxis": False, "text": text}
-
-
-def _predicted(points: Iterable[Point], name: str) -> dict[str, Any]:
-    trace = _series(points, name, PREDICTED)
-    trace["line"]["dash"] = "dash"
-    return trace
-
-
-def _series(points: Iterable[Point], name: str, look: Look) -> dict[str, Any]:
-    known = [point for point in points if point[0] is not None]
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name,
-        "x": [x for x, _, _ in known],
-        "y": [y for _, y, _ in known],
-        "customdata": [concurrency for _, _, concurrency in known],
-        "line": {"color": look.colour, "width": 2},
-        "marker": {"color": look.colour, "symbol": look.symbol, "size": look.size_px},
-        "hovertemplate": f"{name}: %{{y:,.4~g}} with %{{customdata}} in flight<extra></extra>",
-    }
-
-
-def _figure(traces: Iterable[dict[str, Any]], *, x_title: str, y_title: str) -> Figure | None:
-    drawn = [trace for trace in traces if any(y is not None for y in trace["y"])]
-    return {"data": drawn, "layout": _layout(x_title, y_title)} if drawn else None
-
-
-def _layout(x_title: str, y_title: str) -> dict[str, Any]:
-    axis = {"zeroline": False, "automargin": True, "showline": True}
-    return {
-        "height": 320,
-        "margin": {"l": 8, "r": 14, "t": 8, "b": 8},
-        "font": {"family": "system-ui, sans-serif", "size": 12},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "showlegend": True,
-        "legend": {
-            "orientation": "h",
-            "traceorder": "normal",
-            "x": 0,
-            "y": 1.02,
-            "yanchor": "bottom",
-            "font": {"size": 12},
-        },
-        "hovermode": "closest",
-        "xaxis": axis | {"title": {"text": x_title, "font": {"size": 12}}},
-        "yaxis": axis | {"title": {"text": y_title, "font": {"size": 12}}, "rangemode": "tozero"},
-        "shapes": [],
-        "annotations": [],
-    }
-
-
-def _concurrency_axis(figure: Figure, summary: Summary) -> None:
-    """A logarithmic axis (sweeps double) whose ticks are the levels, thinned where they would touch."""
-    levels = {level.concurrency for level in summary.levels} | {
-        level.concurrency for level in _predicted_levels(summary)
-    }
-    ticks: list[int] = []
-    for concurrency in sorted(levels):
-        if not ticks or concurrency >= 1.35 * ticks[-1]:
-            ticks.append(concurrency)
-    figure["layout"]["xaxis"] |= {
-        "type": "log",
-        "tickmode": "array",
-        "tickvals": ticks,
-        "ticktext": [str(tick) for tick in ticks],
-    }
-
-
 def position(objective: Objective) -> dict[str, float] | None:
     """Where bound, observation and interval stand on a bar of 0..100, for the objectives table; None without data."""
     if objective.observed is None:
@@ -270,3 +132,51 @@ def position(objective: Objective) -> dict[str, float] | None:
         return None
     marks = {"bound": objective.bound, "observed": objective.observed, "low": low, "high": high}
     return {name: round(100 * max(0.0, value) / longest, 2) for name, value in marks.items()}
+
+
+def _predicted_levels(summary: Summary) -> list[PredictedLevel]:
+    return sorted(summary.predicted.levels, key=lambda level: level.concurrency) if summary.predicted else []
+
+
+def _band(summary: Summary, latency: str) -> tuple[tuple[float, float, float], ...]:
+    """The planner's range about its prediction over output tokens/s, where it gave one."""
+    ranges = [
+        (level.output_tokens_per_s, getattr(level, f"{latency}_range_ms")) for level in _predicted_levels(summary)
+    ]
+    return tuple((x, span[0], span[1]) for x, span in ranges if x is not None and span is not None)
+
+
+def _bounds(summary: Summary, latency: str) -> list[tuple[str, float]]:
+    named = [(latency_of(objective.name), objective.bound) for objective in summary.objectives]
+    return [(name[1], bound) for name, bound in named if name and name[0] == latency]
+
+
+def _named(bounds: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    return tuple((f"objective {statistic} ≤ {number(bound)} ms", bound) for statistic, bound in bounds)
+
+
+def _level_ticks(series: Iterable[Series]) -> tuple[tuple[float, str], ...]:
+    return levels_ticks([round(mark.x) for one in series for mark in one.marks])
+
+
+Point = tuple[float | None, float | None, int]
+
+
+def _series(
+    points: Iterable[Point], name: str, look: Look, *, named: bool = False, knee: int | None = None, unit: str = "ms"
+) -> Series:
+    """`named`: each mark has its concurrency beside it; the knee's is in its own note."""
+    return Series(
+        name,
+        look,
+        tuple(
+            Mark(
+                x,
+                y,
+                tip_of(name, y, unit, f"{concurrency:,} in flight"),
+                f"{concurrency:,}" if named and concurrency != knee else "",
+            )
+            for x, y, concurrency in points
+            if x is not None
+        ),
+    )

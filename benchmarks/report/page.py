@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.report import charts, wording
-from benchmarks.report.looks import MIDDLE, TAIL, Figure
+from benchmarks.histogram import Histogram
+from benchmarks.report import charts, looks, timeline_charts, wording
+from benchmarks.report.figures import Figure, draw
+from benchmarks.report.looks import FAR_TAIL, MIDDLE, TAIL
 from benchmarks.report.reading import Level, Objective, Summary, read_summary
 from benchmarks.report.timeline import Timeline, read_timeline
 
-_IN_SCRIPT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+# Nothing is loaded and nothing runs; styles are inline, and with every load forbidden they can fetch nothing.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def render_report(run_folder: Path) -> Path:
@@ -29,7 +33,9 @@ def render_report(run_folder: Path) -> Path:
     """
     summary = read_summary(run_folder)
     target = run_folder / "report.html"
-    write_whole(page_of(summary, read_timeline(run_folder)), target)
+    judged = _judged(summary)
+    level = judged.planned.level if judged else None
+    write_whole(page_of(summary, read_timeline(run_folder, level)), target)
     return target
 
 
@@ -48,44 +54,49 @@ def write_whole(page: str, target: Path) -> None:
 
 def page_of(summary: Summary, timeline: Timeline | None) -> str:
     """The page's whole text."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
 
-    environment = Environment(
-        loader=FunctionLoader(_text),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    figures = {place: draw(figure) for place, figure in _figures(summary).items()}
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            summary=summary,
+            timeline=timeline,
+            wording=wording,
+            position=charts.position,
+            at=charts.at,
+            predicted_at=charts.predicted_at,
+            predicted={level.concurrency: level for level in summary.predicted.levels} if summary.predicted else {},
+            verdict_sentence=verdict_sentence(summary),
+            other_reasons=_other_reasons(summary),
+            judged=_judged(summary),
+            phased=[level for level in summary.levels if level.phases.baseline],
+            on_twin=_on_twin(summary),
+            conditions=_conditions(summary),
+            figures=figures | _over_time(summary, timeline),
+            style=Markup(style()),
+            policy=POLICY,
+        )
     )
-    environment.filters |= {
-        "number": wording.number,
-        "visible": wording.visible,
-        "margin": wording.margin,
-    }
-    figures = _figures(summary, timeline)
-    # CRLF would be normalised by the browser's parser before it hashes the script.
-    scripts = [text.replace("\r\n", "\n") for text in (get_plotlyjs(), _text("page.js"))]
-    return environment.get_template("page.html.j2").render(
-        summary=summary,
-        timeline=timeline,
-        wording=wording,
-        position=charts.position,
-        at=charts.at,
-        predicted_at=charts.predicted_at,
-        predicted={level.concurrency: level for level in summary.predicted.levels} if summary.predicted else {},
-        verdict_sentence=verdict_sentence(summary),
-        other_reasons=_other_reasons(summary),
-        judged=_judged(summary),
-        on_twin=_on_twin(summary),
-        conditions=_conditions(summary),
-        figures=figures,
-        figures_json=Markup(json_in_script(figures)),
-        style=Markup(_text("page.css")),
-        scripts=[Markup(script) for script in scripts],
-        policy=_policy(scripts),
+
+
+def environment() -> Environment:
+    """Templates of this folder, escaping whatever they are given."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    found = Environment(
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    found.filters |= {"number": wording.number, "visible": wording.visible, "margin": wording.margin}
+    return found
+
+
+def style() -> str:
+    """The style sheets, and the colours of series as variables."""
+    names = ("BLUE", "ORANGE", "TEAL", "PINK", "GREY")
+    palette = "".join(f"--{name.lower()}: {getattr(looks, name)}; " for name in names)
+    return f":root {{ {palette}}}\n{_text('page.css')}\n{_text('charts.css')}"
 
 
 def verdict_sentence(summary: Summary) -> str:
@@ -135,15 +146,7 @@ def _undecided(closest: Objective, count: int, where: str) -> str:
 _SENTENCES = {"PASS": _passed, "FAIL": _failed, "INCONCLUSIVE": _undecided}
 
 
-def json_in_script(value: Any) -> str:
-    """JSON that cannot end the script element it stands in, nor break a parser on U+2028 or U+2029 (pure ASCII)."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for character, escaped in _IN_SCRIPT.items():
-        text = text.replace(character, escaped)
-    return text
-
-
-def _figures(summary: Summary, timeline: Timeline | None) -> dict[str, Figure]:
+def _figures(summary: Summary) -> dict[str, Figure]:
     """Figures by the id of their place on the page; what has no data is absent."""
     noun = "on the twin" if _on_twin(summary) else "measured"
     tokens = (("output_tokens_per_s", noun, MIDDLE),)
@@ -155,19 +158,44 @@ def _figures(summary: Summary, timeline: Timeline | None) -> dict[str, Figure]:
     drawn |= {f"percentiles-{latency}": charts.percentiles(summary, latency, noun) for latency in wording.LATENCIES}
     drawn["tokens"] = charts.throughput(summary, tokens, "output tokens per second")
     drawn["requests"] = charts.throughput(summary, requests, "requests per second")
-    drawn["timeline"] = charts.timeline(timeline) if timeline else None
+    judged = _judged(summary)
+    for latency in wording.LATENCIES:
+        drawn[f"distribution-{latency}"] = charts.distribution(_distributions(summary, judged, latency), latency)
     return {place: figure for place, figure in drawn.items() if figure is not None}
 
 
-def _policy(scripts: Iterable[str]) -> str:
-    """Content-Security-Policy: nothing is loaded, and only these very scripts run.
+def _distributions(summary: Summary, judged: Level | None, latency: str) -> list[tuple[str, looks.Look, Histogram]]:
+    """Of the lowest, the judged and the highest level, each once."""
+    shown = dict.fromkeys(summary.levels.index(level) for level in (*summary.levels[-1:], *summary.levels[:1]))
+    if judged is not None:
+        shown |= dict.fromkeys([summary.levels.index(judged)])
+    found = []
+    for look, index in zip((TAIL, MIDDLE, FAR_TAIL), sorted(shown), strict=False):
+        level = summary.levels[index]
+        row = level.histograms.get(f"{latency}_ms")
+        counts = histogram_of_row(row) if row else None
+        if counts is not None and counts.count:
+            name = f"{level.concurrency:,} in flight" + (" (judged)" if level is judged else "")
+            found.append((name, look, counts))
+    return found
 
-    Styles are inline and Plotly sets some of its own; with every load forbidden they can fetch nothing.
-    """
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
-    )
-    return f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+def histogram_of_row(row: Mapping[str, Any]) -> Histogram | None:
+    """None for a histogram this version does not know."""
+    try:
+        return Histogram.from_json(row)
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def _over_time(summary: Summary, timeline: Timeline | None) -> dict[str, Markup]:
+    if timeline is None:
+        return {}
+    copies = []
+    if summary.scaling and timeline.sessions == 1:  # rests between sessions are cut out of the timeline
+        copies = [count.model_copy(update={"at_s": count.at_s - timeline.zero_s}) for count in summary.scaling.copies]
+    found = {f"timeline-{name}": one for name, one in timeline_charts.timeline(timeline, copies).items()}
+    return found | ({"waterfall": timeline_charts.waterfall(timeline)} if timeline.waterfall else {})
 
 
 def _other_reasons(summary: Summary) -> list[str]:

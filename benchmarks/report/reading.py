@@ -46,6 +46,38 @@ class SteadyState(_Part):
     excluded_requests: int = 0
 
 
+class Phases(_Part):
+    """Where the time of a level's requests went, in milliseconds; `baseline` is where prefill is taken from."""
+
+    baseline: str | None = None
+    queue_ms: Percentiles = Percentiles()
+    prefill_ms: Percentiles = Percentiles()
+    decode_ms: Percentiles = Percentiles()
+
+
+class CopyCount(_Part):
+    at_s: float
+    current: int
+    desired: int
+
+
+class ScaleOut(_Part):
+    before: int
+    after: int
+    started_s: float
+    seconds: float | None = None
+    by: str = "observed"
+
+
+class Scaling(_Part):
+    """What was observed of the copies while load ran; seconds count from the run's zero."""
+
+    copies: list[CopyCount] = Field(default_factory=list)
+    scale_outs: list[ScaleOut] = Field(default_factory=list)
+    resolution_s: float | None = None
+    problems: list[str] = Field(default_factory=list)
+
+
 class Level(_Part):
     """One concurrency of the sweep, measured."""
 
@@ -66,6 +98,10 @@ class Level(_Part):
     requests_per_s: float | None = None
     goodput_per_s: float | None = None
     cost_per_million_output_tokens_usd: float | None = None
+    cost_per_million_tokens_usd: float | None = None
+    cost_per_thousand_requests_usd: float | None = None
+    phases: Phases = Phases()
+    histograms: dict[str, dict[str, Any]] = Field(default_factory=dict)
     valid: bool = True
     invalid_reasons: list[str] = Field(default_factory=list)
     token_source: str | None = None
@@ -75,7 +111,7 @@ class Level(_Part):
 
 
 class PredictedLevel(_Part):
-    """One concurrency, as the planner expects it."""
+    """One concurrency, as the planner expects it; ranges are (low, high)."""
 
     concurrency: int
     ttft_ms: float | None = None
@@ -83,6 +119,9 @@ class PredictedLevel(_Part):
     e2e_ms: float | None = None
     output_tokens_per_s: float | None = None
     requests_per_s: float | None = None
+    ttft_range_ms: tuple[float, float] | None = None
+    tpot_range_ms: tuple[float, float] | None = None
+    e2e_range_ms: tuple[float, float] | None = None
 
 
 class Predicted(_Part):
@@ -149,6 +188,8 @@ class Summary(_Part):
     predicted: Predicted | None = None
     objectives: list[Objective] = Field(default_factory=list)
     verdict: Verdict
+    scaling: Scaling | None = None
+    deployed: dict[str, Any] | None = None
 
     @property
     def knee_concurrency(self) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import floor, hypot, log10
+from math import floor, hypot, log, log10
 
 from markupsafe import Markup, escape
 
@@ -32,6 +32,21 @@ class Scale:
 
     def at(self, value: float) -> float:
         return self.start_px + value / self.high * (self.end_px - self.start_px)
+
+
+@dataclass(frozen=True, slots=True)
+class LogScale:
+    """Data to pixels, each doubling as wide: `low` (above 0) lands on `start_px` and `high` on `end_px`."""
+
+    low: float
+    high: float
+    start_px: float
+    end_px: float
+
+    def at(self, value: float) -> float:
+        if self.high <= self.low:
+            return (self.start_px + self.end_px) / 2
+        return self.start_px + log(value / self.low) / log(self.high / self.low) * (self.end_px - self.start_px)
 
 
 def ticks(high: float, most: int) -> list[float]:
@@ -104,6 +119,11 @@ class Drawing:
         reach = size_px / 2 + 1
         self._ink += [(at[0] + x * reach, at[1] + y * reach) for x in (-1, 0, 1) for y in (-1, 0, 1)]
 
+    def marks(self, points: Iterable[Point], shape: str, size_px: float, css: str) -> None:
+        """Any number of marks as one shape; words may lie on them."""
+        path = "".join(_mark_path(at, shape, size_px / 2) for at in points)
+        self._shapes.append(_element("path", css, "", d=path))
+
     def write(self, text: str, spot: Spot, css: str = "", *, bold: bool = False) -> None:
         """Words at this very place."""
         x, baseline, anchor = spot
@@ -139,32 +159,46 @@ class Plot:
     """A drawing with axes: its scales say where data lands."""
 
     drawing: Drawing
-    x: Scale
+    x: Scale | LogScale
     y: Scale
 
     def at(self, x: float, y: float) -> Point:
         return self.x.at(x), self.y.at(y)
 
 
-def plot(size_px: tuple[float, float], highs: tuple[float, float], titles: tuple[str, str]) -> Plot:
-    """Axes from zero to `highs` (x, y), with a grid, round ticks and titles: y's above its axis, x's below its own."""
+def plot(
+    size_px: tuple[float, float],
+    highs: tuple[float, float],
+    titles: tuple[str, str],
+    x_ticks: Sequence[tuple[float, str]] = (),
+) -> Plot:
+    """Axes from zero to `highs` (x, y), with a grid, round ticks and titles: y's above its axis, x's below its own.
+
+    `x_ticks`, (value above 0, its words) in rising order, make x logarithmic, from the first to the last of them.
+    """
     drawing = Drawing(*size_px)
-    y_ticks = ticks(highs[1], 5)
-    room_px = max(90.0, width_of(f"{highs[0]:,.2f}") + 20)  # for one label of x
-    x_ticks = ticks(highs[0], max(2, int(size_px[0] // room_px)))
+    y_ticks, right = ticks(highs[1], 5), size_px[0] - 14
     left = max(width_of(tick_text(tick)) for tick in y_ticks) + 8
-    x = Scale(highs[0], left, size_px[0] - 14)
     y = Scale(highs[1], size_px[1] - 2.6 * LINE_PX, 1.7 * LINE_PX)
+    x: Scale | LogScale = Scale(highs[0], left, right)
+    if x_ticks:
+        x = LogScale(x_ticks[0][0], x_ticks[-1][0], left + 12, right - 10)
     for tick in y_ticks:
-        _rule(drawing, [(left, y.at(tick)), (x.end_px, y.at(tick))], is_axis=tick == 0)
+        _rule(drawing, [(left, y.at(tick)), (right, y.at(tick))], is_axis=tick == 0)
         drawing.write(tick_text(tick), (left - 6, y.at(tick) + 4, "end"))
-    for tick in x_ticks:
+    for tick, words in x_ticks or _round_ticks(highs[0], size_px[0]):
         _rule(drawing, [(x.at(tick), y.start_px), (x.at(tick), y.end_px)], is_axis=tick == 0)
-        inside = min(x.at(tick), size_px[0] - width_of(tick_text(tick)) / 2)  # the last one may reach past the edge
-        drawing.write(tick_text(tick), (inside, y.start_px + 1.1 * LINE_PX, "middle"))
-    drawing.write(titles[0], ((x.start_px + x.end_px) / 2, y.start_px + 2.3 * LINE_PX, "middle"))
+        inside = min(x.at(tick), size_px[0] - width_of(words) / 2)  # the last one may reach past the edge
+        drawing.write(words, (inside, y.start_px + 1.1 * LINE_PX, "middle"))
+    drawing.write(titles[0], ((left + right) / 2, y.start_px + 2.3 * LINE_PX, "middle"))
     drawing.write(titles[1], (2, 0.8 * LINE_PX, "start"))
     return Plot(drawing, x, y)
+
+
+def _round_ticks(high: float, width_px: float) -> list[tuple[float, str]]:
+    """As many as have room for their words."""
+    room_px = max(90.0, width_of(f"{high:,.2f}") + 20)
+    return [(tick, tick_text(tick)) for tick in ticks(high, max(2, int(width_px // room_px)))]
 
 
 def _rule(drawing: Drawing, ends: Sequence[Point], *, is_axis: bool) -> None:

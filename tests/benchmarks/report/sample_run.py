@@ -12,6 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from benchmarks.histogram import histogram_of
 from benchmarks.records import RequestRecord
 
 CONCURRENCIES = (1, 2, 4, 8, 16, 32)
@@ -30,7 +33,7 @@ def write_sample(folder: Path, *, seed: int = 0, requests_per_level: int = 48, *
         of_level = _level_records(random_source, number, concurrency, requests_per_level, now_ns)
         now_ns = max(record.end_ns for record in of_level) + 500_000_000
         records += of_level
-        levels.append(_level(concurrency, of_level))
+        levels.append(_level(concurrency, of_level) | {"planned": {"level": number}})
     lines = (json.dumps(dataclasses.asdict(record)) + "\n" for record in records)
     (folder / "requests.jsonl").write_text("".join(lines))
     (folder / "summary.json").write_text(json.dumps(_summary(levels) | changes, indent=1))
@@ -108,6 +111,21 @@ def _level(concurrency: int, records: list[RequestRecord]) -> dict[str, Any]:
         "goodput_per_s": len(within) / duration_s,
         "cost_per_million_output_tokens_usd": USD_PER_HOUR / 3600 / tokens_per_s * 1e6,
         "lag_ms": _spread([(record.sent_ns - record.intended_ns) / 1e6 for record in records]),
+        "phases": {
+            "baseline": "1 in flight",
+            "queue_ms": _spread([max(0.0, ttft_ms(record) - 75) for record in good]),
+            "prefill_ms": _spread([min(75.0, ttft_ms(record)) for record in good]),
+            "decode_ms": _spread([e2e_ms(record) - ttft_ms(record) for record in good]),
+        },
+        "histograms": {
+            f"{name}_ms": histogram_of(np.asarray(values)).to_json()
+            for name, values in (
+                ("ttft", [ttft_ms(record) for record in good]),
+                ("itl", gaps),
+                ("tpot", [tpot_ms(record) for record in good]),
+                ("e2e", [e2e_ms(record) for record in good]),
+            )
+        },
         "valid": True,
         "invalid_reasons": [],
         "token_source": "server",
@@ -175,6 +193,8 @@ def _summary(levels: list[dict[str, Any]]) -> dict[str, Any]:
                     "tpot_ms": 20 + 0.66 * n,
                     "e2e_ms": 58 + 6.0 * n + 63 * (20 + 0.66 * n),
                     "output_tokens_per_s": n * 64 / ((58 + 6.0 * n + 63 * (20 + 0.66 * n)) / 1000),
+                    "ttft_range_ms": [(58 + 6.0 * n) / 1.3, (58 + 6.0 * n) * 1.3],
+                    "tpot_range_ms": [(20 + 0.66 * n) / 1.2, (20 + 0.66 * n) * 1.2],
                     "requests_per_s": n / ((58 + 6.0 * n + 63 * (20 + 0.66 * n)) / 1000),
                 }
                 for n in CONCURRENCIES
@@ -196,6 +216,15 @@ def _summary(levels: list[dict[str, Any]]) -> dict[str, Any]:
             _objective("error_rate_max", 0.01, 0.0),
             _objective("output_tokens_per_s_min", 200.0, judged["output_tokens_per_s"], ">="),
         ],
+        "scaling": {
+            "copies": [
+                {"at_s": 0.0, "current": 1, "desired": 1},
+                {"at_s": 150.0, "current": 1, "desired": 2},
+                {"at_s": 172.0, "current": 2, "desired": 2},
+            ],
+            "scale_outs": [{"before": 1, "after": 2, "started_s": 150.0, "seconds": 22.0, "by": "observed"}],
+            "resolution_s": 2.0,
+        },
         "verdict": {"outcome": "PASS", "at_concurrency": 8, "reasons": []},
     }
 
