@@ -14,7 +14,6 @@ from loadproof.capacity.knees import find_knees
 from loadproof.capacity.memory import MemoryFit, memory_fit
 from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of
 from loadproof.capacity.search import InvocationLimit, invocation_limit, ladder
-from loadproof.capacity.settings_advice import SettingAdvice, advise
 from loadproof.capacity.shares import Binding, Binds, LatencyShares, binding_of, latency_shares
 from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_deployment, planned_workload
 from loadproof.profiles.schema import Profile
@@ -29,7 +28,7 @@ class Plan:
     `levels` holds only levels at which requests can be served, `shares` and `costs_per_million` (USD per million
     output tokens, None: no known price) one entry for each of them. `at_objectives` is the level at `objectives_at` in
     flight. `climbed` is the ladder of levels the `knees` were found on: one for each rule, `knee` the one by marginal
-    gain. `bindings` say what binds at the objectives' level and at the knee, `settings` what Loadproof would set.
+    gain. `bindings` say what binds at the objectives' level and at the knee.
     """
 
     profile_name: str
@@ -48,7 +47,6 @@ class Plan:
     outlook: tuple[ObjectiveOutlook, ...]
     bindings: tuple[Binding, ...]
     invocation_limit: InvocationLimit | None
-    settings: tuple[SettingAdvice, ...]
     confidence: Confidence
     notes: tuple[str, ...]
 
@@ -113,7 +111,6 @@ def make_plan(profile: Profile) -> Plan:
         outlook=outlook_of(profile.objectives, at_objectives, workload, confidence),
         bindings=tuple(_bindings(deployment, workload, at_objectives, knees, streaming=streaming)),
         invocation_limit=invocation_limit(deployment, workload, streaming=streaming) if levels else None,
-        settings=advise(profile),
         confidence=confidence,
         notes=tuple(_notes(profile, deployment, cost)),
     )

@@ -12,9 +12,9 @@ import typer
 from loadproof.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
+    from loadproof.advice.alternatives import Alternatives, Goal
+    from loadproof.advice.comparison import Constraints
     from loadproof.capacity import Plan
-    from loadproof.capacity.alternatives import Alternatives, Goal
-    from loadproof.capacity.comparison import Constraints
     from loadproof.profiles import Environment, Profile
 
 
@@ -66,7 +66,7 @@ def plan(
 
     Exit 1 when it does not fit, or when --write has nothing to recommend.
     """
-    from loadproof.capacity.comparison import Constraints
+    from loadproof.advice.comparison import Constraints
     from loadproof.profiles import load_profile
 
     if output is not None and format is not Format.HTML:
@@ -86,13 +86,13 @@ def plan(
 def _show(
     file: Path, profile: Profile, goal: GoalName, constraints: Constraints, format: Format, output: Path | None
 ) -> int:
+    from loadproof.advice.comparison import find_alternatives
     from loadproof.capacity import make_plan
-    from loadproof.capacity.comparison import find_alternatives
 
     made = make_plan(profile)
     alternatives = find_alternatives(profile, goal.words, constraints, environment_beside(file))
     if format is Format.JSON:
-        from loadproof.capacity.document import plan_document
+        from loadproof.advice.document import plan_document
 
         print(_json(plan_document(made, alternatives)))
     elif format is Format.HTML:
@@ -108,7 +108,7 @@ def _show(
 
 def _write(file: Path, profile: Profile, goal: GoalName, constraints: Constraints, *, dry_run: bool) -> int:
     """The diff on standard output, so that it can be piped; words about it on standard error."""
-    from loadproof.capacity.comparison import settle
+    from loadproof.advice.comparison import settle
     from loadproof.cli import plan_write
 
     settled = settle(profile, goal.words, constraints, environment_beside(file))

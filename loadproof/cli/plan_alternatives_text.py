@@ -9,8 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from loadproof.capacity.alternatives import Alternative, Alternatives, Range
-from loadproof.capacity.settings_advice import SettingAdvice
+from loadproof.advice.alternatives import Alternative, Alternatives, Range, SettingAdvice
 
 ROWS = 8  # alternatives beside the recommended ones and the profile's own
 _STYLE = {"meets": "green", "near": "yellow", "misses": "bold red", "unknown": "dim"}

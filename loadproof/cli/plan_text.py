@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from loadproof.advice.alternatives import Alternatives
 from loadproof.capacity import Knee, MemoryFit, Plan, PredictedLevel
-from loadproof.capacity.alternatives import Alternatives
 from loadproof.capacity.search import InvocationLimit
 from loadproof.cli.plan_alternatives_text import render_alternatives, settings_table
 
@@ -35,10 +35,10 @@ def render(
         yield ""
         yield _objectives(plan)
         yield _grade(plan)
-    if plan.settings:
-        yield ""
-        yield settings_table(plan.settings)
     if alternatives is not None:
+        if alternatives.settings:
+            yield ""
+            yield settings_table(alternatives.settings)
         yield ""
         yield from render_alternatives(alternatives, wide=width >= WIDE)
 

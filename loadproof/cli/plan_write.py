@@ -20,8 +20,8 @@ from loadproof.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from loadproof.capacity.changes import Change
-    from loadproof.capacity.comparison import Settled
+    from loadproof.advice.changes import Change
+    from loadproof.advice.comparison import Settled
     from loadproof.profiles import Profile
 
 _BOM = "\ufeff"
@@ -86,7 +86,7 @@ def write(edit: Edit) -> None:
 
 def _complete(profile: Profile, wanted: Profile, changes: Sequence[Change]) -> Sequence[Change]:
     """The changes, and with another family everything its container says: it inherits nothing from the old one."""
-    from loadproof.capacity.changes import Change
+    from loadproof.advice.changes import Change
 
     if profile.container is None or wanted.container is None or profile.container.family == wanted.container.family:
         return changes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from loadproof.advice.alternatives import GOALS, Alternative, Alternatives, Range, Recommendation
+from loadproof.advice.changes import Change, changed
 from loadproof.capacity import Plan, make_plan
-from loadproof.capacity.alternatives import GOALS, Alternative, Alternatives, Range, Recommendation
-from loadproof.capacity.changes import Change, changed
 from loadproof.profiles import load_profile
 
 PROFILES = Path(__file__).parents[2] / "deploy_profiles"

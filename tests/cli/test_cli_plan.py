@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from loadproof.advice.comparison import find_alternatives
 from loadproof.capacity import make_plan
-from loadproof.capacity.comparison import find_alternatives
 from loadproof.cli import plan_text
 from loadproof.cli.main import run
 from loadproof.errors import InputError

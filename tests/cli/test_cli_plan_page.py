@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from plan_page_samples import HOSTILE, PROFILES, alternatives, hostile, not_fitting, on, plan_of, unpriced
 
-from loadproof.capacity.alternatives import GOALS
-from loadproof.capacity.document import plan_document
+from loadproof.advice.alternatives import GOALS
+from loadproof.advice.comparison import find_alternatives
+from loadproof.advice.document import plan_document
 from loadproof.capacity.outlook import ObjectiveOutlook
 from loadproof.cli.main import run
 from loadproof.cli.plan_page import page_of, write_page
@@ -21,6 +22,7 @@ from loadproof.cli.plan_page.levels import rows_of
 from loadproof.cli.plan_page.memory import memory_parts
 from loadproof.cli.plan_page.wording import MARKS, outcome, sentence
 from loadproof.errors import InputError
+from loadproof.profiles import load_profile
 
 REPOSITORY_PROFILES = sorted(
     f"{file.parent.name}/{file.stem}" for file in PROFILES.glob("*/*.yaml") if file.stem != "environment"
@@ -275,8 +277,9 @@ def test_the_ladder_climbs_from_the_cheapest_and_ends_with_the_unknown() -> None
 def test_settings_are_told_with_what_they_move() -> None:
     """tiny-llama runs at most 8 sequences while its benchmark sends 16: both figures stand beside the setting."""
     plan = plan_of("local-vllm/tiny-llama")
-    (advice,) = plan_document(plan)["settings"]
-    (cells,) = rows(page_of(plan), "settings-title")
+    found = find_alternatives(load_profile(PROFILES / "local-vllm" / "tiny-llama.yaml"))
+    (advice,) = plan_document(plan, found)["settings"]
+    (cells,) = rows(page_of(plan, found), "settings-title")
     assert cells[:3] == ["container.settings.max_num_seqs", "8", advice["proposed"]]
     shown = [float(cell.replace(",", "")) for cell in cells[4:6]]
     assert shown == pytest.approx([advice["before"], advice["after"]], rel=0.006)

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from benchmarks.report.svg import LINE_PX, Drawing, Scale, width_of
 from benchmarks.report.wording import number
-from loadproof.capacity.alternatives import Alternatives
+from loadproof.advice.alternatives import Alternatives
 from loadproof.cli.plan_page.curves import SIZES_PX
 from loadproof.cli.plan_page.wording import serving
 

@@ -12,8 +12,8 @@ from benchmarks.report import looks
 from benchmarks.report.page import write_whole
 from benchmarks.report.wording import SHORT, objective_title, objective_value, visible
 from benchmarks.report.wording import number as number_text
+from loadproof.advice.alternatives import Alternatives
 from loadproof.capacity import Plan, PredictedLevel
-from loadproof.capacity.alternatives import Alternatives
 from loadproof.capacity.cost import usd_per_million_tokens
 from loadproof.cli.plan_page import curves, ladder, memory, shares, wording
 from loadproof.cli.plan_page.levels import rows_of

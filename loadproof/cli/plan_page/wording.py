@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.report.wording import NO_DATA, number, objective_title, objective_value
+from loadproof.advice.alternatives import Alternative, Alternatives
 from loadproof.capacity import Knee, Plan
-from loadproof.capacity.alternatives import Alternative, Alternatives
 from loadproof.capacity.outlook import ObjectiveOutlook
 from loadproof.cli.plan_page.levels import Row, knees_by_level
 

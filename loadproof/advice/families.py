@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loadproof import catalog
-from loadproof.capacity.changes import Change, Value, change_to
+from loadproof.advice.changes import Change, Value, change_to
 from loadproof.capacity.workload import longest_request_tokens, mean_tokens
 from loadproof.profiles.checks.facts import most_tokens
 from loadproof.profiles.schema import Container, Family, Profile

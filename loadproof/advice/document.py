@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from loadproof.capacity.alternatives import Alternative, Alternatives
+from loadproof.advice.alternatives import Alternative, Alternatives
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.plan import Plan
 
@@ -13,7 +13,7 @@ SCHEMA_VERSION = 1
 
 
 def plan_document(plan: Plan, alternatives: Alternatives | None = None) -> dict[str, Any]:
-    """The whole plan, with the alternatives where they were asked for.
+    """The whole plan, with settings and alternatives where they were asked for.
 
     Every number is predicted, which the key `predicted` says once.
     """
@@ -47,7 +47,7 @@ def plan_document(plan: Plan, alternatives: Alternatives | None = None) -> dict[
             "at_concurrency": plan.objectives_at,
             "outlook": [asdict(row) for row in plan.outlook],
         },
-        "settings": [asdict(advice) for advice in plan.settings],
+        "settings": [asdict(advice) for advice in alternatives.settings] if alternatives else None,
         "alternatives": alternatives_document(alternatives) if alternatives else None,
         "notes": list(plan.notes),
     }

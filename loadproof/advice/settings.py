@@ -1,18 +1,21 @@
-"""The server settings Loadproof would set: tried one by one, kept where the model of capacity shows that they help."""
+"""The server settings Loadproof would set: tried one by one, kept where closed form and twin agree that they help."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
-from loadproof.capacity.candidates import copies_at, count_changes
-from loadproof.capacity.changes import Change, Value, change_to, changed
+from loadproof.advice.alternatives import SettingAdvice
+from loadproof.advice.candidates import copies_at, count_changes
+from loadproof.advice.changes import Change, Value, change_to, changed
+from loadproof.advice.families import longest_setting, sequences_setting, step_tokens_setting
+from loadproof.advice.trial import TwinRun, replay
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.cost import copies_on_instance, cost_of
 from loadproof.capacity.curve import PredictedLevel, batch_capacity
 from loadproof.capacity.deployment import UNLIMITED, Deployment
-from loadproof.capacity.families import longest_setting, sequences_setting, step_tokens_setting
 from loadproof.capacity.knee import find_knee
 from loadproof.capacity.memory import UNCERTAINTY_GIB, memory_fit
 from loadproof.capacity.outlook import outlook_of
@@ -33,23 +36,6 @@ _SERVED_RATIOS = (1.2, 0.6, 0.3, 0.2, 0.1)  # of equal gains the mildest is kept
 
 
 @dataclass(frozen=True, slots=True)
-class SettingAdvice:
-    """One setting worth changing: `metric` goes from `before` to `after` (both predicted) once it is set.
-
-    `changes` usually is one key; copies change two. `reason` is one sentence with the figures in it.
-    """
-
-    setting: str
-    current: str
-    proposed: str
-    metric: str
-    before: float
-    after: float
-    reason: str
-    changes: tuple[Change, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _Trial:
     """One thing to try; `current` says what an unset key stands for, `why` what it does."""
 
@@ -62,15 +48,25 @@ class _Trial:
         return self.changes[0]
 
 
+_Replayed = Literal["refused", "output_tokens_per_s", "ttft_ms", "e2e_ms", "e2e_p90_ms"]
+# What may not get worse in the twin, whatever the figure is that gets better.
+_WATCHED: tuple[_Replayed, ...] = ("output_tokens_per_s", "ttft_ms", "e2e_ms")
+
+
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """`decisive`: while it improves no other figure counts, since other requests are then compared, or none."""
+    """`decisive`: while it improves no other figure counts, since other requests are then compared, or none.
+
+    `replayed` is the twin's figure of the same name at `concurrency` in flight; None: it has none of its own.
+    """
 
     name: str
     value: float
     more_is_better: bool = False
     digits: int = 0
     decisive: bool = False
+    concurrency: int = 0
+    replayed: _Replayed | None = None
 
     def gain(self, other: _Figure) -> float:
         """Relative improvement from self to `other`; from nothing to something is infinite."""
@@ -84,7 +80,8 @@ def advise(profile: Profile, environment: Environment | None = None) -> tuple[Se
     """Settings to change, in the order they were tried, each judged on top of those before it.
 
     Of the values tried for one setting, that with the largest gain is kept, and only where some predicted figure gains
-    5% and none loses more than 1%. Running the advice again on the advised profile finds nothing.
+    5% and none loses more than 1%, and only where the twin, given the same requests, sees the same figure gain and no
+    other lose 5%. Running the advice again on the advised profile finds nothing.
     """
     found: list[SettingAdvice] = []
     for trials_for in (
@@ -109,7 +106,7 @@ def _best(profile: Profile, trials: list[_Trial], environment: Environment | Non
     if not trials:
         return None
     before = _figures(profile)
-    best: tuple[float, SettingAdvice] | None = None
+    found: list[tuple[float, _Trial, _Figure, _Figure]] = []
     for trial in trials:
         if not trial.changes or errors_of(tried := changed(profile, trial.changes), environment):
             continue
@@ -121,9 +118,38 @@ def _best(profile: Profile, trials: list[_Trial], environment: Environment | Non
         if not gains or min(gains.values()) < -_TOLERATED:
             continue
         name = max(gains, key=lambda metric: gains[metric])
-        if gains[name] >= _WORTH and (best is None or gains[name] > best[0] * (1 + _TOLERATED)):
-            best = gains[name], _advice(trial, before[name], after[name])
-    return best[1] if best else None
+        if gains[name] >= _WORTH:
+            found.append((gains[name], trial, before[name], after[name]))
+    while found:
+        # Of equal gains the first that was tried is the mildest.
+        most = max(gain for gain, *_ in found)
+        chosen = next(row for row in found if row[0] * (1 + _TOLERATED) >= most)
+        _, trial, figure, improved = chosen
+        if _twin_agrees(profile, changed(profile, trial.changes), improved):
+            return _advice(trial, figure, improved)
+        found.remove(chosen)
+    return None
+
+
+def _twin_agrees(profile: Profile, tried: Profile, figure: _Figure) -> bool:
+    """The twin sees `figure` gain, and nothing watched lose, by more than a prediction can tell apart.
+
+    Where the profile does not fit as it is, or the figure is the outlook's, there is no figure to see gain.
+    """
+    if not figure.concurrency:
+        return True
+    before, after = replay(profile, figure.concurrency), replay(tried, figure.concurrency)
+    if figure.decisive:
+        return after.refused < before.refused
+    seen = figure.replayed is None or _replayed_gain(before, after, figure.replayed) >= _WORTH
+    return seen and all(_replayed_gain(before, after, name) >= -_WORTH for name in _WATCHED)
+
+
+def _replayed_gain(before: TwinRun, after: TwinRun, name: _Replayed) -> float:
+    old, new = (getattr(run, name) for run in (before, after))
+    if old is None or new is None:  # nothing is served by one of them
+        return float("-inf") if new is None else float("inf")
+    return _Figure(name, old, more_is_better=name == "output_tokens_per_s").gain(_Figure(name, new))
 
 
 def _advice(trial: _Trial, before: _Figure, after: _Figure) -> SettingAdvice:
@@ -157,30 +183,33 @@ def _at_level(
     profile: Profile, deployment: Deployment, workload: PlannedWorkload, level: PredictedLevel
 ) -> Iterator[_Figure]:
     at = level.concurrency
-    yield _Figure(f"requests refused at {at} in flight", level.refused, decisive=True)
+    figure = partial(_Figure, concurrency=at)
+    yield figure(f"requests refused at {at} in flight", level.refused, decisive=True, replayed="refused")
     highest = max((at, *profile.benchmark.concurrency))
+    more = partial(_Figure, more_is_better=True, replayed="output_tokens_per_s")
     if (top := workload.level(deployment, highest)) is not None and highest != at:
-        yield _Figure(f"requests refused at {highest} in flight", top.refused, decisive=True)
-        yield _Figure(f"output tokens/s at {highest} in flight", top.output_tokens_per_s, more_is_better=True)
-    yield _Figure(f"mean TTFT in ms at {at} in flight", level.ttft_ms)
-    yield _Figure(f"E2E in ms at {at} in flight", level.e2e_ms)
-    yield _Figure("output tokens/s at the knee", _knee_rate(deployment, workload), more_is_better=True)
+        name = f"requests refused at {highest} in flight"
+        yield _Figure(name, top.refused, decisive=True, concurrency=highest, replayed="refused")
+        yield more(f"output tokens/s at {highest} in flight", top.output_tokens_per_s, concurrency=highest)
+    yield figure(f"mean TTFT in ms at {at} in flight", level.ttft_ms, replayed="ttft_ms")
+    yield figure(f"E2E in ms at {at} in flight", level.e2e_ms, replayed="e2e_ms")
+    knee, rate = _knee(deployment, workload)
+    yield more("output tokens/s at the knee", rate, concurrency=knee)
     if deployment.limits.scheduler == "prefill_first" and not workload.staggered:
         # Equal requests are replayed one by one: what admission does to them no closed form knows.
         run = predict_run(deployment, workload.input_tokens, workload.output_tokens, at)
         if run is not None:
-            yield _Figure(f"p90 latency in ms of a run at {at} in flight", run.latency_p90_ms)
-            yield _Figure(f"output tokens/s of a run at {at} in flight", run.output_tokens_per_s, more_is_better=True)
-    missed = sum(
-        row.expected != "meets" for row in outlook_of(profile.objectives, level, workload, confidence_of(deployment))
-    )
-    yield _Figure(_MISSED, missed)
+            yield figure(f"p90 latency in ms of a run at {at} in flight", run.latency_p90_ms, replayed="e2e_p90_ms")
+            yield more(f"output tokens/s of a run at {at} in flight", run.output_tokens_per_s, concurrency=at)
+    rows = outlook_of(profile.objectives, level, workload, confidence_of(deployment))
+    yield figure(_MISSED, sum(row.expected != "meets" for row in rows))
 
 
-def _knee_rate(deployment: Deployment, workload: PlannedWorkload) -> float:
+def _knee(deployment: Deployment, workload: PlannedWorkload) -> tuple[int, float]:
+    """(requests in flight, output tokens/s); (0, 0.0) where there is none."""
     climbed = ladder(partial(workload.level, deployment), deployment, unit=deployment.copies)
     knee = find_knee([(row.concurrency, row.output_tokens_per_s, row.e2e_ms) for row in climbed])
-    return knee.output_tokens_per_s or 0.0 if knee else 0.0
+    return (knee.concurrency, knee.output_tokens_per_s or 0.0) if knee else (0, 0.0)
 
 
 def _lengths(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadproof import catalog
+from loadproof.advice.alternatives import GOALS, Alternative, Alternatives, Range
+from loadproof.advice.assessment import worst
+from loadproof.advice.candidates import copies_at, count_changes, counts
+from loadproof.advice.changes import Change, change_to, changed, net_changes
+from loadproof.advice.comparison import Constraints, find_alternatives, settle
+from loadproof.advice.ranking import divided, dominates, ranked
 from loadproof.capacity import memory_fit
-from loadproof.capacity.alternatives import GOALS, Alternative, Alternatives, Range
-from loadproof.capacity.assessment import worst
-from loadproof.capacity.candidates import copies_at, count_changes, counts
-from loadproof.capacity.changes import Change, change_to, changed, net_changes
-from loadproof.capacity.comparison import Constraints, find_alternatives, settle
-from loadproof.capacity.ranking import divided, dominates, ranked
 from loadproof.capacity.workload import planned_deployment
 from loadproof.errors import InputError
 from loadproof.profiles import Profile, load_profile

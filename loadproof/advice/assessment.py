@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from loadproof.capacity.alternatives import Alternative, Range
-from loadproof.capacity.changes import Change
+from loadproof.advice.alternatives import Alternative, Range
+from loadproof.advice.changes import Change
 from loadproof.capacity.confidence import Confidence, confidence_of, unverified_rows
 from loadproof.capacity.cost import usd_per_million_tokens
 from loadproof.capacity.curve import PredictedLevel

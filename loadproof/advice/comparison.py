@@ -6,22 +6,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from loadproof import catalog
-from loadproof.capacity.alternatives import DEFAULT_GOAL, Alternative, Alternatives, Goal, Recommendation
-from loadproof.capacity.assessment import assess, serves
-from loadproof.capacity.candidates import (
+from loadproof.advice.alternatives import DEFAULT_GOAL, Alternative, Alternatives, Goal, Recommendation
+from loadproof.advice.assessment import assess, serves
+from loadproof.advice.candidates import (
     candidates,
     copies_at,
     count_changes,
     counts,
     limits_of_search,
 )
-from loadproof.capacity.changes import Change, changed, net_changes
+from loadproof.advice.changes import Change, changed, net_changes
+from loadproof.advice.families import families_for
+from loadproof.advice.ranking import divided, ranked, recommend
+from loadproof.advice.settings import advise
 from loadproof.capacity.cost import copies_on_instance, cost_of
 from loadproof.capacity.deployment import Deployment
-from loadproof.capacity.families import families_for
 from loadproof.capacity.memory import memory_fit
-from loadproof.capacity.ranking import divided, ranked, recommend
-from loadproof.capacity.settings_advice import advise
 from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.profiles.checks import errors_of
 from loadproof.profiles.schema import Environment, Profile
@@ -94,6 +94,7 @@ def find_alternatives(
         cannot_serve=tally.cannot_serve,
         dominated=sum(not row.is_own for row in behind),
         notes=(*notes, *_doubtful(shown)),
+        settings=advise(profile, environment),
     )
 
 

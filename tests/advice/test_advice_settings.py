@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from loadproof.advice.alternatives import SettingAdvice
+from loadproof.advice.changes import changed
+from loadproof.advice.comparison import settle
+from loadproof.advice.families import container_changes, families_for
+from loadproof.advice.settings import advise
 from loadproof.capacity import memory_fit, predict_level
-from loadproof.capacity.changes import changed
-from loadproof.capacity.comparison import settle
-from loadproof.capacity.families import container_changes, families_for
-from loadproof.capacity.settings_advice import SettingAdvice, advise
 from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.profiles import Profile, load_profile
 from loadproof.profiles.checks import errors_of

@@ -1,11 +1,11 @@
-"""Other ways to serve the same workload, side by side and ranked by a goal. Every figure is predicted."""
+"""What advice is made of: alternatives ranked by a goal, recommendations, settings. Every figure is predicted."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from loadproof.capacity.changes import Change
+from loadproof.advice.changes import Change
 from loadproof.capacity.confidence import Grade
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.memory import Fits
@@ -81,6 +81,23 @@ class Recommendation:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingAdvice:
+    """One setting worth changing: `metric` goes from `before` to `after` (both predicted) once it is set.
+
+    `changes` usually is one key; copies change two. `reason` is one sentence with the figures in it.
+    """
+
+    setting: str
+    current: str
+    proposed: str
+    metric: str
+    before: float
+    after: float
+    reason: str
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Alternatives:
     """All that is worth showing, ranked by `goal`, and how many were looked at.
 
@@ -88,7 +105,7 @@ class Alternatives:
     each machine, degree and family: the number of instances that is best for the goal. Best first. `considered` were
     predicted; of these `do_not_fit` the memory, `fit_marginally` (within the prediction's uncertainty), `cannot_serve`
     the objectives' concurrency (requests refused, or ended by the 60 s limit) and `dominated` are never in `ranked`.
-    `notes` say what was left out of the search and why.
+    `notes` say what was left out of the search and why. `settings` are for the profile as it is, on its own machines.
     """
 
     goal: Goal
@@ -100,6 +117,7 @@ class Alternatives:
     cannot_serve: int
     dominated: int
     notes: tuple[str, ...]
+    settings: tuple[SettingAdvice, ...] = ()
 
     @property
     def recommended(self) -> Recommendation:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from math import inf
 from operator import gt
 
-from loadproof.capacity.alternatives import GOALS, Alternative, Goal, Range, Recommendation
-from loadproof.capacity.assessment import as_dominated
-from loadproof.capacity.families import FAMILIES
+from loadproof.advice.alternatives import GOALS, Alternative, Goal, Range, Recommendation
+from loadproof.advice.assessment import as_dominated
+from loadproof.advice.families import FAMILIES
 
 _Preference = tuple[bool, bool, int, str]
 _Standing = tuple[tuple[float, ...], _Preference]

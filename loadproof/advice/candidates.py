@@ -8,9 +8,9 @@ from itertools import groupby
 from math import inf
 
 from loadproof import catalog
-from loadproof.capacity.changes import Change, change_to, changed
+from loadproof.advice.changes import Change, change_to, changed
+from loadproof.advice.families import container_changes, families_for
 from loadproof.capacity.deployment import Deployment, deployment_of
-from loadproof.capacity.families import container_changes, families_for
 from loadproof.catalog import Architecture, Instance
 from loadproof.errors import InputError
 from loadproof.profiles.schema import Family, Profile

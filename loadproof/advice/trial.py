@@ -1,0 +1,48 @@
+"""The twin's word on a change: the same requests, in virtual time, to a profile before and after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+from loadproof.capacity.workload import planned_deployment, planned_workload
+from loadproof.profiles.schema import Profile
+from loadproof.simulation.closed_loop import fresh_copies
+from loadproof.simulation.fleet import simulate_fleet
+from loadproof.simulation.results import summarise
+from loadproof.simulation.sizes import request_sizes
+from loadproof.simulation.traffic import ClosedLoop
+
+# Requests a client sends: enough for a few rounds, few enough for a plan to stay quick.
+_ROUNDS = 8
+_FEWEST, _MOST = 200, 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class TwinRun:
+    """One closed loop in the twin; latencies are means, and None where nothing was served."""
+
+    refused: int
+    output_tokens_per_s: float | None
+    ttft_ms: float | None
+    e2e_ms: float | None
+    e2e_p90_ms: float | None
+
+
+def replay(profile: Profile, concurrency: int) -> TwinRun:
+    """The profile's own requests, `concurrency` in flight over its fewest copies, all started; the same every time."""
+    deployment, workload = planned_deployment(profile), planned_workload(profile)
+    cached = workload.cached_tokens if deployment.limits.scheduler == "chunked" else 0
+    copies = fresh_copies(
+        deployment, shared_prefix_tokens=cached, request_tokens=workload.input_tokens + workload.output_tokens
+    )
+    requests = min(max(_FEWEST, _ROUNDS * concurrency), max(_MOST, 2 * concurrency))
+    sizes = islice(request_sizes(profile.workload), requests)
+    summary = summarise(simulate_fleet(copies, ClosedLoop(concurrency), sizes))
+    return TwinRun(
+        refused=summary.refused,
+        output_tokens_per_s=summary.output_tokens_per_s,
+        ttft_ms=summary.ttft.mean_ms,
+        e2e_ms=summary.e2e.mean_ms,
+        e2e_p90_ms=summary.e2e.percentile_ms(90),
+    )
