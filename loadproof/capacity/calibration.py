@@ -244,7 +244,8 @@ def _refuse_far_off(levels: Sequence[LevelFit]) -> None:
     if usual > log(FARTHEST_OFF):
         raise InputError(
             f"half of the figures stay off by a factor of {exp(usual):.3g} or more, {name} of {label} by "
-            f"{exp(worst):.3g}; look at units, model and instance type of what was measured"
+            f"{exp(worst):.3g}; look at units, model and instance type of what was measured, or name with --hardware "
+            "what served instead of the instance type's accelerator"
         )
 
 
