@@ -225,8 +225,9 @@ class _Reader:
         if not isinstance(stored, dict):
             return "none"
         method = stored.get("quant_method")
-        known = method in QUANTIZED_BYTES and not (method in ("awq", "gptq") and stored.get("bits", 4) != 4)
-        return str(method) if known else "none"
+        if not isinstance(method, str) or method not in QUANTIZED_BYTES:
+            return "none"
+        return "none" if method in ("awq", "gptq") and stored.get("bits", 4) != 4 else method
 
     def head_dim(self, hidden: int, heads: int) -> int:
         if self.name in _LATENT:

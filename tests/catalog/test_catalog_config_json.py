@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadproof import catalog
@@ -321,6 +321,7 @@ def test_a_longer_sequence_never_takes_less(shape: catalog.Architecture, tokens:
     assert cache.bytes_of(tokens) <= KvCache(shape, 2, windowed=False).bytes_of(tokens)
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(sorted(PUBLISHED)),
     st.dictionaries(
@@ -360,3 +361,21 @@ def test_a_number_of_thousands_of_digits_is_no_shape(tmp_path: Path) -> None:
     file.write_text('{"model_type": "llama", "vocab_size": ' + "9" * 5000 + "}", encoding="utf-8")
     with pytest.raises(InputError, match="no JSON that a model's configuration would be"):
         read_config_json(file)
+
+
+@pytest.mark.parametrize(
+    ("stored", "read"),
+    [
+        ({"quant_method": "mxfp4"}, "mxfp4"),
+        ({"quant_method": "awq", "bits": 4}, "awq"),
+        ({"quant_method": "gptq", "bits": 8}, "none"),
+        ({"quant_method": "compressed-tensors"}, "none"),
+        ({"quant_method": ["fp8"]}, "none"),
+        ({}, "none"),
+        ("fp8", "none"),
+    ],
+)
+def test_a_checkpoint_s_quantization_is_read_where_its_size_is_known(stored: Any, read: str) -> None:
+    """Four bits of awq and gptq, not eight; what is unknown or odd is none."""
+    config = PUBLISHED["gpt-oss-120b"][0] | {"quantization_config": stored}
+    assert architecture_from_config(config).quantization == read
