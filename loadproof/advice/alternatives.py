@@ -39,8 +39,8 @@ class Alternative:
     repeat it with their ranges. `knee_*` is the marginal-gain knee; `usd_per_million_tokens` is at the knee, per
     million output tokens. All of these are None where the model does not fit; prices are None where none is known.
     `objectives` is the worst of `outlook`. `is_own` marks the profile as it is, `dominated` what another
-    alternative beats in every figure. `changes` turn the profile into this alternative; `notes` say what else would
-    change.
+    alternative beats in every figure. `unverified`: the catalog marks figures of its machine or accelerator as not
+    checked against a source. `changes` turn the profile into this alternative; `notes` say what else would change.
     """
 
     instance_type: str
@@ -69,6 +69,7 @@ class Alternative:
     dominated: bool
     changes: tuple[Change, ...]
     notes: tuple[str, ...]
+    unverified: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ def assess(
         dominated=False,
         changes=changes,
         notes=tuple(_notes(profile, deployment, is_own)),
+        unverified=deployment.instance.unverified or deployment.accelerator.unverified,
     )
 
 
@@ -112,4 +113,6 @@ def _notes(profile: Profile, deployment: Deployment, is_own: bool) -> list[str]:
     notes += [f"the catalog's figures of {name} are unverified" for name, _ in unverified_rows(deployment)]
     if deployment.instance.price_derived:
         notes.append("its price is derived, not published")
+    if deployment.instance.unverified or deployment.accelerator.unverified:
+        notes.append("figures of its machine or accelerator are not verified")
     return notes

@@ -96,6 +96,10 @@ def _recommend(front: Sequence[Alternative], goal: Goal, own: Alternative | None
         reason += "; none meets them for sure, bounds lie inside its ranges"
     elif best.objectives in ("misses", "near"):
         reason += f"; {'misses' if best.objectives == 'misses' else 'may miss'} the objectives"
+    if best.price_derived and "cost" in goal:
+        reason += "; its price is derived, not published"
+    if best.unverified:
+        reason += "; figures of its machine or accelerator are not verified"
     if best.grade == "D":
         reason += "; grade D, a rough guess: prove it before you rely on it"
     return Recommendation(goal, best, reason)

@@ -328,3 +328,14 @@ def test_alternatives_name_the_derived_prices_and_unverified_figures_among_them(
     assert "figures the catalog marks as unverified: B300" in found.notes
     b300 = next(row for row in found.ranked if row.instance_type == "ml.p6-b300.48xlarge")
     assert "the catalog's figures of B300 are unverified" in b300.notes
+
+
+def test_a_recommendation_says_what_nobody_published_or_verified() -> None:
+    """B300 is in the catalog from memory, and the price of its instance is derived; a TPOT needs no price."""
+    only = Constraints(("ml.p6-b300.48xlarge",))
+    found = find_alternatives(loaded(DEPLOYED[3]), constraints=only).recommendations
+    reasons = {row.goal: row.reason for row in found if row.alternative and not row.alternative.is_own}
+    price, figures = "its price is derived, not published", "figures of its machine or accelerator are not verified"
+    assert all(figures in reason for reason in reasons.values())
+    assert price in reasons["least cost per million tokens"]
+    assert price not in reasons["minimum latency"]

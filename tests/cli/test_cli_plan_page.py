@@ -14,6 +14,7 @@ from plan_page_samples import HOSTILE, PROFILES, alternatives, hostile, not_fitt
 from loadproof.advice.alternatives import GOALS
 from loadproof.advice.comparison import find_alternatives
 from loadproof.advice.document import plan_document
+from loadproof.capacity import make_plan
 from loadproof.capacity.outlook import ObjectiveOutlook
 from loadproof.cli.main import run
 from loadproof.cli.plan_page import page_of, write_page
@@ -398,3 +399,11 @@ def test_the_same_plan_gives_the_same_bytes() -> None:
     """No clock and no order of sets in the page."""
     pages: Any = {page_of(plan_of("dev/qwen3-32b", on("ml.g6e.12xlarge")), alternatives()) for _ in range(2)}
     assert len(pages) == 1
+
+
+def test_answers_that_come_whole_have_no_curve_of_gaps() -> None:
+    """Dynamic batching has no TPOT at any level: its panel is left out, the others are there."""
+    profile = load_profile(PROFILES.parent / "tests" / "profiles" / "good" / "lmi-dynamic-batching.yaml")
+    page = page_of(make_plan(profile))
+    drawn = [name for name in ("ttft", "tpot", "e2e") if f'id="curve-{name}"' in page]
+    assert drawn == ["ttft", "e2e"]

@@ -49,8 +49,11 @@ class Bound:
 
 
 def curve(plan: Plan, latency: str) -> Markup:
-    """Both sizes of the panel of `ttft`, `tpot` or `e2e`; empty where no level can be served."""
-    return Markup("\n").join(_panel(plan, latency, size) for size in SIZES_PX) if plan.levels else Markup("")
+    """Both sizes of the panel of `ttft`, `tpot` or `e2e`; empty where no level has any (answers that come whole have no
+    TPOT)."""
+    if not any(mean_ms(level, latency) > 0 for level in plan.levels):
+        return Markup("")
+    return Markup("\n").join(_panel(plan, latency, size) for size in SIZES_PX)
 
 
 def series_of(plan: Plan, latency: str) -> list[Series]:
