@@ -72,7 +72,7 @@ def page_of(summary: Summary, timeline: Timeline | None) -> str:
             other_reasons=_other_reasons(summary),
             judged=_judged(summary),
             phased=[level for level in summary.levels if level.phases.baseline],
-            on_twin=_on_twin(summary),
+            on_twin=is_on_twin(summary),
             conditions=_conditions(summary),
             figures=figures | _over_time(summary, timeline),
             style=Markup(style()),
@@ -148,7 +148,7 @@ _SENTENCES = {"PASS": _passed, "FAIL": _failed, "INCONCLUSIVE": _undecided}
 
 def _figures(summary: Summary) -> dict[str, Figure]:
     """Figures by the id of their place on the page; what has no data is absent."""
-    noun = "on the twin" if _on_twin(summary) else "measured"
+    noun = "on the twin" if is_on_twin(summary) else "measured"
     tokens = (("output_tokens_per_s", noun, MIDDLE),)
     requests = (
         ("requests_per_s", f"{noun}, all", TAIL),
@@ -215,7 +215,8 @@ def _judged(summary: Summary) -> Level | None:
     return next((level for level in summary.levels if level.concurrency == knee), None)
 
 
-def _on_twin(summary: Summary) -> bool:
+def is_on_twin(summary: Summary) -> bool:
+    """Whether the local cloud's twin answered: then every figure is predicted."""
     return summary.conditions.get("local_cloud") is True and summary.conditions.get("backend", "twin") == "twin"
 
 

@@ -15,6 +15,7 @@ from loadproof.cli import (
     calibrate,
     catalog,
     check,
+    compare,
     demo,
     import_results,
     local,
@@ -39,6 +40,7 @@ app.command("plan")(plan.plan)
 app.command("predict")(predict.predict)
 app.command("simulate")(simulate.simulate)
 app.command("bench")(bench.bench)
+app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("verify")(report.verify)
 app.command("import")(import_results.import_results)

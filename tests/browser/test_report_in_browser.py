@@ -13,6 +13,7 @@ import pytest
 from selenium.webdriver import Chrome
 
 from benchmarks.report import render_report
+from benchmarks.report.comparison import comparison_page, read_runs
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -50,6 +51,14 @@ def hostile_report(tmp_path_factory: pytest.TempPathFactory, write_sample: Calla
     summary["levels"][2] |= {"valid": False, "invalid_reasons": HOSTILE} | errors
     (folder / "summary.json").write_text(json.dumps(summary))
     return render_report(folder)
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory, write_sample: Callable[..., Path]) -> Path:
+    folder = tmp_path_factory.mktemp("comparison")
+    runs = [write_sample(folder / str(seed), seed=seed, run_id=str(seed)) for seed in range(3)]
+    (folder / "page.html").write_text(comparison_page(read_runs(runs)), encoding="utf-8")
+    return folder / "page.html"
 
 
 @contextmanager
@@ -123,11 +132,12 @@ def test_higher_latency_stands_higher_on_the_page(browser: Chrome, report: Path)
     assert last[1] < first[1]
 
 
-def test_no_words_of_a_chart_lie_on_others(browser: Chrome, report: Path) -> None:
+@pytest.mark.parametrize("which", ["report", "comparison"])
+def test_no_words_of_a_chart_lie_on_others(browser: Chrome, which: str, request: pytest.FixtureRequest) -> None:
     """In every drawing that is shown, at two widths of the page."""
     for width in (390, 1240):
         with viewport(browser, width):
-            open_page(browser, report)
+            open_page(browser, request.getfixturevalue(which))
             meeting = run(
                 browser,
                 """[...document.querySelectorAll("svg.panel")].flatMap((panel) => {
@@ -151,7 +161,7 @@ def test_the_knee_the_bound_and_predicted_are_named_on_the_chart(browser: Chrome
         assert words in text
 
 
-@pytest.mark.parametrize("which", ["report", "hostile_report"])
+@pytest.mark.parametrize("which", ["report", "hostile_report", "comparison"])
 def test_the_console_is_silent_and_the_network_unused(
     browser: Chrome, which: str, request: pytest.FixtureRequest
 ) -> None:
@@ -185,7 +195,7 @@ def test_hostile_text_is_shown_as_text(browser: Chrome, hostile_report: Path) ->
     assert "\\u202eexe" in run(browser, "document.body.innerText")
 
 
-@pytest.mark.parametrize("which", ["report", "hostile_report"])
+@pytest.mark.parametrize("which", ["report", "hostile_report", "comparison"])
 @pytest.mark.parametrize("width", [320, 390, 820, 1600])
 def test_no_width_overflows_sideways(browser: Chrome, which: str, width: int, request: pytest.FixtureRequest) -> None:
     """From a phone to a wide screen the page never scrolls sideways; wide tables scroll in their own frame."""

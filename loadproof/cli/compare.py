@@ -1,0 +1,124 @@
+"""`loadproof compare`: two or more runs side by side."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loadproof.cli.outputs import Tolerance
+from loadproof.errors import CouldNotRunError, ExitCode, InputError
+
+if TYPE_CHECKING:
+    from benchmarks.regression import Comparison
+    from benchmarks.report.comparison import Shown
+
+
+class CompareFormat(StrEnum):
+    """What goes to stdout."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def compare(
+    run: Annotated[list[Path], typer.Argument(help="folders of runs; the others are held to the first")],
+    output: Annotated[Path | None, typer.Option(help="write a self-contained page")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="name of a run, repeatable, in their order (default: its profile's)")
+    ] = None,
+    tolerance: Tolerance = 0.05,
+    format: Annotated[CompareFormat, typer.Option(help="text for people, json for programs")] = CompareFormat.TEXT,
+) -> int:
+    """Hold runs against each other: containers, batching strategies, instance types, versions.
+
+    Exit code 0 whatever the outcome; `loadproof report RUN --against RUN` is the gate.
+    """
+    from benchmarks.report.comparison import comparison_page, read_runs
+    from benchmarks.report.page import write_whole
+
+    runs = read_runs(run, tuple(label or ()))
+    comparisons = [_compared(run[0], other, tolerance) for other in run[1:]]
+    if output is not None:
+        try:
+            write_whole(comparison_page(runs, [one for one in comparisons if not isinstance(one, str)]), output)
+        except OSError as error:
+            raise InputError(f"--output {output}: cannot be written ({error.strerror}); name another place") from None
+    if format is CompareFormat.JSON:
+        _print_json(runs, comparisons)
+    else:
+        _print_text(runs, comparisons, output)
+    return ExitCode.OK
+
+
+def _compared(before: Path, after: Path, tolerance: float) -> Comparison | str:
+    """The comparison of what both recorded; why there is none, where one lacks its requests or was sent other ones."""
+    from benchmarks.regression import compare_runs, read_run
+
+    try:
+        return compare_runs(read_run(before), read_run(after), tolerance)
+    except (InputError, CouldNotRunError) as error:
+        return str(error)
+
+
+def _print_json(runs: list[Shown], comparisons: list[Comparison | str]) -> None:
+    from dataclasses import asdict
+
+    import orjson
+
+    from benchmarks.report.comparison import tables
+
+    loads = [
+        {
+            "load": load,
+            "figures": [
+                {"name": row.title, "unit": row.unit, "values": [value for value, _ in row.cells]} for row in rows
+            ],
+        }
+        for load, rows in tables(runs)
+    ]
+    document: dict[str, Any] = {
+        "schema_version": 1,
+        "runs": [
+            {"name": run.name, "run_id": run.summary.run_id, "verdict": run.summary.verdict.outcome} for run in runs
+        ],
+        "loads": loads,
+        "comparisons": [{"problem": one} if isinstance(one, str) else asdict(one) for one in comparisons],
+    }
+    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+def _print_text(runs: list[Shown], comparisons: list[Comparison | str], output: Path | None) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from benchmarks.report.comparison import facts, tables
+    from benchmarks.report.wording import number
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=150)
+    for load, rows in tables(runs):
+        table = Table(title=f"At {load}", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+        table.add_column("")
+        for run in runs:
+            table.add_column(run.name, justify="right")
+        for row in rows:
+            cells = [
+                number(value) + (f"  ×{ratio:.2f}" if index and ratio is not None else "")
+                for index, (value, ratio) in enumerate(row.cells)
+            ]
+            table.add_row(f"{row.title} ({row.unit})", *cells)
+        console.print(table)
+    for name, values, differs in facts(runs):
+        if differs:
+            console.print(f"differs: {name}: {' | '.join(values)}", markup=False, soft_wrap=True)
+    for run, one in zip(runs[1:], comparisons, strict=True):
+        said = f"not judged: {one}" if isinstance(one, str) else f"{one.outcome} {one.reason}"
+        console.print(f"{run.name} against {runs[0].name}: {said}", markup=False, soft_wrap=True)
+    if output is not None:
+        console.print(f"Page: {output}", markup=False, soft_wrap=True)
