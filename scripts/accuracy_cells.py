@@ -6,17 +6,20 @@ were made from; everything else is predicted anew whenever the page is written o
 
 from __future__ import annotations
 
+import ast
 import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
+import fit_step_model
 import numpy as np
 from fit_step_model import Case, Parameters, fit, run_of
 
-from loadproof.capacity import PredictedRun, predict_run
+from loadproof.capacity import PredictedRun, fitting, predict_run
 from loadproof.capacity.curve import batch_capacity
 
 # Fewer figures than this calibrate nothing: two cells of one model on an accelerator leave it as good as unseen.
@@ -101,9 +104,11 @@ def graded(case: Case, seen: Sequence[Case]) -> Case:
 
 
 def fingerprint(cases: Sequence[Case], cells: Sequence[Cell]) -> str:
-    """A digest of the measured rows and of what the shipped model says of them, to four digits."""
+    """A digest of the measured rows, of what the shipped model says of them, to four digits, and of the code that
+    fits: held-out figures are another fitter's otherwise."""
     rows = [[str(row), *(f"{c.predicted:.4g}" for c in cells if c.case[0] is row)] for row, _ in cases]
-    return sha256(json.dumps(rows).encode()).hexdigest()[:16]
+    fitters = [ast.dump(ast.parse(Path(module.__file__ or "").read_bytes())) for module in (fitting, fit_step_model)]
+    return sha256(json.dumps([rows, fitters]).encode()).hexdigest()[:16]
 
 
 def _held_out_pairs(cases: Sequence[Case], split: str) -> list[tuple[Case, list[Case]]]:

@@ -33,9 +33,10 @@ class ServerRow:
     """What a server adds to the hardware's time, and how it divides memory.
 
     One step costs `step_ms + step_ms_per_layer · layers + step_ms_per_doubling · log2(accelerators) +
-    step_ms_per_sequence · sequences` beside the hardware's work, `step_ms_per_expert_layer` more in each layer of a
-    mixture of experts (routing, sorting, many small kernels), and each prompt token
+    step_ms_per_sequence · sequences` beside the hardware's work, and each prompt token
     `prefill_us_per_token_per_doubling · log2(accelerators)`, beyond what all-reduce explains: its cause is not known.
+    Layers of many small kernels cost `step_ms_per_expert_layer` more: those of a mixture of experts (routing, sorting)
+    and those of linear attention, twice where a layer has both.
     Efficiencies are shares of the datasheet's bandwidth and dense compute; a step of a single token, matrix times
     vector, reads weights `single_token_gain` times as fast, and KV caches are read at `kv_read_share` of the weights'
     rate. `split_kv` says that attention spreads one

@@ -20,7 +20,8 @@ class StepTimes:
     - compute      = (2 · active parameters · tokens + attention) / (N · FLOP/s · efficiency)
     - read KV      = context tokens · KV bytes per token and accelerator / (bandwidth · efficiency · KV share)
     - all-reduce   = layers · reduces · (latency · log2 N + 2 (N-1)/N · tokens · hidden · 2 bytes / fabric bandwidth)
-    - server       = a + b · layers + x · expert layers + c · log2 N + d · sequences + e · log2 N · prompt tokens
+    - server       = a + b · layers + x · layers of many small kernels + c · log2 N + d · sequences
+                     + e · log2 N · prompt tokens
     Source: the usual inference roofline (Pope et al. 2022, arXiv:2211.05102) with parameters from `data/*.csv`.
     """
 
@@ -69,8 +70,10 @@ class StepTimes:
         reduces = shape.layers * shape.allreduces_per_layer
         self._allreduce_base_ms = reduces * fabric.latency_us * 1e-3 * doublings
         self._allreduce_per_token_ms = reduces * 2 * (n - 1) / n * shape.hidden * 2 / (fabric.effective_gb_per_s * 1e6)
-        per_layer_ms = server.step_ms_per_layer + (server.step_ms_per_expert_layer if shape.experts else 0.0)
-        self._server_base_ms = server.step_ms + per_layer_ms * shape.layers + server.step_ms_per_doubling * doublings
+        # Layers of many small kernels: experts, and linear attention beside them.
+        small_kernels = (shape.layers if shape.experts else 0) + shape.linear_layers
+        layers_ms = server.step_ms_per_layer * shape.layers + server.step_ms_per_expert_layer * small_kernels
+        self._server_base_ms = server.step_ms + layers_ms + server.step_ms_per_doubling * doublings
         self._server_per_sequence_ms = server.step_ms_per_sequence
         self._server_per_prompt_token_ms = server.prefill_us_per_token_per_doubling * 1e-3 * doublings
 

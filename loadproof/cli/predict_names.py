@@ -72,7 +72,7 @@ def model_of(name: str) -> tuple[catalog.Architecture, str]:
 def _key(name: str) -> tuple[str, str]:
     """(letters and digits that tell the shape, number format named): without publisher, tuning, date and release."""
     own = name.strip().casefold().split("/")[-1]
-    words = [word for word in re.split(r"[\s_\-()\[\],:]+", own) if word]
+    words = [word for word in re.split(r"[\s_\-()\[\],:'\"`]+", own) if word]
     stored = next((word for word in words if word in _STORED), "")
     kept = [
         word for word in words if word not in _TUNING | _TITLE | _STORED and not re.fullmatch(r"v\d+\.\d+|\d{4}", word)

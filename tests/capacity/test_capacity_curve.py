@@ -212,12 +212,22 @@ def test_a_prompt_token_costs_more_on_more_accelerators() -> None:
         assert StepTimes(dear).prefill_ms(1000) - StepTimes(plain).prefill_ms(1000) == pytest.approx(added_ms)
 
 
-def test_expert_layers_cost_their_launches_and_only_they() -> None:
-    """0.1 ms in each of Mixtral's 32 layers, nothing in Llama's."""
+def test_layers_of_many_small_kernels_cost_their_launches_and_only_they() -> None:
+    """0.1 ms in each of Mixtral's 32 layers, nothing in Llama's; Qwen3.5 122B has 48 of experts and 36 of linear
+    attention, 8.4 ms."""
     mixtral = bare(SeedRow("Mixtral 8x7B", "ml.p4d.24xlarge", 1, 8, 256, 256, 1, None, None).deployment())
-    for plain, added_ms in ((mixtral, 3.2), (bare(tgi_7b()), 0.0)):
+    qwen = bare(vllm("Qwen/Qwen3.5-122B-A10B"))
+    for plain, added_ms in ((mixtral, 3.2), (bare(tgi_7b()), 0.0), (qwen, 8.4)):
         dear = replace(plain, server=replace(plain.server, step_ms_per_expert_layer=0.1))
         assert StepTimes(dear).decode_ms(4, 0) - StepTimes(plain).decode_ms(4, 0) == pytest.approx(added_ms)
+
+
+@pytest.mark.parametrize(("in_flight", "near"), [(23, False), (24, True), (36, True), (37, False)])
+def test_a_level_knows_that_its_queue_is_in_doubt(in_flight: int, near: bool) -> None:
+    """Llama 2 7B in 512 tokens on an A10G: room for 29 at once, so from 0.8 · 29 = 23.2 to 1.25 · 29 = 36.3."""
+    level = predict_level(tgi_7b(), 256, 256, in_flight)
+    assert level is not None
+    assert level.near_limit is near
 
 
 def test_a_single_token_reads_weights_faster_and_kv_at_its_own_rate() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from capacity_seed import seed_rows
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from loadproof.capacity import BatchLimits, predict_level, predict_run
 from loadproof.capacity.rounds import ClosedLoop
+from loadproof.cli.predict_rows import row_deployment
 from loadproof.errors import InputError
 
 
@@ -94,3 +97,38 @@ def test_what_does_not_fit_has_no_run_and_counts_start_at_one() -> None:
     assert predict_run(deployment, 5000, 256, 1) is None
     with pytest.raises(InputError, match="at least 1"):
         predict_run(deployment, 256, 256, 0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from(["TGI", "vLLM"]),
+    st.sampled_from([("Llama 2 7B", "ml.g5.2xlarge", 1), ("Mixtral 8x7B", "ml.p4d.24xlarge", 8)]),
+    st.integers(1, 1500),
+    st.integers(2, 400),
+    st.integers(1, 300),
+)
+def test_faster_hardware_and_more_copies_never_make_a_run_slower(
+    server: str, placed: tuple[str, str, int], prompt: int, answer: int, in_flight: int
+) -> None:
+    """A fifth more bandwidth or compute, or a second copy: no less throughput, no later answer; twice the load: no less
+    throughput but for TGI's uneven rounds. TGI's second copy is left out: a short run ends with stragglers of whichever
+    copy chance dealt more."""
+    model, instance_type, degree = placed
+    row = {"model": model, "instance_type": instance_type, "tp_degree": str(degree), "server": server}
+    deployment = row_deployment(row | {"instance_count": "1"}, prompt + answer)
+    chip = deployment.accelerator
+    run = predict_run(deployment, prompt, answer, in_flight)
+    assert run is not None
+    for better in (
+        replace(deployment, accelerator=replace(chip, bandwidth_gb_per_s=1.2 * chip.bandwidth_gb_per_s)),
+        replace(deployment, accelerator=replace(chip, bf16_tflops=1.2 * chip.bf16_tflops)),
+        replace(deployment, copies=2 if server == "vLLM" else 1),
+    ):
+        found = predict_run(better, prompt, answer, in_flight)
+        assert found is not None
+        assert found.output_tokens_per_s >= 0.97 * run.output_tokens_per_s
+        assert found.latency_mean_ms <= 1.01 * run.latency_mean_ms
+    loaded = predict_run(deployment, prompt, answer, 2 * in_flight)
+    assert loaded is not None
+    if not loaded.refused:
+        assert loaded.output_tokens_per_s >= 0.95 * run.output_tokens_per_s

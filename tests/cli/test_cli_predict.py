@@ -153,6 +153,7 @@ def test_a_thousand_copies_are_as_many_times_one() -> None:
         "Llama2 7B",
         "Llama-2-7B",
         "LLaMA-2 7B (bf16)",
+        "'meta-llama/Llama-2-7b-hf'",
         "NousResearch/Llama-2-7b-chat-hf",
         "meta-textgeneration-llama-2-7b-f",
         "CodeLlama-7b-hf",
