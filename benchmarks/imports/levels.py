@@ -16,7 +16,8 @@ class MeasuredLevel:
     """One level. Times in ms, rates per second; None (and a Spread of Nones) is what its file does not say.
 
     `tpot_ms` is (E2E - TTFT) / (output tokens - 1) of each request, whatever its file calls it. `concurrency` None:
-    the load was not a closed loop of known size. `date` is the day of the measurement, `2026-11-21`.
+    the load was not a closed loop of known size. `date` is the day of the measurement, `2026-11-21`. `simulated`: the
+    endpoint was a local cloud's twin, whose times are predictions.
     """
 
     source: str
@@ -38,6 +39,7 @@ class MeasuredLevel:
     instance_count: int | None = None
     tp_degree: int | None = None
     date: str | None = None
+    simulated: bool = False
 
 
 def number(value: Any) -> float | None:

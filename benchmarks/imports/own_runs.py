@@ -23,14 +23,17 @@ def read_summary(document: Mapping[str, Any], source: str) -> list[MeasuredLevel
     E2E of all requests / mean E2E of the steady ones. Input tokens are the server's count where it gave one.
     """
     workload = mapping(document, "workload")
+    simulated = mapping(document, "conditions").get("backend") == "twin"
     return [
-        _level(level, workload, source, day(document.get("created_utc")))
+        _level(level, workload, source, day(document.get("created_utc")), simulated)
         for level in document["levels"]
         if isinstance(level, Mapping) and level.get("valid", True)
     ]
 
 
-def _level(level: Mapping[str, Any], workload: Mapping[str, Any], source: str, date: str | None) -> MeasuredLevel:
+def _level(
+    level: Mapping[str, Any], workload: Mapping[str, Any], source: str, date: str | None, simulated: bool
+) -> MeasuredLevel:
     concurrency, requests = whole(level.get("concurrency")), whole(level.get("requests"))
     in_flight, requests_per_s = number(level.get("mean_in_flight")), number(level.get("requests_per_s"))
     swing = min(concurrency, requests or concurrency) / in_flight if concurrency and in_flight else 1.0
@@ -58,6 +61,7 @@ def _level(level: Mapping[str, Any], workload: Mapping[str, Any], source: str, d
         tpot_ms=spread_of(mapping(level, "tpot_ms"), _SAME),
         e2e_ms=e2e,
         date=date,
+        simulated=simulated,
     )
 
 

@@ -20,14 +20,17 @@ def calibrated_rows(
     levels = "1 level" if calibration.levels == 1 else f"{calibration.levels} levels"
     runs = "1 file" if len(calibration.sources) == 1 else f"{len(calibration.sources)} files"
     when = f" of {calibration.date}" if calibration.date else ""
-    source = f"calibrated on {levels} in {runs}{when} of your own measurements"
+    whose = "a local cloud's twin, simulated" if calibration.simulated else "your own measurements"
+    source = f"calibrated on {levels} in {runs}{when} of {whose}"
     found = calibration.fabric
     if found is not None and found.accelerators == fabric.accelerators:
         fabric = replace(
             fabric,
             effective_gb_per_s=found.effective_gb_per_s,
             latency_us=found.latency_us,
-            calibrated_degrees=(calibration.accelerators or found.accelerators,),
+            calibrated_degrees=fabric.calibrated_degrees
+            if calibration.simulated
+            else (calibration.accelerators or found.accelerators,),
             source=source,
         )
     if own := calibration.hardware:
@@ -35,11 +38,12 @@ def calibrated_rows(
             server, accelerator, own.name, bandwidth_gb_per_s=own.bandwidth_gb_per_s, bf16_tflops=own.bf16_tflops
         )
         accelerator = replace(accelerator, source=source)
+    server = replace(server, **calibration.parameters.model_dump(), source=source)
+    if calibration.simulated:  # a prediction fitted to predictions: no surer than it was
+        return server, fabric, accelerator
     row = replace(
         server,
-        **calibration.parameters.model_dump(),
         calibrated_on=(accelerator.name,),
-        source=source,
         own=OwnMeasurement(
             band=calibration.band,
             ttft_band=calibration.ttft_band,

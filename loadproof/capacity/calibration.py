@@ -170,8 +170,11 @@ def fit(observations: Sequence[Observation], *, hardware: str | None = None) -> 
     )
 
 
-def fit_document(found: Fit, sources: Sequence[CalibrationSource], date: str | None) -> Calibration:
-    """The fit as a calibration file holds it. `date`: the day of the measurements, `2026-11-21`."""
+def fit_document(
+    found: Fit, sources: Sequence[CalibrationSource], date: str | None, *, simulated: bool = False
+) -> Calibration:
+    """The fit as a calibration file holds it. `date`: the day of the measurements, `2026-11-21`; `simulated`: some are
+    of a local cloud's twin."""
     deployment = found.deployment
     fabric, chip = deployment.fabric, deployment.accelerator
     return Calibration(
@@ -185,6 +188,7 @@ def fit_document(found: Fit, sources: Sequence[CalibrationSource], date: str | N
         fabric=FabricParameters(accelerators=fabric.accelerators, **_rounded(fabric, _FABRIC))
         if deployment.accelerators > 1
         else None,
+        simulated=simulated,
         date=date,
         levels=len(found.levels),
         outliers=found.outliers,

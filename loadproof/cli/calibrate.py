@@ -57,7 +57,8 @@ def calibrate(
     with Console(stderr=True).status(f"fitting to {len(levels)} levels, and without some of them in turn"):
         found = fit([level.observation for level in levels], hardware=hardware)
     day = date or max((level.date for level in levels if level.date), default=None)
-    document = fit_document(found, sources_of(levels), day)
+    simulated = any(level.simulated for level in levels)
+    document = fit_document(found, sources_of(levels), day, simulated=simulated)
     write_calibration(output, document)
     if format is Format.JSON:
         from loadproof.cli.calibrate_text import as_json

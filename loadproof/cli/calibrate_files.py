@@ -63,4 +63,4 @@ def _lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 
 
 def _scalar(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else format(Decimal(str(value)), "f")
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else format(Decimal(str(value)), "f")

@@ -22,11 +22,12 @@ _MOST_ERRORS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ObservedLevel:
-    """One level, the file that holds it, and the day it was measured."""
+    """One level, the file that holds it, the day it was measured, and whether on a local cloud's twin."""
 
     observation: Observation
     file: Path
     date: str | None
+    simulated: bool = False
 
 
 def observed(
@@ -52,7 +53,9 @@ def observed(
             if reason := _unusable(level):
                 left_out.append(f"{_label(level)}: {reason}")
             else:
-                found.append(ObservedLevel(_observation(level, planned), measured_file(path), level.date))
+                found.append(
+                    ObservedLevel(_observation(level, planned), measured_file(path), level.date, level.simulated)
+                )
     if not found:
         levels = "" if wanted is None else f" at {concurrency}"
         reasons = (

@@ -40,6 +40,8 @@ def render(found: Fit, document: Calibration, left_out: Sequence[str], output: P
         f"Priors     {'read off the lowest level' if found.hardware else 'the shipped rows'}; to be a factor e off one "
         f"costs as much as {document.prior_weight:.0%} on one figure"
     )
+    if document.simulated:
+        yield "Simulated  some levels are a local cloud's twin's: grade and bands of a plan stay as they were"
     yield from (escape(f"Left out   {reason}") for reason in left_out)
     for level in found.levels:
         for name in level.outliers:

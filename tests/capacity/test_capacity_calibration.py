@@ -173,6 +173,15 @@ def test_what_was_not_measured_widens_the_band_and_is_said() -> None:
     assert (newer.grade, newer.band) == ("B", pytest.approx(exp(sqrt(log(1.05) ** 2 + 0.15**2)) - 1))
 
 
+def test_the_twin_makes_no_plan_surer() -> None:
+    """Levels of a local cloud are predictions: parameters are taken, grade and bands stay the shipped row's."""
+    document = fit_document(fit([measured_by(slower(8.0, 0.1), load) for load in (1, 2, 4)]), SOURCES, None)
+    simulated = with_calibration(shipped(), document.model_copy(update={"simulated": True}))
+    assert simulated.server.step_ms == document.parameters.step_ms
+    assert confidence_of(simulated) == confidence_of(shipped())
+    assert simulated.server.source == "calibrated on 3 levels in 1 file of a local cloud's twin, simulated"
+
+
 def test_own_hardware_keeps_nothing_of_gpu_kernels() -> None:
     """A single token reads weights at the fitted bandwidth: the gain of 1.07 was measured on GPUs."""
     cells = [replace(measured_by(shipped(), load), label=str(load)) for load in (1, 2, 4)]

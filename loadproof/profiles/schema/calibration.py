@@ -80,6 +80,7 @@ class Calibration(Part):
     hardware: OwnHardware | None = None
     parameters: ServerParameters
     fabric: FabricParameters | None = Field(default=None, description="where a copy has several accelerators")
+    simulated: bool = Field(default=False, description="some of it on a local cloud's twin: no measurement of hardware")
     date: Day | None = None
     levels: PositiveInt
     outliers: Count = 0

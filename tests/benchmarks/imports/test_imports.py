@@ -110,6 +110,10 @@ def test_our_own_run_counts_in_full_swing(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text(json.dumps(document | {"levels": [level, level | {"valid": False}]}))
     found = only(tmp_path)
     assert found.output_tokens_per_s == pytest.approx(106.667, abs=0.001)
+    assert not found.simulated
+    local = document | {"levels": [level], "conditions": {"backend": "twin"}}
+    (tmp_path / "summary.json").write_text(json.dumps(local))
+    assert only(tmp_path).simulated
     assert (found.input_tokens, found.output_tokens) == (250.0, 50.0)
     assert (found.ttft_ms.mean, found.e2e_ms, found.date) == (41.0, Spread(), "2026-11-21")
 
