@@ -22,6 +22,13 @@ class HostAccount:
     missing: int
     lost: str | None
 
+    @property
+    def words(self) -> str:
+        """`sent its 40 requests, a share of 0.5`, or what is missing and why."""
+        if not self.missing and self.lost is None:
+            return f"sent its {self.requests} requests, a share of {self.share:.3g}"
+        return f"{self.missing} of {self.requests} requests missing, its share being {self.share:.3g}: it {self.lost}"
+
 
 def host_accounts(
     hosts: Sequence[str], turns: int, records: Sequence[RequestRecord], lost: Mapping[str, str]

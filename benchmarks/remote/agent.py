@@ -48,8 +48,8 @@ class Agent:
             self._crew.on_record, self._crew.session = self._keep, plan.session
             self._outbox.tell("ready", cpu_count=os.cpu_count())
             await self._converse(self._crew)
-        except LoadproofError as error:
-            self._outbox.tell("failed", why=str(error))
+        except Exception as error:  # a bug too must be heard of at once, not by silence
+            self._outbox.tell("failed", why=str(error) if isinstance(error, LoadproofError) else repr(error))
             raise
         finally:
             if self._crew is not None:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -84,7 +84,10 @@ def conclude(folder: Path, hosts: tuple[str, ...], lost: dict[str, str], *, inte
     plan = read_plan(folder)
     records = latest(read_records(folder / RECORDS_FILE).records)
     accounts = host_accounts(hosts, plan.spec.workload.turns, records, lost)
-    write_plan(folder, replace(plan, conditions=plan.conditions | {"hosts": [asdict(account) for account in accounts]}))
+    write_plan(
+        folder,
+        replace(plan, conditions=plan.conditions | {"hosts": {account.host: account.words for account in accounts}}),
+    )
     return judge_run(folder, interrupted=interrupted)
 
 

@@ -36,7 +36,7 @@ class Outbox:
         self._lines.append(orjson.dumps({"tell": what, **more}))
 
     def add(self, record: object) -> None:
-        self._lines.append(orjson.dumps(record))
+        self._lines.append(orjson.dumps(record, default=list))  # read records hold arrays
 
     def flush(self) -> bool:
         """Write what waits; False where the store would not have it, and the next flush has it too."""

@@ -14,6 +14,7 @@ from benchmarks.records import FILE_NAME as RECORDS_FILE
 from benchmarks.records import RecordWriter, RequestRecord, parse_record
 from benchmarks.remote.host import DONE, RESULTS, conclude
 from benchmarks.remote.mailbox import Inbox, host_box, told
+from benchmarks.remote.settings import KEY as SETTINGS
 from benchmarks.remote.store import Store
 from benchmarks.workers import Lost, Recorded, missing_records
 from loadproof.errors import CouldNotRunError
@@ -25,7 +26,7 @@ def fetch(store: Store, folder: Path) -> None:
     if done.get("problem"):
         raise CouldNotRunError(done["problem"])
     for key in store.keys(""):
-        if "/" not in key and key.endswith(RESULTS):
+        if "/" not in key and key.endswith(RESULTS) and key not in (DONE, SETTINGS):
             (folder / key).write_bytes(store.get(key) or b"")
 
 
@@ -72,6 +73,6 @@ def _missing(
             recorded = Recorded()
             for record in ours[host]:
                 recorded.add(record.index)
-            gone[place] = Lost(recorded, f"host {host} of {len(hosts)}: {lost[host]}")
+            gone[place] = Lost(recorded, f"host {host} of {len(hosts)} {lost[host]}")
         found += missing_records(batch, gone, len(hosts), plan.session, min(starts))
     return found

@@ -105,7 +105,10 @@ class JobOptions:
         launcher: Launcher = LocalHosts(hosts)
         if self.remote:
             launcher = ProcessingJob(self._settings(run.plan.run_id), hosts, _sagemaker(region), region)
-        return drive(run, launcher, self._place(run.plan.run_id), patience, on_progress)
+        result = drive(run, launcher, self._place(run.plan.run_id), patience, on_progress)
+        for host, words in result.summary["conditions"]["hosts"].items():
+            print(f"{host}: {words}", file=sys.stderr)
+        return result
 
     def print_requests(self, spec: BenchmarkSpec) -> int:
         """What would be asked of AWS, as one JSON document."""
