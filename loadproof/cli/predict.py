@@ -19,8 +19,9 @@ def predict(
 ) -> int:
     """Predict throughput, latency and TTFT for each row of a CSV file; a row it cannot predict gets a reason.
 
-    A column cached_input_tokens, where there is one, says how much of each prompt a prefix cache holds; a column
-    quantization how weights are stored.
+    Models, servers and instance types are read as tables write them (Llama-2-7B, tgi1.1.0, g5.2xlarge). A column
+    cached_input_tokens, where there is one, says how much of each prompt a prefix cache holds; a column quantization
+    how weights are stored, if not as the model's name or its published checkpoint says.
     """
     from loadproof.cli.predict_rows import predict_file
 

@@ -66,6 +66,46 @@ def test_a_ttft_may_always_be_later_by_the_way_to_the_server() -> None:
     assert (low, high) == (pytest.approx(13.33, rel=1e-3), pytest.approx(180.0))
 
 
+def test_packed_weights_nobody_measured_widen_the_range() -> None:
+    """sqrt(0.11² + 0.35²) = 0.3669 on a single L40S under vLLM; NeuronX was measured with int8."""
+    plain = vllm("ml.g6e.xlarge", 1)
+    assert confidence_of(plain).band == pytest.approx(exp(0.11) - 1, rel=1e-3)
+    assert confidence_of(replace(plain, quantization="fp8")).band == pytest.approx(exp(0.36688) - 1, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("family", "version", "grade"),
+    [
+        ("vllm", "", "A"),
+        ("vllm", "0.11.0", "A"),
+        ("vllm", "0.8.0", "A"),
+        ("vllm", "0.6.3", "B"),
+        ("vllm", "1.0.0", "A"),
+        ("lmi", "0.36.0", "A"),
+        ("lmi", "0.29.0", "B"),
+        ("lmi", "15", "A"),
+        ("lmi", "10.0.0", "B"),
+    ],
+)
+def test_an_older_engine_is_another_version(family: str, version: str, grade: str) -> None:
+    """vLLM's second engine (0.8 and later) was measured, the first was not; LMI ships the second since v15 (0.33)."""
+    deployment = replace(vllm("ml.g6e.xlarge", 1), family=family, version=version)  # type: ignore[arg-type]
+    assert confidence_of(deployment).grade == grade
+    wider = confidence_of(deployment).band > confidence_of(vllm("ml.g6e.xlarge", 1)).band
+    assert wider is (grade == "B")
+
+
+@pytest.mark.parametrize(
+    ("name", "widened"), [("ttft_ms", True), ("e2e_p95_ms", True), ("e2e_ms", False), ("output_tokens_per_s", False)]
+)
+def test_a_queue_in_doubt_widens_what_waits(name: str, widened: bool) -> None:
+    """TTFT and percentiles of whole requests hang on the queue; means and rates hardly do."""
+    confidence = confidence_of(tgi("ml.p4d.24xlarge", 8))
+    assert (
+        confidence.range_of(name, 100.0, near_limit=True) != confidence.range_of(name, 100.0, near_limit=False)
+    ) is (widened)
+
+
 def test_own_measurements_replace_the_sources_of_doubt() -> None:
     """A calibration that left 5% of error says 5%, on whatever fabric."""
     deployment = vllm("ml.p5.48xlarge", 8)
