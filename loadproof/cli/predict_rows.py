@@ -61,6 +61,8 @@ def predict_file(source: Path, target: Path, calibration: Calibration | None = N
             columns = list(reader.fieldnames or ())
             if missing := [name for name in GIVEN if name not in columns]:
                 raise InputError(f"{source}:1: no column {', '.join(missing)}; expected at least {', '.join(GIVEN)}")
+            if twice := sorted({name for name in GIVEN if columns.count(name) > 1}):
+                raise InputError(f"{source}:1: column {', '.join(twice)} is there twice; keep the one that is meant")
             rows = list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{source}: cannot be read as CSV: {error}; give a UTF-8 file with a header line") from None

@@ -93,6 +93,14 @@ def test_a_missing_column_or_file_is_said_at_once(tmp_path: Path, capsys: pytest
     assert not (tmp_path / "out.csv").exists()
 
 
+def test_a_column_that_is_there_twice_is_no_guess(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second `model` would silently hide the first."""
+    source = tmp_path / "rows.csv"
+    source.write_text(",".join([*GIVEN, "model"]) + "\n" + ",".join([*ROW.values(), "Mistral 7B"]) + "\n")
+    assert run(["predict", "--input", str(source), "--output", str(tmp_path / "out.csv")]) == 2
+    assert "column model is there twice" in capsys.readouterr().err
+
+
 def test_four_hundred_rows_take_seconds() -> None:
     """The bound is 60 s; 400 rows at 512 in flight take a few seconds even on a busy machine."""
     started = time.process_time()
