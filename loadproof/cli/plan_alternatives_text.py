@@ -13,6 +13,7 @@ from loadproof.advice.alternatives import Alternative, Alternatives, Range, Sett
 
 ROWS = 8  # alternatives beside the recommended ones and the profile's own
 _STYLE = {"meets": "green", "near": "yellow", "misses": "bold red", "unknown": "dim"}
+_SHORT = {"unknown": "-", "no room": "no fit"}  # beside a grade, where columns are scarce
 
 
 def settings_table(settings: Sequence[SettingAdvice]) -> Table:
@@ -59,15 +60,16 @@ def machines(row: Alternative) -> str:
 def _table(found: Alternatives, *, wide: bool) -> Table:
     title = f"Alternatives by {found.goal} (* the profile as it is)"
     table = Table(title=title, title_justify="left", padding=(0, 0, 0, 1), show_edge=False)
-    table.add_column("machines", no_wrap=True)
+    # Narrow, `4 x` goes above its machine: rather that than figures or outlooks cut away.
+    table.add_column("machines", no_wrap=wide, min_width=20)
     for name in ("TP", "copies") if wide else ("TP x\ncopies",):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("server", no_wrap=True)
     names = ["TTFT\nms", "TPOT\nms"] if wide else []
-    for name in (*names, "E2E\nms", "tokens/s\nat knee", "USD /\nhour", "USD / M\ntokens"):
+    for name in (*names, "E2E\nms", "tokens\n/s at\nknee", "USD /\nhour", "USD\n/ M\ntokens"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("objectives", "grade") if wide else ("outlook\ngrade",):
-        table.add_column(name)
+        table.add_column(name, no_wrap=True, min_width=8)
     for row in _visible(found):
         table.add_row(*_cells(row, wide=wide), style="bold" if row is found.recommended.alternative else "")
     return table
@@ -87,7 +89,7 @@ def _cells(row: Alternative, *, wide: bool) -> list[str | Text]:
         _figure(row.knee_output_tokens_per_s),
         "unknown" if row.usd_per_hour is None else f"{row.usd_per_hour:,.2f}",
         _figure(row.usd_per_million_tokens, 2),
-        *([Text(outlook, style), row.grade] if wide else [Text(f"{outlook} {row.grade}", style)]),
+        *([Text(outlook, style), row.grade] if wide else [Text(f"{_SHORT.get(outlook, outlook)} {row.grade}", style)]),
     ]
 
 

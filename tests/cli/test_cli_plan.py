@@ -39,7 +39,7 @@ def test_no_figure_is_cut_in_80_columns() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("profile", ["dev/qwen3-32b.yaml", "prod/llama-3-1-8b.yaml", "local-vllm/tiny-llama.yaml"])
+@pytest.mark.parametrize("profile", ["prod/qwen3-32b.yaml", "prod/llama-3-1-8b.yaml", "local-vllm/tiny-llama.yaml"])
 def test_no_cell_is_shortened_and_no_table_is_wider_than_the_terminal(profile: str, width: int) -> None:
     """No ellipsis; only lines that are meant to run on (title, memory, counts) pass the edge."""
     said = printed(profile, width=width)
