@@ -20,18 +20,14 @@ from urllib.parse import urlsplit
 import orjson
 
 from benchmarks.connect import open_invoker
-from benchmarks.evidence import write_evidence
 from benchmarks.observer import FILE_NAME as OBSERVED_FILE
 from benchmarks.observer import observing
 from benchmarks.plan import FILE_NAME as PLAN_FILE
 from benchmarks.plan import RunPlan, planned_in_full, read_plan, run_id_of, utc_text, write_json, write_plan
 from benchmarks.process import first_in_line, loop_factory
 from benchmarks.records import FILE_NAME as RECORDS_FILE
-from benchmarks.records import RecordWriter, read_records
-from benchmarks.scaling import read_observed
+from benchmarks.records import RecordWriter, each_record, read_records
 from benchmarks.spec import BenchmarkSpec
-from benchmarks.summary import FILE_NAME as SUMMARY_FILE
-from benchmarks.summary import build_summary
 from benchmarks.sweep import OnProgress, Sweep, why_never_ran
 from benchmarks.workers import Crew
 from invocation import Invoker
@@ -75,7 +71,9 @@ def run_benchmark(
     _claim(folder)
     spec = replace(spec, workload=replace(spec.workload, salt=run_id))
     try:
-        plan = planned_in_full(RunPlan(run_id, utc_text(now_ns), now_ns, spec, machine_conditions(), (utc_text(now_ns),)))
+        plan = planned_in_full(
+            RunPlan(run_id, utc_text(now_ns), now_ns, spec, machine_conditions(), (utc_text(now_ns),))
+        )
         return _run_session(folder, plan, invoker, on_progress, observe)
     except (CouldNotRunError, InputError):
         _release(folder)
@@ -98,12 +96,19 @@ def resume_benchmark(
 
 def judge_run(folder: Path, *, interrupted: bool = False) -> RunResult:
     """Write summary.json and report.html of what a run folder holds. Raises CouldNotRunError if nothing got through."""
+    # Late: numpy is no part of sending requests.
+    from benchmarks.evidence import write_evidence
+    from benchmarks.scaling import read_observed
+    from benchmarks.summary import FILE_NAME as SUMMARY_FILE
+    from benchmarks.summary import build_summary
+
     plan = read_plan(folder)
     file = read_records(folder / RECORDS_FILE)
     reason = None if interrupted else why_never_ran(file.records)
     if reason:
         raise CouldNotRunError(f"no request got through: {reason}")
     summary = build_summary(plan, file, interrupted=interrupted, observed=read_observed(folder))
+    del file  # the page reads for itself what it needs
     write_json(folder / SUMMARY_FILE, summary)
     write_evidence(folder, plan, summary)
     report, problem = _render(folder)
@@ -114,6 +119,7 @@ def judge_run(folder: Path, *, interrupted: bool = False) -> RunResult:
 def shown_again(folder: Path) -> RunResult:
     """A judged run as it stands, its page rendered anew; nothing else is written. Raises InputError without one."""
     from benchmarks.report.reading import read_summary
+    from benchmarks.summary import FILE_NAME as SUMMARY_FILE
 
     read_summary(folder)
     summary = orjson.loads((folder / SUMMARY_FILE).read_bytes())
@@ -124,23 +130,28 @@ def shown_again(folder: Path) -> RunResult:
 
 
 def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress, observe: bool) -> RunResult:
-    # Times of every session count from the run's first zero, so that later sessions lie after earlier ones.
-    zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
     try:
-        write_plan(folder, plan)
-        records = read_records(folder / RECORDS_FILE).records
-        watched = observing(folder, plan.spec.target) if observe else nullcontext()
-        with watched, RecordWriter(folder / RECORDS_FILE) as writer:
-            save = partial(write_plan, folder)
-            sender = Crew(folder, plan.spec.workers, zero_ns) if plan.spec.workers > 1 else invoker
-            sweep = Sweep(plan, sender, writer.append, save, on_progress, zero_ns, records)
-            with first_in_line(), asyncio.Runner(loop_factory=loop_factory()) as runner:
-                runner.run(_drive(sweep, sender))
-        return judge_run(folder, interrupted=sweep.runner.stopped)
+        return judge_run(folder, interrupted=_load(folder, plan, invoker, on_progress, observe))
     except OSError as error:  # the endpoint's own faults are outcomes; what is left is the disk
         raise CouldNotRunError(
             f"{folder}: cannot be written ({error.strerror}); mend that, then go on with --resume {folder}"
         ) from error
+
+
+def _load(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress, observe: bool) -> bool:
+    """Send what is left of the plan; True if it was stopped."""
+    # Times of every session count from the run's first zero, so that later sessions lie after earlier ones.
+    zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
+    write_plan(folder, plan)
+    records = read_records(folder / RECORDS_FILE).records
+    watched = observing(folder, plan.spec.target) if observe else nullcontext()
+    with watched, RecordWriter(folder / RECORDS_FILE) as writer:
+        save = partial(write_plan, folder)
+        sender = Crew(folder, plan.spec.workers, zero_ns) if plan.spec.workers > 1 else invoker
+        sweep = Sweep(plan, sender, writer.append, save, on_progress, zero_ns, records)
+        with first_in_line(), asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(_drive(sweep, sender))
+    return sweep.runner.stopped
 
 
 async def _drive(sweep: Sweep, sender: Invoker | Crew) -> None:
@@ -226,7 +237,7 @@ def _claim(folder: Path) -> None:
 
 def _release(folder: Path) -> None:
     """Take back what a run without any result wrote, so that the same command can be tried again."""
-    if any(record.phase == "measured" and record.ok for record in read_records(folder / RECORDS_FILE).records):
+    if any(record.phase == "measured" and record.ok for record in each_record(folder / RECORDS_FILE)):
         return
     for name in (PLAN_FILE, RECORDS_FILE, OBSERVED_FILE):
         (folder / name).unlink(missing_ok=True)

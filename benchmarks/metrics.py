@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -36,7 +37,7 @@ import numpy as np
 from benchmarks.loop_probe import TICK_NS
 from benchmarks.objectives import Objective
 from benchmarks.records import MISSING, RequestRecord
-from benchmarks.statistics import Samples, Spread, percentile, spread
+from benchmarks.statistics import Samples, Spread, percentile, spread, spread_above_zeros
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
@@ -81,9 +82,7 @@ class LevelMetrics:
 
 
 def ttft_ms(record: RequestRecord) -> float | None:
-    if not record.ok or record.first_token_ns is None:
-        return None
-    return (record.first_token_ns - record.intended_ns) / NS_PER_MS
+    return record.ttft_ms
 
 
 def e2e_ms(record: RequestRecord) -> float | None:
@@ -102,8 +101,10 @@ def itl_gaps_ms(record: RequestRecord) -> Samples:
     """Gaps between the distinct instants at which tokens came; empty below two instants."""
     if not record.ok:
         return np.empty(0)
-    instants = np.unique(np.asarray(record.token_times_ns, dtype=np.int64))
-    return np.diff(instants) / NS_PER_MS
+    times_ns = np.asarray(record.token_times_ns, dtype=np.int64)
+    if (times_ns[1:] <= times_ns[:-1]).any():  # tokens that came together
+        times_ns = np.unique(times_ns)
+    return (times_ns[1:] - times_ns[:-1]) / NS_PER_MS
 
 
 def lag_ms(record: RequestRecord) -> float:
@@ -116,15 +117,31 @@ _PER_REQUEST = {"ttft": ttft_ms, "tpot": tpot_ms, "e2e": e2e_ms}
 def latency_samples(metric: str, records: Sequence[RequestRecord]) -> list[Samples]:
     """The samples of ttft, itl, tpot or e2e, one array for each request that has any (ITL has many a request)."""
     if metric == "itl":
-        gaps = (itl_gaps_ms(record) for record in records)
-        return [samples for samples in gaps if samples.size]
-    values = (_PER_REQUEST[metric](record) for record in records)
-    return [np.asarray([value]) for value in values if value is not None]
+        pool, ends = _pooled_gaps_ms(records)
+        return [pool[start:end] for start, end in pairwise([0, *ends])]
+    values = pooled(metric, records)
+    return [values[index : index + 1] for index in range(values.size)]
 
 
 def pooled(metric: str, records: Sequence[RequestRecord]) -> Samples:
-    samples = latency_samples(metric, records)
-    return np.concatenate(samples) if samples else np.empty(0)
+    if metric == "itl":
+        return _pooled_gaps_ms(records)[0]
+    values = (_PER_REQUEST[metric](record) for record in records)
+    return np.asarray([value for value in values if value is not None], dtype=np.float64)
+
+
+def _pooled_gaps_ms(records: Sequence[RequestRecord]) -> tuple[Samples, list[int]]:
+    """All gaps in one array, and where in it each request that has any ends: a long run's gaps fit no second time."""
+    pool = np.empty(sum(len(record.token_times_ns) for record in records))
+    ends: list[int] = []
+    end = 0
+    for record in records:
+        gaps = itl_gaps_ms(record)
+        if gaps.size:
+            pool[end : end + gaps.size] = gaps
+            end += gaps.size
+            ends.append(end)
+    return pool[:end], ends
 
 
 def duration_s(records: Sequence[RequestRecord]) -> float | None:
@@ -189,7 +206,7 @@ def measure_level(
         tpot_ms=spread(pooled("tpot", succeeded)),
         e2e_ms=spread(pooled("e2e", succeeded)),
         lag_ms=spread(np.asarray([lag_ms(record) for record in finished], dtype=np.float64)),
-        loop_lag_ms=spread(_loop_lags_ms(finished)),
+        loop_lag_ms=_loop_lag_ms(finished),
         output_tokens_per_s=output_per_s,
         input_tokens_per_s=input_per_s,
         requests_per_s=requests_per_s,
@@ -214,12 +231,11 @@ def _first_messages(failed: Sequence[RequestRecord]) -> dict[str, str]:
     return dict(sorted(messages.items()))
 
 
-def _loop_lags_ms(finished: Sequence[RequestRecord]) -> Samples:
+def _loop_lag_ms(finished: Sequence[RequestRecord]) -> Spread:
     """One sample for each tick due during each request; a tick that was on time (within a timer's slack) is 0."""
     late = [stall_ns / NS_PER_MS for record in finished for stall_ns in record.stalls_ns]
     ticks = sum((record.end_ns - record.intended_ns) // TICK_NS for record in finished)
-    on_time = max(0, ticks - len(late)) if ticks or late else 0
-    return np.concatenate([np.zeros(on_time), np.asarray(late, dtype=np.float64)])
+    return spread_above_zeros(max(0, ticks - len(late)), np.asarray(late, dtype=np.float64))
 
 
 def _rate(amount: float | None, seconds: float | None) -> float | None:
@@ -257,6 +273,6 @@ def _input_source(succeeded: Sequence[RequestRecord]) -> Literal["server", "toke
 
 
 def _tokens_per_arrival(succeeded: Sequence[RequestRecord]) -> float | None:
-    arrivals = sum(len(set(record.token_times_ns)) for record in succeeded)
+    arrivals = sum(itl_gaps_ms(record).size + 1 for record in succeeded if record.token_times_ns)
     tokens = sum(sum(record.tokens_at) for record in succeeded)
     return round(tokens / arrivals, 6) if arrivals else None

@@ -6,8 +6,11 @@ Times are nanoseconds since the run's zero, on one monotonic clock; `plan.json` 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal
@@ -50,8 +53,8 @@ class RequestRecord:
     first_token_ns: int | None
     last_token_ns: int | None
     end_ns: int
-    token_times_ns: tuple[int, ...]
-    tokens_at: tuple[int, ...]
+    token_times_ns: Sequence[int]  # an array of what is kept for long: 8 bytes a token, not 40
+    tokens_at: Sequence[int]
     planned_input_tokens: int
     planned_output_tokens: int
     input_tokens: int | None  # as the server counted them
@@ -72,12 +75,20 @@ class RequestRecord:
         return self.outcome == "ok"
 
     @property
+    def ttft_ms(self) -> float | None:
+        """First token − intended send, of a successful request that streamed."""
+        if not self.ok or self.first_token_ns is None:
+            return None
+        return (self.first_token_ns - self.intended_ns) / 1e6
+
+    @property
     def finished(self) -> bool:
         """The endpoint had its full chance to answer, well or badly."""
         return self.outcome not in (CANCELED, UNFINISHED, MISSING)
 
 
 _FIELDS = frozenset(field.name for field in fields(RequestRecord))
+_FEW_VALUES = ("phase", "outcome", "token_source", "counted_by")  # held once, not in every record
 _REQUIRED = frozenset(field.name for field in fields(RequestRecord) if field.default is dataclasses.MISSING)
 
 
@@ -102,7 +113,11 @@ class RecordWriter:
 
     def append(self, record: RequestRecord) -> None:
         assert self._file is not None, "use RecordWriter as a context manager"
-        self._file.write(orjson.dumps(record) + b"\n")
+        self._file.write(orjson.dumps(record, default=list) + b"\n")
+
+
+def line_of(record: RequestRecord) -> bytes:
+    return orjson.dumps(record, default=list) + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +133,22 @@ def read_records(path: Path) -> RecordFile:
 
     Raises CouldNotRunError when a complete line is of another schema version: its meaning may differ.
     """
+    read = [*_lines(path)]
+    return RecordFile(tuple(record for record in read if record is not None), read.count(None))
+
+
+def each_record(path: Path) -> Iterator[RequestRecord]:
+    """The whole records of a requests.jsonl one after another, for a pass that keeps little. Raises as read_records."""
+    return (record for record in _lines(path) if record is not None)
+
+
+def _lines(path: Path) -> Iterator[RequestRecord | None]:
     if not path.exists():
-        return RecordFile((), 0)
-    records: list[RequestRecord] = []
-    torn_lines = 0
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        record = parse_record(line, f"{path}:{number}")
-        if record is None:
-            torn_lines += 1
-        else:
-            records.append(record)
-    return RecordFile(tuple(records), torn_lines)
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield parse_record(line, f"{path}:{number}")
 
 
 def parse_record(line: bytes, place: str) -> RequestRecord | None:
@@ -147,9 +165,23 @@ def parse_record(line: bytes, place: str) -> RequestRecord | None:
             "read the file with the version that wrote it"
         )
     known = {name: value for name, value in row.items() if name in _FIELDS}
-    for name in ("token_times_ns", "tokens_at", "stalls_ns"):
-        known[name] = tuple(known[name])
+    known["token_times_ns"] = array("q", known["token_times_ns"])
+    known["tokens_at"] = _counts(known["tokens_at"])
+    known["stalls_ns"] = tuple(known["stalls_ns"])
+    for name in _FEW_VALUES:
+        if name in known:
+            known[name] = sys.intern(known[name])
     return RequestRecord(**known)
+
+
+def _counts(tokens_at: list[int]) -> Sequence[int]:
+    """One token at a time is the rule: all such answers of a length share their counts."""
+    return _ones(len(tokens_at)) if tokens_at.count(1) == len(tokens_at) else array("q", tokens_at)
+
+
+@lru_cache(maxsize=1024)
+def _ones(count: int) -> Sequence[int]:
+    return array("q", [1]) * count
 
 
 def mend_torn_line(path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, repeat
@@ -264,8 +265,8 @@ class Runner:
             first_token_ns=arrivals[0] if arrivals else None,
             last_token_ns=arrivals[-1] if arrivals else None,
             end_ns=self._relative(end_ns),
-            token_times_ns=tuple(arrivals),
-            tokens_at=tuple(invocation.arrival_tokens) if invocation else (),
+            token_times_ns=array("q", arrivals),
+            tokens_at=invocation.arrival_tokens if invocation else (),
             planned_input_tokens=turn.planned.input_tokens,
             planned_output_tokens=turn.planned.output_tokens,
             input_tokens=invocation.input_tokens if invocation else None,

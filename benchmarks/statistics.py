@@ -7,7 +7,7 @@ the point at rank q·(n − 1), between its two neighbours in proportion. No sam
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,25 @@ def spread(samples: Samples) -> Spread:
         return Spread()
     p50, p90, p95, p99 = (_tidy(value) for value in np.percentile(samples, (50, 90, 95, 99)))
     return Spread(p50, p90, p95, p99, _tidy(samples.mean()), _tidy(samples.max()))
+
+
+def spread_above_zeros(zeros: int, samples: Samples) -> Spread:
+    """The spread of `samples`, none below 0, and of `zeros` times 0 besides, which are counted and not held."""
+    count = zeros + samples.size
+    if count == 0:
+        return Spread()
+    ordered = np.sort(samples)
+
+    def at(rank: int) -> float:
+        return float(ordered[rank - zeros]) if rank >= zeros else 0.0
+
+    def quantile(share: float) -> float:
+        position = share * (count - 1)
+        below = floor(position)
+        return _tidy(at(below) + (at(min(below + 1, count - 1)) - at(below)) * (position - below))
+
+    p50, p90, p95, p99 = map(quantile, (0.50, 0.90, 0.95, 0.99))
+    return Spread(p50, p90, p95, p99, _tidy(samples.sum() / count), _tidy(at(count - 1)))
 
 
 def percentile(samples: Samples, rank_percent: float) -> float | None:

@@ -12,12 +12,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from benchmarks.batches import measured_batch, warm_up_batch
-from benchmarks.levels import measured_levels, probes_of, wanted_value
-from benchmarks.metrics import ttft_ms
 from benchmarks.plan import RunPlan, planned_level
 from benchmarks.records import Phase, RequestRecord
 from benchmarks.runner import Batch, Runner, Sender
-from benchmarks.search import Stop, next_value
 from benchmarks.workers import Together
 from benchmarks.workload import Prompts
 from invocation.faults import InvocationFault
@@ -118,6 +115,10 @@ class Sweep:
         search = self.plan.spec.search
         if search is None or self.runner.stopped:
             return False
+        # Late: what judges loads numpy, and while a fixed load runs nothing is judged.
+        from benchmarks.levels import measured_levels, probes_of, wanted_value
+        from benchmarks.search import Stop, next_value
+
         levels = measured_levels(self.plan, [*self.records, *self._taken])
         following = next_value(search, tuple(probes_of(self.plan, levels).values()), wanted_value(self.plan))
         if isinstance(following, Stop):
@@ -221,8 +222,8 @@ class _Meter:
         if record.finished:
             self.done += 1
             self.errors += not record.ok
-            if (value := ttft_ms(record)) is not None:
-                self.first_tokens_ms.append(value)
+            if record.ttft_ms is not None:
+                self.first_tokens_ms.append(record.ttft_ms)
         due = self.sweep.clock_ns() - self.shown_ns > PROGRESS_INTERVAL_S * 1e9
         if due and self.done != self.total:  # the phase's end shows itself
             self.show()

@@ -21,7 +21,7 @@ from benchmarks.batches import measured_batch, share_of, warm_up_batch
 from benchmarks.connect import open_invoker
 from benchmarks.plan import read_plan
 from benchmarks.process import loop_factory
-from benchmarks.records import FILE_NAME, RequestRecord, read_records
+from benchmarks.records import FILE_NAME, RequestRecord, line_of, read_records
 from benchmarks.runner import Batch, Runner
 from benchmarks.workload import Prompts
 from invocation.faults import InvocationFault
@@ -104,7 +104,7 @@ class Worker:
             await asyncio.sleep(STATE_INTERVAL_S)
 
     def _keep(self, record: RequestRecord) -> None:
-        self._writer.write(orjson.dumps(record) + b"\n")
+        self._writer.write(line_of(record))
 
     def _tell(self, what: str, **more: Any) -> None:
         self._writer.write(orjson.dumps({"tell": what, **more}) + b"\n")

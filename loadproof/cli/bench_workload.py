@@ -15,7 +15,6 @@ from benchmarks.images import MOST_PX, ImageSpec
 from benchmarks.spec import TokenCounts, WorkloadSpec, empirical_tokens, fixed_tokens
 from loadproof.cli.attempts import Attempts
 from loadproof.errors import InputError
-from loadproof.profiles.workloads import NAMED_WORKLOADS
 
 MOST_TOKENS = 10_000_000
 _FORMS = "256, normal:MEAN:STDDEV, lognormal:MEAN:STDDEV, uniform:LOWEST:HIGHEST or empirical:FILE"
@@ -118,6 +117,8 @@ def parse_image(text: str) -> ImageSpec:
 
 
 def _named(name: str) -> dict[str, Any]:
+    from loadproof.profiles.workloads import NAMED_WORKLOADS  # late: its package brings all of profiles along
+
     found = NAMED_WORKLOADS.get(name)
     if found is None:
         near = difflib.get_close_matches(name, NAMED_WORKLOADS, n=1)

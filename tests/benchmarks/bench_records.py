@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 from benchmarks.records import RequestRecord
 
 MS = 1_000_000
@@ -33,8 +35,8 @@ def record(
         "first_token_ns": times[0] if times else None,
         "last_token_ns": times[-1] if times else None,
         "end_ns": round(end_ms * MS),
-        "token_times_ns": times,
-        "tokens_at": (1,) * len(times),
+        "token_times_ns": array("q", times),
+        "tokens_at": array("q", [1]) * len(times),
         "planned_input_tokens": 10,
         "planned_output_tokens": len(times),
         "input_tokens": None,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,12 @@ def test_without_the_right_to_it_nothing_changes(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "setpriority", refuse)
     with process.first_in_line():
         assert session.read_text() == "/autogroup-7 nice 0\n"
+
+
+def test_sending_requests_loads_nothing_that_only_judging_needs() -> None:
+    """A run's process and its workers come up without numpy, pydantic, boto3, botocore or YAML."""
+    heavy = ("numpy", "pydantic", "boto3", "botocore", "yaml")
+    for module in ("benchmarks.job", "benchmarks.console", "benchmarks.worker", "loadproof.cli.bench_spec"):
+        program = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert (module, done.stdout.strip()) == (module, "[]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,20 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     with RecordWriter(path) as writer:
         writer.append(ONE)
     assert read_records(path).records == (ONE,)
+
+
+def test_a_record_that_was_read_holds_eight_bytes_a_token(tmp_path: Path) -> None:
+    """Of two answers of 500 tokens the times take 8 bytes each, and the counts (one at a time) are held once."""
+    path = tmp_path / "requests.jsonl"
+    with RecordWriter(path) as writer:
+        for index in range(2):
+            writer.append(record(index, token_ms=tuple(range(1000, 1500)), end_ms=1500))
+        writer.append(record(2, token_ms=(1, 2), tokens_at=(3, 4), end_ms=2))
+    first, second, several = read_records(path).records
+    assert sys.getsizeof(first.token_times_ns) < 8 * 500 + 200
+    assert first.tokens_at is second.tokens_at
+    assert (list(first.token_times_ns)[:2], sum(first.tokens_at)) == ([1_000_000_000, 1_001_000_000], 500)
+    assert list(several.tokens_at) == [3, 4]
 
 
 def test_a_line_is_on_disk_before_the_writer_closes(tmp_path: Path) -> None:
