@@ -72,6 +72,7 @@ class Connection(asyncio.Protocol):
         "_transport",
         "idle_since_ns",
         "open",
+        "used",
     )
 
     def __init__(self, clock_ns: ClockNs) -> None:
@@ -85,6 +86,7 @@ class Connection(asyncio.Protocol):
         self._started_ns = self._sent_ns = self._last_byte_ns = 0
         self.idle_since_ns = 0
         self.open = False
+        self.used = False  # has it had an exchange before?
 
     async def exchange(self, request: bytes, receiver: Receiver, timeouts: Timeouts, started_ns: int) -> None:
         """Send one request and drain its whole answer into `receiver`. Raises InvocationFault.
@@ -111,6 +113,12 @@ class Connection(asyncio.Protocol):
             if self._timer is not None:
                 self._timer.cancel()
             self.idle_since_ns = self._clock_ns()
+            self.used = True
+
+    @property
+    def answered(self) -> bool:
+        """Has a byte of the last request's answer come?"""
+        return self._last_byte_ns > 0
 
     def reusable(self) -> bool:
         return self.open and self._reader.done and self._reader.reusable and not self._reader.surplus
@@ -229,9 +237,26 @@ class ConnectionPool:
         self._busy: set[Connection] = set()
 
     async def exchange(self, request: bytes, receiver: Receiver, timeouts: Timeouts) -> None:
-        """One request and its answer over a connection of this pool. Raises InvocationFault; retries nothing."""
+        """One request and its answer over a connection of this pool. Raises InvocationFault; retries nothing.
+
+        A kept connection that turns out to be closed is no answer: the request goes out on a new one, as RFC 9112 §9.3.1
+        has it. Some servers (llama.cpp's) announce keep-alive and close after each streamed answer all the same.
+        """
         started_ns = self._clock_ns()
-        connection = self._take_idle() or await self._open(timeouts)
+        kept = self._take_idle()
+        if kept is not None and kept.used:
+            try:
+                await self._exchange(kept, request, receiver, timeouts, started_ns)
+                return
+            except ConnectionFault as fault:
+                if fault.code != "closed" or kept.answered:
+                    raise
+            kept = None
+        await self._exchange(kept or await self._open(timeouts), request, receiver, timeouts, started_ns)
+
+    async def _exchange(
+        self, connection: Connection, request: bytes, receiver: Receiver, timeouts: Timeouts, started_ns: int
+    ) -> None:
         self._busy.add(connection)
         try:
             await connection.exchange(request, receiver, timeouts, started_ns)
