@@ -51,6 +51,7 @@ class _Tally:
     do_not_fit: int = 0
     fit_marginally: int = 0
     cannot_serve: int = 0
+    over_price: int = 0
     refused: set[str] = field(default_factory=set)
 
 
@@ -77,6 +78,9 @@ def find_alternatives(
         others = list(_others(profile, own_deployment, constraints, environment, tally))
     if tally.refused:
         notes.append(f"left out because `loadproof check` would refuse them: {', '.join(sorted(tally.refused))}")
+    if tally.over_price:
+        limit = f"{constraints.usd_per_hour_max or 0:,.2f} USD an hour"
+        notes.append(f"left out: {tally.over_price:,} that cost more than {limit}, or have no known price")
     possible = own.fits == "yes" and serves(own, streaming=profile.workload.streaming)
     able = [own] if possible and constraints.allow(own.instance_type, own.usd_per_hour) else []
     front, behind = divided([*able, *others])
@@ -156,6 +160,7 @@ def _others(
         for instances in instances_to_try:
             price = candidate.instance.usd_per_hour
             if not constraints.allow(candidate.instance.instance_type, None if price is None else price * instances):
+                tally.over_price += 1
                 continue
             tally.considered += 1
             changes = (*candidate.changes, *count_changes(profile, candidate.room, instances))

@@ -85,7 +85,7 @@ def _recommend(front: Sequence[Alternative], goal: Goal, own: Alternative | None
     if not able:
         if goal == "least cost that meets the objectives" and front:
             return Recommendation(goal, None, "none is predicted to meet every objective")
-        return Recommendation(goal, None, "none of those compared fits, serves the load and has a known price")
+        return Recommendation(goal, None, "none of those allowed fits, serves the load and has a known price")
     best = able[0]
     reason = _FIGURE[goal].format(abs(_key(best, goal)[-1]))
     if best.is_own:

@@ -77,6 +77,8 @@ def plan(
         raise InputError(f"--write prints a diff, found --format {format.value}; leave one of them out")
     loaded = load_profile(profile)
     types = tuple(dict.fromkeys(name.strip() for name in (instances or "").split(",") if name.strip()))
+    if instances is not None and not types:
+        raise InputError("--instances: expected instance types, found none; leave it out to compare all GPU types")
     constraints = Constraints(types, max_usd_per_hour)
     if write:
         return _write(profile, loaded, goal, constraints, dry_run=dry_run)

@@ -108,7 +108,8 @@ def _edited(file: Path, text: str, changes: Sequence[Change]) -> str:
     """Every change in the file's own text; a key that a parent still sets after its removal is set to null."""
     from loadproof.profiles import check_file
 
-    for change in changes:
+    # What is new first: a map that is emptied on the way would go, and its comments with it.
+    for change in sorted(changes, key=lambda change: change.after is None):
         if change.after is None:
             text = yaml_edit.remove_key(text, change.path)
         else:

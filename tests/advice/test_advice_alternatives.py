@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -183,6 +184,9 @@ def test_constraints_hold_for_everything_but_the_row_of_the_profile_as_it_is() -
     others = [row for row in found.ranked if not row.is_own]
     assert {row.instance_type for row in others} <= {"ml.g6e.2xlarge", "ml.g5.2xlarge"}
     assert {row.instances for row in others} == {1}
+    assert any(
+        re.fullmatch(r"left out: \d+ that cost more than 3\.00 USD an hour, or .*", note) for note in found.notes
+    )
     elsewhere = find_alternatives(profile_of("dev/llama-3-1-8b.yaml"), constraints=Constraints(("ml.p5.4xlarge",)))
     assert all(
         row.alternative is not None and row.alternative.instance_type == "ml.p5.4xlarge"

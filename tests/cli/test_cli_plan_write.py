@@ -150,6 +150,7 @@ def test_the_file_keeps_its_mode_its_line_ends_and_its_link(root: Path) -> None:
         (["--write", "--format", "json"], "--write prints a diff, found --format json"),
         (["--goal", "speed"], "minimum-latency"),
         (["--instances", "ml.g5.nano"], "unknown instance type `ml.g5.nano`"),
+        (["--instances", " ,"], "--instances: expected instance types, found none"),
         (["--max-usd-per-hour", "-1"], "--max-usd-per-hour"),
     ],
 )
@@ -191,3 +192,16 @@ def test_a_read_only_file_is_left_as_it_is(root: Path, capsys: pytest.CaptureFix
     assert "it is read-only; allow writing (chmod u+w) first" in capsys.readouterr().err
     assert target.read_bytes() == before
     assert sorted(target.parent.iterdir()) == beside
+
+
+def test_a_map_that_gets_other_keys_keeps_its_place_and_its_comment(tmp_path: Path) -> None:
+    """TGI's one setting goes, vLLM's come: between the same braces, before the same comment."""
+    good = Path(__file__).parents[1] / "profiles" / "good" / "plain-variant.yaml"
+    settings = "  settings: {max_total_tokens: 8192}"
+    text = good.read_text(encoding="utf-8")
+    assert settings in text
+    target = tmp_path / "plain-variant.yaml"
+    target.write_text(text.replace(settings, f"{settings}  # short on purpose"), encoding="utf-8")
+    assert run(["plan", str(target), "--write"]) == 0
+    (line,) = [line for line in target.read_text(encoding="utf-8").splitlines() if "settings:" in line]
+    assert re.fullmatch(r"  settings: \{tensor_parallel_degree: 1, max_model_len: 8192.*\}  # short on purpose", line)
