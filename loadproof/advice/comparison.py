@@ -61,10 +61,14 @@ def find_alternatives(
     constraints: Constraints = Constraints(),
     environment: Environment | None = None,
 ) -> Alternatives:
-    """The profile's own configuration and whatever else could serve its workload, ranked by `goal`.
+    """The profile's own configuration and whatever else could serve its workload, ranked by `goal`; settings for it.
 
     Raises InputError for an unknown instance type, and where there is nothing to plan (backend bedrock).
     """
+    return replace(_compared(profile, goal, constraints, environment), settings=advise(profile, environment))
+
+
+def _compared(profile: Profile, goal: Goal, constraints: Constraints, environment: Environment | None) -> Alternatives:
     own_deployment = planned_deployment(profile)
     own = _own(profile, own_deployment)
     tally = _Tally()
@@ -98,7 +102,6 @@ def find_alternatives(
         cannot_serve=tally.cannot_serve,
         dominated=sum(not row.is_own for row in behind),
         notes=(*notes, *_doubtful(shown)),
-        settings=advise(profile, environment),
     )
 
 
@@ -204,7 +207,7 @@ def settle(
     """
     first, changes = profile, list[Change]()
     for _ in range(MOST_ROUNDS):
-        recommendation = find_alternatives(profile, goal, constraints, environment).recommended
+        recommendation = _compared(profile, goal, constraints, environment).recommended
         # Where nothing will do, settings may still make it: then the next round finds something.
         made = list(recommendation.alternative.changes) if recommendation.alternative else []
         profile = changed(profile, made)

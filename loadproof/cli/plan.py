@@ -12,6 +12,8 @@ import typer
 from loadproof.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from loadproof.advice.alternatives import Alternatives, Goal
     from loadproof.advice.comparison import Constraints
     from loadproof.capacity import Plan
@@ -91,8 +93,9 @@ def _show(
     from loadproof.advice.comparison import find_alternatives
     from loadproof.capacity import make_plan
 
-    made = make_plan(profile)
-    alternatives = find_alternatives(profile, goal.words, constraints, environment_beside(file))
+    with _searching():
+        made = make_plan(profile)
+        alternatives = find_alternatives(profile, goal.words, constraints, environment_beside(file))
     if format is Format.JSON:
         from loadproof.advice.document import plan_document
 
@@ -113,7 +116,8 @@ def _write(file: Path, profile: Profile, goal: GoalName, constraints: Constraint
     from loadproof.advice.comparison import settle
     from loadproof.cli import plan_write
 
-    settled = settle(profile, goal.words, constraints, environment_beside(file))
+    with _searching():
+        settled = settle(profile, goal.words, constraints, environment_beside(file))
     if settled.recommendation.alternative is None:
         print(f"{file}: left as it is: {goal.words}: {settled.recommendation.reason}", file=sys.stderr)
         return ExitCode.MISSED
@@ -127,6 +131,13 @@ def _write(file: Path, profile: Profile, goal: GoalName, constraints: Constraint
     done = "would change" if dry_run else "changed"
     print(f"{file}: {done} for {goal.words}; all figures behind it are predicted", file=sys.stderr)
     return ExitCode.OK
+
+
+def _searching() -> Status:
+    """A line on a terminal while hundreds of instances take their seconds; gone once it is done."""
+    from rich.console import Console
+
+    return Console(stderr=True).status("comparing machines, degrees, copies and servers")
 
 
 def environment_beside(file: Path) -> Environment | None:
