@@ -91,6 +91,13 @@ def test_blocks_of_copies_have_their_size_as_effect() -> None:
     assert block_effect(np.random.default_rng(3).normal(size=216)) == 1.0
 
 
+def test_a_steady_server_s_drift_is_no_dependence() -> None:
+    """Latencies of 100 ms that creep up by a microsecond a request count as independent; by a millisecond they do not."""
+    steps = np.arange(200.0)
+    assert block_effect(100 + 0.001 * steps) == 1.0
+    assert block_effect(100 + steps) > 5
+
+
 def test_coverage_of_a_rate() -> None:
     """Σ tokens / Σ seconds of independent pairs with means 50 and 2: the truth is 25."""
     held = 0
