@@ -92,7 +92,7 @@ def test_blocks_of_copies_have_their_size_as_effect() -> None:
 
 
 def test_a_steady_server_s_drift_is_no_dependence() -> None:
-    """Latencies of 100 ms that creep up by a microsecond a request count as independent; by a millisecond they do not."""
+    """Latencies of 100 ms that creep up by a microsecond a request count as independent; by a millisecond not."""
     steps = np.arange(200.0)
     assert block_effect(100 + 0.001 * steps) == 1.0
     assert block_effect(100 + steps) > 5
