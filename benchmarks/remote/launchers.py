@@ -80,7 +80,7 @@ class JobSettings:
 def processing_job_request(settings: JobSettings, hosts: int, run_uri: str, region: str | None) -> dict[str, Any]:
     """The CreateProcessingJob request of a run. Raises InputError for half a network."""
     if bool(settings.subnets) != bool(settings.security_groups):
-        raise InputError("--subnet and --security-group go together: give both, or neither")
+        raise InputError("--job-subnet and --job-security-group go together: give both, or neither")
     network = {"VpcConfig": {"SecurityGroupIds": [*settings.security_groups], "Subnets": [*settings.subnets]}}
     return {
         "ProcessingJobName": settings.name,
