@@ -143,7 +143,10 @@ class StampedSocket:
         seconds, nanoseconds = _timespec.unpack(ancillary[0][2])
         lag_ns: int = self._wall_ns() - (seconds * 1_000_000_000 + nanoseconds)
         # The wall clock may be set between the two readings; what we know for certain bounds the damage.
-        return max(self._floor_ns, min(read_ns - lag_ns, read_ns))
+        if lag_ns <= 0:
+            return read_ns
+        arrived_ns = read_ns - lag_ns
+        return arrived_ns if arrived_ns > self._floor_ns else self._floor_ns
 
     def _on_encrypted(self, tls: TlsSession, data: bytes, arrived_ns: int, read_ns: int) -> None:
         try:
@@ -200,11 +203,14 @@ class TlsSession:
         """All of the plain text that `data` completes. Raises ssl.SSLError."""
         self._incoming.write(data)
         pieces = []
+        # Enough for all but the end of a long record; to ask for 16 KB costs more than a token's decryption.
+        room = len(data) or _READ_BYTES
         try:
-            while piece := self._object.read(_READ_BYTES):
+            while piece := self._object.read(room):
                 pieces.append(piece)
                 if not self._incoming.pending and not self._object.pending():
                     break  # to be told by an exception that there is no more costs as much as all the rest
+                room = _READ_BYTES
             else:
                 self.closed = True
         except ssl.SSLWantReadError:
