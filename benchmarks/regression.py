@@ -11,6 +11,8 @@ end is worse than the tolerance, IMPROVED when even its worse end is better than
 within the tolerance, else INCONCLUSIVE. The share of failed requests changes by a difference, not a ratio (Newcombe's
 interval out of Wilson's): REGRESSION above 0, IMPROVED below.
 
+A level at which either run's client was too slow to measure is INCONCLUSIVE: its figures are not the endpoint's.
+
 The outcome is of what is judged: the bounds' own figures where the later run has objectives, at the level it is judged
 at, and the share of failed requests there. Everything else is shown beside it and decides nothing: of a hundred
 figures some change by chance.
@@ -31,7 +33,7 @@ from benchmarks.plan import RunPlan, read_plan
 from benchmarks.records import FILE_NAME as RECORDS_FILE
 from benchmarks.records import read_records
 from benchmarks.statistics import CONFIDENCE
-from benchmarks.verdict import Judgement, judge
+from benchmarks.verdict import Judgement, invalid_reasons, judge
 from loadproof.errors import InputError
 
 TOLERANCE = 0.05
@@ -113,7 +115,14 @@ def compare_runs(before: Run, after: Run, tolerance: float = TOLERANCE) -> Compa
     )
     shown = tuple(change for change in changes if change.before is not None or change.after is not None)
     place = deciding[1].metrics.place
+    late = [
+        f"{run.plan.run_id} {why}"
+        for run, level in zip((before, after), deciding, strict=True)
+        for why in invalid_reasons(level.metrics, run.plan.spec.objectives)
+    ]
     outcome, reason = _decide(shown, place)
+    if late:
+        outcome, reason = "INCONCLUSIVE", f"at {place}: {'; '.join(late)}"
     differences = tuple(conditions_that_differ(before.plan, after.plan))
     return Comparison(before.plan.run_id, after.plan.run_id, place, tolerance, shown, differences, outcome, reason)
 

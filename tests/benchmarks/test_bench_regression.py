@@ -68,7 +68,7 @@ def test_shares_by_published_examples() -> None:
     assert wilson(81, 263)[1:] == pytest.approx((0.2553, 0.3662), abs=5e-5)
 
 
-def run_of(folder: Path, ttfts: list[float], failed: int = 0, **changes: object) -> Path:
+def run_of(folder: Path, ttfts: list[float], failed: int = 0, lag_ms: float = 0, **changes: object) -> Path:
     """A run at 4 in flight, four requests side by side, with these first-token times and 10 ms more to the end."""
     folder.mkdir()
     spec = BenchmarkSpec(
@@ -84,15 +84,15 @@ def run_of(folder: Path, ttfts: list[float], failed: int = 0, **changes: object)
     write_plan(folder, planned_in_full(plan))
     with RecordWriter(folder / "requests.jsonl") as writer:
         for index, ttft in enumerate(ttfts):
-            writer.append(request(index, ttft, failed=index < failed))
+            writer.append(request(index, ttft, failed=index < failed, lag_ms=lag_ms))
     return folder
 
 
-def request(index: int, ttft: float, *, failed: bool) -> RequestRecord:
+def request(index: int, ttft: float, *, failed: bool, lag_ms: float) -> RequestRecord:
     start = 300.0 * (index // 4)
     tokens = (start + ttft, start + ttft + 10)
     return record(
-        index, intended_ms=start, token_ms=tokens, end_ms=tokens[-1], concurrency=4,
+        index, intended_ms=start, token_ms=tokens, lag_ms=lag_ms, end_ms=tokens[-1], concurrency=4,
         outcome="internal" if failed else "ok",
     )  # fmt: skip
 
@@ -134,6 +134,14 @@ def test_false_alarms_are_rare(tmp_path: Path) -> None:
         pair = [run_of(tmp_path / f"{seed}-{way}", latencies(1000 + 2 * seed + way, size=150)) for way in (0, 1)]
         outcomes.append(compare(*pair).outcome)
     assert outcomes.count("REGRESSION") <= 2 and outcomes.count("IMPROVED") <= 2
+
+
+def test_a_slow_client_is_no_regression(tmp_path: Path) -> None:
+    """Three times as slow, and sent 9 ms late: that run measured itself, and the comparison says so."""
+    fast, slow = run_of(tmp_path / "fast", latencies(2)), run_of(tmp_path / "slow", latencies(1, 3.0), lag_ms=9)
+    for found in (compare(fast, slow), compare(slow, fast)):
+        assert found.outcome == "INCONCLUSIVE"
+        assert "slow dispatch lag p99 9.0 ms exceeds 5.0 ms" in found.reason
 
 
 def test_more_failed_requests_are_a_regression(tmp_path: Path) -> None:
