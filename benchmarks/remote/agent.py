@@ -13,7 +13,7 @@ from benchmarks.plan import FILE_NAME as PLAN_FILE
 from benchmarks.plan import RunPlan, read_plan
 from benchmarks.records import RequestRecord
 from benchmarks.remote.mailbox import LEADER, Inbox, Outbox, Said, host_box, told
-from benchmarks.remote.settings import Hosts, Patience
+from benchmarks.remote.settings import Hosts, Terms
 from benchmarks.remote.store import Store
 from benchmarks.runner import Batch
 from benchmarks.workers import Crew
@@ -29,8 +29,8 @@ class Agent:
     `folder` is this host's own: the plan and the files it names are put there, and it is the working directory.
     """
 
-    def __init__(self, store: Store, folder: Path, hosts: Hosts, patience: Patience) -> None:
-        self._store, self._folder, self._hosts, self._patience = store, folder, hosts, patience
+    def __init__(self, store: Store, folder: Path, hosts: Hosts, terms: Terms) -> None:
+        self._store, self._folder, self._hosts, self._terms = store, folder, hosts, terms
         self._inbox, self._outbox = Inbox(store, LEADER), Outbox(store, host_box(hosts.current))
         self._crew: Crew | None = None
         self._batch: Batch | None = None
@@ -60,18 +60,18 @@ class Agent:
         """Hear the leader, say where we are, until it is over. Orders are done one after another; a stop is heard."""
         orders: asyncio.Queue[Said] = asyncio.Queue()
         work = asyncio.create_task(self._work(crew, orders))
-        heard_s, patient_s = time.monotonic(), self._patience.start_s
+        heard_s, patient_s = time.monotonic(), self._terms.start_s
         try:
             while not self._over and not work.done():
                 for line in await asyncio.to_thread(self._inbox.read):
-                    heard_s, patient_s = time.monotonic(), self._patience.lost_s
+                    heard_s, patient_s = time.monotonic(), self._terms.lost_s
                     self._hear(crew, line, orders)
                 if time.monotonic() - heard_s > patient_s:
                     crew.stop()
                     raise CouldNotRunError(f"{self._hosts.names[0]} leads this run and is not heard of")
                 self._say_state(crew)
                 await asyncio.to_thread(self._outbox.flush)
-                await asyncio.wait({work}, timeout=self._patience.poll_s)
+                await asyncio.wait({work}, timeout=self._terms.poll_s)
             if work.done():
                 work.result()
         finally:

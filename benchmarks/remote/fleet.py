@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.records import RequestRecord, parse_record
 from benchmarks.remote.mailbox import LEADER, Inbox, Outbox, Said, host_box, told
-from benchmarks.remote.settings import Patience
+from benchmarks.remote.settings import Terms
 from benchmarks.remote.store import Store
 from benchmarks.runner import Batch
 from benchmarks.sweep import Progress
@@ -47,11 +47,9 @@ class _Host:
 class Fleet:
     """Drives batches like a `Crew`, with hosts for processes. It listens from the first `warm` until `close`."""
 
-    def __init__(
-        self, store: Store, hosts: tuple[str, ...], zero_unix_ns: int, zero_ns: int, patience: Patience
-    ) -> None:
+    def __init__(self, store: Store, hosts: tuple[str, ...], zero_unix_ns: int, zero_ns: int, terms: Terms) -> None:
         """`zero_unix_ns` is the run's zero on the wall clock, `zero_ns` the same on this host's own."""
-        self._store, self._zero_unix_ns, self._zero_ns, self._patience = store, zero_unix_ns, zero_ns, patience
+        self._store, self._zero_unix_ns, self._zero_ns, self._terms = store, zero_unix_ns, zero_ns, terms
         now_s = time.monotonic()
         self._hosts = [_Host(name, Inbox(store, host_box(name)), now_s) for name in hosts]
         self._outbox = Outbox(store, LEADER)
@@ -97,7 +95,7 @@ class Fleet:
             host.recorded = Recorded()
         await self._ask("prepare", phase=batch.phase, level=batch.level)
         self._refuse_wrong_clocks()
-        start_unix_ns = time.time_ns() + round(LEAD_POLLS * self._patience.poll_s * 1e9)
+        start_unix_ns = time.time_ns() + round(LEAD_POLLS * self._terms.poll_s * 1e9)
         replies = await self._ask("run", start_unix_ns=start_unix_ns)
         self.incomplete = any(reply is None or reply["incomplete"] for reply in replies) or bool(self.lost)
         if not self.stopped:
@@ -131,15 +129,15 @@ class Fleet:
     async def _gather(self) -> None:
         """Wait until every host has said that it is ready; who has not by then is lost."""
         self._listening = asyncio.create_task(self._listen())
-        until_s = time.monotonic() + self._patience.start_s
+        until_s = time.monotonic() + self._terms.start_s
         while not all(host.ready or host.lost for host in self._hosts) and not self.stopped:
             if self._listening.done():
                 self._listening.result()
             if time.monotonic() > until_s:
                 for host in self._hosts:
                     if not host.ready:
-                        self._lose(host, f"never reported within {self._patience.start_s:g} s")
-            await asyncio.sleep(self._patience.poll_s / 2)
+                        self._lose(host, f"never reported within {self._terms.start_s:g} s")
+            await asyncio.sleep(self._terms.poll_s / 2)
         self._refuse_none()
 
     def _refuse_none(self) -> None:
@@ -150,7 +148,7 @@ class Fleet:
         """What a host says is heard up to a poll later, so only what no delay explains is a clock's fault."""
         for host in self._living():
             least_s = host.behind_s or 0.0
-            if least_s < -MOST_APART_S or least_s > MOST_APART_S + self._patience.poll_s:
+            if least_s < -MOST_APART_S or least_s > MOST_APART_S + self._terms.poll_s:
                 self._lose(
                     host, f"has a clock {abs(least_s):.1f} s {'ahead of' if least_s < 0 else 'behind'} its leader's"
                 )
@@ -171,11 +169,11 @@ class Fleet:
         grace_s = None
         pending: set[asyncio.Future[Said | None]] = set(answers)
         while pending:
-            _, pending = await asyncio.wait(pending, timeout=self._patience.poll_s)
+            _, pending = await asyncio.wait(pending, timeout=self._terms.poll_s)
             if self._listening is not None and self._listening.done():
                 self._listening.result()
             if self.stopped:
-                grace_s = 4 * self._patience.poll_s + 2.0 if grace_s is None else grace_s - self._patience.poll_s
+                grace_s = 4 * self._terms.poll_s + 2.0 if grace_s is None else grace_s - self._terms.poll_s
                 if grace_s <= 0:
                     break
         return [answer.result() if answer.done() else None for answer in answers]
@@ -188,7 +186,7 @@ class Fleet:
                     self.stop()
             self._outbox.tell("beat")
             await asyncio.to_thread(self._outbox.flush)
-            await asyncio.sleep(self._patience.poll_s)
+            await asyncio.sleep(self._terms.poll_s)
 
     async def _hear(self, host: _Host) -> None:
         lines = await asyncio.to_thread(host.inbox.read)
@@ -203,8 +201,8 @@ class Fleet:
                 if batch is not None and (record.phase, record.level) == (batch.phase, batch.level):
                     host.recorded.add(record.index)
                 self._keep(record)
-        if host.ready and host.lost is None and now_s - host.heard_s > self._patience.lost_s:
-            self._lose(host, f"was not heard of for {self._patience.lost_s:g} s")
+        if host.ready and host.lost is None and now_s - host.heard_s > self._terms.lost_s:
+            self._lose(host, f"was not heard of for {self._terms.lost_s:g} s")
 
     def _take(self, host: _Host, said: Said) -> None:
         match said["tell"]:

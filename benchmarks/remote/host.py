@@ -14,12 +14,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import orjson
 
 from benchmarks.job import RunResult, judge_run, machine_conditions
+from benchmarks.observer import observing
 from benchmarks.plan import FILE_NAME as PLAN_FILE
 from benchmarks.plan import RunPlan, read_plan, write_plan
 from benchmarks.process import first_in_line, loop_factory
@@ -28,7 +30,7 @@ from benchmarks.records import RecordWriter, latest, read_records
 from benchmarks.remote.accounts import host_accounts
 from benchmarks.remote.agent import Agent
 from benchmarks.remote.fleet import Fleet
-from benchmarks.remote.settings import RESOURCES, Hosts, Patience, read_hosts, read_patience
+from benchmarks.remote.settings import RESOURCES, Hosts, Terms, read_hosts, read_terms
 from benchmarks.remote.store import S3Store, Store, s3_client
 from benchmarks.sweep import Sweep
 from loadproof.errors import CouldNotRunError, ExitCode, LoadproofError
@@ -39,22 +41,22 @@ RESULTS = (".json", ".jsonl", ".html", ".csv", ".xml", ".md")
 
 def take_part(store: Store, hosts: Hosts, folder: Path) -> int:
     """Do this host's part; the leader's exit code is the verdict's, the others' says whether their part was done."""
-    patience = read_patience(store)
+    terms = read_terms(store)
     os.chdir(folder)  # files that the plan names lie here
-    agent = Agent(store, folder, hosts, patience)
+    agent = Agent(store, folder, hosts, terms)
     with first_in_line(), asyncio.Runner(loop_factory=loop_factory()) as runner:
         if not hosts.leads:
             runner.run(agent.serve())
             return int(ExitCode.OK)
         try:
             with tempfile.TemporaryDirectory(prefix="loadproof-run-") as results:
-                return _lead(store, hosts, Path(results), patience, agent, runner)
+                return _lead(store, hosts, Path(results), terms, agent, runner)
         except LoadproofError as error:
             store.put(DONE, orjson.dumps({"exit_code": int(error.exit_code), "problem": str(error)}))
             raise
 
 
-def _lead(store: Store, hosts: Hosts, folder: Path, patience: Patience, agent: Agent, runner: asyncio.Runner) -> int:
+def _lead(store: Store, hosts: Hosts, folder: Path, terms: Terms, agent: Agent, runner: asyncio.Runner) -> int:
     body = store.get(PLAN_FILE)
     if body is None:
         raise CouldNotRunError(f"no {PLAN_FILE} under the run's prefix")
@@ -62,13 +64,15 @@ def _lead(store: Store, hosts: Hosts, folder: Path, patience: Patience, agent: A
     plan = read_plan(folder)
     plan = replace(plan, conditions=plan.conditions | machine_conditions())  # of the machine that measures
     zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
-    fleet = Fleet(store, hosts.names, plan.zero_unix_ns, zero_ns, patience)
+    fleet = Fleet(store, hosts.names, plan.zero_unix_ns, zero_ns, terms)
 
     def save(changed: RunPlan) -> None:
         write_plan(folder, changed)
         store.put(PLAN_FILE, (folder / PLAN_FILE).read_bytes())
 
-    with RecordWriter(folder / RECORDS_FILE) as writer:
+    write_plan(folder, plan)
+    watched = observing(folder, plan.spec.target) if terms.observe else nullcontext()
+    with watched, RecordWriter(folder / RECORDS_FILE) as writer:
         sweep = Sweep(plan, fleet, writer.append, save, fleet.show, zero_ns)
         runner.run(_both(sweep, fleet, agent))
     result = conclude(folder, hosts.names, fleet.lost, interrupted=sweep.runner.stopped)

@@ -20,7 +20,7 @@ from benchmarks.remote.fleet import STOP
 from benchmarks.remote.host import DONE
 from benchmarks.remote.mailbox import LEADER, Inbox, told
 from benchmarks.remote.merge import fetch, merge_hosts
-from benchmarks.remote.settings import Patience, write_patience
+from benchmarks.remote.settings import Terms, write_terms
 from benchmarks.remote.store import Store
 from benchmarks.spec import BenchmarkSpec
 from benchmarks.sweep import OnProgress, Progress
@@ -51,7 +51,7 @@ class RemoteRun:
 
 
 def upload(
-    spec: BenchmarkSpec, open_store: Callable[[str], Store], folder: Path | None, patience: Patience, name: str
+    spec: BenchmarkSpec, open_store: Callable[[str], Store], folder: Path | None, terms: Terms, name: str
 ) -> RemoteRun:
     """Plan the run and put all its hosts need into the store. Raises InputError, CouldNotRunError.
 
@@ -70,19 +70,19 @@ def upload(
     local = planned_in_full(RunPlan(run_id, utc_text(now_ns), now_ns, spec, machine_conditions(), (utc_text(now_ns),)))
     plan = _with_files(local, store)
     write_plan(folder, plan)
-    write_patience(store, patience)
+    write_terms(store, terms)
     store.put(PLAN_FILE, (folder / PLAN_FILE).read_bytes())
     return RemoteRun(plan, folder, store)
 
 
 def drive(
-    run: RemoteRun, launcher: Launcher, run_uri: str, patience: Patience, on_progress: OnProgress,
+    run: RemoteRun, launcher: Launcher, run_uri: str, terms: Terms, on_progress: OnProgress,
     sleep: Callable[[float], None] = time.sleep,
 ) -> RunResult:  # fmt: skip
     """Start the hosts, follow them to the end, judge. Ctrl-C ends the run in order and judges what there is."""
     launcher.start(run_uri)
     try:
-        how = _follow(run.store, launcher, patience, on_progress, sleep)
+        how = _follow(run.store, launcher, terms, on_progress, sleep)
     finally:
         launcher.close()
     if run.store.get(DONE) is None:
@@ -94,7 +94,7 @@ def drive(
 
 
 def _follow(
-    store: Store, launcher: Launcher, patience: Patience, on_progress: OnProgress, sleep: Callable[[float], None]
+    store: Store, launcher: Launcher, terms: Terms, on_progress: OnProgress, sleep: Callable[[float], None]
 ) -> str:
     """Returns how it ended, in words."""
     inbox, stopped_s = Inbox(store, LEADER), None
@@ -111,7 +111,7 @@ def _follow(
                 return how
             if stopped_s is not None and time.monotonic() - stopped_s > STOPPED_S:
                 return f"nothing was heard for {STOPPED_S:g} s after the stop"
-            sleep(patience.poll_s)
+            sleep(terms.poll_s)
         except KeyboardInterrupt:
             if stopped_s is not None:
                 raise

@@ -1,4 +1,4 @@
-"""What every host of a run reads before the plan: who takes part, and how patient they are with one another."""
+"""What every host of a run reads before the plan: who takes part, and on what terms."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ MOST_HOSTS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """Seconds. `poll_s`: between two looks at the store; `lost_s`: silence after which a host counts as lost;
-    `start_s`: how long the leader waits for hosts to come up, and hosts for their leader."""
+class Terms:
+    """What the hosts of a run agree on.
+
+    Seconds: `poll_s` between two looks at the store; `lost_s`, silence after which a host counts as lost; `start_s`,
+    how long the leader waits for hosts to come up, and hosts for their leader. `observe`: the leader notes the
+    endpoint's copies and metrics beside the load.
+    """
 
     poll_s: float = 1.0
     lost_s: float = 45.0
     start_s: float = 900.0
+    observe: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +67,13 @@ def _by_number(name: str) -> tuple[str, int]:
     return (head, int(tail)) if tail.isdigit() else (name, 0)
 
 
-def write_patience(store: Store, patience: Patience) -> None:
-    store.put(KEY, orjson.dumps(asdict(patience)))
+def write_terms(store: Store, terms: Terms) -> None:
+    store.put(KEY, orjson.dumps(asdict(terms)))
 
 
-def read_patience(store: Store) -> Patience:
+def read_terms(store: Store) -> Terms:
     """Raises CouldNotRunError where there is no such run."""
     body = store.get(KEY)
     if body is None:
         raise CouldNotRunError(f"no {KEY} under the run's prefix: is the prefix right, and was the run uploaded?")
-    return Patience(**orjson.loads(body))
+    return Terms(**orjson.loads(body))

@@ -95,17 +95,17 @@ class JobOptions:
             return self._run_managed(spec, out)
         from benchmarks.remote.job import Launcher, drive, upload
         from benchmarks.remote.launchers import LocalHosts, ProcessingJob, host_names
-        from benchmarks.remote.settings import Patience
+        from benchmarks.remote.settings import Terms
         from benchmarks.remote.store import S3Store, s3_client
 
         hosts, region = host_names(self.hosts or 1), spec.target.region
         client = s3_client(region=region)
-        patience = Patience() if self.remote else Patience(poll_s=0.25, lost_s=20.0, start_s=120.0)
-        run = upload(spec, lambda run_id: S3Store(self._place(run_id), client), out, patience, _name(spec))
+        terms = Terms() if self.remote else Terms(poll_s=0.25, lost_s=20.0, start_s=120.0)
+        run = upload(spec, lambda run_id: S3Store(self._place(run_id), client), out, terms, _name(spec))
         launcher: Launcher = LocalHosts(hosts)
         if self.remote:
             launcher = ProcessingJob(self._settings(run.plan.run_id), hosts, _sagemaker(region), region)
-        result = drive(run, launcher, self._place(run.plan.run_id), patience, on_progress)
+        result = drive(run, launcher, self._place(run.plan.run_id), terms, on_progress)
         for host, words in result.summary["conditions"]["hosts"].items():
             print(f"{host}: {words}", file=sys.stderr)
         return result
