@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+import orjson
+
 from benchmarks.job import RunResult, judge_run, machine_conditions, new_folder
 from benchmarks.plan import FILE_NAME as PLAN_FILE
 from benchmarks.plan import RunPlan, planned_in_full, run_id_of, utc_text, write_plan
@@ -23,6 +25,7 @@ from benchmarks.remote.merge import fetch, merge_hosts
 from benchmarks.remote.settings import Terms, write_terms
 from benchmarks.remote.store import Store
 from benchmarks.spec import BenchmarkSpec
+from benchmarks.summary import FILE_NAME as SUMMARY_FILE
 from benchmarks.sweep import OnProgress, Progress
 from loadproof.errors import InputError
 
@@ -30,7 +33,10 @@ STOPPED_S = 60.0  # what a stopped run has to come to its end
 
 
 class Launcher(Protocol):
-    """Starts the hosts of a run somewhere. `ended` says how that went, None while they are at it."""
+    """Starts the hosts of a run somewhere. `ended` says how that went, None while they are at it.
+
+    `close` leaves nobody at work; `done`: the leader has said all it had to.
+    """
 
     hosts: tuple[str, ...]
 
@@ -38,7 +44,7 @@ class Launcher(Protocol):
 
     def ended(self) -> str | None: ...
 
-    def close(self) -> None: ...
+    def close(self, done: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +87,18 @@ def drive(
 ) -> RunResult:  # fmt: skip
     """Start the hosts, follow them to the end, judge. Ctrl-C ends the run in order and judges what there is."""
     launcher.start(run_uri)
+    done = False
     try:
         how = _follow(run.store, launcher, terms, on_progress, sleep)
+        done = run.store.get(DONE) is not None
     finally:
-        launcher.close()
-    if run.store.get(DONE) is None:
+        launcher.close(done)
+    if not done:
         return merge_hosts(run.store, run.folder, launcher.hosts, how)
     fetch(run.store, run.folder)
     # Judged here once more: summary and report follow from plan and records, whoever makes them.
-    interrupted = (run.folder / "summary.json").read_bytes().find(b'"interrupted": true') >= 0
-    return judge_run(run.folder, interrupted=interrupted)
+    summary = orjson.loads((run.folder / SUMMARY_FILE).read_bytes())
+    return judge_run(run.folder, interrupted=summary["conditions"]["interrupted"])
 
 
 def _follow(

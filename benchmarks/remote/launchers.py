@@ -51,7 +51,7 @@ class LocalHosts:
         code = self.processes[self.hosts[0]].poll()
         return None if code is None else f"the leader, {self.hosts[0]}, ended with exit code {code}"
 
-    def close(self) -> None:
+    def close(self, done: bool) -> None:
         """No process is left when this returns."""
         until_s = time.monotonic() + GRACE_S
         for process in self.processes.values():
@@ -129,9 +129,9 @@ class ProcessingJob:
                 self._over = f"the processing job {self.settings.name} is {status}" + (f": {why}" if why else "")
         return self._over
 
-    def close(self) -> None:
-        """A job that has not ended by itself is stopped: nobody follows it any more."""
-        if self._over is None and (self.ended() is None):
+    def close(self, done: bool) -> None:
+        """A job whose leader is not done is stopped: nobody follows it any more. Else it ends by itself."""
+        if not done and self._over is None and self.ended() is None:
             self._ask("stop_processing_job", ProcessingJobName=self.settings.name)
 
     def _ask(self, operation: str, **request: Any) -> dict[str, Any]:

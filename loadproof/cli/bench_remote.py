@@ -153,6 +153,8 @@ class JobOptions:
         return JobSettings(name, self.role, self.image, self.instance_type, self.subnets, self.security_groups)
 
     def _run_managed(self, spec: BenchmarkSpec, out: Path | None) -> RunResult:
+        import time
+
         from benchmarks.imports.run import ImportRequest, import_run
         from benchmarks.job import new_folder
         from benchmarks.remote.aiperf import managed_levels, run_managed
@@ -170,7 +172,7 @@ class JobOptions:
             s3_client(region=region),
             lambda said: print(said, file=sys.stderr),
         )
-        return import_run(ImportRequest(tuple(folders), folder, run_id, spec=spec))
+        return import_run(ImportRequest(tuple(folders), folder, run_id, time.time_ns(), spec=spec))
 
 
 def _name(spec: BenchmarkSpec) -> str:

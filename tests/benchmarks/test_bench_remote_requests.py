@@ -13,6 +13,8 @@ import pytest
 from botocore.validate import ParamValidator
 
 from benchmarks.connect import parse_target
+from benchmarks.imports.run import ImportRequest, import_run
+from benchmarks.objectives import Objective
 from benchmarks.remote.aiperf import managed_levels, run_managed
 from benchmarks.remote.launchers import JobSettings, ProcessingJob, host_names, processing_job_request
 from benchmarks.remote.settings import Hosts, read_hosts
@@ -134,6 +136,25 @@ def test_a_managed_job_is_followed_and_its_files_fetched(tmp_path: Path) -> None
     assert service.asked[:2] == ["create_ai_workload_config", "create_ai_benchmark_job"]
 
 
+def test_what_a_managed_job_left_is_judged_by_the_specs_objectives(tmp_path: Path) -> None:
+    """AIPerf's figures of 64 requests at 8 in flight, two more failed: the p90 bounds the median from above."""
+    exported = (Path(__file__).parent / "imports" / "aiperf_0_13.json").read_bytes()
+    service = Service(files={"runs/one/job/profile_export_aiperf.json": exported})
+    spec = replace(SPEC, concurrency=(8,), objectives=(Objective("ttft_p50_ms", 55.0),), max_error_rate=0.05)
+    folders = run_managed(managed(spec), tmp_path / "aiperf", service, service, lambda said: None, sleep=lambda s: None)
+    result = import_run(ImportRequest(tuple(folders), tmp_path, "20261121-chat", 1_763_712_000_000_000_000, spec=spec))
+    assert result.summary["verdict"] == {
+        "outcome": "PASS",
+        "at_concurrency": 8,
+        "at_load": "8 in flight",
+        "at_level": 0,
+        "reasons": ["all objectives hold, as far as the imported figures bound them"],
+    }
+    assert result.exit_code == 0
+    assert result.summary["target"]["endpoint"] == "chat"
+    assert result.summary["created_utc"].startswith("2025-11-21")
+
+
 def test_a_managed_job_that_fails_says_why(tmp_path: Path) -> None:
     """In the service's own words."""
     with pytest.raises(CouldNotRunError, match="is Failed: no tokenizer"):
@@ -149,11 +170,14 @@ def test_a_processing_job_is_followed_and_stopped(monkeypatch: pytest.MonkeyPatc
     job.start("s3://bucket/runs/x")
     assert job.ended() is None
     assert job.ended() == "the processing job loadproof-chat is Failed: out of memory"
-    job.close()
+    job.close(done=False)
     assert "stop_processing_job" not in service.asked
     left = Service()
-    ProcessingJob(settings, host_names(2), left).close()
+    ProcessingJob(settings, host_names(2), left).close(done=False)
     assert left.asked == ["describe_processing_job", "stop_processing_job"]
+    done = Service()
+    ProcessingJob(settings, host_names(2), done).close(done=True)
+    assert done.asked == []
 
 
 def test_hosts_are_those_of_the_jobs_own_list(tmp_path: Path) -> None:
