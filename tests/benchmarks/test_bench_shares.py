@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.arrivals import closed_loop, schedule_of
@@ -27,6 +27,7 @@ def indices(batch: Batch) -> list[int]:
     return [index for turns in batch.conversations for index in turns]
 
 
+@settings(deadline=None)  # tests share their machine
 @given(requests=st.integers(1, 60), slots=st.integers(1, 12), of=st.integers(1, 9))
 def test_every_conversation_is_dealt_once(requests: int, slots: int, of: int) -> None:
     """Also where there are more processes than slots: those without a slot have nothing to send."""
@@ -36,6 +37,7 @@ def test_every_conversation_is_dealt_once(requests: int, slots: int, of: int) ->
     assert all(share.schedule.slot_open_ns for share, sent in zip(shares, dealt, strict=True) if sent)
 
 
+@settings(deadline=None)  # tests share their machine
 @given(requests=st.integers(1, 60), slots=st.integers(0, 12), of=st.integers(1, 4), again=st.integers(1, 4))
 def test_a_share_of_a_share_is_a_share(requests: int, slots: int, of: int, again: int) -> None:
     """Part w of W of part h of H is part h + H w of H W, so hosts may have workers of their own."""
