@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
 TICK_NS = 5_000_000
 MOST_TICKS = 500_000  # late ones kept; half of them are 20 minutes of a loop that is never on time
+MOST_TURNS = 250_000  # half of them are 10 minutes, and 1 MB
+SHORTEST_S = 0.001  # less, and uvloop runs a timer in the turn of the loop that set it
 # Timers of event loops are good to a millisecond or so: what is below this is the timer, not the client.
 TIMER_SLACK_NS = 2_000_000
 
@@ -28,10 +31,12 @@ class LoopProbe:
         self._handle: asyncio.TimerHandle | None = None
         self._late_due_ns: list[int] = []
         self._late_by_ns: list[int] = []
+        self._turns_ns = array("q")  # when a tick ran: no two in one turn of the loop
 
     def start(self) -> None:
         self._late_due_ns.clear()
         self._late_by_ns.clear()
+        del self._turns_ns[:]
         self._due_ns = self._clock_ns() + TICK_NS
         self._arm()
 
@@ -44,6 +49,15 @@ class LoopProbe:
         """By how much (ns) each tick due in the window was late, of those later than a timer may be."""
         first, last = bisect_left(self._late_due_ns, from_ns), bisect_right(self._late_due_ns, to_ns)
         return tuple(self._late_by_ns[first:last])
+
+    def waited_since(self, read_ns: int) -> int | None:
+        """A moment after which all that a read at `read_ns` found there must have come; None: not known any more.
+
+        Between the last but one tick before the read and the turn of the loop that read, the loop has looked at its
+        sockets at least once.
+        """
+        place = bisect_right(self._turns_ns, read_ns) - 2
+        return self._turns_ns[place] if place >= 0 else None
 
     def catch_up(self) -> None:
         """Count the ticks due by now; also called when a request ends, lest the freeze it ended after be missed."""
@@ -58,9 +72,12 @@ class LoopProbe:
             del self._late_due_ns[: MOST_TICKS // 2], self._late_by_ns[: MOST_TICKS // 2]
 
     def _arm(self) -> None:
-        delay_s = max(0, self._due_ns - self._clock_ns()) / 1e9
+        delay_s = max(SHORTEST_S, (self._due_ns - self._clock_ns()) / 1e9)
         self._handle = asyncio.get_running_loop().call_later(delay_s, self._tick)
 
     def _tick(self) -> None:
+        self._turns_ns.append(self._clock_ns())
+        if len(self._turns_ns) > MOST_TURNS:
+            del self._turns_ns[: MOST_TURNS // 2]
         self.catch_up()
         self._arm()

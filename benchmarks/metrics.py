@@ -73,6 +73,7 @@ class LevelMetrics:
     error_rate: float | None = None
     cost_per_million_tokens_usd: float | None = None  # output and input
     cost_per_thousand_requests_usd: float | None = None
+    merged_first_tokens: int = 0  # successful requests whose TTFT may be too long: read together with later tokens
     load: str | None = None  # an open loop's, in words; its `concurrency` is then the mean in flight, as measured
 
     @property
@@ -217,6 +218,7 @@ def measure_level(
         cost_per_thousand_requests_usd=None if per_million_requests is None else per_million_requests / 1000,
         mean_in_flight=in_flight,
         tokens_per_arrival=_tokens_per_arrival(succeeded),
+        merged_first_tokens=sum(record.first_token_early_max_ns is not None for record in succeeded),
         token_source=_output_source(succeeded),
         input_token_source=_input_source(succeeded),
         load=load,

@@ -38,8 +38,10 @@ class RequestRecord:
     while the request was under way, one figure for each late tick (`loop_probe`). Empty and None mean no data.
     `outcome` is "ok", "canceled" (the run was stopped while it was in flight), "unfinished" (no answer when the drain's
     time was over, so `end_ns` is a lower bound), "missing" (its worker process was lost) or a kind of error.
-    `read_lag_max_ns`: by how much its tokens were read after they arrived, at worst; that is in none of the times, and
-    tokens read together may have been that far apart (None: the system does not say when they arrived).
+    `read_lag_max_ns`: by how much its tokens were read after the last of their read arrived, at worst; that is in none
+    of the times (None: the system does not say when they arrived).
+    `first_token_early_max_ns`: its first token was read together with later ones and has the last one's time, so it may
+    have come earlier, by that at most (None: it came alone).
     """
 
     phase: Phase
@@ -66,6 +68,7 @@ class RequestRecord:
     error_code: str | None = None
     error_message: str | None = None
     read_lag_max_ns: int | None = None
+    first_token_early_max_ns: int | None = None
     turn: int = 0  # of its conversation
     counted_by: str = "words"  # who counted planned_input_tokens: words (an estimate) | tokenizer
     schema_version: int = SCHEMA_VERSION

@@ -280,7 +280,17 @@ class Runner:
             read_lag_max_ns=(max(invocation.read_lag_ns, default=0) or None) if invocation else None,
             turn=turn.turn,
             counted_by=turn.planned.counted_by,
+            first_token_early_max_ns=self._early_max_ns(invocation) if invocation else None,
         )
+
+    def _early_max_ns(self, invocation: Invocation) -> int | None:
+        """By how much the first token may have come before its read's stamp, which is the last of its tokens'."""
+        arrivals, lags = invocation.arrival_ns, invocation.read_lag_ns
+        if len(arrivals) < 2 or arrivals[0] != arrivals[1]:
+            return None
+        since_ns = self._probe.waited_since(arrivals[0] + (lags[0] if lags else 0))
+        sent_ns = invocation.intended_ns if invocation.sent_ns is None else invocation.sent_ns
+        return max(0, arrivals[0] - max(sent_ns, since_ns or sent_ns))
 
     def _relative(self, time_ns: int) -> int:
         return time_ns - self.zero_ns

@@ -26,7 +26,7 @@ class Invocation:
     Both are empty for a request that did not stream; `sent_ns` is None if the request was never written.
 
     `read_lag_ns[i]` is how much later than it arrived that event was read. Where the kernel stamps arrivals, this lag
-    is in no other time here; it bounds how far apart tokens that were read together may have been. All 0: not known.
+    is in no other time here. Events that were read together share the last one's arrival. All 0: not known.
     """
 
     intended_ns: int

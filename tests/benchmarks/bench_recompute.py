@@ -130,6 +130,7 @@ def level_of(rows: list[dict], spec: dict, unloaded_ms: float | None) -> dict:
         "input_tokens_per_s": read / seconds,
         "mean_in_flight": sum(row["end_ns"] - row["intended_ns"] for row in ended) / 1e9 / seconds,
         "tokens_per_arrival": sum(sum(row["tokens_at"]) for row in good) / instants if instants else None,
+        "merged_first_tokens": sum(row["first_token_early_max_ns"] is not None for row in good),
         "cost_per_million_output_tokens_usd": dollars and dollars / output * 1e6,
         "cost_per_million_tokens_usd": dollars and dollars / (output + read) * 1e6,
         "cost_per_thousand_requests_usd": dollars and dollars / len(good) * 1e3,
