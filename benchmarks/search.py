@@ -23,7 +23,7 @@ from benchmarks.objectives import ERROR_RATE, Objective
 from benchmarks.records import RequestRecord
 from benchmarks.spec import BenchmarkSpec, Search
 from benchmarks.statistics import percentile
-from benchmarks.steady import SteadyState
+from benchmarks.steady import SteadyState, steady_tokens_per_s
 from benchmarks.verdict import invalid_reasons
 from invocation.outcomes import OutcomeKind
 
@@ -95,10 +95,7 @@ def probe_of(
         misses.append(Miss("unsteady", f"{level.unfinished} requests unfinished when the drain's time was over"))
     elif steady.growing and level.load is not None:
         misses.append(Miss("unsteady", "latency kept growing: requests come faster than they are served"))
-    throughput = level.output_tokens_per_s
-    if throughput is not None and level.load is None and level.mean_in_flight:
-        throughput *= min(level.concurrency, level.requests) / level.mean_in_flight
-    return Probe(value, tuple(misses), throughput)
+    return Probe(value, tuple(misses), steady_tokens_per_s(level, steady, records))
 
 
 def _error_misses(level: LevelMetrics, spec: BenchmarkSpec) -> list[Miss]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.metrics import NS_PER_MS, NS_PER_S, duration_s, e2e_ms, ttft_ms
+from benchmarks.metrics import NS_PER_MS, NS_PER_S, LevelMetrics, duration_s, e2e_ms, ttft_ms
 from benchmarks.records import UNFINISHED, RequestRecord
 from benchmarks.statistics import Samples, Spread, spread
 
@@ -76,6 +76,36 @@ def steady_state(records: Sequence[RequestRecord]) -> SteadyState:
         e2e_ms=spread(latencies[start:]),
         requests_per_s=round(len(kept) / seconds, 9) if seconds else None,
     )
+
+
+def full_swing(
+    slots: int, mean_in_flight: float | None, e2e_mean_ms: float | None, settled_e2e_mean_ms: float | None
+) -> float:
+    """How much faster a closed loop goes in full swing than over all of its level: a factor on its measured rates.
+
+    By Little's law slots / mean in flight (the last requests run beside fewer and fewer others, and how many those are
+    depends on what is left over) · mean E2E of all / mean E2E of the settled ones (where a level queues, its first
+    requests find no queue). Without settled ones nothing is known of full swing: 1.
+    """
+    if not (mean_in_flight and e2e_mean_ms and settled_e2e_mean_ms):
+        return 1.0
+    return slots / mean_in_flight * e2e_mean_ms / settled_e2e_mean_ms
+
+
+def steady_tokens_per_s(level: LevelMetrics, steady: SteadyState, records: Sequence[RequestRecord]) -> float | None:
+    """Output tokens/s of a closed loop in full swing. An open loop's is what it was: its load is its rate.
+
+    Settled are the requests of the steady state; where that was not reached or cannot be told, those after each slot's
+    first one.
+    """
+    if level.output_tokens_per_s is None or level.load is not None:
+        return level.output_tokens_per_s
+    settled = steady.e2e_ms.mean
+    if not steady.reached:
+        later = sorted(records, key=lambda record: record.intended_ns)[level.concurrency :]
+        settled = spread(np.asarray([e2e_ms(record) for record in later if record.ok])).mean
+    slots = min(level.concurrency, level.requests)
+    return level.output_tokens_per_s * full_swing(slots, level.mean_in_flight, level.e2e_ms.mean, settled)
 
 
 def truncation(samples: Samples) -> tuple[int, bool | None, bool]:

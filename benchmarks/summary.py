@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.histogram import histogram_of
 from benchmarks.levels import MeasuredLevel, judged_level, measured_levels, probes_of, wanted_value
-from benchmarks.metrics import LevelMetrics, measure_level, pooled
+from benchmarks.metrics import measure_level, pooled
 from benchmarks.objectives import ERROR_RATE, LATENCY_METRICS
 from benchmarks.phases import Phases, phases_of
 from benchmarks.plan import RunPlan
@@ -22,7 +22,7 @@ from benchmarks.records import RecordFile
 from benchmarks.scaling import deployed_of, scaling_of
 from benchmarks.search import search_result
 from benchmarks.spec import BenchmarkSpec, TokenCounts
-from benchmarks.steady import drain
+from benchmarks.steady import drain, steady_tokens_per_s
 from benchmarks.verdict import (
     LAG_LIMIT_MS,
     LAG_SHARE_OF_OBJECTIVE,
@@ -71,8 +71,7 @@ def build_summary(
     of_verdict = [metrics] if spec.search and metrics else levels
     at_concurrency = metrics.concurrency if metrics else (load.concurrency if load else None) or 1
     verdict = decide(judgements, of_verdict, spec.objectives, at_concurrency, spec.max_error_rate, judged=metrics)
-    valid_levels = [level for level in levels if not invalid_reasons(level, spec.objectives)]
-    knee = _knee(valid_levels)
+    knee = _knee([level for level in measured.values() if not invalid_reasons(level.metrics, spec.objectives)])
     scaling = scaling_of(observed)
     reasons = (("the run was interrupted",) if interrupted else ()) + verdict.reasons
     return {
@@ -109,26 +108,17 @@ def build_summary(
     }
 
 
-def _knee(levels: Sequence[LevelMetrics]) -> Knee | None:
-    """The knee of the measured curve, over valid levels with data; latency is E2E p50.
-
-    Throughput is that of the level in full swing: measured · concurrency / mean in flight. The last requests of a level
-    run beside fewer and fewer others, and how many those are depends on what is left over, not on the endpoint.
-    """
+def _knee(levels: Sequence[MeasuredLevel]) -> Knee | None:
+    """The knee of the measured curve, over valid closed loops with data, in full swing; latency is E2E p50."""
     from loadproof.capacity.knee import find_knee  # late: the planner is no part of sending requests
 
+    rows = [(level.metrics, steady_tokens_per_s(level.metrics, level.steady, level.records)) for level in levels]
     return find_knee(
         [
-            (
-                level.concurrency,
-                level.output_tokens_per_s * min(level.concurrency, level.requests) / level.mean_in_flight,
-                level.e2e_ms.p50,
-            )
-            for level in levels
-            if level.load is None  # an open loop's load is its rate, not what is in flight
-            and level.output_tokens_per_s is not None
-            and level.e2e_ms.p50 is not None
-            and level.mean_in_flight
+            (level.concurrency, tokens_per_s, level.e2e_ms.p50)
+            for level, tokens_per_s in rows
+            # an open loop's load is its rate, not what is in flight
+            if level.load is None and tokens_per_s is not None and level.e2e_ms.p50 is not None
         ]
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.imports.levels import MeasuredLevel, day, mapping, number, spread_of, whole
+from benchmarks.steady import full_swing
 
 _SAME = {name: name for name in ("p50", "p90", "p95", "p99", "mean", "max")}
 
@@ -19,8 +20,8 @@ def read_summary(document: Mapping[str, Any], source: str) -> list[MeasuredLevel
     """Its levels in full swing; a level the run itself calls invalid is left out.
 
     TTFT and E2E are those of the steady state where the run reached one: of a level that queues, the first round finds
-    no queue. Throughput is the same loop's, by Little's law: measured · concurrency / mean in flight, and that · mean
-    E2E of all requests / mean E2E of the steady ones. Input tokens are the server's count where it gave one.
+    no queue. Throughput is the same loop's (`benchmarks.steady.full_swing`). Input tokens are the server's count where
+    it gave one.
     """
     workload = mapping(document, "workload")
     simulated = mapping(document, "conditions").get("backend") == "twin"
@@ -36,15 +37,15 @@ def _level(
 ) -> MeasuredLevel:
     concurrency, requests = whole(level.get("concurrency")), whole(level.get("requests"))
     in_flight, requests_per_s = number(level.get("mean_in_flight")), number(level.get("requests_per_s"))
-    swing = min(concurrency, requests or concurrency) / in_flight if concurrency and in_flight else 1.0
     steady = mapping(level, "steady_state")
-    settled = steady if steady.get("reached") is True else level
+    settled = steady if steady.get("reached") else level
     ttft, e2e, e2e_of_all = (
         spread_of(mapping(part, name), _SAME)
         for part, name in ((settled, "ttft_ms"), (settled, "e2e_ms"), (level, "e2e_ms"))
     )
-    if concurrency and in_flight and e2e.mean and e2e_of_all.mean:
-        swing *= e2e_of_all.mean / e2e.mean
+    swing = 1.0
+    if concurrency is not None:
+        swing = full_swing(min(concurrency, requests or concurrency), in_flight, e2e_of_all.mean, e2e.mean)
     tokens, inputs = number(level.get("output_tokens_per_s")), number(level.get("input_tokens_per_s"))
     counted = level.get("input_token_source") == "server" and inputs and requests_per_s
     return MeasuredLevel(

@@ -6,18 +6,22 @@ import asyncio
 import time
 from array import array
 
+import pytest
 from bench_records import record
 
 from benchmarks.arrivals import closed_loop
-from benchmarks.metrics import LevelMetrics, measure_level
+from benchmarks.levels import MeasuredLevel
+from benchmarks.metrics import measure_level
 from benchmarks.records import RequestRecord
 from benchmarks.runner import CANCEL_GRACE_S, Batch, Runner
 from benchmarks.spec import WorkloadSpec, fixed_tokens
+from benchmarks.steady import steady_state, steady_tokens_per_s
 from benchmarks.summary import _knee
 from benchmarks.sweep import why_never_ran
 from benchmarks.workload import Prompts
 from invocation import GenerationRequest, Invocation, OutcomeKind
 from invocation.outcomes import Outcome
+from loadproof.loads import Load
 
 
 def test_a_connection_that_breaks_in_the_answer_did_reach_a_model() -> None:
@@ -54,16 +58,31 @@ def test_every_record_is_kept_when_the_batch_ends() -> None:
     asyncio.run(run())
 
 
+def _served(concurrency: int, requests: int, slots: int) -> MeasuredLevel:
+    """A closed loop on a server of `slots`, each answering in 100 ms; the others wait in line."""
+    ends: list[int] = []
+    records = []
+    for index in range(requests):
+        start = ends[index - concurrency] if index >= concurrency else 0
+        ends.append(max(start, ends[index - slots] if index >= slots else 0) + 100)
+        records.append(record(index, intended_ms=start, end_ms=ends[-1], output_tokens=10))
+    metrics = measure_level(concurrency, records)
+    return MeasuredLevel(0, Load(concurrency=concurrency), tuple(records), (), metrics, steady_state(records), True)
+
+
 def test_a_level_s_last_round_is_no_knee() -> None:
     """16 requests of 100 ms take four rounds at 4 and at 5 in flight; the endpoint serves 5 as fast as 4."""
-
-    def level(concurrency: int) -> LevelMetrics:
-        starts_ms = [100 * (index // concurrency) for index in range(16)]
-        records = [
-            record(i, intended_ms=start, end_ms=start + 100, output_tokens=10) for i, start in enumerate(starts_ms)
-        ]
-        return measure_level(concurrency, records)
-
-    assert level(4).output_tokens_per_s == level(5).output_tokens_per_s == 400
-    knee = _knee([level(4), level(5)])
+    levels = [_served(4, 16, slots=5), _served(5, 16, slots=5)]
+    assert [level.metrics.output_tokens_per_s for level in levels] == [400, 400]
+    knee = _knee(levels)
     assert knee is not None and (knee.concurrency, knee.reached) == (5, False)
+
+
+@pytest.mark.parametrize("requests", [32, 48, 160])
+def test_a_queue_s_first_round_is_no_speed(requests: int) -> None:
+    """16 slots give 160 tokens in 100 ms however many wait: at 32 in flight too, though the first 16 of them do not."""
+    at_slots, beyond = _served(16, requests, slots=16), _served(32, requests, slots=16)
+    for level in (at_slots, beyond):
+        assert steady_tokens_per_s(level.metrics, level.steady, level.records) == pytest.approx(1600)
+    knee = _knee([at_slots, beyond])
+    assert knee is not None and (knee.concurrency, knee.reached) == (16, True)

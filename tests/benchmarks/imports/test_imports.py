@@ -104,7 +104,7 @@ def test_our_own_run_counts_in_full_swing(tmp_path: Path) -> None:
     level = {
         "concurrency": 8, "requests": 32, "errors": 1, "output_tokens_per_s": 100.0, "requests_per_s": 2.0,
         "input_tokens_per_s": 500.0, "input_token_source": "server", "mean_in_flight": 7.5, "valid": True,
-        "ttft_ms": {"p50": 40.0, "mean": 41.0}, "tpot_ms": {}, "itl_ms": {}, "e2e_ms": {"mean": None},
+        "ttft_ms": {"p50": 40.0, "mean": 41.0}, "tpot_ms": {}, "itl_ms": {}, "e2e_ms": {"mean": 3750.0},
     }  # fmt: skip
     document = {"run_id": "x", "verdict": {}, "created_utc": "2026-11-21T10:15:00Z", "workload": {"input_tokens": 9}}
     (tmp_path / "summary.json").write_text(json.dumps(document | {"levels": [level, level | {"valid": False}]}))
@@ -115,7 +115,7 @@ def test_our_own_run_counts_in_full_swing(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text(json.dumps(local))
     assert only(tmp_path).simulated
     assert (found.input_tokens, found.output_tokens) == (250.0, 50.0)
-    assert (found.ttft_ms.mean, found.e2e_ms, found.date) == (41.0, Spread(), "2026-11-21")
+    assert (found.ttft_ms.mean, found.tpot_ms, found.date) == (41.0, Spread(), "2026-11-21")
 
 
 def test_of_our_own_run_that_queued_the_steady_part_counts(tmp_path: Path) -> None:
