@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.imports import MeasuredLevel, read_measured
 from benchmarks.imports.detect import measured_file
 from loadproof.capacity import Deployment, deployment_of
-from loadproof.capacity.calibration import FIGURES, Figures, Observation
+from loadproof.capacity.observations import FIGURES, Figures, Observation
 from loadproof.cli.predict_names import model_of, server_of
 from loadproof.cli.predict_rows import row_deployment
 from loadproof.errors import InputError

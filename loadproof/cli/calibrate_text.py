@@ -12,7 +12,8 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from loadproof.capacity.calibration import FIGURES, FigureName, Fit, LevelFit
+from loadproof.capacity.calibration import Fit, LevelFit
+from loadproof.capacity.observations import FIGURES, FigureName
 from loadproof.profiles.schema import Calibration
 
 _HEADINGS: dict[FigureName, str] = {

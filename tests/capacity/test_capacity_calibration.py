@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadproof.capacity import Deployment, deployment_from_container, deployment_of, predict_level
-from loadproof.capacity.calibration import Figures, Observation, fit, fit_document, predicted_figures
+from loadproof.capacity.calibration import fit, fit_document
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.deployment import with_calibration
+from loadproof.capacity.observations import Figures, Observation, predicted_figures
 from loadproof.errors import InputError
 from loadproof.profiles import load_profile
 from loadproof.profiles.schema import CalibrationSource
