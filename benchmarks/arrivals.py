@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice, takewhile
+from math import inf
 from pathlib import Path
 from typing import Literal, cast
 
@@ -62,38 +62,25 @@ def closed_loop(requests: int | None, concurrency: int, ramp_s: float | None = N
 
 
 def _due_times_ns(load: Load, seed: int) -> list[int]:
-    """Times of a renewal process; of a ramp, those of the unit process put through the inverse of the mean count.
-
-    With the rate going from a to b over T seconds, Λ(t) = a·t + (b − a)·t²/(2T) requests are due by t, so the one
-    whose unit-rate time is u is due at Λ⁻¹(u) = 2u / (a + √(a² + 2u(b − a)/T)).
-    """
-    from loadproof.simulation import arrival_times_ms  # late: closed loops need no simulator; the twin's own arrivals
+    """Times of a renewal process or of a ramp: the twin's own."""
+    from loadproof.simulation import arrival_times_ms, ramped_times_ms  # late: closed loops need no simulator
 
     assert load.requests_per_s is not None
     process, burstiness = cast(Literal["constant", "poisson", "gamma"], load.process), load.burstiness
     start, end = load.from_requests_per_s, load.requests_per_s
-    times_s: Iterable[float]
     if start is None:
-        times_s = (ms / 1e3 for ms in arrival_times_ms(process, end, burstiness=burstiness, seed=seed))
+        times_ms = arrival_times_ms(process, end, burstiness=burstiness, seed=seed)
     else:
         assert load.duration_s is not None
-        units = (ms / 1e3 for ms in arrival_times_ms(process, 1.0, burstiness=burstiness, seed=seed))
-        growth, total = (end - start) / load.duration_s, (start + end) / 2 * load.duration_s
-        times_s = (_ramp_time_s(unit, start, growth) for unit in takewhile(lambda unit: unit < total, units))
-    if load.duration_s is not None:
-        limit_s = load.duration_s
-        times_s = takewhile(lambda time_s: time_s < limit_s, times_s)
+        times_ms = ramped_times_ms(process, start, end, load.duration_s, burstiness=burstiness, seed=seed)
+    limit_s = inf if load.duration_s is None else load.duration_s
+    times_s = takewhile(lambda time_s: time_s < limit_s, (time_ms / 1e3 for time_ms in times_ms))
     due_ns = [round(time_s * 1e9) for time_s in islice(times_s, load.requests or MOST_REQUESTS)]
     if len(due_ns) == MOST_REQUESTS and load.requests is None:
         raise InputError(f"{load.words}: more than {MOST_REQUESTS:,} requests; shorten duration_s or lower the rate")
     if not due_ns:
         raise InputError(f"{load.words}: no request falls into {load.duration_s:g} s; lengthen it or raise the rate")
     return due_ns
-
-
-def _ramp_time_s(unit: float, start: float, growth: float) -> float:
-    root = max(0.0, start * start + 2 * unit * growth) ** 0.5
-    return 2 * unit / (start + root) if unit else 0.0
 
 
 def _recorded(load: Load, path: Path) -> Schedule:
