@@ -46,7 +46,7 @@ class Histogram:
         for bucket in sorted(self.buckets):
             seen += self.buckets[bucket]
             if seen >= rank:
-                return min(self.largest, max(self.smallest, GROWTH ** (bucket - 0.5)))
+                return min(self.largest, max(self.smallest, float(GROWTH ** (bucket - 0.5))))
         return self.largest
 
     def to_json(self) -> dict[str, Any]:

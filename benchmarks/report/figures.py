@@ -102,7 +102,7 @@ def _panel(figure: Figure, size: str) -> Markup:
     far = [words for words, y in figure.bounds if y > FAR_BOUND * figure.highest]
     top = max([figure.highest, *(y for _, y in near), *(min(high, 1.3 * figure.highest) for _, _, high in figure.band)])
     right = max([mark.x for one in figure.drawn for mark in one.marks])
-    highs = (1.06 * right or 1.0, top * (1.22 if far else 1.12) or 1.0)
+    highs = _room(1.06 * right), _room(top * (1.22 if far else 1.12))
     axes = plot(SIZES_PX[size], highs, figure.titles, figure.x_ticks)
     _draw_band(axes, figure.band, highs[1])
     for one in figure.drawn:
@@ -117,6 +117,11 @@ def _panel(figure: Figure, size: str) -> Markup:
             if mark.words and mark.y is not None:
                 axes.drawing.place(mark.words, _spots(axes.at(mark.x, mark.y), _NEAR_MARK), bold=True)
     return axes.drawing.markup(f"panel {size}")
+
+
+def _room(high: float) -> float:
+    """An axis needs some length: figures are given to nine decimals, and what is below that is 0."""
+    return high if high > 1e-9 else 1.0
 
 
 def _draw_band(axes: Plot, band: Sequence[tuple[float, float, float]], highest: float) -> None:

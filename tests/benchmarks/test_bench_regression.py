@@ -115,8 +115,8 @@ def test_twice_as_slow_is_a_regression_and_the_way_back_an_improvement(tmp_path:
 
 
 def test_the_same_again_is_no_change_given_enough_requests(tmp_path: Path) -> None:
-    """20,000 requests of one distribution: their p95 lies within 2% or so, inside the tolerance of 5%."""
-    one, other = (run_of(tmp_path / str(seed), latencies(seed, size=20_000)) for seed in (1, 2))
+    """8,000 requests of one distribution: their p95 lies within 2% or so, inside the tolerance of 5%."""
+    one, other = (run_of(tmp_path / str(seed), latencies(seed, size=8_000)) for seed in (1, 2))
     assert compare(one, other).outcome == "NO CHANGE"
 
 
@@ -128,9 +128,9 @@ def test_few_requests_say_nothing(tmp_path: Path) -> None:
 
 
 def test_false_alarms_are_rare(tmp_path: Path) -> None:
-    """Forty pairs of runs of one distribution: no more than two call a regression, and as few an improvement."""
+    """Twenty-five pairs of runs of one distribution: no more than two call a regression, and as few an improvement."""
     outcomes = []
-    for seed in range(40):
+    for seed in range(25):
         pair = [run_of(tmp_path / f"{seed}-{way}", latencies(1000 + 2 * seed + way, size=150)) for way in (0, 1)]
         outcomes.append(compare(*pair).outcome)
     assert outcomes.count("REGRESSION") <= 2 and outcomes.count("IMPROVED") <= 2
