@@ -28,7 +28,7 @@ from benchmarks.process import first_in_line, loop_factory
 from benchmarks.records import FILE_NAME as RECORDS_FILE
 from benchmarks.records import RecordWriter, each_record, read_records
 from benchmarks.spec import BenchmarkSpec
-from benchmarks.sweep import OnProgress, Sweep, why_never_ran
+from benchmarks.sweep import OnProgress, Sweep, anything_left, why_never_ran
 from benchmarks.workers import Crew
 from invocation import Invoker
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
@@ -85,11 +85,15 @@ def resume_benchmark(
 ) -> RunResult:
     """Send what an earlier run into `folder` did not finish, and judge the whole. Raises as `run_benchmark` does.
 
-    `expected`, where given, must be what that run was planned to be; only its endpoint URL may have moved.
+    `expected`, where given, must be what that run was planned to be; only its endpoint URL may have moved. Where all
+    was sent, the endpoint is not asked for.
     """
-    plan = planned_in_full(read_plan(folder)).resumed(time.time_ns())
+    plan = planned_in_full(read_plan(folder))
     if expected is not None:
         plan = replace(plan, spec=_moved(plan.spec, expected, folder))
+    if not anything_left(plan, read_records(folder / RECORDS_FILE).records):
+        return judge_run(folder)
+    plan = plan.resumed(time.time_ns())
     invoker = open_invoker(plan.spec.target, plan.spec.request_timeout_s)
     return _run_session(folder, plan, invoker, on_progress, observe)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.metrics import LevelMetrics, measure_level
 from benchmarks.plan import RunPlan
 from benchmarks.records import RequestRecord, latest
-from benchmarks.search import Probe, judged_probe, probe_of
+from benchmarks.search import Probe, Stop, judged_probe, next_value, probe_of
 from benchmarks.steady import SteadyState, steady_state
 from loadproof.loads import Load
 
@@ -68,6 +68,15 @@ def probes_of(plan: RunPlan, levels: Mapping[int, MeasuredLevel]) -> dict[int, P
         for index, level in sorted(levels.items())
         if level.ended
     }
+
+
+def next_load(plan: RunPlan, records: Sequence[RequestRecord]) -> Load | None:
+    """The load a search wants measured next; None where it is over, and for a run without a search."""
+    if plan.spec.search is None:
+        return None
+    probes = tuple(probes_of(plan, measured_levels(plan, records)).values())
+    following = next_value(plan.spec.search, probes, wanted_value(plan))
+    return None if isinstance(following, Stop) else plan.spec.search.load_at(following)
 
 
 def wanted_value(plan: RunPlan) -> float | None:

@@ -112,25 +112,25 @@ class Sweep:
 
     def _plan_another(self) -> bool:
         """Add the level a search wants next; False when it is over, and for a run whose levels were all known."""
-        search = self.plan.spec.search
-        if search is None or self.runner.stopped:
+        if self.plan.spec.search is None or self.runner.stopped:
             return False
-        # Late: what judges loads numpy, and while a fixed load runs nothing is judged.
-        from benchmarks.levels import measured_levels, probes_of, wanted_value
-        from benchmarks.search import Stop, next_value
+        from benchmarks.levels import next_load  # late: it loads numpy, and while a fixed load runs nothing is judged
 
-        levels = measured_levels(self.plan, [*self.records, *self._taken])
-        following = next_value(search, tuple(probes_of(self.plan, levels).values()), wanted_value(self.plan))
-        if isinstance(following, Stop):
+        load = next_load(self.plan, [*self.records, *self._taken])
+        if load is None:
             return False
         index = len(self.plan.levels)
-        self.plan = self.plan.with_level(planned_level(search.load_at(following), self.plan.spec.workload, index))
+        self.plan = self.plan.with_level(planned_level(load, self.plan.spec.workload, index))
         self.save(self.plan)
         return True
 
     async def _level(self, level: int) -> None:
-        batch = None if self.runner.stopped else measured_batch(self.plan, level, self.records)
+        if self.runner.stopped:
+            return
+        batch = measured_batch(self.plan, level, self.records)
         if batch is None:
+            if self.plan.levels[level].ended_utc is None:  # killed after its last record
+                self._end(level)
             return
         load = self.plan.levels[level].load
         warm_up_s = await self._warm_up(level)
@@ -141,8 +141,11 @@ class Sweep:
         gc.freeze()
         await self._phase(batch, self._total(level))
         if not self.runner.stopped and not self.runner.incomplete:
-            self.plan = self.plan.with_end(level, time.time_ns())
-            self.save(self.plan)
+            self._end(level)
+
+    def _end(self, level: int) -> None:
+        self.plan = self.plan.with_end(level, time.time_ns())
+        self.save(self.plan)
 
     async def _warm_up(self, level: int) -> float | None:
         """Send the warm-up; seconds it took."""
@@ -267,6 +270,17 @@ class _Meter:
                 ended=ended,
             )
         )
+
+
+def anything_left(plan: RunPlan, records: Sequence[RequestRecord]) -> bool:
+    """Is there a request of this plan still to be sent? Raises InputError as `measured_batch` does."""
+    if not plan.levels or any(measured_batch(plan, level, records) for level in range(len(plan.levels))):
+        return True
+    if plan.spec.search is None:
+        return False
+    from benchmarks.levels import next_load  # late: it loads numpy
+
+    return any(level.ended_utc is None for level in plan.levels) or next_load(plan, records) is not None
 
 
 def why_never_ran(records: Iterable[RequestRecord]) -> str | None:

@@ -210,6 +210,20 @@ def test_the_highest_rate_is_found_and_the_search_resumes(tmp_path: Path) -> Non
     assert len(read_plan(tmp_path).levels) > 3
 
 
+def test_a_finished_search_resumes_without_its_endpoint(tmp_path: Path) -> None:
+    """It is over by its own rule. Killed between a level's last record and its end, that level is not sent again."""
+    search = Search("sweep", Load(requests=6), 1, 2)
+    with serving(FakeEndpoint()) as endpoint:
+        first = run(endpoint, tmp_path, search=search, warmup_requests=0)
+        sent = len(endpoint.served)
+        plan = read_plan(tmp_path)
+        write_plan(tmp_path, replace(plan, levels=(plan.levels[0], replace(plan.levels[1], ended_utc=None))))
+        resume_benchmark(tmp_path, quiet)
+        assert len(endpoint.served) == sent and len(read_plan(tmp_path).levels) == 2
+    again = resume_benchmark(tmp_path, quiet)
+    assert again.summary["search"] == first.summary["search"]
+
+
 def test_a_first_request_that_hangs_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No request ends for a second: progress comes by time, with what is in flight and what waits for a token."""
     monkeypatch.setattr(sweep, "TICK_S", 0.3)
