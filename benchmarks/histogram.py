@@ -9,6 +9,7 @@ Figures of one machine do not come from here: they are exact (`statistics`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
@@ -20,6 +21,7 @@ from benchmarks.statistics import Samples
 
 GROWTH = 1.005
 RELATIVE_ERROR = GROWTH**0.5 - 1
+_AT_ONCE = 2**20  # samples: a long run's gaps fit the memory, several arrays of them may not
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +71,14 @@ class Histogram:
 def histogram_of(samples: Samples) -> Histogram:
     if samples.size == 0:
         return Histogram()
-    positive = samples[samples > 0]
-    found, counts = np.unique(np.ceil(np.log(positive) / np.log(GROWTH)).astype(np.int64), return_counts=True)
-    buckets = {int(bucket): int(count) for bucket, count in zip(found, counts, strict=True)}
-    return Histogram(
-        buckets, int(samples.size - positive.size), round(float(samples.min()), 9), round(float(samples.max()), 9)
-    )
+    buckets: Counter[int] = Counter()
+    for start in range(0, samples.size, _AT_ONCE):
+        part = samples[start : start + _AT_ONCE]
+        logarithms = np.log(part[part > 0]) / np.log(GROWTH)
+        found, counts = np.unique(np.ceil(logarithms).astype(np.int64), return_counts=True)
+        buckets.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+    zeros = int((samples <= 0).sum())
+    return Histogram(buckets, zeros, round(float(samples.min()), 9), round(float(samples.max()), 9))
 
 
 def merged(parts: Iterable[Histogram]) -> Histogram:

@@ -67,7 +67,13 @@ def spread_above_zeros(zeros: int, samples: Samples) -> Spread:
 
 
 def percentile(samples: Samples, rank_percent: float) -> float | None:
-    return _tidy(np.percentile(samples, rank_percent)) if samples.size else None
+    if not samples.size:
+        return None
+    position = rank_percent / 100 * (samples.size - 1)
+    below = floor(position)
+    above = min(below + 1, samples.size - 1)
+    ordered = np.partition(samples, (below, above))  # numpy's own `percentile` takes ten times as long for one request
+    return _tidy(ordered[below] + (ordered[above] - ordered[below]) * (position - below))
 
 
 def ratio_interval(amounts: Samples, durations: Samples, scale: float, seed: int) -> Interval | None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.intervals import quantile_interval
 from benchmarks.metrics import duration_s, is_good, itl_gaps_ms, lag_ms, measure_level, tpot_ms, ttft_ms
 from benchmarks.objectives import Objective
-from benchmarks.statistics import Spread, ratio_interval, spread, spread_above_zeros
+from benchmarks.statistics import Spread, percentile, ratio_interval, spread, spread_above_zeros
 
 
 def test_latencies_of_one_request() -> None:
@@ -133,3 +133,10 @@ def test_zeros_that_are_counted_are_as_good_as_zeros_that_are_held(zeros: int, l
     held = spread(np.concatenate([np.zeros(zeros), np.asarray(late, dtype=np.float64)]))
     counted = spread_above_zeros(zeros, np.asarray(late, dtype=np.float64))
     assert asdict(counted) == pytest.approx(asdict(held), abs=2e-9)
+
+
+@given(st.lists(st.floats(0, 1e4, width=32), min_size=1, max_size=40), st.floats(0, 100))
+def test_a_percentile_is_numpy_s_linear_one(values: list[float], rank_percent: float) -> None:
+    """At every rank, the ends included."""
+    samples = np.asarray(values, dtype=np.float64)
+    assert percentile(samples, rank_percent) == pytest.approx(float(np.percentile(samples, rank_percent)), abs=2e-9)
