@@ -31,21 +31,22 @@ _JUDGED = ("verdict", "objectives", "levels", "scaling", "profile", "target", "w
 
 def write_evidence(folder: Path, plan: RunPlan, summary: Mapping[str, Any]) -> None:
     """Write evidence.json for a folder whose other files are whole. Raises OSError."""
-    write_json(
-        folder / FILE_NAME,
-        {
-            "schema_version": SCHEMA_VERSION,
-            "run_id": plan.run_id,
-            "created_utc": plan.created_utc,
-            "verdict": summary["verdict"]["outcome"],
-            "profile": summary["profile"],
-            "target": summary["target"],
-            "deployed": summary.get("deployed"),
-            "seed": plan.spec.workload.seed,
-            "versions": {name: plan.conditions.get(name) for name in ("loadproof", "python", "platform", "event_loop")},
-            "sha256": {name: found for name in HASHED if (found := sha256_of(folder / name))},
-        },
-    )
+    hashes = {name: found for name in HASHED if (found := sha256_of(folder / name))}
+    write_json(folder / FILE_NAME, {"schema_version": SCHEMA_VERSION, **_said(plan, summary), "sha256": hashes})
+
+
+def _said(plan: RunPlan, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What evidence.json repeats of the run's other files."""
+    return {
+        "run_id": plan.run_id,
+        "created_utc": plan.created_utc,
+        "verdict": summary.get("verdict", {}).get("outcome"),
+        "profile": summary.get("profile"),
+        "target": summary.get("target"),
+        "deployed": summary.get("deployed"),
+        "seed": plan.spec.workload.seed,
+        "versions": {name: plan.conditions.get(name) for name in ("loadproof", "python", "platform", "event_loop")},
+    }
 
 
 def sha256_of(path: Path) -> str | None:
@@ -73,9 +74,11 @@ def mismatches(folder: Path, profile: Path | None = None) -> list[str]:
         interrupted=bool(summary.get("conditions", {}).get("interrupted")),
     )
     found += _not_following(summary, orjson.loads(orjson.dumps(rebuilt)))
-    outcome = summary.get("verdict", {}).get("outcome")
-    if evidence.get("verdict") != outcome:
-        found.append(f"{FILE_NAME}: verdict {evidence.get('verdict')}, but {SUMMARY_FILE} says {outcome}")
+    found += [
+        f"{FILE_NAME}: {name} {evidence.get(name)}, but {PLAN_FILE} and {SUMMARY_FILE} say {said}"
+        for name, said in _said(plan, summary).items()
+        if evidence.get(name) != said
+    ]
     return found + _other_profile(plan, profile)
 
 

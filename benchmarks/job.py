@@ -64,7 +64,7 @@ def run_benchmark(
     """
     invoker = open_invoker(spec.target, spec.request_timeout_s)
     now_ns = time.time_ns()
-    run_id = run_id_of(now_ns, spec.profile.name if spec.profile else _target_name(spec))
+    run_id = run_id_of(now_ns, run_name(spec))
     if folder is None:
         folder = new_folder(Path("runs"), run_id)
         run_id = folder.name
@@ -249,7 +249,10 @@ def _release(folder: Path) -> None:
         folder.rmdir()
 
 
-def _target_name(spec: BenchmarkSpec) -> str:
+def run_name(spec: BenchmarkSpec) -> str:
+    """What a run's id calls it by: its profile, else its target."""
+    if spec.profile:
+        return spec.profile.name
     if spec.target.kind == "openai":
         return urlsplit(spec.target.endpoint).netloc
     return spec.target.component or spec.target.endpoint

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.metrics import LevelMetrics, measure_level
 from benchmarks.plan import RunPlan
 from benchmarks.records import RequestRecord, latest
 from benchmarks.search import Probe, Stop, judged_probe, next_value, probe_of
+from benchmarks.statistics import Spread
 from benchmarks.steady import SteadyState, steady_state
 from loadproof.loads import Load
 
@@ -57,6 +58,8 @@ def measured_level(
         plan.spec.usd_per_hour,
         load=load.words if load.is_open else None,
     )
+    if "imported" in plan.conditions:  # how late another program was, nobody measured
+        metrics = replace(metrics, lag_ms=Spread(), loop_lag_ms=Spread())
     ended = bool(plan.levels) and plan.levels[index].ended_utc is not None
     return MeasuredLevel(index, load, tuple(measured), tuple(warm_up), metrics, steady_state(measured), ended)
 

@@ -69,7 +69,7 @@ class LevelMetrics:
     tokens_per_arrival: float | None
     token_source: Literal["server", "chunks", "none"]
     input_token_source: Literal["server", "tokenizer", "estimate", "none"]
-    missing: int = 0  # of the unfinished: those of worker processes that were lost
+    missing: int = 0  # of the unfinished: those of worker processes or hosts that were lost
     error_rate: float | None = None
     cost_per_million_tokens_usd: float | None = None  # output and input
     cost_per_thousand_requests_usd: float | None = None

@@ -24,7 +24,7 @@ FILE_NAME = "requests.jsonl"
 Phase = Literal["warmup", "measured"]
 CANCELED = "canceled"  # cut off because the run was stopped: sent again by --resume
 UNFINISHED = "unfinished"  # cut off when the drain's time was over: that is the level's result
-MISSING = "missing"  # of a worker process that was lost: nobody knows what became of it, --resume sends it again
+MISSING = "missing"  # its worker process or host was lost: nobody knows what became of it, --resume sends it again
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class RequestRecord:
     at which tokens came, `tokens_at` how many came with each. `stalls_ns`: by how much the client's event loop was late
     while the request was under way, one figure for each late tick (`loop_probe`). Empty and None mean no data.
     `outcome` is "ok", "canceled" (the run was stopped while it was in flight), "unfinished" (no answer when the drain's
-    time was over, so `end_ns` is a lower bound), "missing" (its worker process was lost) or a kind of error.
+    time was over, so `end_ns` is a lower bound), "missing" (its worker process or host was lost) or a kind of error.
     `read_lag_max_ns`: by how much its tokens were read after the last of their read arrived, at worst; that is in none
     of the times (None: the system does not say when they arrived).
     `first_token_early_max_ns`: its first token was read together with later ones and has the last one's time, so it may

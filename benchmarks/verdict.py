@@ -79,13 +79,13 @@ def lag_limit_ms(objectives: Sequence[Objective]) -> float:
 def invalid_reasons(level: LevelMetrics, objectives: Sequence[Objective]) -> tuple[str, ...]:
     """Why the level's figures cannot be trusted; empty when they can."""
     limit_ms = lag_limit_ms(objectives)
-    if level.lag_ms.p99 is None:
+    if not level.requests and not level.missing:
         return ("no request was sent",)
     lags = (
         ("dispatch lag", level.lag_ms.p99, limit_ms),
         ("event loop lag", level.loop_lag_ms.p99, LOOP_LAG_FACTOR * limit_ms),
     )
-    missing = (f"{level.missing} requests are missing: a worker process was lost",) if level.missing else ()
+    missing = (f"{level.missing} requests are missing: who should have sent them was lost",) if level.missing else ()
     return missing + tuple(
         f"{what} p99 {p99_ms:.1f} ms exceeds {most_ms:.1f} ms: the client was too slow"
         for what, p99_ms, most_ms in lags
@@ -102,7 +102,9 @@ def judge(objective: Objective, records: Sequence[RequestRecord], level: LevelMe
         if share is not None:
             verdict = "PASS" if objective.met_by(share) else "FAIL"
         return _judgement(objective, share, (None, None), verdict, level.requests)
-    succeeded = sorted((record for record in records if record.ok), key=lambda record: record.intended_ns)
+    succeeded = sorted(
+        (record for record in records if record.ok), key=lambda record: (record.intended_ns, record.index)
+    )
     if objective.latency:
         return _judge_latency(objective, *objective.latency, succeeded)
     return _judge_rate(objective, succeeded, level, stream)

@@ -66,7 +66,9 @@ def read_runs(folders: Sequence[Path], labels: Sequence[str] = ()) -> list[Shown
     summaries = [read_summary(folder) for folder in folders]
     names = list(labels) or [_name(summary) for summary in summaries]
     if len(set(names)) < len(names):
-        names = [f"{name} ({summary.run_id})" for name, summary in zip(names, summaries, strict=True)]
+        names = [
+            summary.run_id if names.count(name) > 1 else name for name, summary in zip(names, summaries, strict=True)
+        ]
     return [
         Shown(
             wording.visible(name, 60) + (", predicted" if is_on_twin(summary) else ""), summary, RUNS[index % len(RUNS)]

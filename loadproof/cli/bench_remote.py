@@ -93,6 +93,7 @@ class JobOptions:
         """Run it there, judge it here. Raises as `benchmarks.job.run_benchmark` does."""
         if self.engine is Engine.AIPERF:
             return self._run_managed(spec, out)
+        from benchmarks.job import run_name
         from benchmarks.remote.job import Launcher, drive, upload
         from benchmarks.remote.launchers import LocalHosts, ProcessingJob, host_names
         from benchmarks.remote.settings import Terms
@@ -101,7 +102,7 @@ class JobOptions:
         hosts, region = host_names(self.hosts or 1), spec.target.region
         client = s3_client(region=region)
         terms = Terms() if self.remote else Terms(poll_s=0.25, lost_s=20.0, start_s=120.0)
-        run = upload(spec, lambda run_id: S3Store(self._place(run_id), client), out, terms, _name(spec))
+        run = upload(spec, lambda run_id: S3Store(self._place(run_id), client), out, terms, run_name(spec))
         launcher: Launcher = LocalHosts(hosts)
         if self.remote:
             launcher = ProcessingJob(self._settings(run.plan.run_id), hosts, _sagemaker(region), region)
@@ -114,13 +115,14 @@ class JobOptions:
         """What would be asked of AWS, as one JSON document."""
         import orjson
 
+        from benchmarks.job import run_name
         from benchmarks.remote.aiperf import managed_levels
         from benchmarks.remote.launchers import processing_job_request
 
         if self.engine is Engine.AIPERF:
             assert self.results is not None
             assert self.role is not None
-            levels = managed_levels(spec, name=_name(spec), results=self.results, role_arn=self.role)
+            levels = managed_levels(spec, name=run_name(spec), results=self.results, role_arn=self.role)
             document: object = [
                 {
                     "level": one.load.words,
@@ -175,16 +177,13 @@ class JobOptions:
         return import_run(ImportRequest(tuple(folders), folder, run_id, time.time_ns(), spec=spec))
 
 
-def _name(spec: BenchmarkSpec) -> str:
-    return spec.profile.name if spec.profile else spec.target.component or "target"
-
-
 def _run_id(spec: BenchmarkSpec) -> str:
     import time
 
+    from benchmarks.job import run_name
     from benchmarks.plan import run_id_of
 
-    return run_id_of(time.time_ns(), _name(spec))
+    return run_id_of(time.time_ns(), run_name(spec))
 
 
 def _sagemaker(region: str | None) -> object:

@@ -28,7 +28,8 @@ def compare(
     run: Annotated[list[Path], typer.Argument(help="folders of runs; the others are held to the first")],
     output: Annotated[Path | None, typer.Option(help="write a self-contained page")] = None,
     label: Annotated[
-        list[str] | None, typer.Option(help="name of a run, repeatable, in their order (default: its profile's)")
+        list[str] | None,
+        typer.Option(help="name of a run, repeatable, in their order (default: its profile's, or the run id)"),
     ] = None,
     tolerance: Tolerance = 0.05,
     format: Annotated[CompareFormat, typer.Option(help="text for people, json for programs")] = CompareFormat.TEXT,

@@ -59,6 +59,14 @@ def test_a_rewritten_verdict_is_found_even_with_its_hash_mended(run: Path) -> No
     assert mismatches(run) == ["summary.json: `objectives` does not follow from plan.json and requests.jsonl"]
 
 
+@pytest.mark.parametrize(("old", "new"), [('"seed": 0', '"seed": 7'), ('"loadproof": "0.1.0"', '"loadproof": "9"')])
+def test_what_the_evidence_itself_says_is_checked(run: Path, old: str, new: str) -> None:
+    """Its seed and versions are those of the plan; nobody may give it another."""
+    edited(run / "evidence.json", old, new)
+    [told] = mismatches(run)
+    assert told.startswith("evidence.json: ") and "but plan.json and summary.json say" in told
+
+
 def test_missing_files_and_hashes_are_found(run: Path) -> None:
     """Evidence without the hash of its requests is none."""
     edited(run / "evidence.json", '"requests.jsonl"', '"request.jsonl"')

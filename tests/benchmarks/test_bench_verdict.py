@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil, log
+from random import Random
 
 import pytest
 from bench_records import record
@@ -124,6 +126,21 @@ def test_a_slow_client_makes_the_run_invalid_not_slow() -> None:
     assert outcome_of(slow, "ttft_p95_ms=500") == outcome_of(slow, "ttft_p95_ms=1") == "INVALID"
     assert outcome_of(slow) == "INVALID"
     assert "6.0 ms exceeds 5.0 ms" in verdict_of(slow).reasons[0]
+
+
+def test_a_lost_share_is_no_worker_process_s_alone() -> None:
+    """A whole host may have been lost; the missing request's own message says which."""
+    records = requests(SPREAD_OUT)
+    lost = [replace(records[0], index=80, outcome="missing"), *records]
+    assert verdict_of(lost).reasons == ("at 1 in flight: 1 requests are missing: who should have sent them was lost",)
+
+
+def test_requests_that_left_together_may_be_written_in_any_order() -> None:
+    """A slot each: what two hosts sent at the same instant, one merge may write before the other."""
+    records = [replace(record, intended_ns=0) for record in requests(SPREAD_OUT)]
+    merged = Random(0).sample(records, len(records))
+    objective, level = Objective("ttft_p50_ms", 30_000.0), measure_level(1, records)
+    assert judge(objective, records, level, seed=0) == judge(objective, merged, level, seed=0)
 
 
 def test_errors_of_the_endpoint_fail_a_slow_client_too() -> None:

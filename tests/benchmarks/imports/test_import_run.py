@@ -67,6 +67,7 @@ def test_requests_of_aiperf_are_judged_as_our_own(tmp_path: Path, capsys: pytest
     assert level["tpot_ms"]["max"] == pytest.approx(80 / 7)  # (E2E - TTFT) / (8 - 1)
     assert level["itl_ms"]["p50"] is None, "gaps are not in the file"
     assert level["duration_s"] == pytest.approx(0.39 + 0.139)
+    assert (level["lag_ms"]["p99"], level["loop_lag_ms"]["p99"], level["valid"]) == (None, None, True), "not measured"
     assert summary_of(run)["conditions"]["imported"]["files"] == ["profile_export_aiperf.json"]
     assert (run / "report.html").stat().st_size > 10_000
     assert loadproof(["verify", str(run)]) == 0

@@ -64,8 +64,8 @@ def test_names_tell_runs_apart_and_the_twin_from_hardware(tmp_path: Path) -> Non
         write_sample(tmp_path / "b", run_id="b", conditions=REAL),
     ]
     assert [run.name for run in read_runs(folders)] == [
-        "sample-llama-3-1-8b (a), predicted",
-        "sample-llama-3-1-8b (b)",
+        "a, predicted",
+        "b",
     ]
     assert [run.name for run in read_runs(folders, ["static", "continuous"])] == ["static, predicted", "continuous"]
     assert "Simulated endpoints." in comparison_page(read_runs(folders))
