@@ -31,7 +31,7 @@ _NORMAL = NormalDist()
 _EXACT_UP_TO = 20_000  # beyond, the normal approximation is off by less than one rank in 10,000
 _MOST_REQUESTS = 1_000_000
 _FEWEST_BLOCKS = 6
-ALIKE = 0.02
+ALIKE = 0.05
 _BEYOND_CHANCE = 2.0  # standard errors
 
 
@@ -118,11 +118,11 @@ def _effective_size(per_request: Sequence[Samples], pooled: Samples, share: floa
 def block_effect(samples: Samples) -> float:
     """Variance of block means over that of independent samples, by normal scores; 1 where chance may explain it.
 
-    Samples within ALIKE of the median of each other count as equal: a steady server's answers drift by microseconds,
-    which ranks would make as much of as of seconds.
+    Samples within ALIKE of the median count as equal to it: a steady server's answers drift by microseconds, which
+    ranks would make as much of as of seconds.
     """
-    step = ALIKE * abs(float(np.median(samples)))
-    samples = np.round(samples / step) if step else samples
+    median = float(np.median(samples))
+    samples = np.where(np.abs(samples - median) <= ALIKE * abs(median), median, samples)
     length = ceil(samples.size ** (1 / 3))
     blocks = samples.size // length
     if blocks < _FEWEST_BLOCKS or length < 2 or np.all(samples == samples[0]):

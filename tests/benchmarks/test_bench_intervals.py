@@ -98,6 +98,14 @@ def test_a_steady_server_s_drift_is_no_dependence() -> None:
     assert block_effect(100 + steps) > 5
 
 
+def test_a_first_round_a_few_percent_slower_is_no_dependence() -> None:
+    """Rounds of four at 1,380 and 1,361 ms before 64 answers near 1,347 ms, all within 5%: 72 count as 72."""
+    e2e_ms = np.asarray([1380.0] * 4 + [1361.0] * 4 + [1346.0, 1346.0, 1348.0, 1348.0] * 16)
+    assert block_effect(e2e_ms) == 1.0
+    assert quantile_interval(one_each(e2e_ms), 95) is not None
+    assert effective_size(one_each(e2e_ms), 0.95) == 72
+
+
 def test_coverage_of_a_rate() -> None:
     """Σ tokens / Σ seconds of independent pairs with means 50 and 2: the truth is 25."""
     held = 0
