@@ -139,6 +139,16 @@ never fitted: laid on the experts alone, it made a mixture without linear attent
 decides how well the mixture is predicted when it is held out: the median of all is 7.6 to 8.0% with 0.06 to 0.08 ms,
 9.1% with 0.045 and 9.6% with 0.1.
 
+Why one TP degree out misses its goal: the search stops 0.1 to 0.5% above the least cost of its own objective, where the
+held-out medians are not settled. More of its rounds (60 for 12) give 6.21%, a start at the shipped rows 6.15%. A search
+by steps that solve the linearised problem with its kinks reaches lower costs (in sample 17.79 for 17.81; without degree
+1, 2, 4, 8: 13.91 for 13.93, 16.12 for 16.15, 12.44 for 12.46, 9.30 for 9.34) and meets this goal (5.73%; 5.72% without
+an early stop, 5.63% with central differences, 5.69% from random starts, one fit in four ending 3% lower with more
+memory reserved, which no slope shows). But it misses another: p90 latency with one model out is 6.74% (6.75% without an
+early stop; goal 6.5%), mostly Llama 2 7B's, without which few cells are left to fit to. In sample it gives 2.9% and
+4.2%; vLLM's groups held out 7.9%, NeuronX's models 10.0%. It was not taken: between two searches that agree in cost to
+half a percent, half a point of a held-out median is chance, and choosing by it would only move the miss.
+
 ![Residuals by concurrency](images/accuracy-residuals.svg)
 """
 TAIL = """\
