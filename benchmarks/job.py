@@ -68,7 +68,7 @@ def run_benchmark(
     if folder is None:
         folder = new_folder(Path("runs"), run_id)
         run_id = folder.name
-    _claim(folder)
+    claim(folder)
     spec = replace(spec, workload=replace(spec.workload, salt=run_id))
     try:
         plan = planned_in_full(
@@ -76,7 +76,7 @@ def run_benchmark(
         )
         return _run_session(folder, plan, invoker, on_progress, observe)
     except (CouldNotRunError, InputError):
-        _release(folder)
+        release(folder)
         raise
 
 
@@ -229,7 +229,8 @@ def new_folder(runs: Path, run_id: str) -> Path:
             raise InputError(f"{folder}: cannot be made ({error.strerror}); give another --out") from None
 
 
-def _claim(folder: Path) -> None:
+def claim(folder: Path) -> None:
+    """Make it the new or empty folder of a run. Raises InputError where it cannot be that."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         in_use = any(folder.iterdir())
@@ -239,7 +240,7 @@ def _claim(folder: Path) -> None:
         raise InputError(f"{folder}: not empty; give a new folder, or continue the run in it with --resume {folder}")
 
 
-def _release(folder: Path) -> None:
+def release(folder: Path) -> None:
     """Take back what a run without any result wrote, so that the same command can be tried again."""
     if any(record.phase == "measured" and record.ok for record in each_record(folder / RECORDS_FILE)):
         return

@@ -36,7 +36,7 @@ from benchmarks.sweep import Sweep
 from loadproof.errors import CouldNotRunError, ExitCode, LoadproofError
 
 DONE = "done.json"
-RESULTS = (".json", ".jsonl", ".html", ".csv", ".xml", ".md")
+RESULTS = (".json", ".jsonl", ".html")
 
 
 def take_part(store: Store, hosts: Hosts, folder: Path) -> int:
@@ -76,10 +76,11 @@ def _lead(store: Store, hosts: Hosts, folder: Path, terms: Terms, agent: Agent, 
         sweep = Sweep(plan, fleet, writer.append, save, fleet.show, zero_ns)
         runner.run(_both(sweep, fleet, agent))
     result = conclude(folder, hosts.names, fleet.lost, interrupted=sweep.runner.stopped)
-    for path in sorted(folder.iterdir()):
-        if path.suffix in RESULTS:
-            store.put(path.name, path.read_bytes())
-    store.put(DONE, orjson.dumps({"exit_code": int(result.exit_code), "problem": None}))
+    files = sorted(path for path in folder.iterdir() if path.suffix in RESULTS)
+    for path in files:
+        store.put(path.name, path.read_bytes())
+    done = {"exit_code": int(result.exit_code), "problem": None, "files": [path.name for path in files]}
+    store.put(DONE, orjson.dumps(done))
     return int(result.exit_code)
 
 

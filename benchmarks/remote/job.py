@@ -14,7 +14,7 @@ from typing import Protocol
 
 import orjson
 
-from benchmarks.job import RunResult, judge_run, machine_conditions, new_folder
+from benchmarks.job import RunResult, claim, judge_run, machine_conditions, new_folder, release
 from benchmarks.plan import FILE_NAME as PLAN_FILE
 from benchmarks.plan import RunPlan, planned_in_full, run_id_of, utc_text, write_plan
 from benchmarks.remote.agent import FILES
@@ -27,7 +27,7 @@ from benchmarks.remote.store import Store
 from benchmarks.spec import BenchmarkSpec
 from benchmarks.summary import FILE_NAME as SUMMARY_FILE
 from benchmarks.sweep import OnProgress, Progress
-from loadproof.errors import InputError
+from loadproof.errors import CouldNotRunError, InputError
 
 STOPPED_S = 60.0  # what a stopped run has to come to its end
 
@@ -68,16 +68,20 @@ def upload(
     if folder is None:
         folder = new_folder(Path("runs"), run_id)
         run_id = folder.name
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise InputError(f"{folder}: not empty; give a new folder for the results")
-    store = open_store(run_id)
-    spec = replace(spec, workload=replace(spec.workload, salt=run_id))
-    local = planned_in_full(RunPlan(run_id, utc_text(now_ns), now_ns, spec, machine_conditions(), (utc_text(now_ns),)))
-    plan = _with_files(local, store)
-    write_plan(folder, plan)
-    write_terms(store, terms)
-    store.put(PLAN_FILE, (folder / PLAN_FILE).read_bytes())
+    claim(folder)
+    try:
+        store = open_store(run_id)
+        spec = replace(spec, workload=replace(spec.workload, salt=run_id))
+        local = planned_in_full(
+            RunPlan(run_id, utc_text(now_ns), now_ns, spec, machine_conditions(), (utc_text(now_ns),))
+        )
+        plan = _with_files(local, store)
+        write_plan(folder, plan)
+        write_terms(store, terms)
+        store.put(PLAN_FILE, (folder / PLAN_FILE).read_bytes())
+    except (CouldNotRunError, InputError):
+        release(folder)
+        raise
     return RemoteRun(plan, folder, store)
 
 
@@ -86,6 +90,17 @@ def drive(
     sleep: Callable[[float], None] = time.sleep,
 ) -> RunResult:  # fmt: skip
     """Start the hosts, follow them to the end, judge. Ctrl-C ends the run in order and judges what there is."""
+    try:
+        return _driven(run, launcher, run_uri, terms, on_progress, sleep)
+    except (CouldNotRunError, InputError):
+        release(run.folder)
+        raise
+
+
+def _driven(
+    run: RemoteRun, launcher: Launcher, run_uri: str, terms: Terms, on_progress: OnProgress,
+    sleep: Callable[[float], None],
+) -> RunResult:  # fmt: skip
     launcher.start(run_uri)
     done = False
     try:

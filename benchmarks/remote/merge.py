@@ -12,9 +12,8 @@ from benchmarks.plan import FILE_NAME as PLAN_FILE
 from benchmarks.plan import read_plan
 from benchmarks.records import FILE_NAME as RECORDS_FILE
 from benchmarks.records import RecordWriter, RequestRecord, parse_record
-from benchmarks.remote.host import DONE, RESULTS, conclude
+from benchmarks.remote.host import DONE, conclude
 from benchmarks.remote.mailbox import Inbox, host_box, told
-from benchmarks.remote.settings import KEY as SETTINGS
 from benchmarks.remote.store import Store
 from benchmarks.workers import Lost, Recorded, missing_records
 from loadproof.errors import CouldNotRunError
@@ -25,9 +24,8 @@ def fetch(store: Store, folder: Path) -> None:
     done = orjson.loads(store.get(DONE) or b"{}")
     if done.get("problem"):
         raise CouldNotRunError(done["problem"])
-    for key in store.keys(""):
-        if "/" not in key and key.endswith(RESULTS) and key not in (DONE, SETTINGS):
-            (folder / key).write_bytes(store.get(key) or b"")
+    for name in done["files"]:
+        (folder / name).write_bytes(store.get(name) or b"")
 
 
 def merge_hosts(store: Store, folder: Path, hosts: tuple[str, ...], why: str) -> RunResult:

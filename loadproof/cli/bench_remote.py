@@ -86,6 +86,10 @@ class JobOptions:
             raise InputError(
                 f"needs {', '.join(missing)}: where hosts meet, and what the job runs as (docs/benchmark-remote.md)"
             )
+        if self.results is not None:
+            from benchmarks.remote.store import parse_uri
+
+            parse_uri(self.results)
         if self.engine is Engine.AIPERF and self.hosts is not None:
             raise InputError("--engine aiperf is a job of AWS's own: leave out --hosts")
 

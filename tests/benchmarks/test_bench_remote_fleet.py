@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 
+from benchmarks.connect import parse_target
 from benchmarks.remote.fleet import Fleet
+from benchmarks.remote.job import upload
 from benchmarks.remote.mailbox import Inbox, Outbox, host_box, told
+from benchmarks.remote.merge import fetch
 from benchmarks.remote.settings import Terms
+from benchmarks.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
+from loadproof.cli.main import run as loadproof
 from loadproof.errors import CouldNotRunError
 
 TERMS = Terms(poll_s=0.02, lost_s=5.0, start_s=0.5)
@@ -33,7 +39,7 @@ class Shelf:
     def keys(self, prefix: str, after: str = "") -> list[str]:
         if self.closed:
             raise CouldNotRunError("503 SlowDown")
-        return sorted(key for key in self.objects if key.startswith(prefix) and key > after)
+        return sorted(key for key in self.objects if key.startswith(prefix) and key > after)[:1000]  # as S3 does
 
 
 def test_mail_arrives_once_and_in_order_also_over_a_store_that_fails() -> None:
@@ -108,3 +114,32 @@ def test_hosts_that_never_come_are_lost_and_none_at_all_is_an_error() -> None:
     empty = fleet_of(Shelf(), "algo-1")
     with pytest.raises(CouldNotRunError, match=r"no host is left: algo-1 never reported"):
         asyncio.run(empty.warm(1))
+
+
+def test_results_are_fetched_of_a_run_with_more_mail_than_one_listing_holds(tmp_path: Path) -> None:
+    """Two hosts that say something every second have left a thousand objects after eight minutes."""
+    shelf = Shelf()
+    for number in range(1000):
+        shelf.put(f"hosts/algo-1/{number:08d}.jsonl", b"")
+    shelf.put("summary.json", b"{}")
+    shelf.put("done.json", b'{"exit_code":0,"problem":null,"files":["summary.json"]}')
+    fetch(shelf, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_a_run_that_could_not_be_put_into_the_store_leaves_no_folder(tmp_path: Path) -> None:
+    """The same command can be tried again, also one with --out; a wrong place is said before anything is made."""
+    shelf = Shelf()
+    shelf.closed = True
+    target = parse_target("http://127.0.0.1:9", "openai", streaming=True)
+    spec = BenchmarkSpec(target, WorkloadSpec(fixed_tokens(4), fixed_tokens(4)), (1,), 4)
+    with pytest.raises(CouldNotRunError, match="503"):
+        upload(spec, lambda run_id: shelf, tmp_path / "run", TERMS, "demo")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_place_that_is_no_bucket_is_named_as_it_was_given(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without the run's id, which nobody typed."""
+    arguments = ["--target", "http://127.0.0.1:9", "--protocol", "openai", "--hosts", "2", "--results", "/tmp/a"]
+    assert loadproof(["bench", *arguments]) == 2
+    assert "'/tmp/a': expected s3://BUCKET or s3://BUCKET/PREFIX" in capsys.readouterr().err
