@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.batches import measured_batch
 from benchmarks.connect import parse_target
+from benchmarks.records import RequestRecord
 from benchmarks.remote.fleet import Fleet
 from benchmarks.remote.job import upload
-from benchmarks.remote.mailbox import Inbox, Outbox, host_box, told
+from benchmarks.remote.mailbox import LEADER, Inbox, Outbox, host_box, told
 from benchmarks.remote.merge import fetch
 from benchmarks.remote.settings import Terms
 from benchmarks.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
@@ -143,3 +145,37 @@ def test_a_place_that_is_no_bucket_is_named_as_it_was_given(capsys: pytest.Captu
     arguments = ["--target", "http://127.0.0.1:9", "--protocol", "openai", "--hosts", "2", "--results", "/tmp/a"]
     assert loadproof(["bench", *arguments]) == 2
     assert "'/tmp/a': expected s3://BUCKET or s3://BUCKET/PREFIX" in capsys.readouterr().err
+
+
+def test_the_slot_of_a_host_that_never_came_is_asked_of_nobody(tmp_path: Path) -> None:
+    """Of three slots with four requests each the second is its own: those are missing, by its name."""
+    shelf = Shelf()
+    target = parse_target("http://127.0.0.1:9", "openai", streaming=True)
+    spec = BenchmarkSpec(target, WorkloadSpec(fixed_tokens(4), fixed_tokens(4)), (3,), 12)
+    batch = measured_batch(upload(spec, lambda run_id: shelf, tmp_path / "run", TERMS, "demo").plan, 0, ())
+    assert batch is not None
+    there, fleet, kept = ready(shelf, "algo-1"), fleet_of(shelf, "algo-1", "algo-2"), list[RequestRecord]()
+    fleet.on_record = kept.append
+
+    async def answer() -> None:
+        heard, over = Inbox(shelf, LEADER), False
+        while not over:
+            for said in (told(line) or {} for line in heard.read()):
+                over = over or said["tell"] == "over"
+                if "order" in said:
+                    there.tell("done", order=said["order"], fault=None, incomplete=False)
+            there.flush()
+            await asyncio.sleep(TERMS.poll_s)
+
+    async def load() -> None:
+        await fleet.warm(3)
+        await fleet.run(batch)
+        await fleet.close()
+
+    async def both() -> None:
+        await asyncio.gather(load(), answer())
+
+    asyncio.run(asyncio.wait_for(both(), 30))
+    assert fleet.incomplete
+    assert {record.index for record in kept} == {1, 4, 7, 10}
+    assert {record.error_message for record in kept} == {"host algo-2 of 2 never reported within 0.5 s"}
