@@ -110,7 +110,23 @@ def _searching(spec: BenchmarkSpec, options: LoadOptions, pattern: Load, span: t
         raise InputError("--find-max needs objectives to meet: add --objective ttft_p95_ms=500, or some to the profile")
     search = Search(kind, pattern, *span, repeats=options.repeats or 3)
     checked(search.load_at(search.start), "--find-max" if options.find_max else "--rate or --concurrency")
+    if kind == "sweep":
+        _refuse_outside(spec, search)
     return replace(spec, loads=(), search=search)
+
+
+def _refuse_outside(spec: BenchmarkSpec, search: Search) -> None:
+    """Refuse to judge a sweep where it does not go."""
+    is_open = search.load.is_open
+    if not is_open and spec.at_requests_per_s is not None:
+        raise InputError(f"--at-rate {spec.at_requests_per_s:g}: goes with --rate; name a level with --at-concurrency")
+    wanted = spec.at_requests_per_s if is_open else spec.at_concurrency
+    if wanted is not None and not search.start <= wanted <= search.most:
+        name, option = ("requests/s", "rate") if is_open else ("in flight", "concurrency")
+        raise InputError(
+            f"objectives must hold at {wanted:g} {name}, which is not in {search.start:g}..{search.most:g}; "
+            f"widen --{option} or name another with --at-{option}"
+        )
 
 
 def _judged_within(spec: BenchmarkSpec) -> BenchmarkSpec:
@@ -141,6 +157,8 @@ def _phase(text: str, spec: BenchmarkSpec) -> Load:
         name, _, value = (piece.strip() for piece in part.partition("="))
         if name not in kinds:
             raise InputError(f"{place}: unknown `{name}`; use {', '.join(kinds)}")
+        if name in values:
+            raise InputError(f"{place}: `{name}` is given twice; give it once")
         try:
             values[name] = (
                 value
@@ -200,8 +218,10 @@ def _span(name: str, text: str | None, most: float, find_max: bool) -> tuple[flo
         start, end = (float(match["start"]), float(match["most"])) if match else (0.0, 0.0)
     except ValueError:
         start = end = 0.0
-    if not 0 < start < end <= most:
-        raise InputError(f"{name} {text!r}: expected LOWEST..HIGHEST like 1..64, at most {most:,.0f}")
+    whole = name == "--concurrency"
+    if not 0 < start < end <= most or (whole and not (start.is_integer() and end.is_integer())):
+        kind = "whole numbers " if whole else ""
+        raise InputError(f"{name} {text!r}: expected {kind}LOWEST..HIGHEST like 1..64, at most {most:,.0f}")
     return start, end
 
 

@@ -94,6 +94,10 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
         ),
         **changes,
     )
+    if options.at_concurrency is not None and options.load.rate is not None:
+        attempts.complain(
+            f"--at-concurrency {options.at_concurrency}: goes with --concurrency; name a rate by --at-rate"
+        )
     spec = attempts.attempt(partial(with_load, spec, options.load), spec)
     attempts.attempt(partial(_check_traces, spec), None)
     attempts.finish()
