@@ -70,7 +70,8 @@ def build_summary(
     # A search goes past what the endpoint can do: what it met there is no fault.
     of_verdict = [metrics] if spec.search and metrics else levels
     at_concurrency = metrics.concurrency if metrics else (load.concurrency if load else None) or 1
-    verdict = decide(judgements, of_verdict, spec.objectives, at_concurrency, spec.max_error_rate, judged=metrics)
+    planned = load.words if load else None
+    verdict = decide(judgements, of_verdict, spec.objectives, at_concurrency, spec.max_error_rate, metrics, planned)
     knee = _knee([level for level in measured.values() if not invalid_reasons(level.metrics, spec.objectives)])
     scaling = scaling_of(observed)
     reasons = (("the run was interrupted",) if interrupted else ()) + verdict.reasons

@@ -201,17 +201,19 @@ def decide(
     at_concurrency: int,
     max_error_rate: float,
     judged: LevelMetrics | None = None,
+    planned: str | None = None,
 ) -> Verdict:
     """The run's verdict: INVALID before FAIL before INCONCLUSIVE before PASS.
 
-    `judged` is the level the objectives are judged at; None: the one of `at_concurrency`.
+    `judged` is the level the objectives are judged at; None: the one of `at_concurrency`. `planned` says in words which
+    it was to be, for a run that has no data there.
 
     A run without an `error_rate_max` objective still bounds failures: over all levels at most `max_error_rate` (0
     unless told otherwise) of the requests may fail. Too many answers that *are* errors come even before INVALID: being
     late, a client spoils latencies, but makes no endpoint answer with an error.
     """
     judged = judged or next((level for level in levels if level.concurrency == at_concurrency), None)
-    place = judged.place if judged else f"{at_concurrency} in flight"
+    place = judged.place if judged else planned or f"{at_concurrency} in flight"
     invalid = _invalid_levels(levels, objectives, judged)
     failed = [_describe(judgement) for judgement in judgements if judgement.verdict == "FAIL"]
     open_ends = [_describe(judgement) for judgement in judgements if judgement.verdict == "INCONCLUSIVE"]

@@ -206,6 +206,10 @@ def read_summary(run_folder: Path) -> Summary:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        if (run_folder / "plan.json").exists():
+            raise InputError(
+                f"{path}: not found: the run was cut off; finish it with loadproof bench --resume {run_folder}"
+            ) from None
         raise InputError(f"{path}: not found; give the folder of a run (it holds summary.json)") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error}); give the folder of a run") from None

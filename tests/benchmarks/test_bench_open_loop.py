@@ -13,7 +13,7 @@ from bench_fakes import FakeEndpoint, serving
 from benchmarks import sweep, verdict
 from benchmarks.arrivals import schedule_of
 from benchmarks.connect import parse_target
-from benchmarks.job import RunResult, resume_benchmark, run_benchmark
+from benchmarks.job import RunResult, judge_run, resume_benchmark, run_benchmark
 from benchmarks.objectives import parse_objective
 from benchmarks.plan import read_plan, write_plan
 from benchmarks.records import read_records
@@ -154,6 +154,15 @@ def test_an_open_level_that_was_cut_short_is_measured_anew(tmp_path: Path) -> No
     assert (closed["requests"], opened["requests"]) == (4, 20)
     assert {record.session for record in measured(tmp_path)} == {0, 1}
     assert opened["duration_s"] < 1, "the rest between two sessions is no part of it"
+
+
+def test_an_open_level_without_data_is_named_by_its_rate(tmp_path: Path) -> None:
+    """Stopped in its warm-up, the run says which load it has no data at."""
+    with serving(FakeEndpoint()) as endpoint:
+        run(endpoint, tmp_path, Load("constant", requests_per_s=100, requests=3))
+    (tmp_path / "requests.jsonl").write_bytes(b"")
+    reasons = judge_run(tmp_path, interrupted=True).summary["verdict"]["reasons"]
+    assert "no data at constant 100 requests/s, where the objectives must hold" in reasons
 
 
 def test_phases_of_several_kinds_follow_one_another(tmp_path: Path) -> None:

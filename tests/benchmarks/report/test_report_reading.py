@@ -56,3 +56,11 @@ def test_a_folder_without_a_summary_says_what_to_give(tmp_path: Path) -> None:
     """The error tells that a run's folder is wanted."""
     with pytest.raises(InputError, match=r"summary\.json: not found; give the folder of a run"):
         read_summary(tmp_path)
+
+
+def test_a_run_that_was_cut_off_says_how_to_finish_it(tmp_path: Path) -> None:
+    """kill -9 leaves a plan and no summary."""
+    written(tmp_path, {})
+    (tmp_path / "summary.json").rename(tmp_path / "plan.json")
+    with pytest.raises(InputError, match=f"the run was cut off; finish it with loadproof bench --resume {tmp_path}"):
+        read_summary(tmp_path)
