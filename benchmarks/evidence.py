@@ -123,7 +123,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         row = orjson.loads(path.read_bytes())
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); give the folder of a judged run") from None
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); give a judged run that has its requests"
+        ) from None
     except orjson.JSONDecodeError as error:
         raise InputError(f"{path}: not JSON ({error}); restore it, or benchmark again") from None
     if not isinstance(row, dict) or row.get("schema_version") != SCHEMA_VERSION:

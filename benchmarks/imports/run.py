@@ -29,6 +29,7 @@ from benchmarks.statistics import Spread
 from benchmarks.summary import FILE_NAME as SUMMARY_FILE
 from benchmarks.summary import RULES, SCHEMA_VERSION
 from benchmarks.verdict import Judgement
+from loadproof.capacity.knee import find_knee
 from loadproof.errors import InputError
 from loadproof.loads import Load
 
@@ -137,6 +138,13 @@ def _summary(plan: RunPlan, levels: Sequence[MeasuredLevel]) -> dict[str, Any]:
     judged = levels[place] if named or wanted is None else None
     judgements = [judge_figures(objective, judged) for objective in spec.objectives]
     outcome, reasons = _decide(judgements, levels, spec)
+    knee = find_knee(
+        [
+            (level.concurrency, level.output_tokens_per_s, level.e2e_ms.p50)
+            for level in levels
+            if level.concurrency is not None and level.output_tokens_per_s is not None and level.e2e_ms.p50 is not None
+        ]
+    )
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": plan.run_id,
@@ -158,7 +166,7 @@ def _summary(plan: RunPlan, levels: Sequence[MeasuredLevel]) -> dict[str, Any]:
         },
         "levels": [_level(index, level, plan.loads[index]) for index, level in enumerate(levels)],
         "search": None,
-        "knee": None,
+        "knee": asdict(knee) if knee else None,
         "predicted": asdict(spec.predicted) if spec.predicted else None,
         "objectives": [asdict(judgement) for judgement in judgements],
         "verdict": {

@@ -90,5 +90,5 @@ def test_evidence_is_for_one_version_of_one_profile(tmp_path: Path) -> None:
 
 def test_a_run_that_was_never_judged_has_no_evidence(tmp_path: Path) -> None:
     """The message says what to give instead."""
-    with pytest.raises(InputError, match="give the folder of a judged run"):
+    with pytest.raises(InputError, match="give a judged run that has its requests"):
         mismatches(run_of(tmp_path / "run", latencies(1)))
