@@ -36,12 +36,16 @@ from loadproof.profiles.schema import Component, Profile, TokenDistribution
 
 @dataclass(frozen=True, slots=True)
 class ProfileChoice:
-    """Which deployed thing to benchmark. `environment` None: the folder the profile lies in names it."""
+    """Which deployed thing to benchmark. `environment` None: the folder the profile lies in names it.
+
+    `ask` False: what is deployed is taken to be what the profile says, and AWS is not asked (a dry run).
+    """
 
     file: Path
     environment: str | None = None
     component: str | None = None
     endpoint_url: str | None = None
+    ask: bool = True
 
 
 def spec_of_profile(
@@ -58,8 +62,9 @@ def spec_of_profile(
     environment_name, folder = _environment_of(choice)
     region = load_environment(folder).region
     target = _target(profile, component, environment_name, region, choice.endpoint_url)
-    described = _in_service(target, choice.endpoint_url)
-    deployment = _deployed(profile, component, described)
+    deployment = deployment_of(profile, component)
+    if choice.ask:
+        deployment = _with_copies(deployment, _in_service(target, choice.endpoint_url))
     spec = BenchmarkSpec(
         target=target,
         workload=workload_of(profile, choice.file.parent),
@@ -230,8 +235,7 @@ def _in_service(target: Target, endpoint_url: str | None) -> TargetDescription:
     return described
 
 
-def _deployed(profile: Profile, component: Component, described: TargetDescription) -> Deployment:
-    deployment = deployment_of(profile, component)
+def _with_copies(deployment: Deployment, described: TargetDescription) -> Deployment:
     copies = sum(part.copies for part in described.components)
     return replace(deployment, copies=copies) if copies else deployment
 

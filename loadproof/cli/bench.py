@@ -268,7 +268,7 @@ def bench(
         raise InputError("give either a PROFILE or --target, not both")
     spec = None
     if profile is not None:
-        spec = spec_from_profile(profile, options)
+        spec = spec_from_profile(profile, options, ask=not dry_run)
     elif target is not None:
         spec = spec_from_target(target, options)
     elif resume is None:

@@ -64,12 +64,15 @@ def spec_from_target(text: str, options: Options) -> BenchmarkSpec:
     return _with_options(spec, options)
 
 
-def spec_from_profile(file: Path, options: Options) -> BenchmarkSpec:
-    """The spec of a deployed profile; options override its benchmark. Raises InputError, CouldNotRunError."""
+def spec_from_profile(file: Path, options: Options, *, ask: bool = True) -> BenchmarkSpec:
+    """The spec of a deployed profile; options override its benchmark. `ask` False asks AWS nothing.
+
+    Raises InputError, CouldNotRunError.
+    """
     from benchmarks.from_profile import ProfileChoice, spec_of_profile
 
     _refuse(options, "--target", protocol=options.protocol, region=options.region)
-    choice = ProfileChoice(file, options.environment, options.component, options.endpoint_url)
+    choice = ProfileChoice(file, options.environment, options.component, options.endpoint_url, ask)
     return spec_of_profile(choice, lambda spec: _with_options(spec, options))
 
 

@@ -244,3 +244,14 @@ def test_a_dry_run_prints_the_requests(capsys: pytest.CaptureFixture[str]) -> No
     request = json.loads(capsys.readouterr().out)["CreateProcessingJob"]
     assert request["ProcessingResources"]["ClusterConfig"]["InstanceCount"] == 5
     assert_accepted("CreateProcessingJob", request)
+
+
+def test_a_dry_run_of_a_profile_asks_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even what is deployed: nobody listens where AWS would be."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    profile = Path(__file__).parents[2] / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml"
+    job = ["--remote", "--dry-run", "--results", "s3://bucket/x", "--job-role", ROLE, "--job-image", "repo/loadproof:1"]
+    assert loadproof(["bench", str(profile), *job]) == 0, capsys.readouterr()
+    assert_accepted("CreateProcessingJob", json.loads(capsys.readouterr().out)["CreateProcessingJob"])
