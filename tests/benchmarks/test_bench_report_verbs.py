@@ -80,7 +80,7 @@ def test_verify_tells_what_does_not_fit(runs: tuple[Path, Path], capsys: pytest.
         (["report", "{run}", "--against", "{tmp}/none"], "not a run folder"),
         (["report", "{run}", "--junit", "{tmp}"], "is no place for a file"),
         (["report", "{run}", "--csv", "{tmp}/no/such/file"], "is no place for a file"),
-        (["verify", "{tmp}/none"], "give the folder of a judged run"),
+        (["verify", "{tmp}/none"], "give a judged run that has its requests"),
     ],
 )
 def test_bad_places_exit_2(
