@@ -239,8 +239,8 @@ class ConnectionPool:
     async def exchange(self, request: bytes, receiver: Receiver, timeouts: Timeouts) -> None:
         """One request and its answer over a connection of this pool. Raises InvocationFault; retries nothing.
 
-        A kept connection that turns out to be closed is no answer: the request goes out on a new one, as RFC 9112,
-        section 9.3.1, has it. Some servers (llama.cpp's) announce keep-alive and close after each streamed answer all the same.
+        A kept connection that turns out to be closed is no answer: the request goes out on a new one (RFC 9112, section
+        9.3.1). Some servers (llama.cpp's) announce keep-alive and close after each streamed answer all the same.
         """
         started_ns = self._clock_ns()
         kept = self._take_idle()
