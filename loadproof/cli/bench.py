@@ -31,9 +31,7 @@ from loadproof.cli.outputs import (
     Markdown,
     Outputs,
     Tolerance,
-    document,
-    exit_code,
-    print_comparison,
+    show,
 )
 from loadproof.errors import InputError
 
@@ -288,13 +286,11 @@ def _run(
     spec: BenchmarkSpec | None, out: Path | None, resume: Path | None, format: Format, outputs: Outputs, job: JobOptions
 ) -> int:
     """Run or resume with progress on stderr, then print the summary or the tables on stdout."""
-    import sys
     from functools import partial
 
-    import orjson
     from rich.console import Console
 
-    from benchmarks.console import ProgressView, print_result
+    from benchmarks.console import ProgressView
     from benchmarks.job import resume_benchmark, run_benchmark
 
     if resume is not None and out is not None and out.resolve() != resume.resolve():
@@ -307,14 +303,4 @@ def _run(
             assert spec is not None
             run = job.run if job.wanted else partial(run_benchmark, observe=True)
             result = run(spec, view.show, out)
-    comparison = outputs.compared(result.folder)
-    outputs.write(result.summary, comparison)
-    if format is Format.JSON:
-        body = orjson.dumps(document(result.summary, comparison), option=orjson.OPT_INDENT_2)
-        sys.stdout.write(body.decode() + "\n")
-    else:
-        console = Console(highlight=False)
-        print_result(result, console)
-        if comparison is not None:
-            print_comparison(comparison, console)
-    return exit_code(result.exit_code, comparison)
+    return show(result, outputs, format)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +16,7 @@ from loadproof.errors import ExitCode, InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from benchmarks.job import RunResult
     from benchmarks.regression import Comparison
 
 Junit = Annotated[Path | None, typer.Option(help="write JUnit XML: a test for the verdict and for each objective")]
@@ -73,14 +75,34 @@ class Outputs:
             _write(self.markdown, to_markdown(summary, comparison), "--markdown")
 
 
-def document(summary: dict[str, Any], comparison: Comparison | None) -> dict[str, Any]:
+def show(result: RunResult, outputs: Outputs, format: Format) -> ExitCode:
+    """What was asked for of a run at its end: comparison, files, tables or JSON on stdout; and the exit code."""
+    import orjson
+    from rich.console import Console
+
+    from benchmarks.console import print_result
+
+    comparison = outputs.compared(result.folder)
+    outputs.write(result.summary, comparison)
+    if format is Format.JSON:
+        body = orjson.dumps(_document(result.summary, comparison), option=orjson.OPT_INDENT_2)
+        sys.stdout.write(body.decode() + "\n")
+    else:
+        console = Console(highlight=False)
+        print_result(result, console)
+        if comparison is not None:
+            _print_comparison(comparison, console)
+    return _exit_code(result.exit_code, comparison)
+
+
+def _document(summary: dict[str, Any], comparison: Comparison | None) -> dict[str, Any]:
     """What `--format json` prints: summary.json, with `regression` where an earlier run was named."""
     from dataclasses import asdict
 
     return summary if comparison is None else {**summary, "regression": asdict(comparison)}
 
 
-def print_comparison(comparison: Comparison, console: Console) -> None:
+def _print_comparison(comparison: Comparison, console: Console) -> None:
     """The outcome against an earlier run, and what else differs."""
     console.print(f"Against {comparison.before}: {comparison.outcome}", markup=False, style="bold")
     console.print(f"  {comparison.reason}", markup=False, soft_wrap=True)
@@ -88,7 +110,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         console.print(f"  differs: {name}: {before} → {after}", markup=False, soft_wrap=True)
 
 
-def exit_code(code: ExitCode, comparison: Comparison | None) -> ExitCode:
+def _exit_code(code: ExitCode, comparison: Comparison | None) -> ExitCode:
     """A regression is a miss where nothing worse happened."""
     regressed = comparison is not None and comparison.outcome == "REGRESSION"
     return ExitCode.MISSED if regressed and code == ExitCode.OK else code

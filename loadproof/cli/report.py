@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,9 +15,7 @@ from loadproof.cli.outputs import (
     Markdown,
     Outputs,
     Tolerance,
-    document,
-    exit_code,
-    print_comparison,
+    show,
 )
 from loadproof.errors import ExitCode
 
@@ -38,26 +35,11 @@ def report(
 
     Exit code: that of the run's verdict; 1 for a regression.
     """
-    import orjson
-    from rich.console import Console
-
-    from benchmarks.console import print_result
     from benchmarks.job import shown_again
 
     outputs = Outputs(junit, csv, markdown, against, tolerance)
     outputs.check()
-    result = shown_again(run)
-    comparison = outputs.compared(run)
-    outputs.write(result.summary, comparison)
-    if format is Format.JSON:
-        body = orjson.dumps(document(result.summary, comparison), option=orjson.OPT_INDENT_2)
-        sys.stdout.write(body.decode() + "\n")
-    else:
-        console = Console(highlight=False)
-        print_result(result, console)
-        if comparison is not None:
-            print_comparison(comparison, console)
-    return exit_code(result.exit_code, comparison)
+    return show(shown_again(run), outputs, format)
 
 
 def verify(
