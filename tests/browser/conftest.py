@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +57,19 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
         yield driver
     finally:
         driver.quit()
+
+
+@pytest.fixture(scope="session")
+def viewport(browser: webdriver.Chrome) -> Callable[[int], AbstractContextManager[None]]:
+    """`with viewport(width):` shows the page that wide."""
+
+    @contextmanager
+    def of_width(width: int) -> Iterator[None]:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        try:
+            yield
+        finally:
+            browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    return of_width

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import importlib.util
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +17,7 @@ from loadproof.cli.plan_page import page_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
+Viewport = Callable[[int], AbstractContextManager[None]]
 SAMPLES = Path(__file__).parents[1] / "cli" / "plan_page_samples.py"
 ORDINARY = (
     "prod/llama-2-7b",
@@ -72,25 +73,17 @@ def pages(samples: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict
     return files
 
 
-@contextmanager
-def viewport(browser: Chrome, width: int) -> Iterator[None]:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        yield
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
 def asked(browser: Chrome, script: str) -> Any:
     return browser.execute_script(script)
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_words_keep_clear_and_no_width_overflows(browser: Chrome, pages: dict[str, Path], name: str) -> None:
+def test_words_keep_clear_and_no_width_overflows(
+    browser: Chrome, viewport: Viewport, pages: dict[str, Path], name: str
+) -> None:
     """From a phone to a wide screen no text of a picture lies on another or leaves it, and nothing scrolls sideways."""
     for width in (400, 820, 1240):
-        with viewport(browser, width):
+        with viewport(width):
             browser.get_log("browser")
             browser.get(pages[name].as_uri())
             assert asked(browser, OVERLAPS) == [], width
@@ -99,9 +92,11 @@ def test_words_keep_clear_and_no_width_overflows(browser: Chrome, pages: dict[st
 
 
 @pytest.mark.parametrize("width", [320, 400, 1240])
-def test_each_picture_shows_one_size_in_readable_letters(browser: Chrome, pages: dict[str, Path], width: int) -> None:
+def test_each_picture_shows_one_size_in_readable_letters(
+    browser: Chrome, viewport: Viewport, pages: dict[str, Path], width: int
+) -> None:
     """Of the sizes drawn one is shown, and its 12 px letters are between 9 and 16 px on the screen."""
-    with viewport(browser, width):
+    with viewport(width):
         browser.get(pages["prod/llama-2-7b"].as_uri())
         shown = asked(
             browser,
@@ -118,17 +113,17 @@ def test_each_picture_shows_one_size_in_readable_letters(browser: Chrome, pages:
         assert 9 <= letters_px <= 16, name
 
 
-def test_a_wide_table_fits_a_laptop(browser: Chrome, pages: dict[str, Path]) -> None:
+def test_a_wide_table_fits_a_laptop(browser: Chrome, viewport: Viewport, pages: dict[str, Path]) -> None:
     """At 1240 pixels no table is cut off at its right."""
-    with viewport(browser, 1240):
+    with viewport(1240):
         browser.get(pages["prod/llama-2-7b"].as_uri())
         script = "return [...document.querySelectorAll('.wide')].map(one => one.scrollWidth - one.clientWidth)"
         assert set(asked(browser, script)) == {0}
 
 
-def test_hostile_text_stretches_nothing(browser: Chrome, pages: dict[str, Path]) -> None:
+def test_hostile_text_stretches_nothing(browser: Chrome, viewport: Viewport, pages: dict[str, Path]) -> None:
     """The heading is the name, character for character, and 10,000 letters fit the page."""
-    with viewport(browser, 400):
+    with viewport(400):
         browser.get(pages["hostile"].as_uri())
         assert asked(browser, "return document.querySelector('h1').textContent") == "</script><b>x"
         assert asked(browser, "return document.documentElement.scrollWidth") <= 400
@@ -144,12 +139,14 @@ def test_it_prints_on_a_few_a4_pages(browser: Chrome, pages: dict[str, Path]) ->
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_on_pictures_keep_their_contrast(browser: Chrome, pages: dict[str, Path], scheme: str) -> None:
+def test_words_on_pictures_keep_their_contrast(
+    browser: Chrome, viewport: Viewport, pages: dict[str, Path], scheme: str
+) -> None:
     """Chart words against the page, and words on bars against the ground drawn round their letters: 4.5:1 (WCAG AA)."""
     feature = {"name": "prefers-color-scheme", "value": scheme}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
     try:
-        with viewport(browser, 1240):
+        with viewport(1240):
             browser.get(pages["prod/llama-2-7b"].as_uri())
             ground = asked(browser, "return getComputedStyle(document.documentElement).backgroundColor")
             ink = asked(browser, "return getComputedStyle(document.querySelector('#curve-ttft .panel text')).fill")

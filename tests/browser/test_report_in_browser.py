@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from benchmarks.report.comparison import comparison_page, read_runs
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
+Viewport = Callable[[int], AbstractContextManager[None]]
 HOSTILE = ["</script><b>x", '"><img src=x onerror=alert(1)>', "a\u2028b\u2029", "\u202eexe", "W" * 10_000]
 FIGURES = [
     "curve-ttft",
@@ -59,16 +60,6 @@ def comparison(tmp_path_factory: pytest.TempPathFactory, write_sample: Callable[
     runs = [write_sample(folder / str(seed), seed=seed, run_id=str(seed)) for seed in range(3)]
     (folder / "page.html").write_text(comparison_page(read_runs(runs)), encoding="utf-8")
     return folder / "page.html"
-
-
-@contextmanager
-def viewport(browser: Chrome, width: int) -> Iterator[None]:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        yield
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def open_page(browser: Chrome, page: Path) -> None:
@@ -116,9 +107,9 @@ def test_every_chart_draws_its_marks_inside_its_axes(browser: Chrome, report: Pa
         assert height > 50, figure
 
 
-def test_higher_latency_stands_higher_on_the_page(browser: Chrome, report: Path) -> None:
+def test_higher_latency_stands_higher_on_the_page(browser: Chrome, viewport: Viewport, report: Path) -> None:
     """On the TTFT curve the mark of 32 in flight stands above and right of the mark of 1."""
-    with viewport(browser, 1240):
+    with viewport(1240):
         open_page(browser, report)
         first, last = run(
             browser,
@@ -133,10 +124,12 @@ def test_higher_latency_stands_higher_on_the_page(browser: Chrome, report: Path)
 
 
 @pytest.mark.parametrize("which", ["report", "comparison"])
-def test_no_words_of_a_chart_lie_on_others(browser: Chrome, which: str, request: pytest.FixtureRequest) -> None:
+def test_no_words_of_a_chart_lie_on_others(
+    browser: Chrome, viewport: Viewport, which: str, request: pytest.FixtureRequest
+) -> None:
     """In every drawing that is shown, at two widths of the page."""
     for width in (390, 1240):
-        with viewport(browser, width):
+        with viewport(width):
             open_page(browser, request.getfixturevalue(which))
             meeting = run(
                 browser,
@@ -197,9 +190,11 @@ def test_hostile_text_is_shown_as_text(browser: Chrome, hostile_report: Path) ->
 
 @pytest.mark.parametrize("which", ["report", "hostile_report", "comparison"])
 @pytest.mark.parametrize("width", [320, 390, 820, 1600])
-def test_no_width_overflows_sideways(browser: Chrome, which: str, width: int, request: pytest.FixtureRequest) -> None:
+def test_no_width_overflows_sideways(
+    browser: Chrome, viewport: Viewport, which: str, width: int, request: pytest.FixtureRequest
+) -> None:
     """From a phone to a wide screen the page never scrolls sideways; wide tables scroll in their own frame."""
-    with viewport(browser, width):
+    with viewport(width):
         open_page(browser, request.getfixturevalue(which))
         assert run(browser, "document.documentElement.scrollWidth") <= width
         widest = run(
@@ -208,17 +203,17 @@ def test_no_width_overflows_sideways(browser: Chrome, which: str, width: int, re
         assert widest <= 0
 
 
-def test_no_name_stretches_a_row_out_of_sight(browser: Chrome, hostile_report: Path) -> None:
+def test_no_name_stretches_a_row_out_of_sight(browser: Chrome, viewport: Viewport, hostile_report: Path) -> None:
     """10,000 characters and worse in names, reasons and kinds of error: every row still fits half a screen."""
-    with viewport(browser, 1000):
+    with viewport(1000):
         open_page(browser, hostile_report)
         tallest = run(browser, "Math.max(...[...document.querySelectorAll('tr')].map((row) => row.offsetHeight))")
         assert tallest <= 450
 
 
-def test_it_prints_on_paper(browser: Chrome, report: Path) -> None:
+def test_it_prints_on_paper(browser: Chrome, viewport: Viewport, report: Path) -> None:
     """Printing gives a PDF of a few A4 pages, and the charts keep their screen width."""
-    with viewport(browser, 1200):
+    with viewport(1200):
         open_page(browser, report)
         before = run(browser, "document.querySelector('#curve-ttft svg.roomy').getBoundingClientRect().width")
         printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
