@@ -61,8 +61,7 @@ class Buffer(Construct):
                 self,
                 "Emptied",
                 bucket=self.results,
-                log_retention_days=endpoint.deployment.environment.log_retention_days,
-                key_arn=key_arn,
+                environment=endpoint.deployment.environment,
             )
             # The consumer loses its rights before the bucket is emptied: nothing is written behind the broom.
             self.consumer.role.node.add_dependency(emptied)

@@ -10,15 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import CfnCustomResource, RemovalPolicy, Tags
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
+from aws_cdk import CfnCustomResource, Tags
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-CODE: Final = (Path(__file__).parent / "runtime" / "index.py").read_text(encoding="utf-8")
-_TIMEOUT_S: Final = 900
+from loadproof.profiles.schema import Environment
+from stacks.python_function import LAMBDA_LIMIT_S, PythonFunction, allow
+
+CODE: Final = Path(__file__).parent / "runtime" / "index.py"
 
 
 class EmptiedBucket(Construct):
@@ -30,42 +29,21 @@ class EmptiedBucket(Construct):
         construct_id: str,
         *,
         bucket: s3.Bucket,
-        log_retention_days: int,
-        key_arn: str | None,
+        environment: Environment,
     ) -> None:
         super().__init__(scope, construct_id)
         Tags.of(bucket).add("loadproof:on-destroy", "delete")
-        log_group = logs.CfnLogGroup(self, "Logs", retention_in_days=log_retention_days, kms_key_id=key_arn)
-        log_group.apply_removal_policy(RemovalPolicy.DESTROY)
-        role = iam.Role(
-            self,
-            "Role",
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-            description="Empties one results bucket when its stack is deleted",
-            inline_policies={"empty": iam.PolicyDocument(statements=_statements(bucket, log_group))},
-        )
         # Outside the VPC on purpose: it needs S3 and CloudFormation's answer address, and touches nothing else.
-        function = lambda_.CfnFunction(
+        function = PythonFunction(
             self,
             "Function",
+            environment=environment,
             description="Empties one results bucket when its stack is deleted",
-            runtime="python3.13",
-            architectures=["arm64"],
-            handler="index.handler",
-            code=lambda_.CfnFunction.CodeProperty(zip_file=CODE),
-            role=role.role_arn,
-            logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=log_group.ref, log_format="JSON"),
-            timeout=_TIMEOUT_S,
+            code=CODE,
+            statements=[
+                allow("s3:GetBucketTagging", "s3:ListBucketVersions", on=bucket.bucket_arn),
+                allow("s3:DeleteObject", "s3:DeleteObjectVersion", on=bucket.arn_for_objects("*")),
+            ],
         )
-        resource = CfnCustomResource(self, "Resource", service_token=function.attr_arn, service_timeout=_TIMEOUT_S + 60)
+        resource = CfnCustomResource(self, "Resource", service_token=function.arn, service_timeout=LAMBDA_LIMIT_S + 60)
         resource.add_property_override("BucketName", bucket.bucket_name)
-
-
-def _statements(bucket: s3.Bucket, log_group: logs.CfnLogGroup) -> list[iam.PolicyStatement]:
-    return [
-        iam.PolicyStatement(actions=["s3:GetBucketTagging", "s3:ListBucketVersions"], resources=[bucket.bucket_arn]),
-        iam.PolicyStatement(
-            actions=["s3:DeleteObject", "s3:DeleteObjectVersion"], resources=[bucket.arn_for_objects("*")]
-        ),
-        iam.PolicyStatement(actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log_group.attr_arn]),
-    ]

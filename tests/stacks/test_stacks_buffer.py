@@ -85,7 +85,7 @@ def test_results_go_with_their_stack_where_the_environment_says_so(tmp_path: Pat
     ((emptied, custom),) = stack.all("AWS::CloudFormation::CustomResource").items()
     assert custom["Properties"]["BucketName"] == {"Ref": bucket}
     roles = stack.all("AWS::IAM::Role")
-    (consumer,) = [role for role in roles.values() if "Empties the queue" in role["Properties"].get("Description", "")]
+    (consumer,) = [role for role in roles.values() if "Sends queued requests" in role["Properties"].get("Description", "")]
     assert emptied in consumer["DependsOn"]
     (emptier,) = [role for role in roles.values() if "results bucket" in role["Properties"].get("Description", "")]
     (policy,) = emptier["Properties"]["Policies"]
@@ -188,7 +188,7 @@ def test_key_and_network_reach_every_part(tmp_path: Path) -> None:
     function = stack.only(FUNCTION)
     assert function["KmsKeyArn"] == KEY_ARN
     assert function["VpcConfig"]["SecurityGroupIds"] == ["sg-0123456789abcdef0"]
-    keyed, networked = consumer_policy(stack)[-2:]
+    keyed, _, networked = consumer_policy(stack)[-3:]
     assert (keyed["Action"], keyed["Resource"]) == (["kms:Decrypt", "kms:GenerateDataKey"], KEY_ARN)
     assert "ec2:CreateNetworkInterface" in networked["Action"]
 
