@@ -85,7 +85,9 @@ def test_results_go_with_their_stack_where_the_environment_says_so(tmp_path: Pat
     ((emptied, custom),) = stack.all("AWS::CloudFormation::CustomResource").items()
     assert custom["Properties"]["BucketName"] == {"Ref": bucket}
     roles = stack.all("AWS::IAM::Role")
-    (consumer,) = [role for role in roles.values() if "Sends queued requests" in role["Properties"].get("Description", "")]
+    (consumer,) = [
+        role for role in roles.values() if "Sends queued requests" in role["Properties"].get("Description", "")
+    ]
     assert emptied in consumer["DependsOn"]
     (emptier,) = [role for role in roles.values() if "results bucket" in role["Properties"].get("Description", "")]
     (policy,) = emptier["Properties"]["Policies"]
