@@ -12,6 +12,7 @@ from stacks.endpoint_config import endpoint_config_resource
 from stacks.execution_role import ExecutionRole
 from stacks.inference_component import InferenceComponent
 from stacks.models import model_resource
+from stacks.statements import Statement, allow
 
 
 class ModelEndpoint(Construct):
@@ -67,19 +68,17 @@ class ModelEndpoint(Construct):
         """The component that serves the profile's own model; None for a plain variant."""
         return self.components[0].name if self.components else None
 
-    def invoke_statement(self) -> iam.PolicyStatement:
+    def invoke_statement(self) -> Statement:
         """The right to invoke, streaming or not, exactly this endpoint and its components."""
         arns = [self.deployment.arn("sagemaker", f"endpoint/{self.name}")]
         arns += [
             self.deployment.arn("sagemaker", f"inference-component/{component.name}") for component in self.components
         ]
-        return iam.PolicyStatement(
-            actions=["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"], resources=arns
-        )
+        return allow("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream", on=arns)
 
     def grant_invoke(self, grantee: iam.IGrantable) -> None:
         """Give that right to somebody."""
-        grantee.grant_principal.add_to_principal_policy(self.invoke_statement())
+        grantee.grant_principal.add_to_principal_policy(iam.PolicyStatement.from_json(self.invoke_statement()))
 
     def _endpoint(self) -> sagemaker.CfnEndpoint:
         """An update keeps what autoscaling has reached, and takes from the profile what nothing else decides."""

@@ -13,6 +13,7 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from loadproof.profiles.schema import Environment
+from stacks.statements import Statement, allow, document, trust
 
 LAMBDA_LIMIT_S = 900
 
@@ -43,7 +44,7 @@ class PythonFunction(Construct):
         description: str,
         code: Path,
         handler: str = "index.handler",
-        statements: Sequence[iam.PolicyStatement] = (),
+        statements: Sequence[Statement] = (),
         variables: Mapping[str, str] | None = None,
         layers: Sequence[str] = (),
         timeout_s: int = LAMBDA_LIMIT_S,
@@ -60,12 +61,12 @@ class PythonFunction(Construct):
         rights = [*statements, allow("logs:CreateLogStream", "logs:PutLogEvents", on=self.log_group.attr_arn)]
         if network is not None:
             rights.append(allow(*_NETWORK_ACTIONS, on="*"))
-        self.role = iam.Role(
+        self.role = iam.CfnRole(
             self,
             "Role",
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            assume_role_policy_document=trust("lambda.amazonaws.com"),
             description=description,
-            inline_policies={"function": iam.PolicyDocument(statements=rights)},
+            policies=[iam.CfnRole.PolicyProperty(policy_name="function", policy_document=document(*rights))],
         )
         asset = (
             None if code.is_file() else assets.Asset(self, "Code", path=str(code), exclude=["**/__pycache__", "*.pyc"])
@@ -79,7 +80,7 @@ class PythonFunction(Construct):
             handler=handler,
             code=_code(code, asset),
             layers=list(layers) or None,
-            role=self.role.role_arn,
+            role=self.role.attr_arn,
             logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=self.log_group.ref, log_format="JSON"),
             timeout=timeout_s,
             memory_size=memory_mib,
@@ -100,11 +101,6 @@ class PythonFunction(Construct):
     @property
     def arn(self) -> str:
         return self.resource.attr_arn
-
-
-def allow(*actions: str, on: str | Sequence[str]) -> iam.PolicyStatement:
-    """An Allow statement for exactly these actions on these resources."""
-    return iam.PolicyStatement(actions=list(actions), resources=[on] if isinstance(on, str) else list(on))
 
 
 def _code(code: Path, asset: assets.Asset | None) -> lambda_.CfnFunction.CodeProperty:

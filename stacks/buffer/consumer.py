@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
@@ -16,7 +15,8 @@ from loadproof.profiles import protocol_of
 from loadproof.profiles.schema import Buffer as BufferSettings
 from loadproof.profiles.schema import HubSource, Model
 from stacks.model_endpoint import ModelEndpoint
-from stacks.python_function import LAMBDA_LIMIT_S, PythonFunction, allow
+from stacks.python_function import LAMBDA_LIMIT_S, PythonFunction
+from stacks.statements import Statement, allow
 
 RUNTIME: Final = Path(__file__).parent / "runtime"
 RESULTS_PREFIX: Final = "results/"
@@ -92,7 +92,7 @@ class Consumer(Construct):
             variables["COMPONENT_NAME"] = self._endpoint.main_component_name
         return variables
 
-    def _statements(self, key_arn: str | None) -> list[iam.PolicyStatement]:
+    def _statements(self, key_arn: str | None) -> list[Statement]:
         """One queue, one endpoint, one prefix."""
         statements = [
             allow(
@@ -105,10 +105,10 @@ class Consumer(Construct):
             self._endpoint.invoke_statement(),
             allow("s3:GetObject", "s3:PutObject", on=self._results.arn_for_objects(f"{RESULTS_PREFIX}*")),
             # A missing result is a 404 only to who may list; to anybody else it is a 403.
-            iam.PolicyStatement(
-                actions=["s3:ListBucket"],
-                resources=[self._results.bucket_arn],
-                conditions={"StringLike": {"s3:prefix": f"{RESULTS_PREFIX}*"}},
+            allow(
+                "s3:ListBucket",
+                on=self._results.bucket_arn,
+                when={"StringLike": {"s3:prefix": f"{RESULTS_PREFIX}*"}},
             ),
         ]
         if key_arn is not None:

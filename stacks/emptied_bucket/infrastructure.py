@@ -15,7 +15,8 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from loadproof.profiles.schema import Environment
-from stacks.python_function import LAMBDA_LIMIT_S, PythonFunction, allow
+from stacks.python_function import LAMBDA_LIMIT_S, PythonFunction
+from stacks.statements import allow
 
 CODE: Final = Path(__file__).parent / "runtime" / "index.py"
 

@@ -1,0 +1,36 @@
+"""IAM statements as the template holds them: plain, so that a reader of the code reads the template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Statement = dict[str, Any]
+
+
+def allow(
+    *actions: str, on: str | Sequence[str], when: Mapping[str, Mapping[str, Any]] | None = None, sid: str | None = None
+) -> Statement:
+    """An Allow for exactly these actions on these resources. `when` is the statement's Condition."""
+    resources = [on] if isinstance(on, str) else list(on)
+    statement: Statement = {"Sid": sid} if sid else {}
+    statement |= {"Effect": "Allow", "Action": _one_or_all(actions), "Resource": _one_or_all(resources)}
+    if when:
+        statement["Condition"] = {operator: dict(keys) for operator, keys in when.items()}
+    return statement
+
+
+def trust(service: str, *, when: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """Who may take a role: one AWS service."""
+    statement: Statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+    if when:
+        statement["Condition"] = {operator: dict(keys) for operator, keys in when.items()}
+    return document(statement)
+
+
+def document(*statements: Statement) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": list(statements)}
+
+
+def _one_or_all(values: Sequence[str]) -> str | list[str]:
+    return values[0] if len(values) == 1 else list(values)
