@@ -11,22 +11,18 @@ from benchmarks.connect import service_url
 from benchmarks.images import ImageSpec
 from benchmarks.intervals import fewest_requests
 from benchmarks.objectives import NAMES, Objective
-from benchmarks.search import ladder
+from benchmarks.prediction import with_prediction
 from benchmarks.spec import (
     BenchmarkSpec,
-    PredictedPoint,
-    Prediction,
     ProfileRef,
     Target,
     TokenCounts,
     WorkloadSpec,
 )
 from invocation.endpoints import TargetDescription, describe_target
-from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.cost import hourly_cost
 from loadproof.capacity.deployment import Deployment, deployment_of
-from loadproof.capacity.memory import memory_fit
-from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_workload
+from loadproof.capacity.workload import mean_tokens, planned_workload
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.loads import Load, checked
 from loadproof.profiles import components_of, load_environment, load_profile, profile_hash, protocol_of
@@ -85,7 +81,12 @@ def spec_of_profile(
         # Another server answers in the instance's place: neither its price nor its prediction belongs beside that.
         return replace(spec, usd_per_hour=None)
     cached = planned_workload(profile, component.container).cached_tokens
-    return with_prediction(spec, deployment, cached_tokens=min(cached, spec.workload.shared_prefix_tokens))
+    return with_prediction(
+        spec,
+        deployment,
+        cached_tokens=min(cached, spec.workload.shared_prefix_tokens),
+        routing="random" if profile.endpoint.routing.strategy == "random" else "least_outstanding",
+    )
 
 
 def workload_of(profile: Profile, folder: Path) -> WorkloadSpec:
@@ -145,43 +146,6 @@ def token_counts(tokens: int | TokenDistribution) -> TokenCounts:
         return TokenCounts("fixed", float(tokens))
     mean, stddev = float(mean_tokens(tokens)), float(tokens.stddev or 0)
     return TokenCounts(tokens.distribution, mean, stddev, tokens.min, tokens.max, tokens.values)
-
-
-def with_prediction(spec: BenchmarkSpec, deployment: Deployment, *, cached_tokens: int = 0) -> BenchmarkSpec:
-    """The spec with the planner's figures at its levels, for the copies that are in service.
-
-    `cached_tokens` of each prompt are planned as found in the server's prefix cache.
-    """
-    if memory_fit(deployment).fits == "no":
-        return spec
-    counts = spec.workload
-    planned = PlannedWorkload(
-        input_tokens=round(counts.input_tokens.mean),
-        output_tokens=round(counts.output_tokens.mean),
-        staggered=counts.output_tokens.distribution != "fixed",
-        cached_tokens=cached_tokens,
-    )
-    closed = sorted({load.concurrency for load in spec.fixed_loads if load.concurrency is not None})
-    if spec.search is not None and not spec.search.load.is_open:
-        closed = [round(value) for value in ladder(spec.search, spec.at_concurrency)]
-    levels = [planned.level(deployment, concurrency) for concurrency in closed]
-    confidence = confidence_of(deployment)
-    points = tuple(
-        PredictedPoint(
-            concurrency=level.concurrency,
-            ttft_ms=level.ttft_ms,
-            tpot_ms=level.tpot_ms,
-            e2e_ms=level.e2e_ms,
-            output_tokens_per_s=level.output_tokens_per_s,
-            requests_per_s=level.requests_per_s,
-            ttft_range_ms=confidence.interval(level.ttft_ms, ttft=True),
-            tpot_range_ms=confidence.interval(level.tpot_ms),
-            e2e_range_ms=confidence.interval(level.e2e_ms),
-        )
-        for level in levels
-        if level is not None
-    )
-    return replace(spec, predicted=Prediction(confidence.grade, points)) if points else spec
 
 
 def _component(profile: Profile, choice: ProfileChoice) -> Component:

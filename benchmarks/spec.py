@@ -97,7 +97,11 @@ class WorkloadSpec:
 
 @dataclass(frozen=True, slots=True)
 class PredictedPoint:
-    """What the planner expects at one concurrency, and (low, high) around its latencies. Predicted, never measured."""
+    """What is expected of one level: means, and (low, high) around its latencies. Predicted, never measured.
+
+    `load`: an open loop's, in words, as the twin would answer it; `concurrency` is then its predicted mean in flight,
+    `error_rate` the share it would refuse or be too late for. None: a closed loop, by the planner.
+    """
 
     concurrency: int
     ttft_ms: float | None
@@ -108,11 +112,13 @@ class PredictedPoint:
     ttft_range_ms: tuple[float, float] | None = None
     tpot_range_ms: tuple[float, float] | None = None
     e2e_range_ms: tuple[float, float] | None = None
+    load: str | None = None
+    error_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The planner's curve and how well it is founded (A is best, D is a guess)."""
+    """What levels are expected to measure and how well it is founded (A is best, D is a guess)."""
 
     grade: str
     levels: tuple[PredictedPoint, ...]

@@ -67,7 +67,6 @@ def page_of(summary: Summary, timeline: Timeline | None) -> str:
             position=charts.position,
             at=charts.at,
             predicted_at=charts.predicted_at,
-            predicted={level.concurrency: level for level in summary.predicted.levels} if summary.predicted else {},
             verdict_sentence=verdict_sentence(summary),
             other_reasons=_other_reasons(summary),
             judged=_judged(summary),

@@ -111,7 +111,7 @@ class Level(_Part):
 
 
 class PredictedLevel(_Part):
-    """One concurrency, as the planner expects it; ranges are (low, high)."""
+    """One level, as the planner expects it, or of an open loop (`load`) the twin; ranges are (low, high)."""
 
     concurrency: int
     ttft_ms: float | None = None
@@ -122,6 +122,8 @@ class PredictedLevel(_Part):
     ttft_range_ms: tuple[float, float] | None = None
     tpot_range_ms: tuple[float, float] | None = None
     e2e_range_ms: tuple[float, float] | None = None
+    load: str | None = None
+    error_rate: float | None = None
 
 
 class Predicted(_Part):
@@ -195,6 +197,12 @@ class Summary(_Part):
     def knee_concurrency(self) -> int | None:
         """Where the knee is; None when there is none within the levels tried."""
         return self.knee.concurrency if self.knee and self.knee.reached else None
+
+    def prediction_of(self, level: Level) -> PredictedLevel | None:
+        """What was expected of a level: of an open loop at its rate, whatever was in flight."""
+        found = self.predicted.levels if self.predicted else []
+        place = level.load or level.concurrency
+        return next((point for point in found if (point.load or point.concurrency) == place), None)
 
 
 def read_summary(run_folder: Path) -> Summary:

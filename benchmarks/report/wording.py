@@ -113,6 +113,9 @@ def notes(level: Level, summary: Summary) -> str:
         said.append(f"{count:,} × {visible(kind, 40)}" + (f" ({visible(example, 120)})" if example else ""))
     if level.unfinished:
         said.append(f"{level.unfinished:,} did not finish")
+    expected = summary.prediction_of(level)
+    if expected and expected.error_rate:
+        said.append(f"{number(100 * expected.error_rate)} % predicted to fail")
     if level.steady_state.reached is False:
         way = "kept growing" if level.steady_state.growing else "drifted"
         said.append(f"no steady state: latency {way}")
