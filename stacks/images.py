@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from loadproof.catalog import container_image, image_uri, instances
+from loadproof.catalog import container_image, host_images, image_uri, instances
+from loadproof.profiles.checks.facts import fitting_hosts
 from loadproof.profiles.schema import Component, Container, Endpoint
-
-# The native CUDA 13 driver (580). On the default host a CUDA 13 container dies with CannotStartContainerError.
-_CUDA_13_HOST: Final = "al2023-ami-sagemaker-inference-gpu-4-1"
 
 
 def image_of(container: Container, region: str) -> str:
@@ -19,11 +15,13 @@ def image_of(container: Container, region: str) -> str:
 
 
 def host_ami(endpoint: Endpoint, components: tuple[Component, ...]) -> str | None:
-    """The host image: as written, else what the newest CUDA among the images needs; None leaves it to SageMaker."""
+    """The host image: as written, else the oldest that fits; None, and SageMaker's choice, where every one does."""
     if endpoint.ami_version is not None:
         return endpoint.ami_version
-    needs_cuda_13 = any(_cuda_major(component.container) >= 13 for component in components)
-    return _CUDA_13_HOST if needs_cuda_13 else None
+    fitting = fitting_hosts(endpoint, [component.container for component in components])
+    makers = {host.vendor for host in fitting}
+    all_fit = len(fitting) == sum(host.vendor in makers for host in host_images().values())
+    return None if all_fit else fitting[0].ami_version
 
 
 def instance_types(endpoint: Endpoint) -> tuple[str, ...]:
@@ -38,10 +36,3 @@ def has_local_disk(endpoint: Endpoint) -> bool:
     """True when any instance type keeps its data on a disk of its own: SageMaker then refuses a key for it."""
     known = [instances().get(kind) for kind in instance_types(endpoint)]
     return any(row is not None and row.has_local_disk for row in known)
-
-
-def _cuda_major(container: Container) -> int:
-    if container.image is not None:
-        return 0  # an image of one's own: only its owner knows
-    cuda = container_image(container.family, container.version).cuda
-    return int(cuda.split(".")[0]) if cuda else 0

@@ -27,7 +27,7 @@ _STEP_TOKENS = {
 }
 _TGI_ADMITS = 128
 # Settings without a counterpart elsewhere: whoever wrote one meant this server.
-_TIED = ("speculative_config", "speculative_algorithm", "kv_cache_dtype", "entrypoint", "async_mode")
+_TIED = ("kv_cache_dtype", "entrypoint", "async_mode")
 
 
 def families_for(profile: Profile) -> tuple[tuple[Family, ...], str | None]:
@@ -134,6 +134,8 @@ def _tied_by(container: Container) -> str | None:
         return "container.image"
     if container.environment:
         return "container.environment"
+    if getattr(container, "speculative", None) is not None:
+        return "container.speculative"
     if getattr(container.settings, "rolling_batch", None) not in (None, "auto", "vllm"):
         return "container.settings.rolling_batch"
     return next((f"container.settings.{name}" for name in _TIED if getattr(container.settings, name, None)), None)

@@ -60,6 +60,7 @@ class Accelerator:
     note: str
     multiprocessors: int | None = None  # streaming multiprocessors of a GPU; None for Neuron
     date: str = ""
+    min_cuda: str | None = None  # first CUDA that knows the chip, for image and host; None where every one here does
 
     @property
     def unverified(self) -> bool:
@@ -153,6 +154,7 @@ def accelerators() -> Mapping[str, Accelerator]:
             note=row["note"],
             multiprocessors=int(row["sm_count"]) if row["sm_count"] else None,
             date=row["date"],
+            min_cuda=row["min_cuda"] or None,
         )
         for row in rows("accelerators.csv")
     }

@@ -49,6 +49,7 @@ def accelerator_document(row: catalog.Accelerator) -> Document:
         "link_gb_per_s": row.link_gb_per_s,
         "nvlink": row.nvlink,
         "multiprocessors": row.multiprocessors,
+        "min_cuda": row.min_cuda,
         "arithmetic_intensity_flop_per_byte": round(founding.arithmetic_intensity(row), 1),
         "critical_batch_size_8_bit": round(founding.critical_batch_size(row, 1), 1),
         "bandwidth_price_rank": names.index(row.name) + 1 if row.name in names else None,

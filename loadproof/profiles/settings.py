@@ -5,6 +5,7 @@ The way in and the way back read the same entries, so what a stack deploys is wh
 
 from __future__ import annotations
 
+import json
 import types
 import typing
 from collections.abc import Mapping
@@ -23,8 +24,11 @@ from loadproof.profiles.schema import (
     Protocol,
     Quantization,
     SglangSettings,
+    SglangSpeculative,
+    Speculative,
     TgiSettings,
     VllmSettings,
+    VllmSpeculative,
 )
 
 Settings = TgiSettings | LmiSettings | VllmSettings | SglangSettings | CustomSettings
@@ -85,6 +89,19 @@ _QUANTIZATION_VALUE: Final[dict[Family, dict[Quantization, str]]] = {
     "vllm": _VLLM_QUANTIZATION,
     "sglang": {"fp8": "fp8", "int8": "w8a8_int8", "awq": "awq", "gptq": "gptq", "mxfp4": "mxfp4"},
 }
+# vLLM's `--speculative-config`, one JSON map; LMI hands it on. SGLang has a flag for each field.
+_VLLM_SPECULATIVE: Final[dict[Family, str]] = {
+    "lmi": "OPTION_SPECULATIVE_CONFIG",
+    "vllm": "SM_VLLM_SPECULATIVE_CONFIG",
+}
+_SGLANG_SPECULATIVE: Final = "SM_SGLANG_SPECULATIVE_"
+_SGLANG_ALGORITHM: Final = {
+    "draft_model": "STANDALONE",
+    "eagle": "EAGLE",
+    "eagle3": "EAGLE3",
+    "mtp": "EAGLE",  # the model's own heads are an EAGLE head without weights of its own
+    "ngram": "NGRAM",
+}
 
 
 def components_of(profile: Profile) -> tuple[Component, ...]:
@@ -130,7 +147,7 @@ def tensor_parallel_degree(component: Component) -> int:
 
 
 def container_variables(component: Component) -> dict[str, str]:
-    """The container's whole environment: model, typed settings, then `environment` as written.
+    """The container's whole environment: model, typed settings, speculation, then `environment` as written.
 
     The tensor parallel degree is always written out, because servers differ in what they assume without it.
     """
@@ -141,6 +158,9 @@ def container_variables(component: Component) -> dict[str, str]:
         value = getattr(settings, name)
         if value is not None:
             variables.update(_written(container.family, variable, value))
+    speculative = getattr(container, "speculative", None)
+    if speculative is not None:
+        variables.update(_speculative_variables(container.family, speculative))
     return variables | container.environment
 
 
@@ -203,6 +223,11 @@ def reserved_variables(component: Component) -> dict[str, str]:
         reserved[variable] = f"container.settings.{name}"
         if family == "vllm":
             reserved[_switched_off(variable)] = f"container.settings.{name}"
+    if family in _VLLM_SPECULATIVE:
+        reserved[_VLLM_SPECULATIVE[family]] = "container.speculative"
+    if family == "sglang":
+        flags = ("ALGORITHM", "DRAFT_MODEL_PATH", "NUM_STEPS", "EAGLE_TOPK", "NUM_DRAFT_TOKENS")
+        reserved |= {f"{_SGLANG_SPECULATIVE}{flag}": "container.speculative" for flag in flags}
     return reserved
 
 
@@ -232,6 +257,30 @@ def _model_variables(component: Component) -> dict[str, str]:
         short = family == "lmi"
         variables[_DTYPE_VARIABLE[family]] = model.dtype if short else _LONG_DTYPE[model.dtype]
     return variables
+
+
+def _speculative_variables(family: Family, wanted: Speculative) -> dict[str, str]:
+    if isinstance(wanted, VllmSpeculative):
+        config = {
+            "method": wanted.method,
+            "num_speculative_tokens": wanted.tokens,
+            "model": wanted.draft_model,
+            "draft_tensor_parallel_size": wanted.draft_tensor_parallel_degree,
+            "prompt_lookup_max": wanted.longest_ngram_tokens,
+        }
+        given = {name: value for name, value in config.items() if value is not None}
+        return {_VLLM_SPECULATIVE[family]: json.dumps(given)}
+    assert isinstance(wanted, SglangSpeculative)
+    flags: dict[str, object] = {"ALGORITHM": _SGLANG_ALGORITHM[wanted.method]}
+    if wanted.method == "ngram":
+        flags["NUM_DRAFT_TOKENS"] = wanted.tokens
+    else:
+        flags["NUM_STEPS"] = wanted.tokens
+        flags["EAGLE_TOPK"] = wanted.branches
+        flags["NUM_DRAFT_TOKENS"] = wanted.checked_tokens or wanted.tokens + 1
+    if wanted.draft_model is not None:
+        flags["DRAFT_MODEL_PATH"] = wanted.draft_model
+    return {f"{_SGLANG_SPECULATIVE}{flag}": str(value) for flag, value in flags.items()}
 
 
 def _written(family: Family, variable: str, value: object) -> dict[str, str]:

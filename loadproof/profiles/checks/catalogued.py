@@ -1,4 +1,4 @@
-"""What the catalog knows of instances, models, images and hosts (LP301-LP303, LP312-LP315, LP317-LP319, LP323)."""
+"""What the catalog knows of instances, models, images and hosts (LP301-303, 312-315, 317-319, 323-325)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from loadproof.profiles.checks.facts import (
     catalog_image,
     cuda_of,
     instance_types,
+    is_neuron_image,
     known_instances,
+    knows_chip,
+    starts_on,
 )
 from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
 from loadproof.profiles.secrets import shown
@@ -91,19 +94,52 @@ def dtype_unsupported(placed: Placed) -> Iterator[Finding]:
     scope="component",
 )
 def cuda_needs_newer_host(placed: Placed) -> Iterator[Finding]:
-    endpoint, wanted = placed.endpoint, cuda_of(placed.component.container)
-    if wanted is None:
+    version, wanted = placed.endpoint.ami_version, cuda_of(placed.component.container)
+    if version is None or wanted is None:
         return
     hosts = catalog.host_images()
-    fitting = [name for name, host in hosts.items() if host.cuda and _major(host.cuda) >= _major(wanted)]
-    if endpoint.ami_version is not None:
-        cuda = hosts[endpoint.ami_version].cuda
-        if cuda is not None and _major(cuda) < _major(wanted):
-            found = f"the image needs CUDA {wanted}, host {endpoint.ami_version} has a driver for CUDA {cuda}"
-            yield Finding(("endpoint", "ami_version"), found, f"use {' or '.join(fitting)}, or leave it out")
-    elif catalog_image(placed.component.container) is None and _major(wanted) >= 13:
-        found = f"the image needs CUDA {wanted}, the default host's driver is older"
-        yield Finding(placed.at("container", "image"), found, f"write endpoint.ami_version: {' or '.join(fitting)}")
+    if hosts[version].cuda is not None and not starts_on(wanted, hosts[version]):
+        fitting = [name for name, host in hosts.items() if starts_on(wanted, host)]
+        found = f"the image needs CUDA {wanted}, host {version} has a driver for CUDA {hosts[version].cuda}"
+        yield Finding(("endpoint", "ami_version"), found, f"use {' or '.join(fitting)}, or leave it out")
+
+
+@rule(
+    "LP324",
+    "Image or host older than the accelerator",
+    reason="CUDA has no code for chips that came after it: the server dies with `no kernel image is available`.",
+    fix="Use a newer version or image, leave endpoint.ami_version out, or use an older accelerator.",
+    scope="component",
+)
+def older_than_the_chip(placed: Placed) -> Iterator[Finding]:
+    endpoint, container = placed.endpoint, placed.component.container
+    host = catalog.host_images().get(endpoint.ami_version or "")
+    cuda = cuda_of(container)
+    for path, instance in known_instances(endpoint):
+        chip = accelerator_of(instance)
+        needs = f"{instance.instance_type} ({chip.name}) needs CUDA {chip.min_cuda} or newer"
+        if cuda is not None and not knows_chip(cuda, chip):
+            mend = "use a newer container.version or image, or another instance type"
+            yield Finding(path, f"{needs}, the {container.family} image has {cuda}", mend)
+        if host is not None and host.vendor == chip.vendor and not knows_chip(host.cuda, chip):
+            found = f"{needs}, host {host.ami_version} has a driver for CUDA {host.cuda}"
+            yield Finding(("endpoint", "ami_version"), found, "leave it out")
+
+
+@rule(
+    "LP325",
+    "No host image runs all of it",
+    reason="All instances of an endpoint run one host image, and every image on it needs that host's driver.",
+    fix="Give pools instance types of one maker, and images of one CUDA generation.",
+)
+def no_common_host(subject: Subject) -> Iterator[Finding]:
+    endpoint = subject.profile.endpoint
+    if endpoint is None or len(endpoint.instance_pools) < 2:
+        return  # what one instance type and one image need of each other, LP313, LP315 and LP324 say
+    makers = {accelerator_of(instance).vendor for _, instance in known_instances(endpoint)}
+    if len(makers) > 1:
+        found = f"the pools mix accelerators of {' and '.join(sorted(makers))}; no host image runs both"
+        yield Finding(("endpoint", "instance_pools"), found, "keep the instance types of one maker")
 
 
 @rule(
@@ -136,6 +172,9 @@ def wrong_vendor(placed: Placed) -> Iterator[Finding]:
         if vendor == "AWS" and cuda_of(placed.component.container) is not None:
             found = f"the {placed.component.container.family} image is for CUDA, {instance.instance_type} is Neuron"
             yield Finding(path, found, "use a GPU instance, or give a Neuron image")
+        if vendor != "AWS" and is_neuron_image(placed.component.container):
+            found = f"the image is for Neuron, {instance.instance_type} has {instance.accelerator} GPUs"
+            yield Finding(path, found, "use an inf2 or trn instance, or give a CUDA image")
         host = catalog.host_images().get(endpoint.ami_version or "")
         if host is not None and host.vendor != vendor:
             found = f"host {host.ami_version} is for {host.vendor}, {instance.instance_type} has {vendor} accelerators"
@@ -208,10 +247,6 @@ def image_not_in_region(subject: Subject) -> Iterator[Finding]:
             yield Finding(placed.at("container"), found, "use another version, or give container.image")
 
 
-def _major(cuda: str) -> int:
-    return int(cuda.split(".")[0])
-
-
 def _near(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"use {', '.join(near)}, or " if near else ""
@@ -223,6 +258,8 @@ RULES: Final = (
     unknown_version,
     dtype_unsupported,
     cuda_needs_newer_host,
+    older_than_the_chip,
+    no_common_host,
     volume_refused,
     wrong_vendor,
     quantization_unsupported,

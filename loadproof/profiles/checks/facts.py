@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from loadproof import catalog
-from loadproof.catalog import Accelerator, Architecture, ContainerImage, Instance, KvCache
+from loadproof.catalog import Accelerator, Architecture, ContainerImage, HostImage, Instance, KvCache
 from loadproof.profiles.checks.rule import Placed
 from loadproof.profiles.schema import Container, Endpoint, Model, TokenDistribution
 from loadproof.profiles.settings import accelerators_per_copy, frees_past_window
@@ -89,12 +89,46 @@ def catalog_image(container: Container) -> ContainerImage | None:
 
 
 def cuda_of(container: Container) -> str | None:
-    """CUDA of the container's image: the catalog's word, else what its tag says (`cu130`)."""
+    """CUDA of the container's image: the catalog's word, else the profile's, else what its tag says (`cu130`)."""
     image = catalog_image(container)
     if image is not None:
         return image.cuda
     tag = _CUDA_TAG.search(container.image or "")
-    return f"{tag.group(1)}.{tag.group(2)}" if tag else None
+    return container.cuda or (f"{tag.group(1)}.{tag.group(2)}" if tag else None)
+
+
+def is_neuron_image(container: Container) -> bool:
+    """True for an own image whose name says so: AWS's own are all called `-neuronx-`."""
+    return "neuron" in (container.image or "")
+
+
+def starts_on(cuda: str, host: HostImage) -> bool:
+    """True when the host's driver runs an image of this CUDA: one driver runs all minor versions of its major one.
+
+    Source: NVIDIA CUDA Compatibility guide, minor version compatibility.
+    """
+    return host.cuda is not None and _version(host.cuda)[0] >= _version(cuda)[0]
+
+
+def knows_chip(cuda: str | None, chip: Accelerator) -> bool:
+    """True when this CUDA, of an image or of a host's driver, has code for the accelerator."""
+    return chip.min_cuda is None or (cuda is not None and _version(cuda) >= _version(chip.min_cuda))
+
+
+def fitting_hosts(endpoint: Endpoint, containers: Iterable[Container]) -> tuple[HostImage, ...]:
+    """Host images, oldest first, that run every one of the containers on every known instance type."""
+    chips = [accelerator_of(instance) for _, instance in known_instances(endpoint)]
+    cudas = [cuda for container in containers if (cuda := cuda_of(container)) is not None]
+    return tuple(
+        host
+        for host in catalog.host_images().values()
+        if all(host.vendor == chip.vendor and knows_chip(host.cuda, chip) for chip in chips)
+        and all(starts_on(cuda, host) for cuda in cudas)
+    )
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
 
 
 def longest_request_limit(placed: Placed) -> tuple[str, int] | None:

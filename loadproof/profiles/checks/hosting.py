@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any, Final
+from fractions import Fraction
+from math import ceil
+from typing import Final
 
+from loadproof.profiles.checks.facts import copies_per_instance, known_instances
 from loadproof.profiles.checks.rule import MAIN, Finding, Placed, Subject, rule
-from loadproof.profiles.schema import HubSource, JumpStartSource, LmiSettings, S3Source, VllmSettings
+from loadproof.profiles.schema import (
+    BlueGreenUpdate,
+    Copies,
+    CopiesUpdate,
+    HubSource,
+    JumpStartSource,
+    LmiSettings,
+    RollingUpdate,
+    S3Source,
+    VllmSettings,
+)
 from loadproof.profiles.settings import reserved_variables
+from loadproof.profiles.tree import Path
+from loadproof.profiles.updates import batch_copies, copies_update, waiting_s
 
 # Organisations whose every model asks for its licence on the hub.
 _GATED: Final = ("meta-llama/",)
@@ -280,16 +294,131 @@ def gated_without_token(placed: Placed) -> Iterator[Finding]:
 
 
 @rule(
+    "LP227",
+    "An update that cannot go this way",
+    reason="Variants and components are updated by different calls, and a batch is at most half of what there is.",
+    fix="endpoint.update for a plain variant, copies.update for components; rolling from two on.",
+)
+def update_kind(subject: Subject) -> Iterator[Finding]:
+    endpoint = subject.profile.endpoint
+    if endpoint is None:
+        return
+    components = endpoint.hosting == "inference_components"
+    if endpoint.update is not None and components:
+        found = "inference components are updated one by one, not with the endpoint"
+        yield Finding(("endpoint", "update"), found, "write copies.update, or hosting: plain_variant")
+    elif isinstance(endpoint.update, RollingUpdate) and endpoint.min_instances < 2:
+        found = f"a batch is at most half of the instances, min_instances is {endpoint.min_instances}"
+        yield Finding(("endpoint", "update"), found, "write type: blue_green, or raise min_instances to 2")
+    for placed in subject.components:
+        copies = placed.component.copies
+        if copies.update is None:
+            continue
+        if not components:
+            found = "a plain variant has no copies to exchange"
+            yield Finding(
+                placed.at("copies", "update"), found, "write endpoint.update, or hosting: inference_components"
+            )
+        elif copies.min < 2:
+            found = f"a batch is at most half of the copies, copies.min is {copies.min}"
+            mend = "raise copies.min to 2, or delete it: SageMaker then starts the new copy beside the old one"
+            yield Finding(placed.at("copies", "update"), found, mend)
+
+
+@rule(
+    "LP228",
+    "Steps of an update that contradict each other",
+    reason="SageMaker refuses the deployment configuration, or turns back every update when its time is over.",
+    fix="Give canary and linear their step_percent, one of batch_copies and batch_percent, and time for all waits.",
+)
+def update_steps(subject: Subject) -> Iterator[Finding]:
+    endpoint = subject.profile.endpoint
+    if endpoint is None:
+        return
+    update = endpoint.update
+    if isinstance(update, BlueGreenUpdate):
+        yield from _traffic_steps(update)
+    if update is not None:
+        yield from _time_for_waits(("endpoint", "update"), update, subject.profile.copies)
+    for placed in subject.components:
+        copies = placed.component.copies
+        if copies.update is None:
+            continue
+        path, wanted = placed.at("copies", "update"), copies.update.batch_copies
+        if wanted is not None and copies.update.batch_percent is not None:
+            found = "batch_copies and batch_percent are both given"
+            yield Finding((*path, "batch_percent"), found, "keep one of them")
+        if wanted is not None and 2 <= copies.min < 2 * wanted:
+            found = f"a batch of {wanted} copies is more than half of copies.min {copies.min}"
+            yield Finding((*path, "batch_copies"), found, f"lower it to {copies.min // 2}, or raise copies.min")
+        yield from _time_for_waits(path, copies.update, copies)
+
+
+def _traffic_steps(update: BlueGreenUpdate) -> Iterator[Finding]:
+    path: Path = ("endpoint", "update")
+    step = update.step_percent
+    if update.traffic == "all_at_once" and step is not None:
+        found = "`step_percent` has no use with traffic all_at_once"
+        yield Finding((*path, "step_percent"), found, "delete it, or write traffic: canary")
+    if update.traffic != "all_at_once" and step is None:
+        yield Finding(path, f"traffic {update.traffic} needs `step_percent`", "add `step_percent: 10`")
+    if update.traffic == "linear" and step is not None and step < 10:
+        found = f"a linear step is 10 to 50 percent, found {step}"
+        yield Finding((*path, "step_percent"), found, "write at least 10, or traffic: canary")
+
+
+def _time_for_waits(
+    path: Path, update: BlueGreenUpdate | RollingUpdate | CopiesUpdate, copies: Copies
+) -> Iterator[Finding]:
+    waits_s = waiting_s(update, copies)
+    if update.max_execution_s is not None and update.max_execution_s <= waits_s:
+        found = f"max_execution_s {update.max_execution_s} ends within the {waits_s} s that the update only waits"
+        yield Finding((*path, "max_execution_s"), found, f"write more than {waits_s}, or shorten wait_s")
+
+
+@rule(
+    "LP229",
+    "No room for an update",
+    reason="A batch starts beside the copies it replaces; without room for it SageMaker turns the update back.",
+    fix="Raise endpoint.max_instances, or lower the batch.",
+    severity="warning",
+)
+def no_room_to_update(subject: Subject) -> Iterator[Finding]:
+    endpoint = subject.profile.endpoint
+    if endpoint is None or endpoint.hosting != "inference_components":
+        return
+    for _, instance in known_instances(endpoint):
+        rooms = [(placed, copies_per_instance(placed, instance)) for placed in subject.components]
+        if any(room == 0 for _, room in rooms):
+            continue  # LP307 or LP310 says which copy does not fit at all
+        steady = sum(Fraction(placed.component.copies.min, room) for placed, room in rooms)
+        for placed, room in rooms:
+            copies = placed.component.copies
+            update = copies_update(copies)
+            batch = batch_copies(copies, update) if update else 0
+            whole = ceil(steady + Fraction(batch, room))
+            # More copies than machines without any update are LP309's.
+            if update is not None and ceil(steady) <= endpoint.max_instances < whole:
+                found = (
+                    f"a batch of {batch} beside {copies.min} copies needs {whole} instances of "
+                    f"{instance.instance_type}, max_instances is {endpoint.max_instances}"
+                )
+                yield Finding(placed.at("copies"), found, f"raise endpoint.max_instances to {whole}")
+
+
+@rule(
     "LP235",
-    "Version and image",
-    reason="`image` replaces the catalog's image, so `version` would say something that is not true.",
-    fix="Keep one of the two.",
+    "Version, CUDA and image",
+    reason="`image` replaces the catalog's image: `version` belongs to the one, `cuda` to the other.",
+    fix="Keep `version` alone, or `image` with `cuda` where its tag does not say.",
     scope="component",
 )
 def version_and_image(placed: Placed) -> Iterator[Finding]:
     container = placed.component.container
     if container.version is not None and container.image is not None:
         yield Finding(placed.at("container", "version"), "version and image are both given", "keep one of them")
+    if container.cuda is not None and container.image is None:
+        yield Finding(placed.at("container", "cuda"), "the catalog knows the CUDA of its own images", "delete it")
 
 
 @rule(
@@ -323,29 +452,6 @@ def environment_too_large(placed: Placed) -> Iterator[Finding]:
         yield Finding(placed.at("container", "environment"), found, "delete some")
 
 
-@rule(
-    "LP234",
-    "Speculative configuration is no JSON map",
-    reason="The engine parses it as JSON when it starts, and dies otherwise.",
-    fix="""Write it like '{"method": "ngram", "num_speculative_tokens": 3}'.""",
-    scope="component",
-)
-def speculative_config(placed: Placed) -> Iterator[Finding]:
-    text = getattr(placed.component.container.settings, "speculative_config", None)
-    if text is None or isinstance(_json(text), dict):
-        return
-    example = """'{"method": "ngram", "num_speculative_tokens": 3}'"""
-    path = placed.at("container", "settings", "speculative_config")
-    yield Finding(path, "expected a JSON map", f"write it like {example}")
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
 RULES: Final = (
     missing_for_backend,
     useless_for_backend,
@@ -361,7 +467,9 @@ RULES: Final = (
     licence_not_accepted,
     s3_form,
     gated_without_token,
-    speculative_config,
+    update_kind,
+    update_steps,
+    no_room_to_update,
     version_and_image,
     variable_is_typed,
     environment_too_large,

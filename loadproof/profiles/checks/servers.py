@@ -1,4 +1,4 @@
-"""Settings of one server that contradict each other (LP230-LP233)."""
+"""Settings of one server that contradict each other (LP230-LP233, LP238-LP239)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof.profiles.checks.rule import Finding, Placed, rule
-from loadproof.profiles.schema import LmiSettings, TgiSettings, VllmSettings
+from loadproof.profiles.schema import (
+    LmiSettings,
+    SglangSpeculative,
+    Speculative,
+    TgiSettings,
+    VllmSettings,
+    VllmSpeculative,
+)
+from loadproof.profiles.secrets import shown
+from loadproof.profiles.settings import MOUNTED_WEIGHTS
+from loadproof.profiles.tree import Path
 
 
 @rule(
@@ -97,8 +107,70 @@ def lmi_engine(placed: Placed) -> Iterator[Finding]:
         yield Finding(_at(placed, "rolling_batch"), found, "write auto, or give container.image of a -tensorrtllm tag")
 
 
+@rule(
+    "LP238",
+    "Speculative decoding that its method cannot do",
+    reason="The server stops at start-up, or ignores the field and proposes nothing.",
+    fix="Name a draft for draft_model, eagle and eagle3, and only there; a field of another method goes.",
+    scope="component",
+)
+def speculative_fields(placed: Placed) -> Iterator[Finding]:
+    wanted = getattr(placed.component.container, "speculative", None)
+    if not isinstance(wanted, Speculative):
+        return
+    path, method = placed.at("container", "speculative"), wanted.method
+    drafted = method in ("draft_model", "eagle", "eagle3")
+    if drafted and wanted.draft_model is None:
+        yield Finding(path, f"method {method} needs `draft_model`", "add `draft_model: /opt/ml/model/draft`")
+    if not drafted and wanted.draft_model is not None:
+        yield Finding((*path, "draft_model"), f"method {method} proposes without a draft model", "delete it")
+    if isinstance(wanted, VllmSpeculative):
+        if method != "ngram" and wanted.longest_ngram_tokens is not None:
+            found = f"`longest_ngram_tokens` has no use with method {method}"
+            yield Finding((*path, "longest_ngram_tokens"), found, "delete it, or write method: ngram")
+        if not drafted and wanted.draft_tensor_parallel_degree is not None:
+            found = f"`draft_tensor_parallel_degree` has no use with method {method}"
+            yield Finding((*path, "draft_tensor_parallel_degree"), found, "delete it")
+    if isinstance(wanted, SglangSpeculative):
+        yield from _tree(path, wanted)
+    engine = getattr(placed.component.container.settings, "rolling_batch", None)
+    if engine in ("disable", "trtllm"):
+        yield Finding(path, f"rolling_batch {engine} has no vLLM that speculates", "write rolling_batch: auto")
+
+
+def _tree(path: Path, wanted: SglangSpeculative) -> Iterator[Finding]:
+    """A tree of `branches` at each of `tokens` levels; `checked_tokens` of it are checked, the root among them."""
+    if wanted.method == "ngram":
+        for name in ("branches", "checked_tokens"):
+            if name in wanted.model_fields_set:
+                yield Finding((*path, name), f"`{name}` has no use with method ngram", "delete it")
+    elif wanted.branches > 1 and wanted.checked_tokens is None:
+        found = f"{wanted.branches} branches make a tree, and nothing says how much of it is checked"
+        yield Finding(path, found, f"add `checked_tokens: {wanted.tokens * wanted.branches + 1}`, or fewer")
+    elif wanted.branches == 1 and wanted.checked_tokens not in (None, wanted.tokens + 1):
+        found = f"a single branch of {wanted.tokens} tokens checks {wanted.tokens + 1}, found {wanted.checked_tokens}"
+        yield Finding((*path, "checked_tokens"), found, "delete it, or raise branches")
+
+
+@rule(
+    "LP239",
+    "Draft model out of reach",
+    reason="Network isolation keeps the server from the hub: it stays Creating until its time-out.",
+    fix="Put the draft into the artifact beside the model, and name its folder under /opt/ml/model.",
+    scope="component",
+)
+def draft_out_of_reach(placed: Placed) -> Iterator[Finding]:
+    wanted = getattr(placed.component.container, "speculative", None)
+    if not isinstance(wanted, Speculative) or wanted.draft_model is None:
+        return
+    if placed.endpoint.network_isolation and not wanted.draft_model.startswith(f"{MOUNTED_WEIGHTS}/"):
+        found = f"a draft from the hub needs network, network_isolation is true; found `{shown(wanted.draft_model)}`"
+        mend = f"write a folder of the artifact such as {MOUNTED_WEIGHTS}/draft, or network_isolation: false"
+        yield Finding(placed.at("container", "speculative", "draft_model"), found, mend)
+
+
 def _at(placed: Placed, name: str) -> tuple[str | int, ...]:
     return placed.at("container", "settings", name)
 
 
-RULES: Final = (tgi_limits, lmi_batching, vllm_step, lmi_engine)
+RULES: Final = (tgi_limits, lmi_batching, vllm_step, lmi_engine, speculative_fields, draft_out_of_reach)

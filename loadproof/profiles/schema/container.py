@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from loadproof.profiles.schema.vocabulary import (
     EnvironmentName,
     EnvironmentValue,
+    Form,
     Fraction,
     Part,
     PositiveInt,
@@ -16,6 +17,10 @@ from loadproof.profiles.schema.vocabulary import (
     Protocol,
     setting,
 )
+
+CudaVersion = Annotated[
+    str, StringConstraints(pattern=r"^[0-9]{2}\.[0-9]$"), Form("a CUDA version in quotes", '"13.0"')
+]
 
 
 class TgiSettings(Part):
@@ -69,7 +74,6 @@ class LmiSettings(Part):
     enable_prefix_caching: bool | None = setting("OPTION_ENABLE_PREFIX_CACHING", "reuse KV of shared prefixes")
     enable_chunked_prefill: bool | None = setting("OPTION_ENABLE_CHUNKED_PREFILL", "mix prefill chunks and decodes")
     enable_lora: bool | None = setting("OPTION_ENABLE_LORA", "serve LoRA adapters")
-    speculative_config: str | None = setting("OPTION_SPECULATIVE_CONFIG", "speculative decoding, as vLLM's JSON")
     async_mode: bool | None = setting("OPTION_ASYNC_MODE", "vLLM's own asynchronous engine loop")
     entrypoint: str | None = setting("OPTION_ENTRYPOINT", "Python module that handles requests")
     job_queue_size: PositiveInt | None = setting("SERVING_JOB_QUEUE_SIZE", "requests queued before 503")
@@ -96,7 +100,6 @@ class VllmSettings(Part):
     enable_chunked_prefill: bool | None = setting("SM_VLLM_ENABLE_CHUNKED_PREFILL", "mix prefill chunks and decodes")
     kv_cache_dtype: Literal["auto", "fp8"] | None = setting("SM_VLLM_KV_CACHE_DTYPE", "type of the KV cache")
     enable_lora: bool | None = setting("SM_VLLM_ENABLE_LORA", "serve LoRA adapters")
-    speculative_config: str | None = setting("SM_VLLM_SPECULATIVE_CONFIG", "speculative decoding, as vLLM's JSON")
 
 
 class SglangSettings(Part):
@@ -114,7 +117,6 @@ class SglangSettings(Part):
         "SM_SGLANG_MEM_FRACTION_STATIC", "share of each GPU's memory for weights and KV cache"
     )
     disable_radix_cache: bool | None = setting("SM_SGLANG_DISABLE_RADIX_CACHE", "do not reuse shared prefixes")
-    speculative_algorithm: str | None = setting("SM_SGLANG_SPECULATIVE_ALGORITHM", "speculative decoding algorithm")
 
 
 class CustomSettings(Part):
@@ -126,10 +128,47 @@ class CustomSettings(Part):
     )
 
 
+class Speculative(Part):
+    """Speculative decoding: something cheap proposes tokens, and the model checks them in one step."""
+
+    method: Literal["draft_model", "eagle", "eagle3", "mtp", "ngram"] = Field(
+        description="who proposes: a smaller model, an EAGLE head, the model's own heads, or the prompt's text"
+    )
+    tokens: Annotated[int, Field(ge=1, le=64)] = Field(description="tokens proposed a step")
+    draft_model: str | None = Field(
+        default=None,
+        description="weights of the draft model or EAGLE head: a folder of the artifact (/opt/ml/model/draft) "
+        "or a hub id",
+    )
+
+
+class VllmSpeculative(Speculative):
+    """As vLLM's `--speculative-config` has it; LMI hands the same to its vLLM."""
+
+    draft_tensor_parallel_degree: PositiveInt | None = Field(
+        default=None, description="accelerators the draft model shards over; default: the server's own"
+    )
+    longest_ngram_tokens: PositiveInt | None = Field(
+        default=None, description="longest piece of text that `ngram` looks up in the prompt, in tokens"
+    )
+
+
+class SglangSpeculative(Speculative):
+    """As SGLang's `--speculative-*` have it."""
+
+    branches: PositiveInt = Field(default=1, description="alternatives kept at each proposed token (EAGLE's tree)")
+    checked_tokens: PositiveInt | None = Field(
+        default=None, description="tokens of the tree checked in one step; default: tokens + 1, a single branch"
+    )
+
+
 class _Container(Part):
     version: str | None = Field(default=None, description="server version from the catalog; default: its newest")
     image: str | None = Field(
         default=None, description="image URI with tag or digest, instead of the catalog's (never :latest)"
+    )
+    cuda: CudaVersion | None = Field(
+        default=None, description="CUDA inside `image`, in quotes, where its tag does not say (cu130)"
     )
     environment: dict[EnvironmentName, EnvironmentValue] = Field(
         default_factory=dict, description="variables no typed setting covers: the last resort"
@@ -144,16 +183,19 @@ class TgiContainer(_Container):
 class LmiContainer(_Container):
     family: Literal["lmi"]
     settings: LmiSettings = Field(default_factory=LmiSettings)
+    speculative: VllmSpeculative | None = None
 
 
 class VllmContainer(_Container):
     family: Literal["vllm"]
     settings: VllmSettings = Field(default_factory=VllmSettings)
+    speculative: VllmSpeculative | None = None
 
 
 class SglangContainer(_Container):
     family: Literal["sglang"]
     settings: SglangSettings = Field(default_factory=SglangSettings)
+    speculative: SglangSpeculative | None = None
 
 
 class CustomContainer(_Container):

@@ -66,6 +66,79 @@ Ami = Literal[
 ]
 
 
+_WaitS = Annotated[int, Field(ge=0, le=3600)]
+_ExecutionS = Annotated[int, Field(ge=600, le=28800)]
+_BatchPercent = Annotated[int, Field(ge=5, le=50)]
+_RollbackPercent = Annotated[int, Field(ge=5, le=100)]
+
+
+class _Update(Part):
+    """What every way of updating has. Ten minutes let an alarm see three bad minutes out of five, twice."""
+
+    wait_s: _WaitS = Field(default=600, description="how long the alarms are watched after each step, in seconds")
+    max_execution_s: _ExecutionS | None = Field(
+        default=None, description="the update is turned back when it takes longer, in seconds; default: SageMaker's"
+    )
+    rollback_on_alarms: bool = Field(
+        default=True,
+        description="turn back when an alarm of this profile's objectives fires; SageMaker starts no update while "
+        "one fires, so write false to mend an endpoint that is already bad",
+    )
+
+
+class BlueGreenUpdate(_Update):
+    """A second fleet beside the first: traffic moves over, then the first goes."""
+
+    type: Literal["blue_green"]
+    traffic: Literal["all_at_once", "canary", "linear"] = Field(
+        default="all_at_once", description="in one step, a first small step, or equal steps"
+    )
+    step_percent: Annotated[int, Field(ge=1, le=50)] | None = Field(
+        default=None,
+        description="share of the fleet that a canary's first step (1..50) or each linear step (10..50) has",
+    )
+    termination_wait_s: _WaitS = Field(
+        default=480,
+        description="how long the old fleet stays when all traffic has moved, in seconds; the longest stream takes 480",
+    )
+
+
+class RollingUpdate(_Update):
+    """Batch after batch: a new one starts, takes its traffic, and the old one goes."""
+
+    type: Literal["rolling"]
+    batch_percent: _BatchPercent = Field(default=50, description="share of the instances in one batch")
+    rollback_batch_percent: _RollbackPercent | None = Field(
+        default=None, description="share of the instances in one batch of the way back; default: all at once"
+    )
+
+
+class CopiesUpdate(_Update):
+    """How the copies of a component are exchanged for new ones: batch after batch."""
+
+    batch_percent: _BatchPercent | None = Field(
+        default=None, description="share of the copies in one batch; default 50, where batch_copies is not given"
+    )
+    batch_copies: PositiveInt | None = Field(
+        default=None, description="copies in one batch, at most half of them, instead of batch_percent"
+    )
+    rollback_batch_percent: _RollbackPercent | None = Field(
+        default=None, description="share of the copies in one batch of the way back; default: all at once"
+    )
+
+
+class Metrics(Part):
+    """What SageMaker publishes beyond its free metrics. CloudWatch bills each further metric by the month."""
+
+    detailed: bool = Field(
+        default=True,
+        description="GPU metrics of each copy, host metrics of each instance, the server's own Prometheus metrics, "
+        "copies in each zone (SageMaker's own default since 2026-06-17)",
+    )
+    enhanced: bool = Field(default=False, description="utilization and invocations of each instance and container")
+    period_s: Literal[10, 30, 60, 120, 180, 240, 300] = Field(default=60, description="seconds between data points")
+
+
 class Endpoint(Part):
     """The machines under the copies."""
 
@@ -91,6 +164,12 @@ class Endpoint(Part):
     )
     async_inference: AsyncInference | None = None
     data_capture: DataCapture | None = None
+    update: Annotated[BlueGreenUpdate | RollingUpdate, Field(discriminator="type")] | None = Field(
+        default=None,
+        description="how a plain variant moves to a new configuration; default: rolling from two instances on, "
+        "blue_green with one. Components have copies.update",
+    )
+    metrics: Metrics = Field(default_factory=Metrics)
 
 
 class Adapter(Part):
@@ -116,3 +195,8 @@ class Copies(Part):
     )
     data_cache: bool = Field(default=True, description="keep weights and image on the instance for faster copies")
     placement: Literal["spread", "binpack"] | None = None
+    update: CopiesUpdate | None = Field(
+        default=None,
+        description="how copies are exchanged for new ones; default: rolling, half of them at once, where min is 2 or "
+        "more. One copy has no half: SageMaker starts the new one beside the old one",
+    )
