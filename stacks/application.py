@@ -1,13 +1,13 @@
-"""From `-c env=` and `-c profile=` to stacks. Composes; what a profile means is decided elsewhere.
+"""From `-c env=`, `-c profile=` and `-c pause_scaling=` to stacks. Composes; what a profile means is decided elsewhere.
 
-Synthesis is a pure function of the repository and these two: no credentials, no network, no git, no clock.
+Synthesis is a pure function of the repository and these: no credentials, no network, no git, no clock.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,10 @@ def main(profiles_root: Path) -> int:
     app = App(builtin_cloud_formation_validation=False)
     try:
         deployments = read_deployments(
-            profiles_root, app.node.try_get_context("env"), app.node.try_get_context("profile")
+            profiles_root,
+            app.node.try_get_context("env"),
+            app.node.try_get_context("profile"),
+            app.node.try_get_context("pause_scaling"),
         )
         add_stacks(app, deployments)
     except LoadproofError as error:
@@ -38,28 +41,33 @@ def main(profiles_root: Path) -> int:
     return int(ExitCode.OK)
 
 
-def read_deployments(profiles_root: Path, environment_name: str | None, wanted: str | None) -> tuple[Deployment, ...]:
+def read_deployments(
+    profiles_root: Path, environment_name: str | None, wanted: str | None, paused: str | None = None
+) -> tuple[Deployment, ...]:
     """The chosen profiles of an environment, chosen by file name before anything is read or built.
 
-    `wanted` is a comma-separated list of profile names, None for all. Raises InputError with what is allowed, and
+    `wanted` is a comma-separated list of profile names, None for all; `paused` one of those of them that are deployed
+    without their scaling, None for none. Raises InputError with what is allowed, and
     ProfileError with every problem of every chosen file.
     """
     folder = _environment_folder(profiles_root, environment_name)
-    files = _chosen(profile_files(profiles_root, folder.name), wanted, folder.name)
+    by_name = {file.stem: file for file in profile_files(profiles_root, folder.name)}
+    chosen = _chosen(by_name, wanted, "profile", folder.name)
+    pausing = () if paused is None else _chosen(by_name, paused, "pause_scaling", folder.name)
     problems: list[Problem] = []
     deployments = []
     try:
         environment = load_environment(folder)
     except ProfileError as error:
         problems.extend(error.problems)
-    for file in files:
+    for name in chosen:
         try:
-            profile = load_profile(file)
+            profile = load_profile(by_name[name])
         except ProfileError as error:
             problems.extend(error.problems)
             continue
         if not problems:
-            deployments.append(Deployment(folder.name, environment, profile))
+            deployments.append(Deployment(folder.name, environment, profile, scaling_paused=name in pausing))
     if problems:
         raise ProfileError(problems)
     return tuple(deployments)
@@ -98,13 +106,13 @@ def _environment_folder(profiles_root: Path, name: str | None) -> Path:
     return profiles_root / name
 
 
-def _chosen(files: Sequence[Path], wanted: str | None, environment_name: str) -> Iterator[Path]:
-    by_name = {file.stem: file for file in files}
+def _chosen(by_name: Mapping[str, Path], wanted: str | None, option: str, environment_name: str) -> tuple[str, ...]:
+    """The names that `-c <option>=` lists, each once; all for None."""
     if not by_name:
         raise InputError(f"environment {environment_name} has no profile yet; add one beside its environment.yaml")
     names = list(by_name) if wanted is None else [name.strip() for name in str(wanted).split(",") if name.strip()]
     unknown = [name for name in names if name not in by_name]
     if unknown or not names:
         found = f"{', '.join(unknown)} is not in environment {environment_name}" if unknown else "no name in it"
-        raise InputError(f"-c profile={wanted}: {found}; one or more (comma-separated) of: {', '.join(by_name)}")
-    return (by_name[name] for name in dict.fromkeys(names))
+        raise InputError(f"-c {option}={wanted}: {found}; one or more (comma-separated) of: {', '.join(by_name)}")
+    return tuple(dict.fromkeys(names))

@@ -11,11 +11,15 @@ from loadproof.profiles.schema import Component, Environment, Profile
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One profile in one environment. Pure: no construct, no AWS call."""
+    """One profile in one environment. Pure: no construct, no AWS call.
+
+    `scaling_paused` leaves its scaling out of the template, so that a plain variant's instance type may change.
+    """
 
     environment_name: str
     environment: Environment
     profile: Profile
+    scaling_paused: bool = False
 
     @property
     def stack_name(self) -> str:

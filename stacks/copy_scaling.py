@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import Any, Final
 
@@ -9,11 +10,13 @@ from aws_cdk import CfnResource, Fn
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from constructs import Construct
 
+from loadproof.capacity.targets import as_number
 from loadproof.errors import InputError
 from loadproof.profiles.names import VARIANT_NAME
 from loadproof.profiles.schema import Scaling, ScalingMetric, ScheduledScaling, StepScaling, TargetTracking, ToZero
+from stacks.backlog import LABEL, BacklogPerCopy, backlog_per_copy
 from stacks.buffer.infrastructure import Buffer
-from stacks.cloudwatch import SAGEMAKER, AlarmRule, Metric, alarm_on_metric
+from stacks.cloudwatch import SAGEMAKER, AlarmRule, Metric, alarm_on_expression, alarm_on_metric
 from stacks.context import Deployment
 
 Policy = autoscaling.CfnScalingPolicy
@@ -31,19 +34,25 @@ _VARIANT_TRACKING: Final[dict[ScalingMetric, str]] = {
     "concurrent_requests_per_model": "SageMakerVariantConcurrentRequestsPerModelHighResolution",
     "invocations_per_instance": "SageMakerVariantInvocationsPerInstance",
 }
+# What AWS's page on asynchronous endpoints tracks: its own queue, by endpoint only.
+_ASYNC_BACKLOG: Final = ("ApproximateBacklogSizePerInstance", "Average")
 # CloudWatch name and the statistic that means something: the concurrency metrics know only Minimum and Maximum.
 _STEP_METRICS: Final[dict[ScalingMetric, tuple[str, str]]] = {
     "concurrent_requests_per_copy": ("ConcurrentRequestsPerCopy", "Maximum"),
     "invocations_per_copy": ("InvocationsPerCopy", "Sum"),
     "concurrent_requests_per_model": ("ConcurrentRequestsPerModel", "Maximum"),
     "invocations_per_instance": ("InvocationsPerInstance", "Sum"),
+    "async_backlog_per_instance": _ASYNC_BACKLOG,
 }
+# At least one, not more than one as AWS's example has it: that would sleep through a single request.
+_AT_LEAST_ONE: Final = AlarmRule(threshold=1, comparison="GreaterThanOrEqualToThreshold")
 
 
 class CopyScaling(Construct):
     """A scalable target with its policies, schedules and the way back from zero.
 
-    `scaled` is what is scaled (component or endpoint). The target names it in a plain text, which makes
+    `scaling` is resolved (numbers for `auto`, steps for `simple`). `scaled` is what is scaled (component or endpoint).
+    The target names it in a plain text, which makes
     CloudFormation wait for nothing, so that step is chained by hand; policies and alarms refer to what they follow.
     Order: scaled, target, policies, alarms; deletion runs the other way.
     """
@@ -64,15 +73,20 @@ class CopyScaling(Construct):
         super().__init__(scope, construct_id)
         self._deployment = deployment
         self._component_name = component_name
+        self._buffer = buffer
         self.target = self._target(scaling, min_copies, max_copies)
         self.target.add_resource_dependency(scaled)
-        for position, policy in enumerate(scaling.policies):
+        alike: Counter[str] = Counter()
+        for policy in scaling.policies:
             if isinstance(policy, TargetTracking):
-                self._track(policy, position)
+                self._track(policy)
             elif isinstance(policy, StepScaling):
-                self._step(policy, position)
+                # Named by what it does, not by its place: a policy added before it must not replace it.
+                name = f"{policy.metric}-{policy.comparison}"
+                alike[name] += 1
+                self._step(policy, name if alike[name] == 1 else f"{name}-{alike[name]}")
         if scaling.to_zero is not None:
-            self._wake(scaling.to_zero, buffer)
+            self._wake(scaling.to_zero)
 
     def _target(self, scaling: Scaling, min_copies: int, max_copies: int) -> autoscaling.CfnScalableTarget:
         if self._component_name is not None:
@@ -95,63 +109,84 @@ class CopyScaling(Construct):
             scheduled_actions=[_scheduled_action(schedule) for schedule in schedules] or None,
         )
 
-    def _track(self, policy: TargetTracking, position: int) -> None:
-        known = _VARIANT_TRACKING if self._component_name is None else _COMPONENT_TRACKING
-        if policy.metric not in known or not isinstance(policy.target, int | float):
-            raise InputError(
-                f"scaling.policies[{position}]: found metric {policy.metric} with target {policy.target}; "
-                f"allowed here: {', '.join(known)}, each with a number"
-            )
+    def _track(self, policy: TargetTracking) -> None:
         self._policy(
             f"Track-{policy.metric}",
             policy_name=f"track-{policy.metric.replace('_', '-')}",
             policy_type="TargetTrackingScaling",
             target_tracking_scaling_policy_configuration=Policy.TargetTrackingScalingPolicyConfigurationProperty(
-                target_value=policy.target,
-                predefined_metric_specification=Policy.PredefinedMetricSpecificationProperty(
-                    predefined_metric_type=known[policy.metric]
-                ),
-                scale_out_cooldown=policy.scale_out_cooldown_s,
-                scale_in_cooldown=policy.scale_in_cooldown_s,
+                target_value=as_number(policy.target),
+                **self._tracked(policy.metric),
+                scale_out_cooldown=as_number(policy.scale_out_cooldown_s),
+                scale_in_cooldown=as_number(policy.scale_in_cooldown_s),
                 disable_scale_in=not policy.scale_in,
             ),
         )
 
-    def _step(self, policy: StepScaling, position: int) -> None:
-        if policy.metric not in _STEP_METRICS:
-            raise InputError(
-                f"scaling.policies[{position}].metric: found {policy.metric}; "
-                f"allowed for a step policy: {', '.join(_STEP_METRICS)}"
+    def _tracked(self, metric: ScalingMetric) -> dict[str, Any]:
+        if metric == "backlog_per_copy":
+            return {"customized_metric_specification": self._backlog_per_copy().specification()}
+        if metric == "async_backlog_per_instance":
+            name, statistic = _ASYNC_BACKLOG
+            return {
+                "customized_metric_specification": Policy.CustomizedMetricSpecificationProperty(
+                    namespace=SAGEMAKER,
+                    metric_name=name,
+                    dimensions=[
+                        Policy.MetricDimensionProperty(name="EndpointName", value=self._deployment.endpoint_name)
+                    ],
+                    statistic=statistic,
+                )
+            }
+        known = _VARIANT_TRACKING if self._component_name is None else _COMPONENT_TRACKING
+        if metric not in known:
+            raise InputError(f"scaling.policies: found metric {metric}; allowed here: {', '.join(known)}")
+        return {
+            "predefined_metric_specification": Policy.PredefinedMetricSpecificationProperty(
+                predefined_metric_type=known[metric]
             )
-        name = f"step-{position}-{policy.metric.replace('_', '-')}"
+        }
+
+    def _step(self, policy: StepScaling, name: str) -> None:
+        policy_name = f"step-{name.replace('_', '-')}"
         resource = self._policy(
-            f"Step-{position}",
-            policy_name=name,
+            f"Step-{name}",
+            policy_name=policy_name,
             policy_type="StepScaling",
             step_scaling_policy_configuration=Policy.StepScalingPolicyConfigurationProperty(
                 adjustment_type="ChangeInCapacity",
                 metric_aggregation_type="Maximum",
-                cooldown=policy.cooldown_s,
+                cooldown=as_number(policy.cooldown_s),
                 step_adjustments=_step_adjustments(policy),
             ),
         )
-        metric_name, statistic = _STEP_METRICS[policy.metric]
         above = policy.comparison == "above"
-        alarm_on_metric(
-            self,
-            f"Step-{position}-Alarm",
-            metric=Metric(SAGEMAKER, metric_name, self._dimensions(policy.metric), statistic, policy.period_s),
-            rule=AlarmRule(
-                threshold=policy.threshold,
-                comparison="GreaterThanOrEqualToThreshold" if above else "LessThanOrEqualToThreshold",
-                periods=policy.evaluation_periods,
-                to_alarm=policy.evaluation_periods,
-            ),
-            description=f"Scales {self._scaled_name} by its step policy {name}",
-            actions=[resource.ref],
+        rule = AlarmRule(
+            threshold=policy.threshold,
+            comparison="GreaterThanOrEqualToThreshold" if above else "LessThanOrEqualToThreshold",
+            periods=policy.evaluation_periods,
+            to_alarm=policy.evaluation_periods,
         )
+        alarm_id, actions = f"Step-{name}-Alarm", [resource.ref]
+        description = f"Scales {self._scaled_name} by its step policy {policy_name}"
+        if policy.metric == "backlog_per_copy":
+            backlog = self._backlog_per_copy(policy.period_s)
+            alarm_on_expression(
+                self,
+                alarm_id,
+                expression=backlog.expression,
+                label=LABEL,
+                metrics=backlog.metrics,
+                rule=rule,
+                description=description,
+                actions=actions,
+            )
+            return
+        metric_name, statistic = _STEP_METRICS[policy.metric]
+        metric = Metric(SAGEMAKER, metric_name, self._dimensions(policy.metric), statistic, policy.period_s)
+        alarm_on_metric(self, alarm_id, metric=metric, rule=rule, description=description, actions=actions)
 
-    def _wake(self, to_zero: ToZero, buffer: Buffer | None) -> None:
+    def _wake(self, to_zero: ToZero) -> None:
         """Target tracking cannot leave zero; one more copy does, as soon as somebody asked in vain."""
         resource = self._policy(
             "Wake",
@@ -160,13 +195,27 @@ class CopyScaling(Construct):
             step_scaling_policy_configuration=Policy.StepScalingPolicyConfigurationProperty(
                 adjustment_type="ChangeInCapacity",
                 metric_aggregation_type="Maximum",
-                cooldown=to_zero.wake_cooldown_s,
+                cooldown=as_number(to_zero.wake_cooldown_s),
                 step_adjustments=[Policy.StepAdjustmentProperty(metric_interval_lower_bound=0, scaling_adjustment=1)],
             ),
         )
-        # At least one, not more than one as AWS's example has it: that would sleep through a single request.
-        rule = AlarmRule(threshold=1, comparison="GreaterThanOrEqualToThreshold")
-        if to_zero.wake_on_failed_invocation and self._component_name is not None:
+        if to_zero.wake_on_failed_invocation:
+            self._wake_on_refusals(resource)
+        if to_zero.wake_on_backlog:
+            if self._buffer is None:
+                raise InputError("scaling.to_zero.wake_on_backlog: there is no buffer; add `buffer: {}` or drop it")
+            alarm_on_metric(
+                self,
+                "Wake-Backlog",
+                metric=self._buffer.metric_waiting_messages(),
+                rule=_AT_LEAST_ONE,
+                description=f"Messages wait for {self._scaled_name}: starts the first copy",
+                actions=[resource.ref],
+            )
+
+    def _wake_on_refusals(self, resource: autoscaling.CfnScalingPolicy) -> None:
+        """A component refuses whom it has no copy for; an asynchronous endpoint keeps the request and says so."""
+        if self._component_name is not None:
             alarm_on_metric(
                 self,
                 "Wake-NoCapacity",
@@ -176,26 +225,37 @@ class CopyScaling(Construct):
                     {"InferenceComponentName": self._component_name},
                     "Sum",
                 ),
-                rule=rule,
+                rule=_AT_LEAST_ONE,
                 description=f"A request found no copy of {self._scaled_name}: starts the first one",
                 actions=[resource.ref],
             )
-        if to_zero.wake_on_backlog:
-            if buffer is None:
-                raise InputError("scaling.to_zero.wake_on_backlog: there is no buffer; add `buffer: {}` or drop it")
-            alarm_on_metric(
-                self,
-                "Wake-Backlog",
-                metric=buffer.metric_waiting_messages(),
-                rule=rule,
-                description=f"Messages wait for {self._scaled_name}: starts the first copy",
-                actions=[resource.ref],
-            )
+            return
+        alarm_on_metric(
+            self,
+            "Wake-AsyncBacklog",
+            metric=Metric(
+                SAGEMAKER, "HasBacklogWithoutCapacity", {"EndpointName": self._deployment.endpoint_name}, "Average"
+            ),
+            rule=AlarmRule(threshold=1, comparison="GreaterThanOrEqualToThreshold", periods=2, to_alarm=2),
+            description=f"Requests wait for {self._scaled_name} without an instance: starts the first one",
+            actions=[resource.ref],
+        )
+
+    def _backlog_per_copy(self, period_s: int = 60) -> BacklogPerCopy:
+        if self._buffer is None:
+            raise InputError("scaling.policies: backlog_per_copy needs a buffer; add `buffer: {}`, or another metric")
+        return backlog_per_copy(
+            waiting=self._buffer.metric_waiting_messages(),
+            dimensions=self._dimensions("invocations_per_copy"),
+            period_s=period_s,
+        )
 
     def _policy(self, construct_id: str, **properties: Any) -> autoscaling.CfnScalingPolicy:
         return Policy(self, construct_id, scaling_target_id=self.target.ref, **properties)
 
     def _dimensions(self, metric: ScalingMetric) -> dict[str, str]:
+        if metric == "async_backlog_per_instance":
+            return {"EndpointName": self._deployment.endpoint_name}
         if metric.endswith("_per_copy") and self._component_name is not None:
             return {"InferenceComponentName": self._component_name}
         return {"EndpointName": self._deployment.endpoint_name, "VariantName": VARIANT_NAME}

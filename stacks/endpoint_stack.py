@@ -5,6 +5,7 @@ from __future__ import annotations
 from aws_cdk import CfnOutput, Environment, Stack, Tags
 from constructs import Construct
 
+from loadproof.capacity.targets import resolved_scaling
 from loadproof.profiles import profile_hash
 from stacks.alarms import Alarms
 from stacks.buffer.infrastructure import Buffer
@@ -44,22 +45,28 @@ class EndpointStack(Stack):
 
     def _scale(self) -> None:
         deployment = self.endpoint.deployment
+        profile, machines = deployment.profile, deployment.profile.endpoint
+        if deployment.scaling_paused or machines is None:
+            return
         for component in self.endpoint.components:
             wanted = component.component
-            if wanted.scaling is not None:
+            scaling = resolved_scaling(profile, wanted)
+            if scaling is not None:
                 CopyScaling(
                     self,
                     f"Scaling-{wanted.name}",
                     deployment=deployment,
-                    scaling=wanted.scaling,
+                    scaling=scaling,
                     min_copies=wanted.copies.min,
                     max_copies=wanted.copies.max,
                     component_name=component.name,
                     scaled=component.resource,
                     buffer=self.buffer,
                 )
-        machines, scaling = deployment.profile.endpoint, deployment.profile.scaling
-        if not self.endpoint.components and machines is not None and scaling is not None:
+        if self.endpoint.components:
+            return
+        scaling = resolved_scaling(profile, deployment.components[0])
+        if scaling is not None:
             # A plain variant has one copy an instance, so its copies are its instances.
             CopyScaling(
                 self,

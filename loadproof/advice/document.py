@@ -42,6 +42,10 @@ def plan_document(plan: Plan, alternatives: Alternatives | None = None) -> dict[
         "binds": plan.binds,
         "bindings": [asdict(binding) | {"shares": dict(binding.shares)} for binding in plan.bindings],
         "invocation_limit": asdict(plan.invocation_limit) if plan.invocation_limit else None,
+        "scaling": [
+            {"component": row.component, "field": row.field, "value": row.value, "reason": row.reason}
+            for row in plan.scaling
+        ],
         "cost": asdict(plan.cost),
         "objectives": {
             "at_concurrency": plan.objectives_at,

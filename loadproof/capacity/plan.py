@@ -15,6 +15,7 @@ from loadproof.capacity.memory import MemoryFit, memory_fit
 from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of
 from loadproof.capacity.search import InvocationLimit, invocation_limit, ladder
 from loadproof.capacity.shares import Binding, Binds, LatencyShares, binding_of, latency_shares
+from loadproof.capacity.targets import DerivedValue, derived_values
 from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_deployment, planned_workload
 from loadproof.profiles.schema import Profile
 
@@ -28,7 +29,7 @@ class Plan:
     `levels` holds only levels at which requests can be served, `shares` and `costs_per_million` (USD per million
     output tokens, None: no known price) one entry for each of them. `at_objectives` is the level at `objectives_at` in
     flight. `climbed` is the ladder of levels the `knees` were found on: one for each rule, `knee` the one by marginal
-    gain. `bindings` say what binds at the objectives' level and at the knee.
+    gain. `bindings` say what binds at the objectives' level and at the knee, `scaling` what each `auto` stands for.
     """
 
     profile_name: str
@@ -47,6 +48,7 @@ class Plan:
     outlook: tuple[ObjectiveOutlook, ...]
     bindings: tuple[Binding, ...]
     invocation_limit: InvocationLimit | None
+    scaling: tuple[DerivedValue, ...]
     confidence: Confidence
     notes: tuple[str, ...]
 
@@ -111,6 +113,7 @@ def make_plan(profile: Profile) -> Plan:
         outlook=outlook_of(profile.objectives, at_objectives, workload, confidence),
         bindings=tuple(_bindings(deployment, workload, at_objectives, knees, streaming=streaming)),
         invocation_limit=invocation_limit(deployment, workload, streaming=streaming) if levels else None,
+        scaling=derived_values(profile),
         confidence=confidence,
         notes=tuple(_notes(profile, deployment, cost)),
     )
@@ -146,7 +149,7 @@ def _notes(profile: Profile, deployment: Deployment, cost: HourlyCost) -> Iterat
         yield f"{workload.shared_prefix_tokens:,} tokens of each prompt are planned as found in the prefix cache"
     if deployment.limits.scheduler == "dynamic":
         yield "dynamic batching answers whole batches: TTFT is the whole latency, TPOT nothing"
-    if getattr(settings, "speculative_config", None) or getattr(settings, "speculative_algorithm", None):
+    if getattr(profile.container, "speculative", None) is not None:
         yield "speculative decoding is not planned"
     if profile.components:
         yield "further components on the endpoint are not planned here: " + ", ".join(

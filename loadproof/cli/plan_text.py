@@ -35,6 +35,9 @@ def render(
         yield ""
         yield _objectives(plan)
         yield _grade(plan)
+    if plan.scaling:
+        yield ""
+        yield _scaling(plan)
     if alternatives is not None:
         if alternatives.settings:
             yield ""
@@ -224,6 +227,17 @@ def _cost(plan: Plan) -> str:
 
 def _instances(count: int) -> str:
     return "1 instance" if count == 1 else f"{count} instances"
+
+
+def _scaling(plan: Plan) -> Table:
+    """What each `auto` of the profile's scaling stands for: the numbers a deployment gets."""
+    table = Table(title="Scaling, derived from auto", title_justify="left", padding=(0, 0, 0, 1), show_edge=False)
+    table.add_column("field", overflow="fold")
+    table.add_column("value", justify="right")
+    table.add_column("why (predicted)", overflow="fold")
+    for row in plan.scaling:
+        table.add_row(escape(row.field), "none" if row.value is None else f"{row.value:g}", escape(row.reason))
+    return table
 
 
 def _objectives(plan: Plan) -> Table:

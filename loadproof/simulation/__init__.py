@@ -1,12 +1,12 @@
 """The twin: the server's scheduler over predicted step times, in virtual or wall time. All it yields is predicted."""
 
+from loadproof.capacity.start_up import StartUp, start_up_of
 from loadproof.simulation.batching import ContinuousBatcher, Step, scheduler_for
 from loadproof.simulation.closed_loop import fresh_copies, simulate_closed_loop, simulate_requests
 from loadproof.simulation.dynamic import Dynamic
-from loadproof.simulation.elastic import CopyCount, ElasticCopies, Machines, StartUp
+from loadproof.simulation.elastic import CopyCount, ElasticCopies, Machines
 from loadproof.simulation.fleet import Routing, simulate_fleet
 from loadproof.simulation.profile import ProfileSimulation, simulate_profile
-from loadproof.simulation.profile_copies import start_up_of
 from loadproof.simulation.profile_traffic import Traffic, traffic_of
 from loadproof.simulation.results import (
     Latencies,

@@ -7,23 +7,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from loadproof.errors import InputError
+from loadproof.capacity.start_up import StartUp
 from loadproof.simulation.scaling import TICK_MS, Autoscaler, Sample
 from loadproof.simulation.scheduling import Scheduler
-
-
-@dataclass(frozen=True, slots=True)
-class StartUp:
-    """How long until a copy serves: `instance_s` where it needs a new instance (machine and image), then `copy_s`
-    (weights, compilation, health check) on any."""
-
-    instance_s: float
-    copy_s: float
-
-    def __post_init__(self) -> None:
-        for name, value in (("instance_s", self.instance_s), ("copy_s", self.copy_s)):
-            if not 0 <= value < inf:
-                raise InputError(f"start-up: expected {name} of 0 or more, found {value:g}; give seconds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from math import ceil
 from typing import Final
 
 from loadproof.capacity import deployment_of, memory_fit
+from loadproof.capacity.start_up import StartUp, start_up_of
 from loadproof.errors import InputError
 from loadproof.profiles.schema import Profile
 from loadproof.profiles.settings import components_of
-from loadproof.simulation.elastic import CopyCount, StartUp
+from loadproof.simulation.elastic import CopyCount
 from loadproof.simulation.fleet import Routing, simulate_fleet
-from loadproof.simulation.profile_copies import copies_of, start_up_of
+from loadproof.simulation.profile_copies import copies_of
 from loadproof.simulation.profile_traffic import Traffic, request_tokens, traffic_of, until
 from loadproof.simulation.results import Result, SimulatedRequest, SimulationSummary, summarise
 from loadproof.simulation.windows import Window, Windows

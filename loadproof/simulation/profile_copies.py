@@ -8,22 +8,18 @@ from datetime import datetime
 from math import ceil
 from typing import Final
 
-from loadproof.capacity import Deployment, weight_bytes
+from loadproof.capacity import Deployment
+from loadproof.capacity.start_up import StartUp
+from loadproof.capacity.targets import as_number, resolved_scaling
 from loadproof.profiles.schema import Component, Profile, ScheduledScaling
+from loadproof.profiles.schema import SimpleScaling as SimplePolicy
 from loadproof.profiles.schema import StepScaling as StepPolicy
 from loadproof.profiles.schema import TargetTracking as TrackingPolicy
 from loadproof.simulation.closed_loop import fresh_copies
-from loadproof.simulation.elastic import ElasticCopies, Machines, StartUp
+from loadproof.simulation.elastic import ElasticCopies, Machines
 from loadproof.simulation.scaling import Autoscaler, BoundsChange, Metric, Policy, StepScaling, TargetTracking, WakeUp
 from loadproof.simulation.schedules import changes_of
 from loadproof.simulation.scheduling import Scheduler
-
-# How long a copy takes to come up. No published table tells these apart: orders of magnitude whose sum from zero for
-# an 8B model, alarm included, is about the 9.4 minutes that a third party measured. Give your own where you know them.
-INSTANCE_START_S: Final = 240.0
-IMAGE_PULL_S: Final = 120.0
-WEIGHTS_GIB_PER_S: Final = 0.5
-SERVER_START_S: Final = 60.0
 
 _PER_COPY: Final[dict[str, Metric]] = {
     "concurrent_requests_per_copy": "concurrent_requests_per_copy",
@@ -31,12 +27,6 @@ _PER_COPY: Final[dict[str, Metric]] = {
     "invocations_per_copy": "invocations_per_copy",
     "invocations_per_instance": "invocations_per_copy",
 }
-
-
-def start_up_of(deployment: Deployment) -> StartUp:
-    """New instance = machine + image; any copy = weights / rate + server. The constants are estimates."""
-    weights_gib = weight_bytes(deployment) / (1 << 30)
-    return StartUp(instance_s=INSTANCE_START_S + IMAGE_PULL_S, copy_s=weights_gib / WEIGHTS_GIB_PER_S + SERVER_START_S)
 
 
 def copies_of(
@@ -50,7 +40,7 @@ def copies_of(
     notes: list[str],
 ) -> ElasticCopies:
     """The copies as the profile scales them from `starts_at` on; what is left out of its policies goes into `notes`."""
-    endpoint, scaling, counts = profile.endpoint, component.scaling, component.copies
+    endpoint, scaling, counts = profile.endpoint, resolved_scaling(profile, component), component.copies
     assert endpoint is not None  # deployment_of refused a profile without one
     plain = endpoint.hosting == "plain_variant"
     fewest, most = (endpoint.min_instances, endpoint.max_instances) if plain else (counts.min, counts.max)
@@ -59,10 +49,10 @@ def copies_of(
     for policy in scaling.policies if scaling else ():
         if isinstance(policy, ScheduledScaling):
             schedule += changes_of(policy, starts_at, ceil(minutes))
-        else:
+        elif not isinstance(policy, SimplePolicy):  # those are steps by now
             policies += _policy(policy, notes)
     if scaling and scaling.to_zero and scaling.to_zero.wake_on_failed_invocation:
-        policies.append(WakeUp(scaling.to_zero.wake_cooldown_s))
+        policies.append(WakeUp(as_number(scaling.to_zero.wake_cooldown_s)))
     if scaling and scaling.to_zero and scaling.to_zero.wake_on_backlog:
         notes.append("no copy wakes for waiting messages")
     autoscaler = Autoscaler(
@@ -99,11 +89,13 @@ def _policy(policy: TrackingPolicy | StepPolicy, notes: list[str]) -> Iterator[P
             policy.comparison == "above",
             policy.evaluation_periods,
             policy.period_s,
-            policy.cooldown_s,
+            as_number(policy.cooldown_s),
         )
-    elif policy.target == "auto":
-        notes.append("a policy with target auto is left out: give it a number")
     else:
         yield TargetTracking(
-            metric, policy.target, policy.scale_out_cooldown_s, policy.scale_in_cooldown_s, policy.scale_in
+            metric,
+            as_number(policy.target),
+            as_number(policy.scale_out_cooldown_s),
+            as_number(policy.scale_in_cooldown_s),
+            policy.scale_in,
         )

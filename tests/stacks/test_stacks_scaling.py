@@ -196,5 +196,5 @@ def test_metric_of_the_other_hosting_is_refused(tmp_path: Path) -> None:
     """invocations_per_instance says nothing about a component's copies."""
     chosen = profile(tmp_path)
     policy = TargetTracking(type="target_tracking", metric="invocations_per_instance", target=8.0)
-    with pytest.raises(InputError, match=r"scaling\.policies\[0\]: found metric invocations_per_instance"):
+    with pytest.raises(InputError, match=r"scaling\.policies: found metric invocations_per_instance"):
         synthesize(chosen.model_copy(update={"scaling": Scaling(policies=(policy,))}))
