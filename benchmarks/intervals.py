@@ -28,11 +28,13 @@ import numpy as np
 from benchmarks.statistics import CONFIDENCE, Samples
 
 _NORMAL = NormalDist()
+_Z = _NORMAL.inv_cdf(0.5 + CONFIDENCE / 2)
 _EXACT_UP_TO = 20_000  # beyond, the normal approximation is off by less than one rank in 10,000
-_MOST_REQUESTS = 1_000_000
+_MOST_REQUESTS = 1_000_000  # past this, "more requests" is no advice
 _FEWEST_BLOCKS = 6
 ALIKE = 0.05
 _BEYOND_CHANCE = 2.0  # standard errors
+SETTLED_IN = 0.85  # of the cases, by the prediction; of those simulated at least four in five
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def _effective_size(per_request: Sequence[Samples], pooled: Samples, share: floa
     variance = requests / (requests - 1) * float(((counts - below * sizes) ** 2).sum()) / pooled.size**2
     if variance <= 0:
         return int(pooled.size)
-    shrunk = (_NORMAL.inv_cdf(0.5 + CONFIDENCE / 2) / _student(requests - 1)) ** 2
+    shrunk = (_Z / _student(requests - 1)) ** 2
     return max(floor_of, min(int(pooled.size), floor(below * (1 - below) / variance * shrunk)))
 
 
@@ -136,36 +138,60 @@ def block_effect(samples: Samples) -> float:
     return effect if effect > 1 + chance else 1.0
 
 
-def requests_to_settle(within: float, share: float, effective_per_request: float) -> int | None:
-    """How many requests in all would settle a bound on a quantile, if `within` of their samples keep meeting it.
+def requests_to_settle(within: float, share: float, requests: int, effective: int) -> int | None:
+    """How many requests in all settle a bound on a quantile in `SETTLED_IN` of the cases, whichever way.
 
-    The verdict is PASS once the s-th smallest lies within the bound, FAIL once the r-th lies beyond it. None where no
-    million of requests would: the quantile is the bound itself, as far as can be told.
+    `within` of `requests` meet the bound, `effective` of them independent. The verdict is PASS once the s-th smallest
+    lies within the bound, FAIL once the r-th lies beyond it. How many of m more will meet it is beta-binomial, with
+    Jeffreys' prior: the share seen so far is itself only an estimate, and a number that took it for the truth would
+    settle about every other case. None where a million would not do.
     """
-
-    def settled(samples: int) -> bool:
-        first, last = ranks(samples, share)
-        meeting = within * samples
-        return (last is not None and last <= floor(meeting + 1e-9)) or (first > 0 and first > ceil(meeting - 1e-9))
-
-    most = max(1, floor(_MOST_REQUESTS * effective_per_request))
-    high = 1
-    while not settled(high):
-        high *= 2
+    met = round(within * effective)
+    most = max(effective + 1, floor(_MOST_REQUESTS * effective / requests))
+    low, high = effective, effective + 1
+    while _settled(met, effective, share, high) < SETTLED_IN:
+        low, high = high, high + 2 * (high - effective)
         if high > most:
             return None
-    low = high // 2
-    while high - low > max(1, high // 200):  # half a percent is near enough
+    while high - low > max(1, high // 100):  # a percent is near enough
         middle = (low + high) // 2
-        low, high = (low, middle) if settled(middle) else (middle, high)
-    return ceil(high / effective_per_request)
+        low, high = (low, middle) if _settled(met, effective, share, middle) >= SETTLED_IN else (middle, high)
+    return ceil(high * requests / effective)
+
+
+def requests_to_settle_rate(distance: float, width: float, requests: int) -> int | None:
+    """The same for a rate `distance` from its bound, whose 95% interval over `requests` is `width` wide.
+
+    With σ the standard error of n requests, that of m is σ·√(n/m), and the rate they will show is normal about the one
+    of n with variance σ²·(1 − n/m).
+    """
+    sigma, needed = width / (2 * _Z), requests
+    while sigma > 0 and needed <= _MOST_REQUESTS:
+        needed += max(1, needed // 50)
+        reach, wander = _Z * sigma * sqrt(requests / needed), sigma * sqrt(1 - requests / needed)
+        if _NORMAL.cdf((distance - reach) / wander) + _NORMAL.cdf((-distance - reach) / wander) >= SETTLED_IN:
+            return needed
+    return None
+
+
+def _settled(met: int, samples: int, share: float, in_all: int) -> float:
+    """How likely a bound that `met` of `samples` meet is settled by `in_all` samples."""
+    first, last = ranks(in_all, share)
+    more = in_all - samples
+    a, b = met + 0.5, samples - met + 0.5
+    k = np.arange(more)
+    log_mass = np.concatenate([[0.0], np.cumsum(np.log((more - k) / (k + 1) * (a + k) / (b + more - k - 1)))])
+    mass = np.exp(log_mass - log_mass.max())
+    passing = 0.0 if last is None else mass[max(0, last - met) :].sum()
+    failing = mass[: max(0, first - met)].sum()  # fewer than r meet it in all
+    return float((passing + failing) / mass.sum())
 
 
 def _student(freedom: int) -> float:
     """The 97.5% point of Student's t (Abramowitz and Stegun 26.7.5); infinite below one degree of freedom."""
     if freedom < 1:
         return inf
-    z = _NORMAL.inv_cdf(0.5 + CONFIDENCE / 2)
+    z = _Z
     if freedom <= 2:
         return {1: 12.706, 2: 4.303}[freedom]
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

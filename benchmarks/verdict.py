@@ -2,9 +2,9 @@
 
 For each objective the observed value comes with a 95% interval: of a percentile by order statistics (`intervals`), of
 a rate by bootstrap over blocks of requests. It is PASS when the interval's bad end meets the bound, FAIL when its good
-end misses it, else INCONCLUSIVE, with about how many more requests like these would settle it. An end that so few
-requests cannot give meets and misses nothing, fewer than `FEWEST_REQUESTS` have no interval of a rate, and no data
-never passes. The share of failed requests is counted, not estimated: its objective is on this very run.
+end misses it, else INCONCLUSIVE, with about how many more requests like these would settle it in 4 of 5 cases. An end
+that so few requests cannot give meets and misses nothing, fewer than `FEWEST_REQUESTS` have no interval of a rate, and
+no data never passes. The share of failed requests is counted, not estimated: its objective is on this very run.
 
 A level is *valid* when the generator itself was on time: its dispatch lag p99 is at most 5 ms and at most 10% of the
 tightest latency objective, and the p99 of how late its event loop was is at most twice that (a late loop delays only
@@ -18,12 +18,16 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import Literal
 
 import numpy as np
 
-from benchmarks.intervals import QuantileInterval, quantile_interval, requests_to_settle
+from benchmarks.intervals import (
+    QuantileInterval,
+    quantile_interval,
+    requests_to_settle,
+    requests_to_settle_rate,
+)
 from benchmarks.metrics import NS_PER_MS, LevelMetrics, latency_samples
 from benchmarks.objectives import ERROR_RATE, Objective
 from benchmarks.records import RequestRecord
@@ -33,7 +37,6 @@ from invocation.outcomes import OutcomeKind
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 ObjectiveVerdict = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 FEWEST_REQUESTS = 5  # below this a resampled sample says nothing
-MOST_REQUESTS = 1_000_000  # past this, "more requests" is no advice
 LAG_LIMIT_MS = 5.0
 LAG_SHARE_OF_OBJECTIVE = 0.10
 LOOP_LAG_FACTOR = 2.0
@@ -130,7 +133,7 @@ def _more_for_percentile(
 ) -> int | None:
     assert objective.latency is not None
     within = float((pooled <= objective.bound).mean())
-    needed = requests_to_settle(within, objective.latency[1] / 100, interval.effective / requests)
+    needed = requests_to_settle(within, objective.latency[1] / 100, requests, interval.effective)
     return None if needed is None else max(1, needed - requests)
 
 
@@ -158,14 +161,11 @@ def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level:
 def _more_for_rate(
     objective: Objective, observed: float, ends: tuple[float | None, float | None], requests: int
 ) -> int | None:
-    """An interval narrows as 1/√n: its near end reaches the bound at n · (half width / distance to the bound)²."""
     low, high = ends
     if low is None or high is None:
         return FEWEST_REQUESTS - requests
-    distance = observed - objective.bound
-    half_width = observed - low if distance > 0 else high - observed
-    needed = requests * (half_width / distance) ** 2 if distance else float("inf")
-    return None if needed > MOST_REQUESTS else max(1, ceil(needed) - requests)
+    needed = requests_to_settle_rate(abs(observed - objective.bound), high - low, requests)
+    return None if needed is None else needed - requests
 
 
 def _judgement(
@@ -278,7 +278,7 @@ def _describe(judgement: Judgement) -> str:
         return f"{text}; too close for more requests to settle it"
     if low is None or high is None:
         text += f" ({judgement.requests} requests are too few)"
-    return f"{text}; about {judgement.more_requests:,} more like these would settle it"
+    return f"{text}; about {judgement.more_requests:,} more like these would settle it in 4 of 5 cases"
 
 
 def _why_passed(judgements: Sequence[Judgement], place: str) -> str:

@@ -138,7 +138,7 @@ def _undecided(closest: Objective, count: int, where: str) -> str:
     value = wording.objective_value(closest.name, closest.observed)
     spread = f" (95 % interval {wording.interval(closest)})" if closest.low is not None else ""
     needed = closest.more_requests
-    advice = f"; about {needed:,} more requests like these would" if needed else ""
+    advice = f"; about {needed:,} more requests like these would in 4 of 5 cases" if needed else ""
     return f"{title} was {value}{spread}{where}: too few samples to settle {wording.bound(closest)}{advice}{more}."
 
 

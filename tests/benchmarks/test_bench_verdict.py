@@ -85,7 +85,9 @@ def test_a_percentile_needs_its_number_of_requests(statistic: str, fewest: int) 
     assert outcome_of(requests([10.0] * fewest), f"ttft_{statistic}_ms=500") == "PASS"
     said = verdict_of(requests([10.0] * (fewest - 1)), parse_objective(f"ttft_{statistic}_ms=500"))
     assert said.outcome == "INCONCLUSIVE"
-    assert said.reasons[0].endswith(f"({fewest - 1} requests are too few); about 1 more like these would settle it")
+    assert said.reasons[0].endswith(
+        f"({fewest - 1} requests are too few); about 1 more like these would settle it in 4 of 5 cases"
+    )
 
 
 def test_a_few_requests_that_all_miss_fail() -> None:
@@ -93,20 +95,9 @@ def test_a_few_requests_that_all_miss_fail() -> None:
     assert outcome_of(requests([600.0] * 4), "ttft_p95_ms=500") == "FAIL"
 
 
-def test_how_many_more_would_settle_it() -> None:
-    """At 96.25% of 80 within the bound (p95 wanted), 95% + 1.96·√(0.95·0.05/n) = 96.25% at about n = 1,168."""
-    ttfts = [600.0 if index % 27 == 13 else 100.0 for index in range(80)]
-    records = requests(ttfts)
-    found = judge(Objective("ttft_p95_ms", 500), records, measure_level(1, records), seed=0)
-    assert found.verdict == "INCONCLUSIVE" and ttfts.count(600.0) == 3
-    assert found.more_requests == pytest.approx(1168 - 80, rel=0.1)
-    enough = requests(ttfts * ceil(1 + found.more_requests / 80))
-    assert outcome_of(enough, "ttft_p95_ms=500") == "PASS"
-
-
 def test_too_close_to_settle_is_said() -> None:
-    """Exactly half within the bound of a p50: no number of requests would tell."""
-    records = requests([100.0, 600.0] * 10)
+    """Exactly half of 20,000 within the bound of a p50: another million would tell as little."""
+    records = requests([100.0, 600.0] * 10_000)
     said = verdict_of(records, parse_objective("ttft_p50_ms=500"))
     assert said.reasons[0].endswith("too close for more requests to settle it")
 
