@@ -53,8 +53,12 @@ def endpoint_config_resource(
         ),
         enable_network_isolation=endpoint.network_isolation if hosts_components else None,
         kms_key_id=None if has_local_disk(endpoint) else deployment.environment.kms_key_arn,
-        # Its default changed under running fleets in June 2026; written out, it cannot again.
-        metrics_config=Config.MetricsConfigProperty(enable_detailed_observability=True),
+        # All of it written out: a default of SageMaker's changed under running fleets in June 2026.
+        metrics_config=Config.MetricsConfigProperty(
+            enable_detailed_observability=endpoint.metrics.detailed,
+            enable_enhanced_metrics=endpoint.metrics.enhanced,
+            metric_publish_frequency_in_seconds=endpoint.metrics.period_s,
+        ),
         async_inference_config=_async_inference(deployment, endpoint),
         data_capture_config=_data_capture(deployment, endpoint),
     )

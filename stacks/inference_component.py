@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
@@ -12,7 +14,10 @@ from loadproof.profiles import accelerators_per_copy
 from loadproof.profiles.names import VARIANT_NAME
 from loadproof.profiles.schema import Adapter, Component, Copies, Endpoint
 from stacks.context import Deployment
+from stacks.deployment_policy import component_deployment
+from stacks.endpoint_logs import endpoint_log_group
 from stacks.images import instance_types
+from stacks.kept_copies.infrastructure import KeptCopies
 from stacks.tags import model_tags
 
 Resource = sagemaker.CfnInferenceComponent
@@ -36,10 +41,13 @@ class InferenceComponent(Construct):
         endpoint: Endpoint,
         endpoint_resource: sagemaker.CfnEndpoint,
         model: sagemaker.CfnModel,
+        kept_copies: KeptCopies | None,
     ) -> None:
         super().__init__(scope, f"Component-{component.name}-{_place_digest(deployment)}")
         self.component = component
         self.name = deployment.component_name(component)
+        self._tags = {**deployment.environment.tags, **{tag.key: tag.value for tag in model_tags(component.model)}}
+        self._count = kept_copies.count_of(self, component, self.name) if kept_copies and component.scaling else None
         self.resource = Resource(
             self,
             "Base",
@@ -47,11 +55,26 @@ class InferenceComponent(Construct):
             endpoint_name=endpoint_resource.attr_endpoint_name,
             variant_name=VARIANT_NAME,
             **_specifications(endpoint, component, model.attr_model_name),
-            # CreateInferenceComponent refuses 0; a component that may scale to zero starts with one copy.
-            runtime_config=Resource.InferenceComponentRuntimeConfigProperty(copy_count=max(1, component.copies.min)),
+            runtime_config=Resource.InferenceComponentRuntimeConfigProperty(
+                # CreateInferenceComponent refuses 0.
+                copy_count=self._count.value if self._count else max(1, component.copies.min)
+            ),
             tags=model_tags(component.model),
         )
+        logs = endpoint_log_group(
+            self, "Logs", name=f"/aws/sagemaker/InferenceComponents/{self.name}", deployment=deployment
+        )
+        self.resource.add_resource_dependency(logs)
         self.adapters = [self._adapter(deployment, endpoint_resource, adapter) for adapter in component.adapters]
+
+    def update_under(self, alarms: Sequence[cloudwatch.CfnAlarm]) -> None:
+        """How the component is updated, turned back by `alarms`; to be called once, when they exist."""
+        self.resource.deployment_config = component_deployment(self.component.copies, alarms)
+        if self._count is not None:
+            resource = self.resource
+            self._count.changes_with(
+                resource.specification or resource.specifications, resource.deployment_config, self._tags
+            )
 
     def _adapter(
         self, deployment: Deployment, endpoint_resource: sagemaker.CfnEndpoint, adapter: Adapter

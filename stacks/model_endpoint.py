@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from loadproof.errors import InputError
 from stacks.context import Deployment
+from stacks.deployment_policy import endpoint_deployment
 from stacks.endpoint_config import endpoint_config_resource
+from stacks.endpoint_logs import endpoint_log_group
 from stacks.execution_role import ExecutionRole
 from stacks.inference_component import InferenceComponent
+from stacks.kept_copies.infrastructure import KeptCopies
 from stacks.models import model_resource
 from stacks.statements import Statement, allow
 
@@ -28,6 +34,7 @@ class ModelEndpoint(Construct):
         if endpoint is None:
             raise InputError("endpoint: nothing is given, but backend sagemaker needs instances; add `endpoint:`")
         self.deployment = deployment
+        self._machines = endpoint
         models = {
             component.name: model_resource(
                 self, f"Model-{component.name}", deployment=deployment, component=component, role_arn=role.arn
@@ -43,6 +50,10 @@ class ModelEndpoint(Construct):
             model=None if deployment.hosts_components else models["main"],
         )
         self.resource = self._endpoint()
+        logs = endpoint_log_group(self, "Logs", name=f"/aws/sagemaker/Endpoints/{self.name}", deployment=deployment)
+        self.resource.add_resource_dependency(logs)
+        scaled = deployment.hosts_components and any(one.scaling is not None for one in deployment.components)
+        kept_copies = KeptCopies(self, "KeptCopies", deployment=deployment) if scaled else None
         self.components = (
             [
                 InferenceComponent(
@@ -52,12 +63,20 @@ class ModelEndpoint(Construct):
                     endpoint=endpoint,
                     endpoint_resource=self.resource,
                     model=models[component.name],
+                    kept_copies=kept_copies,
                 )
                 for component in deployment.components
             ]
             if deployment.hosts_components
             else []
         )
+
+    def update_under(self, alarms: Sequence[cloudwatch.CfnAlarm]) -> None:
+        """How updates go on, turned back by `alarms` on the profile's own model; once, when the alarms exist."""
+        if not self.components:
+            self.resource.deployment_config = endpoint_deployment(self._machines, alarms)
+        for position, component in enumerate(self.components):
+            component.update_under(alarms if position == 0 else ())
 
     @property
     def name(self) -> str:

@@ -27,6 +27,12 @@ def consumer_policy(stack: Synthesized) -> list[dict[str, Any]]:
     return statements
 
 
+def consumer_logs(stack: Synthesized) -> str:
+    """The logical id of the log group that is the consumer's, not the endpoint's."""
+    (name,) = [name for name in stack.all("AWS::Logs::LogGroup") if name.startswith("Buffer")]
+    return name
+
+
 def test_queue_and_dead_letters(tmp_path: Path) -> None:
     """Visibility is six times the function's timeout (300 + 30 s); five receives, then the dead-letter queue."""
     stack = buffered(tmp_path)
@@ -145,8 +151,9 @@ def test_event_source(tmp_path: Path) -> None:
 def test_logs_are_kept_as_long_as_the_environment_says(tmp_path: Path) -> None:
     """One log group, made by the stack, with a retention."""
     stack = buffered(tmp_path, log_retention_days=90)
-    assert stack.only("AWS::Logs::LogGroup")["RetentionInDays"] == 90
-    assert stack.only(FUNCTION)["LoggingConfig"]["LogGroup"] == {"Ref": stack.logical_id("AWS::Logs::LogGroup")}
+    logs = consumer_logs(stack)
+    assert stack.all("AWS::Logs::LogGroup")[logs]["Properties"]["RetentionInDays"] == 90
+    assert stack.only(FUNCTION)["LoggingConfig"]["LogGroup"] == {"Ref": logs}
 
 
 def test_consumer_rights(tmp_path: Path) -> None:
@@ -175,7 +182,7 @@ def test_consumer_rights(tmp_path: Path) -> None:
         ("s3:ListBucket", bucket),
         (
             ["logs:CreateLogStream", "logs:PutLogEvents"],
-            {"Fn::GetAtt": [stack.logical_id("AWS::Logs::LogGroup"), "Arn"]},
+            {"Fn::GetAtt": [consumer_logs(stack), "Arn"]},
         ),
     ]
 
@@ -186,7 +193,7 @@ def test_key_and_network_reach_every_part(tmp_path: Path) -> None:
     assert {body["Properties"]["KmsMasterKeyId"] for body in stack.all(QUEUE).values()} == {KEY_ARN}
     (encryption,) = stack.only("AWS::S3::Bucket")["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     assert encryption["ServerSideEncryptionByDefault"]["KMSMasterKeyID"] == KEY_ARN
-    assert stack.only("AWS::Logs::LogGroup")["KmsKeyId"] == KEY_ARN
+    assert {body["Properties"]["KmsKeyId"] for body in stack.all("AWS::Logs::LogGroup").values()} == {KEY_ARN}
     function = stack.only(FUNCTION)
     assert function["KmsKeyArn"] == KEY_ARN
     assert function["VpcConfig"]["SecurityGroupIds"] == ["sg-0123456789abcdef0"]

@@ -1,0 +1,1 @@
+"""The copy count of a scaled component, asked of SageMaker before every change of it."""

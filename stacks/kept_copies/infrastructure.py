@@ -1,0 +1,87 @@
+"""What keeps a deployment from undoing what scaling has reached.
+
+CloudFormation sends a component's CopyCount whenever it changes anything of it. So the count of a scaled component is
+an attribute of a custom resource, which reads the present count and holds it within the profile's bounds. The custom
+resource carries the component's own properties too: both change together, so it is asked exactly when it matters.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from aws_cdk import CfnCustomResource, Stack, Token
+from constructs import Construct
+
+from loadproof.profiles.schema import Component, ScheduledScaling
+from stacks.context import Deployment
+from stacks.python_function import PythonFunction
+from stacks.statements import allow
+
+CODE: Final = Path(__file__).parent / "runtime" / "index.py"
+_TIMEOUT_S: Final = 120  # new rights are waited for a minute
+
+
+class KeptCopies(Construct):
+    """One function for all scaled components of an endpoint, which may look at exactly those."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
+        super().__init__(scope, construct_id)
+        names = [deployment.component_name(one) for one in deployment.components if one.scaling is not None]
+        self._function = PythonFunction(
+            self,
+            "Function",
+            environment=deployment.environment,
+            description="Reads how many copies a component has before CloudFormation changes it",
+            code=CODE,
+            statements=[
+                allow(
+                    "sagemaker:DescribeInferenceComponent",
+                    on=[deployment.arn("sagemaker", f"inference-component/{name}") for name in names],
+                )
+            ],
+            timeout_s=_TIMEOUT_S,
+        )
+
+    def count_of(self, scope: Construct, component: Component, name: str) -> CopyCount:
+        """The count of one component; a construct of `scope`, so that it goes where the component goes."""
+        return CopyCount(scope, "Copies", component=component, name=name, function_arn=self._function.arn)
+
+
+class CopyCount(Construct):
+    """How many copies CloudFormation is to send for one component."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, component: Component, name: str, function_arn: str
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._resource = CfnCustomResource(
+            self, "Resource", service_token=function_arn, service_timeout=_TIMEOUT_S + 30
+        )
+        fewest, most = _bounds(component)
+        for key, value in {
+            "ComponentName": name,
+            # CreateInferenceComponent refuses 0; a component that may scale to zero starts with one copy.
+            "FirstCopies": max(1, component.copies.min),
+            "FewestCopies": fewest,
+            "MostCopies": most,
+        }.items():
+            self._resource.add_property_override(key, value)
+
+    @property
+    def value(self) -> float:
+        return Token.as_number(self._resource.get_att("CopyCount"))
+
+    def changes_with(self, *properties: Any) -> None:
+        """Ask anew whenever one of these changes. They are the component's own, complete."""
+        self._resource.add_property_override("ChangesWith", Stack.of(self).resolve(list(properties)))
+
+
+def _bounds(component: Component) -> tuple[int, int]:
+    """The fewest and most copies that scaling may have made, at any hour of its schedules."""
+    scaling, copies = component.scaling, component.copies
+    policies = scaling.policies if scaling else ()
+    schedules = [policy for policy in policies if isinstance(policy, ScheduledScaling)]
+    fewest = [0 if scaling and scaling.to_zero else copies.min, *(one.min_copies for one in schedules)]
+    most = [copies.max, *(one.max_copies for one in schedules)]
+    return min(one for one in fewest if one is not None), max(one for one in most if one is not None)
