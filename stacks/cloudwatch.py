@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -10,6 +10,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 SAGEMAKER: Final = "AWS/SageMaker"
+ENDPOINT_INSTANCES: Final = "/aws/sagemaker/Endpoints"
+COMPONENT_COPIES: Final = "/aws/sagemaker/InferenceComponents"
 
 Comparison = Literal["GreaterThanThreshold", "GreaterThanOrEqualToThreshold", "LessThanOrEqualToThreshold"]
 
@@ -27,7 +29,10 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class AlarmRule:
-    """When an alarm fires: `to_alarm` of `periods` data points past the threshold; missing data never does."""
+    """When an alarm fires: `to_alarm` of `periods` data points past the threshold; missing data never does.
+
+    SageMaker publishes nothing for a minute without requests, so missing data says that nobody asked.
+    """
 
     threshold: float
     comparison: Comparison
@@ -36,13 +41,21 @@ class AlarmRule:
 
 
 def alarm_on_metric(
-    scope: Construct, construct_id: str, *, metric: Metric, rule: AlarmRule, description: str, actions: list[str]
+    scope: Construct,
+    construct_id: str,
+    *,
+    metric: Metric,
+    rule: AlarmRule,
+    description: str,
+    actions: Sequence[str],
+    name: str | None = None,
 ) -> cloudwatch.CfnAlarm:
-    """An alarm on one metric. `actions` are the ARNs told when it fires."""
+    """An alarm on one metric. `actions` are the ARNs told when it fires; without `name` CloudFormation makes one up."""
     percentile = metric.statistic.startswith("p")
     return cloudwatch.CfnAlarm(
         scope,
         construct_id,
+        alarm_name=name,
         alarm_description=description,
         namespace=metric.namespace,
         metric_name=metric.name,
@@ -51,7 +64,7 @@ def alarm_on_metric(
         extended_statistic=metric.statistic if percentile else None,
         period=metric.period_s,
         **_rule(rule),
-        alarm_actions=actions,
+        alarm_actions=list(actions),
     )
 
 
@@ -64,12 +77,13 @@ def alarm_on_expression(
     metrics: Mapping[str, Metric],
     rule: AlarmRule,
     description: str,
-    actions: list[str],
+    actions: Sequence[str],
+    name: str | None = None,
 ) -> cloudwatch.CfnAlarm:
     """An alarm on metric math: `metrics` are the expression's variables by name."""
     query = cloudwatch.CfnAlarm.MetricDataQueryProperty
     queries = [query(id="result", expression=expression, label=label, return_data=True)]
-    for name, metric in metrics.items():
+    for variable, metric in metrics.items():
         stat = cloudwatch.CfnAlarm.MetricStatProperty(
             metric=cloudwatch.CfnAlarm.MetricProperty(
                 namespace=metric.namespace, metric_name=metric.name, dimensions=_dimensions(metric)
@@ -77,14 +91,15 @@ def alarm_on_expression(
             stat=metric.statistic,
             period=metric.period_s,
         )
-        queries.append(query(id=name, metric_stat=stat, return_data=False))
+        queries.append(query(id=variable, metric_stat=stat, return_data=False))
     return cloudwatch.CfnAlarm(
         scope,
         construct_id,
+        alarm_name=name,
         alarm_description=description,
         metrics=queries,
         **_rule(rule),
-        alarm_actions=actions,
+        alarm_actions=list(actions),
     )
 
 

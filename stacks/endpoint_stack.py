@@ -11,6 +11,7 @@ from stacks.alarms import Alarms
 from stacks.buffer.infrastructure import Buffer
 from stacks.context import Deployment
 from stacks.copy_scaling import CopyScaling
+from stacks.dashboard import Dashboard
 from stacks.execution_role import ExecutionRole
 from stacks.model_endpoint import ModelEndpoint
 
@@ -40,7 +41,9 @@ class EndpointStack(Stack):
             else None
         )
         self._scale()
-        Alarms(self, "Alarms", endpoint=self.endpoint, objectives=profile.objectives, buffer=self.buffer)
+        alarms = Alarms(self, "Alarms", endpoint=self.endpoint, objectives=profile.objectives, buffer=self.buffer)
+        self.endpoint.update_under(alarms.on_objectives)
+        Dashboard(self, "Dashboard", deployment=deployment, buffer=self.buffer, alarm_names=alarms.names)
         self._outputs(profile_hash(profile))
 
     def _scale(self) -> None:

@@ -34,6 +34,11 @@ def dead_letter_queue_name(endpoint: str) -> str:
     return f"{endpoint}-dead-letters"
 
 
+def alarm_name(endpoint: str, kind: str) -> str:
+    """An alarm of an endpoint's stack; `kind` begins with its section in docs/runbook.md."""
+    return f"{endpoint}-{kind}"
+
+
 def fitted(name: str, limit: int = SAGEMAKER_NAME_LIMIT) -> str:
     """`name`, or its beginning closed with a hash of the whole when it is longer than `limit` characters."""
     if len(name) <= limit:

@@ -14,6 +14,7 @@ from loadproof.catalog import layer_arn
 from loadproof.profiles import protocol_of
 from loadproof.profiles.schema import Buffer as BufferSettings
 from loadproof.profiles.schema import HubSource, Model
+from stacks.cloudwatch import Metric
 from stacks.model_endpoint import ModelEndpoint
 from stacks.python_function import LAMBDA_LIMIT_S, PythonFunction
 from stacks.statements import Statement, allow
@@ -76,6 +77,10 @@ class Consumer(Construct):
                 maximum_concurrency=settings.max_concurrency
             ),
         )
+
+    def metric(self, name: str) -> Metric:
+        """A metric of the function: `Errors`, `Throttles`, `Invocations`, each a sum."""
+        return Metric("AWS/Lambda", name, {"FunctionName": self.function.ref}, "Sum")
 
     def _variables(self, settings: BufferSettings) -> dict[str, str]:
         deployment = self._endpoint.deployment

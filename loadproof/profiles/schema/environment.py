@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from loadproof.profiles.schema.vocabulary import Arn, Form, Part
+from loadproof.profiles.schema.vocabulary import Acknowledged, Arn, Form, Part
 
 
 class Network(Part):
@@ -39,6 +39,13 @@ class Network(Part):
     ]
 
 
+Email = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254),
+    Form("an e-mail address", "on-call@example.com"),
+]
+
+
 class Environment(Part):
     """What `cdk deploy -c env=<folder>` is pointed at."""
 
@@ -49,11 +56,21 @@ class Environment(Part):
     network: Network | None = None
     kms_key_arn: Arn | None = Field(default=None, description="key for volumes, queues, results and logs")
     alarm_topic_arn: Arn | None = Field(default=None, description="SNS topic that alarms notify")
+    alarm_emails: tuple[Email, ...] = Field(
+        default=(), max_length=20, description="without alarm_topic_arn: each stack makes a topic that tells these"
+    )
+    runbook_url: Annotated[str, StringConstraints(min_length=1, max_length=300)] = Field(
+        default="docs/runbook.md", description="page that alarms point to, with a section for each of them"
+    )
     results_on_destroy: Literal["keep", "delete"] = Field(
         default="keep",
         description="what `cdk destroy` does with the buffer's results: keep the bucket, or delete it with all in it",
     )
     log_retention_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365] = 30
+    acknowledged: Acknowledged = Field(
+        default_factory=dict,
+        description="rules over templates (docs/security.md) whose findings are accepted here, each with the reason",
+    )
     tags: dict[
         Annotated[str, StringConstraints(min_length=1, max_length=128)],
         Annotated[str, StringConstraints(max_length=256)],
