@@ -53,7 +53,7 @@ def test_a_bad_profile_exits_2_with_one_line_a_problem_and_a_summary() -> None:
 
 def test_warnings_exit_0() -> None:
     """A warning alone stops no pipeline."""
-    done = run("check", "LP902.yaml", cwd=BAD)
+    done = run("check", "LP273.yaml", cwd=BAD)
     assert done.returncode == 0
     assert "0 errors, 1 warning" in done.stdout
 
@@ -128,7 +128,7 @@ def test_json_is_versioned_and_complete() -> None:
 
 def test_sarif_has_what_code_hosts_need() -> None:
     """Version, rules with help, results that point at a rule, a file and a line (SARIF 2.1.0 §3.27)."""
-    done = run("check", "LP103.yaml", "LP902.yaml", "--format", "sarif", cwd=BAD)
+    done = run("check", "LP103.yaml", "LP273.yaml", "--format", "sarif", cwd=BAD)
     log = json.loads(done.stdout)
     assert done.returncode == 2
     assert log["version"] == "2.1.0" and log["$schema"].endswith("sarif-schema-2.1.0.json")
@@ -140,7 +140,7 @@ def test_sarif_has_what_code_hosts_need() -> None:
         assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
         assert result["level"] in ("error", "warning")
         place = result["locations"][0]["physicalLocation"]
-        assert place["artifactLocation"]["uri"] in ("LP103.yaml", "LP902.yaml")
+        assert place["artifactLocation"]["uri"] in ("LP103.yaml", "LP273.yaml")
         assert place["region"]["startLine"] >= 1 and place["region"]["startColumn"] >= 1
     assert {result["level"] for result in only["results"]} == {"error", "warning"}
 

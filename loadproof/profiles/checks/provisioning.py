@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
-from loadproof.profiles.schema import HubSource, TargetTracking
+from loadproof.profiles.schema import HubSource
 
 
 @rule(
@@ -19,36 +19,6 @@ from loadproof.profiles.schema import HubSource, TargetTracking
 def bedrock(subject: Subject) -> Iterator[Finding]:
     if subject.profile.backend == "bedrock":
         yield Finding(("backend",), "bedrock is not provisioned yet", "use sagemaker")
-
-
-@rule(
-    "LP902",
-    "Automatic scaling targets are not provisioned yet",
-    reason="`auto` will be derived from the plan's knee; until then a number has to be written.",
-    fix="Write the number that `loadproof plan` shows at the knee.",
-    scope="component",
-    severity="warning",
-)
-def automatic_target(placed: Placed) -> Iterator[Finding]:
-    for at, policy in enumerate(placed.component.scaling.policies if placed.component.scaling else ()):
-        if isinstance(policy, TargetTracking) and policy.target == "auto":
-            path = placed.at("scaling", "policies", at, "target")
-            yield Finding(path, "auto is not provisioned yet", "write a number: see `loadproof plan`")
-
-
-@rule(
-    "LP903",
-    "Scaling on the backlog is not provisioned yet",
-    reason="It needs metric math over queue and copies, which the stacks do not build yet.",
-    fix="Use concurrent_requests_per_copy: it counts requests queued in the container too.",
-    scope="component",
-    severity="warning",
-)
-def backlog(placed: Placed) -> Iterator[Finding]:
-    for at, policy in enumerate(placed.component.scaling.policies if placed.component.scaling else ()):
-        if getattr(policy, "metric", None) == "backlog_per_copy":
-            path = placed.at("scaling", "policies", at, "metric")
-            yield Finding(path, "backlog_per_copy is not provisioned yet", "use concurrent_requests_per_copy")
 
 
 @rule(
@@ -79,4 +49,4 @@ def gate(subject: Subject) -> Iterator[Finding]:
         yield Finding(("benchmark", "gate"), f"gate {wanted} is not provisioned yet", "write none, or delete it")
 
 
-RULES: Final = (bedrock, automatic_target, backlog, hub_token, gate)
+RULES: Final = (bedrock, hub_token, gate)
