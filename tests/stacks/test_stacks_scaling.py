@@ -164,7 +164,8 @@ def test_to_zero_and_back(tmp_path: Path) -> None:
     """Minimum 0, created with 1; the first request in vain (≥ 1, not > 1) adds one copy."""
     stack = to_zero(tmp_path, wake_on_failed_invocation=True)
     assert stack.only(TARGET)["MinCapacity"] == 0
-    assert stack.only("AWS::CloudFormation::CustomResource")["FirstCopies"] == 1
+    count = stack.named("AWS::CloudFormation::CustomResource", ComponentName="loadproof-test-chat-main")
+    assert count["Properties"]["FirstCopies"] == 1
     (variant,) = stack.only("AWS::SageMaker::EndpointConfig")["ProductionVariants"]
     assert (variant["InitialInstanceCount"], variant["ManagedInstanceScaling"]["MinInstanceCount"]) == (1, 0)
     wake = stack.named(POLICY, PolicyName="wake-from-zero")["Properties"]
