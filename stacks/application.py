@@ -18,6 +18,7 @@ from loadproof.profiles import load_environment, load_profile, profile_files
 from loadproof.profiles.checks import not_provisioned
 from stacks.context import Deployment
 from stacks.endpoint_stack import EndpointStack
+from stacks.security.synthesized import findings_of
 
 _ENVIRONMENT_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -34,11 +35,11 @@ def main(profiles_root: Path) -> int:
             app.node.try_get_context("pause_scaling"),
         )
         add_stacks(app, deployments)
+        app.synth()
+        return int(_judged(Path(app.outdir), deployments))
     except LoadproofError as error:
         print(f"loadproof: {error}" if not isinstance(error, ProfileError) else error, file=sys.stderr)
         return int(error.exit_code)
-    app.synth()
-    return int(ExitCode.OK)
 
 
 def read_deployments(
@@ -88,6 +89,14 @@ def add_stacks(app: App, deployments: Sequence[Deployment]) -> None:
             refused.append(f"{place}: {error}")
     if refused:
         raise InputError("\n".join(refused))
+
+
+def _judged(assembly: Path, deployments: Sequence[Deployment]) -> ExitCode:
+    """Tell what the rules over templates found and nobody acknowledged; an error among it stops the CDK CLI."""
+    open_ = [(name, finding) for name, finding in findings_of(assembly, deployments) if not finding.acknowledged]
+    for name, finding in open_:
+        print(f"loadproof: {name}: {finding}", file=sys.stderr)
+    return ExitCode.MISSED if any(finding.stops for _, finding in open_) else ExitCode.OK
 
 
 def _environment_folder(profiles_root: Path, name: str | None) -> Path:

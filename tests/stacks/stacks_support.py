@@ -20,6 +20,7 @@ from loadproof.profiles import load_profile
 from loadproof.profiles.schema import Environment, Network, Profile
 from stacks.application import add_stacks
 from stacks.context import Deployment
+from stacks.security.synthesized import findings_of
 
 ROOT = Path(__file__).parents[2]
 FEATURE_FLAGS: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
@@ -42,6 +43,7 @@ FROM_HUB: dict[str, Any] = {
         "source": {"type": "hub", "revision": "a" * 40, "s3_uri": None, "accept_eula": None},
     },
     "endpoint": {"network_isolation": False},
+    "acknowledged": {"LS005": "open weights, fetched by commit"},
 }
 ENVIRONMENT = Environment(account="123456789012", region="us-east-1", log_retention_days=7)
 KEY_ARN = "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555"
@@ -113,4 +115,6 @@ def synthesize(
     app = App(builtin_cloud_formation_validation=False, context=FEATURE_FLAGS)
     deployment = Deployment(environment_name, environment, chosen)
     add_stacks(app, [deployment])
-    return Synthesized(app.synth().get_stack_by_name(deployment.stack_name).template)
+    assembly = app.synth()
+    assert [str(finding) for _, finding in findings_of(Path(assembly.directory), [deployment]) if finding.stops] == []
+    return Synthesized(assembly.get_stack_by_name(deployment.stack_name).template)

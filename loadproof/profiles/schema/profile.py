@@ -12,7 +12,7 @@ from loadproof.profiles.schema.endpoint import Adapter, Copies, Endpoint
 from loadproof.profiles.schema.model import Model
 from loadproof.profiles.schema.proving import Benchmark, Buffer, Objectives, Workload
 from loadproof.profiles.schema.scaling import Scaling
-from loadproof.profiles.schema.vocabulary import Name, Part, PositiveInt
+from loadproof.profiles.schema.vocabulary import Acknowledged, Name, Part, PositiveInt
 
 
 class ProvisionedThroughput(Part):
@@ -62,4 +62,10 @@ class Profile(Part):
     benchmark: Benchmark = Field(default_factory=Benchmark)
     calibration: Calibration | None = Field(
         default=None, description="calibration file from `loadproof calibrate`, relative to this one"
+    )
+    # Not hashed: who accepted what says nothing about what runs, so evidence stays valid.
+    acknowledged: Acknowledged = Field(
+        default_factory=dict,
+        exclude=True,
+        description="rules over templates (docs/security.md) whose findings are accepted here, each with the reason",
     )

@@ -47,6 +47,10 @@ EnvironmentName = Annotated[
     Form("a variable name of letters, digits and underscores", "OMP_NUM_THREADS"),
 ]
 EnvironmentValue = Annotated[str, StringConstraints(max_length=1024)]
+Acknowledged = dict[
+    Annotated[str, StringConstraints(pattern=r"^LS[0-9]{3}$"), Form("a rule over templates", "LS006")],
+    Annotated[str, StringConstraints(min_length=10, max_length=300), Form("a reason in words", "no data of persons")],
+]
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveNumber = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]

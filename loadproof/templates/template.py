@@ -1,0 +1,84 @@
+"""A CloudFormation template as rules read it: resources, policy statements, containers, texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+UNKNOWN = "${…}"  # stands in a text for what only the deployment knows
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    logical_id: str
+    type: str
+    properties: Mapping[str, Any]
+    acknowledged: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    resources: tuple[Resource, ...]
+
+    @classmethod
+    def read(cls, template: Mapping[str, Any]) -> Template:
+        return cls(
+            tuple(
+                Resource(
+                    logical_id,
+                    body["Type"],
+                    body.get("Properties") or {},
+                    body.get("Metadata", {}).get("loadproof", {}).get("acknowledged", {}),
+                )
+                for logical_id, body in template.get("Resources", {}).items()
+            )
+        )
+
+    def of(self, *types: str) -> Iterator[Resource]:
+        return (resource for resource in self.resources if resource.type in types)
+
+    def containers(self) -> Iterator[tuple[Resource, Mapping[str, Any]]]:
+        """Every container SageMaker would start, with the model or component it belongs to."""
+        for resource in self.of("AWS::SageMaker::Model"):
+            for container in (resource.properties.get("PrimaryContainer"), *listed(resource.properties, "Containers")):
+                if isinstance(container, dict):
+                    yield resource, container
+        for resource in self.of("AWS::SageMaker::InferenceComponent"):
+            for specification in specifications(resource):
+                if isinstance(specification.get("Container"), dict):
+                    yield resource, specification["Container"]
+
+    def statements(self) -> Iterator[tuple[Resource, Mapping[str, Any]]]:
+        """Every Allow of a role or of a policy made for one."""
+        for resource in self.of("AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
+            documents = [policy.get("PolicyDocument") for policy in listed(resource.properties, "Policies")]
+            for document in (*documents, resource.properties.get("PolicyDocument")):
+                for statement in listed(document or {}, "Statement"):
+                    if statement.get("Effect") == "Allow":
+                        yield resource, statement
+
+
+def specifications(component: Resource) -> list[Mapping[str, Any]]:
+    """A component's one specification, or its several (one an instance type)."""
+    one = component.properties.get("Specification")
+    return [one] if isinstance(one, dict) else listed(component.properties, "Specifications")
+
+
+def listed(properties: Mapping[str, Any], name: str) -> list[Any]:
+    """The property as a list: CloudFormation's policies write one of something without its brackets."""
+    value = properties.get(name)
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def text(value: Any) -> str:
+    """A value as text, with `${…}` for references and everything else that is not known before deployment."""
+    if isinstance(value, dict) and len(value) == 1:
+        ((function, argument),) = value.items()
+        if function == "Fn::Join" and isinstance(argument, list) and isinstance(argument[1], list):
+            return str(argument[0]).join(text(part) for part in argument[1])
+        if function == "Fn::Sub":
+            return str(argument[0] if isinstance(argument, list) else argument)
+    return UNKNOWN if isinstance(value, dict | list) else str(value)
