@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from loadproof.capacity.targets import resolved_scaling
 from loadproof.catalog import registry
+from loadproof.errors import InputError
 from loadproof.profiles import components_of, names
 from loadproof.profiles.schema import Component, Environment, Profile
 
@@ -13,13 +15,25 @@ from loadproof.profiles.schema import Component, Environment, Profile
 class Deployment:
     """One profile in one environment. Pure: no construct, no AWS call.
 
-    `scaling_paused` leaves its scaling out of the template, so that a plain variant's instance type may change.
+    `components` are the profile's models, their scaling in numbers. `scaling_paused` leaves it out of the template, so
+    that a plain variant's instance type may change. Raises InputError where an `auto` of the scaling has no number.
     """
 
     environment_name: str
     environment: Environment
     profile: Profile
     scaling_paused: bool = False
+    components: tuple[Component, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            components = tuple(
+                component.model_copy(update={"scaling": resolved_scaling(self.profile, component)})
+                for component in components_of(self.profile)
+            )
+        except InputError as error:
+            raise InputError(f"profile {self.profile.name}: {error}") from None
+        object.__setattr__(self, "components", components)
 
     @property
     def stack_name(self) -> str:
@@ -28,10 +42,6 @@ class Deployment:
     @property
     def endpoint_name(self) -> str:
         return names.endpoint_name(self.environment_name, self.profile.name)
-
-    @property
-    def components(self) -> tuple[Component, ...]:
-        return components_of(self.profile)
 
     @property
     def hosts_components(self) -> bool:

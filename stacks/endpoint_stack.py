@@ -5,7 +5,6 @@ from __future__ import annotations
 from aws_cdk import CfnOutput, Environment, Stack, Tags
 from constructs import Construct
 
-from loadproof.capacity.targets import resolved_scaling
 from loadproof.profiles import profile_hash
 from stacks.alarms import Alarms
 from stacks.buffer.infrastructure import Buffer
@@ -47,29 +46,26 @@ class EndpointStack(Stack):
         self._outputs(profile_hash(profile))
 
     def _scale(self) -> None:
-        deployment = self.endpoint.deployment
-        profile, machines = deployment.profile, deployment.profile.endpoint
+        deployment, components = self.endpoint.deployment, self.endpoint.components
+        machines = deployment.profile.endpoint
         if deployment.scaling_paused or machines is None:
             return
-        for component in self.endpoint.components:
+        for component in components:
             wanted = component.component
-            scaling = resolved_scaling(profile, wanted)
-            if scaling is not None:
+            if wanted.scaling is not None:
                 CopyScaling(
                     self,
                     f"Scaling-{wanted.name}",
                     deployment=deployment,
-                    scaling=scaling,
+                    scaling=wanted.scaling,
                     min_copies=wanted.copies.min,
                     max_copies=wanted.copies.max,
                     component_name=component.name,
                     scaled=component.resource,
                     buffer=self.buffer,
                 )
-        if self.endpoint.components:
-            return
-        scaling = resolved_scaling(profile, deployment.components[0])
-        if scaling is not None:
+        scaling = deployment.components[0].scaling
+        if not components and scaling is not None:
             # A plain variant has one copy an instance, so its copies are its instances.
             CopyScaling(
                 self,
