@@ -6,6 +6,7 @@ import hashlib
 from typing import Final
 
 SAGEMAKER_NAME_LIMIT: Final = 63
+BENCHMARK: Final = "benchmark"  # in a profile's place: the stack that runs an environment's benchmarks
 VARIANT_NAME: Final = "AllTraffic"  # the one production variant of every endpoint
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from loadproof.loads import Load, problems_of
 from loadproof.profiles.checks.facts import longest_request_limit, most_tokens
 from loadproof.profiles.checks.rule import Finding, Subject, rule
+from loadproof.profiles.names import BENCHMARK
 from loadproof.profiles.schema import Objectives, TokenDistribution
 
 _PERCENTILE: Final = re.compile(r"(ttft|itl|tpot|e2e)_p(\d\d)_ms\Z")
@@ -292,6 +293,30 @@ def above_admission(subject: Subject) -> Iterator[Finding]:
         yield Finding(("benchmark", "concurrency"), found, "raise max_concurrent_requests, or lower the level")
 
 
+@rule(
+    "LP268",
+    "Gate or schedule without a benchmark in the cloud",
+    reason="A deployment's gate and a schedule start the environment's benchmark stack, which is made of the image that "
+    "environment.yaml names.",
+    fix="Name the image under `benchmark:` in environment.yaml, or leave gate and schedule out.",
+    scope="placement",
+)
+def no_benchmark_stack(subject: Subject) -> Iterator[Finding]:
+    assert subject.environment is not None
+    benchmark = subject.profile.benchmark
+    if subject.environment.benchmark is not None:
+        if subject.profile.name == BENCHMARK:
+            yield Finding(("name",), f"`{BENCHMARK}` is the name of the environment's own benchmark stack", "rename it")
+        return
+    mend = "add `benchmark:` with an image to environment.yaml, or delete this"
+    if benchmark.gate != "none":
+        found = f"gate {benchmark.gate} needs a benchmark in the cloud, and the environment has none"
+        yield Finding(("benchmark", "gate"), found, mend)
+    if benchmark.schedule is not None:
+        found = "a schedule needs a benchmark in the cloud, and the environment has none"
+        yield Finding(("benchmark", "schedule"), found, mend)
+
+
 def _bounds(objectives: Objectives) -> Iterator[tuple[str, object]]:
     for name in type(objectives).model_fields:
         if name != "at_concurrency":
@@ -321,4 +346,5 @@ RULES: Final = (
     above_admission,
     workload_parts,
     phases,
+    no_benchmark_stack,
 )

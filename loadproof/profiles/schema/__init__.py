@@ -46,7 +46,7 @@ from loadproof.profiles.schema.endpoint import (
     Routing,
     ScaleInPolicy,
 )
-from loadproof.profiles.schema.environment import Environment, Network
+from loadproof.profiles.schema.environment import BenchmarkJob, Environment, Network
 from loadproof.profiles.schema.model import ArchitectureOverride, HubSource, JumpStartSource, Model, S3Source
 from loadproof.profiles.schema.profile import Bedrock, Component, Profile, ProvisionedThroughput
 from loadproof.profiles.schema.proving import Arrivals, Benchmark, Buffer, Objectives, TokenDistribution, Workload
@@ -88,6 +88,7 @@ __all__ = [
     "AsyncInference",
     "Bedrock",
     "Benchmark",
+    "BenchmarkJob",
     "BlueGreenUpdate",
     "Buffer",
     "CalibratedServer",

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from loadproof.profiles.schema.vocabulary import Acknowledged, Arn, Form, Part
+from loadproof.profiles.schema.vocabulary import Acknowledged, Arn, Form, InstanceType, Part
 
 
 class Network(Part):
@@ -46,6 +46,21 @@ Email = Annotated[
 ]
 
 
+class BenchmarkJob(Part):
+    """Where benchmarks run in the cloud: a stack of its own, once for the environment (docs/gate.md)."""
+
+    image: Annotated[
+        str,
+        StringConstraints(
+            pattern=r"^[0-9]{12}\.dkr\.ecr(-fips)?\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/[a-z0-9._/-]+(:[\w.-]+|@sha256:[0-9a-f]{64})$",
+            max_length=255,
+        ),
+        Form("an image in Amazon ECR with a tag or digest", "123456789012.dkr.ecr.us-east-1.amazonaws.com/bench:1.0"),
+    ] = Field(description="image that holds Loadproof's benchmark (docs/benchmark-remote.md)")
+    instance_type: InstanceType = Field(default="ml.c7i.2xlarge", description="of the instances that send the load")
+    results_retention_days: Annotated[int, Field(ge=1, le=3650)] = 365
+
+
 class Environment(Part):
     """What `cdk deploy -c env=<folder>` is pointed at."""
 
@@ -70,6 +85,9 @@ class Environment(Part):
     acknowledged: Acknowledged = Field(
         default_factory=dict,
         description="rules over templates (docs/security.md) whose findings are accepted here, each with the reason",
+    )
+    benchmark: BenchmarkJob | None = Field(
+        default=None, description="benchmarks in the cloud: what gates and schedules of profiles need"
     )
     tags: dict[
         Annotated[str, StringConstraints(min_length=1, max_length=128)],

@@ -5,9 +5,9 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from loadproof.profiles.schema.vocabulary import Part, PositiveInt, PositiveNumber
+from loadproof.profiles.schema.vocabulary import Form, Part, PositiveInt, PositiveNumber
 from loadproof.profiles.workloads import NAMED_WORKLOADS
 
 Process = Literal["closed", "constant", "poisson", "gamma", "trace"]
@@ -182,3 +182,19 @@ class Benchmark(Part):
     gate: Literal["none", "alarm", "rollback"] = Field(
         default="none", description="what a missed objective does to a deployment"
     )
+    gate_unproven: Literal["rollback", "alarm"] = Field(
+        default="rollback",
+        description="with gate rollback: what a benchmark that is INCONCLUSIVE or INVALID does, having proven nothing",
+    )
+    hosts: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=1, description="instances that share the load where the benchmark runs in the cloud"
+    )
+    schedule: (
+        Annotated[
+            str,
+            StringConstraints(pattern=r"^(rate|cron)\(.+\)$", max_length=256),
+            Form("a rate(...) or cron(...) expression", "cron(0 3 ? * SUN *)"),
+        ]
+        | None
+    ) = Field(default=None, description="also run it in the cloud at these times, in `timezone`")
+    timezone: str = "UTC"
