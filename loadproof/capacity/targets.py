@@ -122,17 +122,21 @@ class _Copy:
         return level.requests_per_s
 
 
-def _derived(profile: Profile, component: Component, prefix: Path) -> Iterator[DerivedValue] | tuple[()]:
+def _derived(profile: Profile, component: Component, prefix: Path) -> tuple[DerivedValue, ...]:
     fields = list(_auto_fields(component.scaling))
     if not fields:
         return ()
+    unknown, copy = "", None
     try:
         copy = _copy(profile, component)
     except InputError as error:
         unknown = str(error)
-        return (DerivedValue(component.name, (*prefix, "scaling", *path), None, unknown) for path, _ in fields)
-    return (
-        DerivedValue(component.name, (*prefix, "scaling", *path), *_number(copy, str(path[-1]), metric))
+    return tuple(
+        DerivedValue(
+            component.name,
+            (*prefix, "scaling", *path),
+            *((None, unknown) if copy is None else _number(copy, str(path[-1]), metric)),
+        )
         for path, metric in fields
     )
 
