@@ -73,9 +73,9 @@ def _due_times_ns(load: Load, seed: int) -> list[int]:
     else:
         assert load.duration_s is not None
         times_ms = ramped_times_ms(process, start, end, load.duration_s, burstiness=burstiness, seed=seed)
-    limit_s = inf if load.duration_s is None else load.duration_s
-    times_s = takewhile(lambda time_s: time_s < limit_s, (time_ms / 1e3 for time_ms in times_ms))
-    due_ns = [round(time_s * 1e9) for time_s in islice(times_s, load.requests or MOST_REQUESTS)]
+    limit_ns = inf if load.duration_s is None else load.duration_s * 1e9
+    within_ns = takewhile(lambda time_ns: time_ns < limit_ns, (round(time_ms / 1e3 * 1e9) for time_ms in times_ms))
+    due_ns = list(islice(within_ns, load.requests or MOST_REQUESTS))
     if len(due_ns) == MOST_REQUESTS and load.requests is None:
         raise InputError(f"{load.words}: more than {MOST_REQUESTS:,} requests; shorten duration_s or lower the rate")
     if not due_ns:

@@ -45,6 +45,10 @@ class ProgressView:
         if self._live:
             self._live.stop()
 
+    def note(self, words: str) -> None:
+        """A line that stays."""
+        self._console.print(words, markup=False, highlight=False, soft_wrap=True)
+
     def show(self, progress: Progress) -> None:
         finished = progress.ended or progress.done == progress.total
         if self._live:
@@ -152,6 +156,8 @@ def _print_notes(summary: dict[str, Any], console: Console) -> None:
 def _level_notes(level: dict[str, Any]) -> Iterator[str]:
     """What the table has no room for: a level that never settled, and answers that were not waited for."""
     steady, drain = level.get("steady_state"), level.get("drain")
+    if level.get("never_full"):
+        yield level["never_full"]
     if steady and steady["reached"] is False:
         way = "kept growing" if steady["growing"] else "drifted"
         yield f"no steady state: latency {way} to the level's end"

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.images import ImageSpec
 from benchmarks.objectives import Objective
-from loadproof.loads import Load
+from loadproof.loads import FEWEST_A_SLOT, Load
 
 Kind = Literal["sagemaker", "openai"]
 Protocol = Literal["tgi", "lmi", "openai"]
@@ -143,7 +143,10 @@ class Search:
     def load_at(self, value: float) -> Load:
         if self.load.is_open:
             return replace(self.load, requests_per_s=value)
-        return replace(self.load, concurrency=round(value))
+        concurrency, requests = round(value), self.load.requests
+        if requests is not None:  # too few for its slots, a level would look like no gain over the one before
+            requests = max(requests, FEWEST_A_SLOT * concurrency)
+        return replace(self.load, concurrency=concurrency, requests=requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +157,9 @@ class BenchmarkSpec:
     `warmup_requests` go out; they open connections and fill caches and count in no figure. A level ends when its last
     request has, at most `drain_s` after the last one was due (None: each has its own time-out). Objectives must hold
     at `at_concurrency` or `at_requests_per_s` (None: at the highest level), where at least `requests_at_objectives` go
-    out: percentiles need their number of requests (`intervals`). `max_error_rate` bounds the share of failed
-    requests over the whole run.
+    out: percentiles need their number of requests (`intervals`); everywhere at least `FEWEST_A_SLOT` a slot.
+    `exact_requests`: `requests_per_level` whatever is needed. `max_error_rate` bounds the share of failed requests over
+    the whole run.
     """
 
     target: Target
@@ -176,6 +180,7 @@ class BenchmarkSpec:
     drain_s: float | None = None
     workers: int = 1
     requests_at_objectives: int | None = None
+    exact_requests: bool = False
 
     @property
     def fixed_loads(self) -> tuple[Load, ...]:
@@ -187,8 +192,11 @@ class BenchmarkSpec:
         return tuple(Load(concurrency=level, requests=self._requests_at(level)) for level in self.concurrency)
 
     def _requests_at(self, concurrency: int) -> int:
+        if self.exact_requests:
+            return self.requests_per_level
         judged = concurrency == (self.at_concurrency or max(self.concurrency))
-        return max(self.requests_per_level, (self.requests_at_objectives or 0) if judged else 0)
+        needed = (self.requests_at_objectives or 0) if judged else 0
+        return max(self.requests_per_level, needed, FEWEST_A_SLOT * concurrency)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

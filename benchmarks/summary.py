@@ -70,9 +70,14 @@ def build_summary(
     # A search goes past what the endpoint can do: what it met there is no fault.
     of_verdict = [metrics] if spec.search and metrics else levels
     at_concurrency = metrics.concurrency if metrics else (load.concurrency if load else None) or 1
-    planned = load.words if load else None
-    verdict = decide(judgements, of_verdict, spec.objectives, at_concurrency, spec.max_error_rate, metrics, planned)
-    knee = _knee([level for level in measured.values() if not invalid_reasons(level.metrics, spec.objectives)])
+    verdict = decide(judgements, of_verdict, spec.objectives, at_concurrency, spec.max_error_rate, metrics, load)
+    knee = _knee(
+        [
+            level
+            for level in measured.values()
+            if not invalid_reasons(level.metrics, spec.objectives) and not level.load.never_full
+        ]
+    )
     scaling = scaling_of(observed)
     reasons = (("the run was interrupted",) if interrupted else ()) + verdict.reasons
     return {
@@ -131,6 +136,7 @@ def _level(plan: RunPlan, level: MeasuredLevel, phases: Phases) -> dict[str, Any
         **asdict(level.metrics),
         "valid": not reasons,
         "invalid_reasons": reasons,
+        "never_full": level.load.never_full,
         "planned": {"level": level.index} | {k: v for k, v in asdict(level.load).items() if v is not None},
         "warm_up": {"requests": len(level.warm_up), "errors": sum(not record.ok for record in level.warm_up)},
         "steady_state": asdict(level.steady),

@@ -33,6 +33,7 @@ from benchmarks.objectives import ERROR_RATE, Objective
 from benchmarks.records import RequestRecord
 from benchmarks.statistics import Samples, percentile, ratio_interval
 from invocation.outcomes import OutcomeKind
+from loadproof.loads import Load
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 ObjectiveVerdict = Literal["PASS", "FAIL", "INCONCLUSIVE"]
@@ -201,19 +202,18 @@ def decide(
     at_concurrency: int,
     max_error_rate: float,
     judged: LevelMetrics | None = None,
-    planned: str | None = None,
+    load: Load | None = None,
 ) -> Verdict:
     """The run's verdict: INVALID before FAIL before INCONCLUSIVE before PASS.
 
-    `judged` is the level the objectives are judged at; None: the one of `at_concurrency`. `planned` says in words which
-    it was to be, for a run that has no data there.
+    `judged` is the level the objectives are judged at; None: the one of `at_concurrency`. `load` is what it was to be.
 
     A run without an `error_rate_max` objective still bounds failures: over all levels at most `max_error_rate` (0
     unless told otherwise) of the requests may fail. Too many answers that *are* errors come even before INVALID: being
     late, a client spoils latencies, but makes no endpoint answer with an error.
     """
     judged = judged or next((level for level in levels if level.concurrency == at_concurrency), None)
-    place = judged.place if judged else planned or f"{at_concurrency} in flight"
+    place = judged.place if judged else load.words if load else f"{at_concurrency} in flight"
     invalid = _invalid_levels(levels, objectives, judged)
     failed = [_describe(judgement) for judgement in judgements if judgement.verdict == "FAIL"]
     open_ends = [_describe(judgement) for judgement in judgements if judgement.verdict == "INCONCLUSIVE"]
@@ -225,6 +225,8 @@ def decide(
         open_ends.append(f"no data at {place}, where the objectives must hold")
     elif judged.unfinished:
         open_ends.append(f"{judged.unfinished} requests unfinished at {place}: their latencies are lower bounds")
+    elif load and load.never_full and any(objective.name != ERROR_RATE for objective in objectives):
+        open_ends.append(load.never_full)
     for outcome, reasons in (("INVALID", invalid), ("FAIL", failed), ("INCONCLUSIVE", open_ends)):
         if reasons:
             return Verdict(outcome, at_concurrency, tuple(reasons))  # type: ignore[arg-type]

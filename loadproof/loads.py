@@ -13,6 +13,7 @@ PROCESSES: tuple[Process, ...] = ("closed", "constant", "poisson", "gamma", "tra
 MOST_CONCURRENCY = 4096
 MOST_REQUESTS_PER_S = 10_000.0
 MOST_REQUESTS = 1_000_000  # of one open level: its schedule is held whole
+FEWEST_A_SLOT = 2  # requests of a closed loop, unless told otherwise: fewer show how it starts and ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,16 @@ class Load:
         A closed loop over a number of requests is the same load whenever its missing requests are sent.
         """
         return self.is_open or self.duration_s is not None
+
+    @property
+    def never_full(self) -> str | None:
+        """Why a closed loop cannot be as concurrent as it is called, and what to set; None where it can."""
+        if self.concurrency is None or self.requests is None or self.requests >= self.concurrency:
+            return None
+        return (
+            f"{self.requests} requests are never {self.concurrency} in flight: "
+            f"set --requests-per-level {FEWEST_A_SLOT * self.concurrency} or more"
+        )
 
     @property
     def value(self) -> float:

@@ -123,7 +123,7 @@ def _load(level: MeasuredLevel, file: Path) -> Load:
     """A closed loop of known size; else the other program's arrivals, by the name of its file."""
     if level.concurrency is None:
         return Load("trace", trace=file.name)
-    return Load(concurrency=level.concurrency, requests=level.requests or 1)
+    return Load(concurrency=level.concurrency, requests=level.requests)
 
 
 def _streamed(levels: Sequence[MeasuredLevel]) -> bool:

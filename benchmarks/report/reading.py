@@ -104,6 +104,7 @@ class Level(_Part):
     histograms: dict[str, dict[str, Any]] = Field(default_factory=dict)
     valid: bool = True
     invalid_reasons: list[str] = Field(default_factory=list)
+    never_full: str | None = None  # why it was not as concurrent as it is called
     token_source: str | None = None
     load: str | None = None  # an open loop's, in words; `concurrency` is then the mean in flight
     planned: PlannedLevel = PlannedLevel()

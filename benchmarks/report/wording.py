@@ -108,6 +108,8 @@ def notes(level: Level, summary: Summary) -> str:
         said.append(
             "invalid: " + ("; ".join(visible(reason, 120) for reason in level.invalid_reasons) or "reason not given")
         )
+    if level.never_full:
+        said.append(visible(level.never_full, 120))
     for kind, count in sorted(level.errors_by_kind.items()):
         example = level.error_examples.get(kind)
         said.append(f"{count:,} × {visible(kind, 40)}" + (f" ({visible(example, 120)})" if example else ""))

@@ -122,7 +122,7 @@ def bench(
         ),
     ] = None,
     requests_per_level: Annotated[
-        int | None, typer.Option(min=1, help="requests at each level (default with --target: 32)")
+        int | None, typer.Option(min=1, help="requests at each level (default with --target: 32, and 2 a slot at least)")
     ] = None,
     workload: Annotated[
         str | None,
@@ -301,6 +301,9 @@ def _run(
             result = resume_benchmark(resume, view.show, spec, observe=True)
         else:
             assert spec is not None
+            for load in spec.fixed_loads:
+                if load.never_full:
+                    view.note(load.never_full)
             run = job.run if job.wanted else partial(run_benchmark, observe=True)
             result = run(spec, view.show, out)
     return show(result, outputs, format)

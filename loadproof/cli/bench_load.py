@@ -40,7 +40,7 @@ def with_load(spec: BenchmarkSpec, options: LoadOptions) -> BenchmarkSpec:
     _refuse_mixtures(options)
     changes: dict[str, Any] = {}
     if options.requests_per_level is not None:
-        changes |= {"requests_per_level": options.requests_per_level, "requests_at_objectives": None}
+        changes |= {"requests_per_level": options.requests_per_level, "exact_requests": True}
     if options.drain_s is not None:
         changes["drain_s"] = options.drain_s
     if options.workers is not None:

@@ -17,18 +17,46 @@ from loadproof.capacity.deployment import Deployment, deployment_of
 from loadproof.loads import Load
 from loadproof.profiles import load_profile
 
-PROFILE = Path(__file__).resolve().parents[2] / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml"
+PROFILE = """
+name: {name}
+model: {{id: {model}, source: {{type: s3, s3_uri: s3://example-models/m/, accept_eula: true}}}}
+container: {{family: {family}, settings: {{{settings}}}}}
+endpoint: {{instance_type: {instance}, min_instances: 1, max_instances: 1}}
+copies: {{min: 1, max: 1, accelerators_per_copy: {chips}}}
+objectives: {{at_concurrency: 1, ttft_p95_ms: 500}}
+workload: {{input_tokens: 256, output_tokens: 64}}
+"""
+
+
+def deployed(folder: Path, **values: str) -> Deployment:
+    (folder / "profile.yaml").write_text(PROFILE.format(name="chat", **values))
+    return deployment_of(load_profile(folder / "profile.yaml"))
 
 
 @pytest.fixture(scope="module")
-def deployment() -> Deployment:
-    return replace(deployment_of(load_profile(PROFILE)), copies=1)
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """One copy of a server that admits 64 requests at once."""
+    return deployed(
+        tmp_path_factory.mktemp("tgi"),
+        model="meta-llama/Llama-3.1-8B-Instruct",
+        family="tgi",
+        settings="max_concurrent_requests: 64",
+        instance="ml.g6e.2xlarge",
+        chips="1",
+    )
 
 
 @pytest.fixture(scope="module")
-def queueing() -> Deployment:
+def queueing(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     """One copy of a server that queues about a thousand requests before it refuses one."""
-    return replace(deployment_of(load_profile(PROFILE.with_name("qwen3-32b.yaml"))), copies=1)
+    return deployed(
+        tmp_path_factory.mktemp("lmi"),
+        model="Qwen/Qwen3-32B",
+        family="lmi",
+        settings="tensor_parallel_degree: 4, rolling_batch: auto, max_rolling_batch_size: 32, max_model_len: 8192",
+        instance="ml.g6e.12xlarge",
+        chips="4",
+    )
 
 
 def spec_of(*loads: Load, **changes: object) -> BenchmarkSpec:
