@@ -106,14 +106,18 @@ def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def synthesize(
-    chosen: Profile, environment: Environment = ENVIRONMENT, *, environment_name: str = "test"
+    chosen: Profile,
+    environment: Environment = ENVIRONMENT,
+    *,
+    environment_name: str = "test",
+    scaling_paused: bool = False,
 ) -> Synthesized:
     """The template of one profile, with cdk.json's feature flags, as the CLI would have it.
 
     CDK's own validator stays off: it costs seconds and the tests have better ones.
     """
     app = App(builtin_cloud_formation_validation=False, context=FEATURE_FLAGS)
-    deployment = Deployment(environment_name, environment, chosen)
+    deployment = Deployment(environment_name, environment, chosen, scaling_paused)
     add_stacks(app, [deployment])
     assembly = app.synth()
     assert [str(finding) for _, finding in findings_of(Path(assembly.directory), [deployment]) if finding.stops] == []
