@@ -24,25 +24,26 @@ def changes_of(policy: ScheduledScaling, starts_at: datetime, minutes: int) -> l
 
     Raises InputError for an expression that is not simulated (`L`, `W` and `#` in cron) and an unknown time zone.
     """
-    return [
-        BoundsChange(minute * 60_000.0, policy.min_copies, policy.max_copies)
-        for minute in _due_minutes(policy, starts_at, minutes)
-    ]
+    due = due_minutes(policy.schedule, policy.timezone, starts_at, minutes, name=policy.name)
+    return [BoundsChange(minute * 60_000.0, policy.min_copies, policy.max_copies) for minute in due]
 
 
-def _due_minutes(policy: ScheduledScaling, starts_at: datetime, minutes: int) -> Iterator[int]:
-    kind, _, rest = policy.schedule.partition("(")
+def due_minutes(expression: str, timezone: str, starts_at: datetime, minutes: int, *, name: str) -> Iterator[int]:
+    """In which of the `minutes` after `starts_at` (with a time zone) an expression is due; rates count from there.
+
+    Raises InputError, with the schedule's `name`, as `changes_of` does.
+    """
+    kind, _, rest = expression.partition("(")
     text = rest.removesuffix(")")
     if kind == "rate":
         count, _, unit = text.partition(" ")
-        yield from range(
-            int(count) * _MINUTES[unit.removesuffix("s")], minutes, int(count) * _MINUTES[unit.removesuffix("s")]
-        )
+        every = int(count) * _MINUTES[unit.removesuffix("s")]
+        yield from range(every, minutes, every)
         return
     try:
-        zone = ZoneInfo(policy.timezone)
+        zone = ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError):
-        raise InputError(f"scaling policy {policy.name}: unknown time zone `{policy.timezone}`") from None
+        raise InputError(f"scaling policy {name}: unknown time zone `{timezone}`") from None
     if kind == "at":
         minute = (datetime.fromisoformat(text).replace(tzinfo=zone) - starts_at) / timedelta(minutes=1)
         if 0 <= minute < minutes:
@@ -50,7 +51,7 @@ def _due_minutes(policy: ScheduledScaling, starts_at: datetime, minutes: int) ->
         return
     fields = text.split()
     if len(fields) != len(_FIELDS) or re.search(r"[LW#]", re.sub(r"[A-Z]{3}", "", text)):
-        raise InputError(f"scaling policy {policy.name}: `{policy.schedule}` is not simulated; write days as numbers")
+        raise InputError(f"scaling policy {name}: `{expression}` is not simulated; write days as numbers")
     allowed = [_values(field, *names) for field, names in zip(fields, _FIELDS, strict=True)]
     for minute in range(minutes):
         at = (starts_at + timedelta(minutes=minute)).astimezone(zone)
