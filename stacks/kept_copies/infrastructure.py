@@ -58,13 +58,12 @@ class CopyCount(Construct):
         self._resource = CfnCustomResource(
             self, "Resource", service_token=function_arn, service_timeout=_TIMEOUT_S + 30
         )
-        fewest, most = _bounds(component)
         for key, value in {
             "ComponentName": name,
             # CreateInferenceComponent refuses 0; a component that may scale to zero starts with one copy.
             "FirstCopies": max(1, component.copies.min),
-            "FewestCopies": fewest,
-            "MostCopies": most,
+            "FewestCopies": _fewest(component),
+            "MostCopies": component.copies.max,
         }.items():
             self._resource.add_property_override(key, value)
 
@@ -77,11 +76,10 @@ class CopyCount(Construct):
         self._resource.add_property_override("ChangesWith", Stack.of(self).resolve(list(properties)))
 
 
-def _bounds(component: Component) -> tuple[int, int]:
-    """The fewest and most copies that scaling may have made, at any hour of its schedules."""
-    scaling, copies = component.scaling, component.copies
-    policies = scaling.policies if scaling else ()
-    schedules = [policy for policy in policies if isinstance(policy, ScheduledScaling)]
-    fewest = [0 if scaling and scaling.to_zero else copies.min, *(one.min_copies for one in schedules)]
-    most = [copies.max, *(one.max_copies for one in schedules)]
-    return min(one for one in fewest if one is not None), max(one for one in most if one is not None)
+def _fewest(component: Component) -> int:
+    """The fewest copies that scaling may have made, at any hour of its schedules."""
+    scaling = component.scaling
+    if scaling is None or scaling.to_zero is not None:
+        return 0
+    schedules = [policy.min_copies for policy in scaling.policies if isinstance(policy, ScheduledScaling)]
+    return min([component.copies.min, *(fewest for fewest in schedules if fewest is not None)])
