@@ -1,7 +1,8 @@
 """The program of one host: `python -m benchmarks.remote.host s3://BUCKET/PREFIX/RUN [--resources FILE]`.
 
 Every host of the job runs the same command. The first by name leads beside its own part: it plans as it goes, keeps
-the records of all, judges, and leaves plan, records, summary and report under the run's prefix.
+the records of all, judges, and leaves plan, records, summary and report under the run's prefix. It exits with 0 once
+`done.json` holds a verdict, whatever the verdict: a job that ran is no failed job.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,8 +30,9 @@ from benchmarks.records import FILE_NAME as RECORDS_FILE
 from benchmarks.records import RecordWriter, latest, read_records
 from benchmarks.remote.accounts import host_accounts
 from benchmarks.remote.agent import Agent
+from benchmarks.remote.bundle import BUNDLE, plan_bundle
 from benchmarks.remote.fleet import Fleet
-from benchmarks.remote.settings import RESOURCES, Hosts, Terms, read_hosts, read_terms
+from benchmarks.remote.settings import EXIT_MESSAGE, KEY, RESOURCES, Hosts, Terms, read_hosts, read_terms
 from benchmarks.remote.store import S3Store, Store, s3_client
 from benchmarks.sweep import Sweep
 from loadproof.errors import CouldNotRunError, ExitCode, LoadproofError
@@ -39,24 +41,41 @@ DONE = "done.json"
 RESULTS = (".json", ".jsonl", ".html")
 
 
-def take_part(store: Store, hosts: Hosts, folder: Path) -> int:
-    """Do this host's part; the leader's exit code is the verdict's, the others' says whether their part was done."""
-    terms = read_terms(store)
+def take_part(store: Store, hosts: Hosts, folder: Path, run_id: str) -> None:
+    """Do this host's part. Raises LoadproofError when it cannot be done; the leader then leaves word of it."""
     os.chdir(folder)  # files that the plan names lie here
-    agent = Agent(store, folder, hosts, terms)
-    with first_in_line(), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        if not hosts.leads:
+    if not hosts.leads:
+        agent = Agent(store, folder, hosts, _terms_of_leader(store))
+        with first_in_line(), asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(agent.serve())
-            return int(ExitCode.OK)
-        try:
-            with tempfile.TemporaryDirectory(prefix="loadproof-run-") as results:
-                return _lead(store, hosts, Path(results), terms, agent, runner)
-        except LoadproofError as error:
-            store.put(DONE, orjson.dumps({"exit_code": int(error.exit_code), "problem": str(error)}))
-            raise
+        return
+    try:
+        if store.get(BUNDLE) is not None:
+            plan_bundle(store, run_id, folder)
+        terms = read_terms(store)
+        agent = Agent(store, folder, hosts, terms)
+        with (
+            first_in_line(),
+            asyncio.Runner(loop_factory=loop_factory()) as runner,
+            tempfile.TemporaryDirectory(prefix="loadproof-run-") as results,
+        ):
+            _lead(store, hosts, Path(results), terms, agent, runner)
+    except LoadproofError as error:
+        done = {"exit_code": int(error.exit_code), "problem": str(error), "outcome": "INVALID", "reasons": [str(error)]}
+        store.put(DONE, orjson.dumps(done))
+        raise
 
 
-def _lead(store: Store, hosts: Hosts, folder: Path, terms: Terms, agent: Agent, runner: asyncio.Runner) -> int:
+def _terms_of_leader(store: Store, sleep: Callable[[float], None] = time.sleep) -> Terms:
+    """The run's terms, waited for where the leader is to plan first. Raises CouldNotRunError."""
+    if store.get(BUNDLE) is not None:
+        until_s = time.monotonic() + Terms().start_s
+        while store.get(KEY) is None and store.get(DONE) is None and time.monotonic() < until_s:
+            sleep(Terms().poll_s)
+    return read_terms(store)
+
+
+def _lead(store: Store, hosts: Hosts, folder: Path, terms: Terms, agent: Agent, runner: asyncio.Runner) -> None:
     body = store.get(PLAN_FILE)
     if body is None:
         raise CouldNotRunError(f"no {PLAN_FILE} under the run's prefix")
@@ -79,9 +98,15 @@ def _lead(store: Store, hosts: Hosts, folder: Path, terms: Terms, agent: Agent, 
     files = sorted(path for path in folder.iterdir() if path.suffix in RESULTS)
     for path in files:
         store.put(path.name, path.read_bytes())
-    done = {"exit_code": int(result.exit_code), "problem": None, "files": [path.name for path in files]}
+    verdict = result.summary["verdict"]
+    done = {
+        "exit_code": int(result.exit_code),
+        "problem": None,
+        "files": [path.name for path in files],
+        "outcome": verdict["outcome"],
+        "reasons": list(verdict["reasons"]),
+    }
     store.put(DONE, orjson.dumps(done))
-    return int(result.exit_code)
 
 
 def conclude(folder: Path, hosts: tuple[str, ...], lost: dict[str, str], *, interrupted: bool) -> RunResult:
@@ -112,15 +137,21 @@ async def _both(sweep: Sweep, fleet: Fleet, agent: Agent) -> None:
 def main(arguments: list[str] | None = None, make_client: Callable[[], object] = s3_client) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.remote.host", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("run", help="s3://BUCKET/PREFIX/RUN, as `loadproof bench --remote` uploaded it")
-    parser.add_argument("--resources", type=Path, default=RESOURCES, help="the job's list of hosts")
+    parser.add_argument("--resources", type=Path, help=f"the job's list of hosts; default: {RESOURCES}")
     given = parser.parse_args(arguments)
     try:
-        hosts = read_hosts(given.resources)
+        hosts = read_hosts(given.resources or RESOURCES)
+        store = S3Store(given.run, make_client())
         with tempfile.TemporaryDirectory(prefix="loadproof-host-") as folder:
-            return take_part(S3Store(given.run, make_client()), hosts, Path(folder))
+            take_part(store, hosts, Path(folder), store.uri.rpartition("/")[2])
     except LoadproofError as error:
         sys.stderr.write(f"loadproof: {error}\n")
+        if given.resources is None:
+            with suppress(OSError):  # the job's own word for why it failed
+                EXIT_MESSAGE.parent.mkdir(parents=True, exist_ok=True)
+                EXIT_MESSAGE.write_text(str(error)[:1000], "utf-8")
         return int(error.exit_code)
+    return int(ExitCode.OK)
 
 
 if __name__ == "__main__":

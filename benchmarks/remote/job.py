@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import orjson
 
-from benchmarks.job import RunResult, claim, judge_run, machine_conditions, new_folder, release
+from benchmarks.job import RunResult, claim, judge_run, new_folder, release
 from benchmarks.plan import FILE_NAME as PLAN_FILE
-from benchmarks.plan import RunPlan, planned_in_full, run_id_of, utc_text, write_plan
-from benchmarks.remote.agent import FILES
+from benchmarks.plan import RunPlan, run_id_of, write_plan
 from benchmarks.remote.fleet import STOP
 from benchmarks.remote.host import DONE
 from benchmarks.remote.mailbox import LEADER, Inbox, told
 from benchmarks.remote.merge import fetch, merge_hosts
+from benchmarks.remote.planning import planned_for_hosts
 from benchmarks.remote.settings import Terms, write_terms
 from benchmarks.remote.store import Store
 from benchmarks.spec import BenchmarkSpec
@@ -71,14 +71,10 @@ def upload(
     claim(folder)
     try:
         store = open_store(run_id)
-        spec = replace(spec, workload=replace(spec.workload, salt=run_id))
-        local = planned_in_full(
-            RunPlan(run_id, utc_text(now_ns), now_ns, spec, machine_conditions(), (utc_text(now_ns),))
-        )
-        plan = _with_files(local, store)
+        plan = planned_for_hosts(spec, store, run_id, now_ns)
         write_plan(folder, plan)
-        write_terms(store, terms)
         store.put(PLAN_FILE, (folder / PLAN_FILE).read_bytes())
+        write_terms(store, terms)
     except (CouldNotRunError, InputError):
         release(folder)
         raise
@@ -140,27 +136,3 @@ def _follow(
                 raise
             stopped_s = time.monotonic()
             store.put(STOP, b"")
-
-
-def _with_files(plan: RunPlan, store: Store) -> RunPlan:
-    """The plan with every file it names put into the store, and named as the hosts will have it."""
-    names: dict[str, str] = {}
-
-    def put(path: str | None) -> str | None:
-        if path is None:
-            return None
-        if path not in names:
-            try:
-                body = Path(path).read_bytes()
-            except OSError as error:
-                raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-            names[path] = f"{FILES}{len(names)}-{Path(path).name}"
-            store.put(names[path], body)
-        return names[path]
-
-    spec = plan.spec
-    workload = replace(spec.workload, dataset=put(spec.workload.dataset), tokenizer=put(spec.workload.tokenizer))
-    loads = tuple(replace(load, trace=put(load.trace)) for load in spec.loads)
-    search = spec.search and replace(spec.search, load=replace(spec.search.load, trace=put(spec.search.load.trace)))
-    levels = tuple(replace(level, load=replace(level.load, trace=put(level.load.trace))) for level in plan.levels)
-    return replace(plan, spec=replace(spec, workload=workload, loads=loads, search=search), levels=levels)

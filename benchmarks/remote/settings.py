@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from benchmarks.remote.store import Store
 from loadproof.errors import CouldNotRunError, InputError
 
 KEY = "remote.json"
-RESOURCES = Path("/opt/ml/config/resourceconfig.json")  # where SageMaker Processing says who is who
+ML_FOLDER = Path(os.environ.get("LOADPROOF_ML_FOLDER", "/opt/ml"))  # of a SageMaker Processing container
+RESOURCES = ML_FOLDER / "config" / "resourceconfig.json"  # who is who
+EXIT_MESSAGE = ML_FOLDER / "output" / "message"  # becomes the job's ExitMessage
 MOST_HOSTS = 100
 
 
@@ -28,6 +31,9 @@ class Terms:
     lost_s: float = 45.0
     start_s: float = 900.0
     observe: bool = True
+
+
+LOCAL_TERMS = Terms(poll_s=0.25, lost_s=20.0, start_s=120.0)  # hosts of one machine hear each other at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,12 +100,12 @@ class JobOptions:
         from benchmarks.job import run_name
         from benchmarks.remote.job import Launcher, drive, upload
         from benchmarks.remote.launchers import LocalHosts, ProcessingJob, host_names
-        from benchmarks.remote.settings import Terms
+        from benchmarks.remote.settings import LOCAL_TERMS, Terms
         from benchmarks.remote.store import S3Store, s3_client
 
         hosts, region = host_names(self.hosts or 1), spec.target.region
         client = s3_client(region=region)
-        terms = Terms() if self.remote else Terms(poll_s=0.25, lost_s=20.0, start_s=120.0)
+        terms = Terms() if self.remote else LOCAL_TERMS
         run = upload(spec, lambda run_id: S3Store(self._place(run_id), client), out, terms, run_name(spec))
         launcher: Launcher = LocalHosts(hosts)
         if self.remote:
