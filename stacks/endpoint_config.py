@@ -137,10 +137,18 @@ def _async_inference(deployment: Deployment, endpoint: Endpoint) -> Config.Async
     if wanted is None:
         return None
     limit = wanted.max_concurrent_invocations_per_instance
+    told = wanted.success_topic_arn or wanted.error_topic_arn
     return Config.AsyncInferenceConfigProperty(
         output_config=Config.AsyncInferenceOutputConfigProperty(
             s3_output_path=wanted.output_s3_uri,
             s3_failure_path=wanted.failure_s3_uri,
+            notification_config=(
+                Config.AsyncInferenceNotificationConfigProperty(
+                    success_topic=wanted.success_topic_arn, error_topic=wanted.error_topic_arn
+                )
+                if told
+                else None
+            ),
             kms_key_id=deployment.environment.kms_key_arn,
         ),
         client_config=(

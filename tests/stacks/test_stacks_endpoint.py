@@ -163,6 +163,36 @@ def test_cuda_13_image_brings_its_host(tmp_path: Path) -> None:
     assert "InferenceAmiVersion" not in variant(synthesize(profile(tmp_path)))
 
 
+def host_of(tmp_path: Path, instance_type: str, **container: Any) -> str | None:
+    """The host image of a profile on that instance type."""
+    changes = {"endpoint": {"instance_type": instance_type}, "container": {"settings": None, **container}}
+    return variant(synthesize(profile(tmp_path, changes))).get("InferenceAmiVersion")
+
+
+def test_own_image_of_cuda_13_brings_the_same_host(tmp_path: Path) -> None:
+    """By its tag, or by what the profile says of it; an image that says nothing leaves the host to SageMaker."""
+    newest, image = "al2023-ami-sagemaker-inference-gpu-4-1", "123456789012.dkr.ecr.us-east-1.amazonaws.com/own"
+    own = {"family": "custom", "settings": {"protocol": "openai", "max_total_tokens": None}, "version": None}
+    assert host_of(tmp_path, "ml.g6e.2xlarge", **own, image=f"{image}:1.4-cu130") == newest
+    assert host_of(tmp_path, "ml.g6e.2xlarge", **own, image=f"{image}:1.4", cuda="13.0") == newest
+    assert host_of(tmp_path, "ml.g6e.2xlarge", **own, image=f"{image}:1.4", cuda="12.8") is None
+    assert host_of(tmp_path, "ml.g6e.2xlarge", **own, image=f"{image}:1.4") is None
+
+
+def test_chip_newer_than_the_older_drivers_brings_its_host(tmp_path: Path) -> None:
+    """LMI 0.35.0 (CUDA 12.8) starts on every driver of CUDA 12, but none of those knows a Blackwell GPU (12.8)."""
+    lmi = {"family": "lmi", "version": "0.35.0"}
+    assert host_of(tmp_path, "ml.g6e.2xlarge", **lmi) is None
+    assert host_of(tmp_path, "ml.g7e.2xlarge", **lmi) == "al2023-ami-sagemaker-inference-gpu-4-1"
+
+
+def test_written_host_is_taken_as_written(tmp_path: Path) -> None:
+    """endpoint.ami_version wins over what would be chosen."""
+    version = "al2-ami-sagemaker-inference-gpu-3-1"
+    stack = synthesize(profile(tmp_path, {"endpoint": {"ami_version": version}}))
+    assert variant(stack)["InferenceAmiVersion"] == version
+
+
 def test_network_is_on_model_and_configuration(tmp_path: Path) -> None:
     """Model and configuration of a component endpoint must agree about network and isolation."""
     stack = synthesize(profile(tmp_path), ENVIRONMENT.model_copy(update={"network": NETWORK}))
@@ -296,14 +326,20 @@ def test_async_inference_and_data_capture(tmp_path: Path) -> None:
         "hosting": "plain_variant",
         "max_instances": 1,
         "async_inference": {
+            "input_s3_uri": "s3://inputs/chat/",
             "output_s3_uri": "s3://outputs/chat/",
             "max_concurrent_invocations_per_instance": 4,
+            "error_topic_arn": "arn:aws:sns:us-east-1:123456789012:chat-failed",
         },
         "data_capture": {"s3_uri": "s3://captures/chat/", "sampling_percent": 10},
     }
     config = synthesize(profile(tmp_path, {"endpoint": endpoint, "copies": {"max": 1}}), keyed).only(CONFIG)
     assert config["AsyncInferenceConfig"] == {
-        "OutputConfig": {"S3OutputPath": "s3://outputs/chat/", "KmsKeyId": KEY_ARN},
+        "OutputConfig": {
+            "S3OutputPath": "s3://outputs/chat/",
+            "KmsKeyId": KEY_ARN,
+            "NotificationConfig": {"ErrorTopic": "arn:aws:sns:us-east-1:123456789012:chat-failed"},
+        },
         "ClientConfig": {"MaxConcurrentInvocationsPerInstance": 4},
     }
     assert config["DataCaptureConfig"] == {
@@ -312,6 +348,170 @@ def test_async_inference_and_data_capture(tmp_path: Path) -> None:
         "DestinationS3Uri": "s3://captures/chat/",
         "KmsKeyId": KEY_ARN,
         "CaptureOptions": [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}],
+    }
+
+
+def alarms_of(stack: Synthesized) -> list[dict[str, Any]]:
+    """What the objectives' two alarms are called in a DeploymentConfig."""
+    alarms = stack.all("AWS::CloudWatch::Alarm")
+    names = [f"loadproof-test-chat-{kind}" for kind in ("latency-p95", "error-rate")]
+    by_name = {body["Properties"]["AlarmName"]: logical_id for logical_id, body in alarms.items()}
+    return [{"AlarmName": {"Ref": by_name[name]}} for name in names]
+
+
+def plain(tmp_path: Path, **endpoint: Any) -> Synthesized:
+    return synthesize(
+        profile(tmp_path, {"endpoint": {"hosting": "plain_variant", "max_instances": 8, **endpoint}, "copies": None})
+    )
+
+
+def test_two_instances_roll_by_halves(tmp_path: Path) -> None:
+    """Nothing written: batches of half, ten minutes of watching each, back when an objective's alarm fires."""
+    stack = plain(tmp_path, min_instances=2)
+    assert stack.only(ENDPOINT)["DeploymentConfig"] == {
+        "RollingUpdatePolicy": {
+            "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50},
+            "WaitIntervalInSeconds": 600,
+        },
+        "AutoRollbackConfiguration": {"Alarms": alarms_of(stack)},
+    }
+
+
+def test_one_instance_goes_blue_green(tmp_path: Path) -> None:
+    """One instance has no half: a second fleet, watched ten minutes, the old one kept for the longest stream."""
+    assert plain(tmp_path).only(ENDPOINT)["DeploymentConfig"]["BlueGreenUpdatePolicy"] == {
+        "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 600},
+        "TerminationWaitInSeconds": 480,
+    }
+
+
+@pytest.mark.parametrize(("traffic", "size"), [("canary", "CanarySize"), ("linear", "LinearStepSize")])
+def test_traffic_moves_in_steps(tmp_path: Path, traffic: str, size: str) -> None:
+    """A canary's first step and each linear step have the size that is written."""
+    update = {
+        "type": "blue_green",
+        "traffic": traffic,
+        "step_percent": 10,
+        "wait_s": 300,
+        "termination_wait_s": 60,
+        "max_execution_s": 7200,
+        "rollback_on_alarms": False,
+    }
+    assert plain(tmp_path, update=update).only(ENDPOINT)["DeploymentConfig"] == {
+        "BlueGreenUpdatePolicy": {
+            "TrafficRoutingConfiguration": {
+                "Type": traffic.upper(),
+                "WaitIntervalInSeconds": 300,
+                size: {"Type": "CAPACITY_PERCENT", "Value": 10},
+            },
+            "TerminationWaitInSeconds": 60,
+            "MaximumExecutionTimeoutInSeconds": 7200,
+        }
+    }
+
+
+def test_components_roll_from_two_copies_on(tmp_path: Path) -> None:
+    """Two copies: one at a time, back on the objectives' alarms. The endpoint itself has no policy then."""
+    stack = synthesize(profile(tmp_path, {"copies": {"min": 2}, "endpoint": {"max_instances": 3}}))
+    assert stack.only(COMPONENT)["DeploymentConfig"] == {
+        "RollingUpdatePolicy": {
+            "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50},
+            "WaitIntervalInSeconds": 600,
+        },
+        "AutoRollbackConfiguration": {"Alarms": alarms_of(stack)},
+    }
+    assert "DeploymentConfig" not in stack.only(ENDPOINT)
+    assert "DeploymentConfig" not in synthesize(profile(tmp_path)).only(COMPONENT)
+
+
+def test_batches_of_copies_as_written(tmp_path: Path) -> None:
+    """A batch of one copy, the way back a quarter at a time."""
+    update = {"batch_copies": 1, "rollback_batch_percent": 25, "wait_s": 120, "max_execution_s": 3600}
+    changes = {"copies": {"min": 4, "max": 4, "update": update}, "endpoint": {"max_instances": 5}}
+    assert synthesize(profile(tmp_path, changes)).only(COMPONENT)["DeploymentConfig"]["RollingUpdatePolicy"] == {
+        "MaximumBatchSize": {"Type": "COPY_COUNT", "Value": 1},
+        "RollbackMaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25},
+        "WaitIntervalInSeconds": 120,
+        "MaximumExecutionTimeoutInSeconds": 3600,
+    }
+
+
+def test_alarms_that_turn_back_wait_for_nothing(tmp_path: Path) -> None:
+    """The component refers to the alarms, and they name it in a text: no circle, and they are there before it."""
+    stack = synthesize(profile(tmp_path, {"copies": {"min": 2}, "endpoint": {"max_instances": 3}}))
+    for body in stack.all("AWS::CloudWatch::Alarm").values():
+        assert "DependsOn" not in body
+        assert "Fn::GetAtt" not in str(body)
+        assert "'Ref'" not in str(body)
+
+
+def test_logs_are_the_stacks_own(tmp_path: Path) -> None:
+    """Both groups SageMaker writes to have retention and key, and are there before who writes."""
+    stack = synthesize(profile(tmp_path), ENVIRONMENT.model_copy(update={"kms_key_arn": KEY_ARN}))
+    for kind, name in (
+        (ENDPOINT, "Endpoints/loadproof-test-chat"),
+        (COMPONENT, "InferenceComponents/loadproof-test-chat-main"),
+    ):
+        (group,) = [
+            (logical_id, body["Properties"])
+            for logical_id, body in stack.all("AWS::Logs::LogGroup").items()
+            if body["Properties"].get("LogGroupName") == f"/aws/sagemaker/{name}"
+        ]
+        assert (group[1]["RetentionInDays"], group[1]["KmsKeyId"]) == (7, KEY_ARN)
+        (writer,) = stack.all(kind).values()
+        assert writer["DependsOn"] == [group[0]]
+
+
+def test_metrics_are_written_out(tmp_path: Path) -> None:
+    """Detailed metrics are on unless the profile says otherwise; nothing is left to a default that may change."""
+    assert synthesize(profile(tmp_path)).only(CONFIG)["MetricsConfig"] == {
+        "EnableDetailedObservability": True,
+        "EnableEnhancedMetrics": False,
+        "MetricPublishFrequencyInSeconds": 60,
+    }
+    fewer = {"endpoint": {"metrics": {"detailed": False, "enhanced": True, "period_s": 10}}}
+    assert synthesize(profile(tmp_path, fewer)).only(CONFIG)["MetricsConfig"] == {
+        "EnableDetailedObservability": False,
+        "EnableEnhancedMetrics": True,
+        "MetricPublishFrequencyInSeconds": 10,
+    }
+
+
+def variables(tmp_path: Path, family: str, speculative: dict[str, Any]) -> dict[str, str]:
+    changes = {"container": {"family": family, "version": None, "settings": None, "speculative": speculative}}
+    container = synthesize(profile(tmp_path, changes)).only(MODEL)["PrimaryContainer"]
+    return {name: value for name, value in container["Environment"].items() if "SPECULATIVE" in name}
+
+
+@pytest.mark.parametrize(
+    ("family", "variable"), [("lmi", "OPTION_SPECULATIVE_CONFIG"), ("vllm", "SM_VLLM_SPECULATIVE_CONFIG")]
+)
+def test_speculation_of_vllm_is_one_json_map(tmp_path: Path, family: str, variable: str) -> None:
+    """vLLM's names for method, draft and tokens; LMI hands them on."""
+    eagle = {"method": "eagle3", "draft_model": "/opt/ml/model/draft", "tokens": 3, "draft_tensor_parallel_degree": 1}
+    assert variables(tmp_path, family, eagle) == {
+        variable: '{"method": "eagle3", "num_speculative_tokens": 3, "model": "/opt/ml/model/draft", '
+        '"draft_tensor_parallel_size": 1}'
+    }
+    ngram = {"method": "ngram", "tokens": 5, "longest_ngram_tokens": 4}
+    assert variables(tmp_path, family, ngram) == {
+        variable: '{"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4}'
+    }
+
+
+def test_speculation_of_sglang_has_a_flag_each(tmp_path: Path) -> None:
+    """Three tokens in one branch are three steps, and the model checks four tokens: those and the one before."""
+    draft = {"method": "draft_model", "draft_model": "/opt/ml/model/draft", "tokens": 3}
+    assert variables(tmp_path, "sglang", draft) == {
+        "SM_SGLANG_SPECULATIVE_ALGORITHM": "STANDALONE",
+        "SM_SGLANG_SPECULATIVE_DRAFT_MODEL_PATH": "/opt/ml/model/draft",
+        "SM_SGLANG_SPECULATIVE_NUM_STEPS": "3",
+        "SM_SGLANG_SPECULATIVE_EAGLE_TOPK": "1",
+        "SM_SGLANG_SPECULATIVE_NUM_DRAFT_TOKENS": "4",
+    }
+    assert variables(tmp_path, "sglang", {"method": "ngram", "tokens": 8}) == {
+        "SM_SGLANG_SPECULATIVE_ALGORITHM": "NGRAM",
+        "SM_SGLANG_SPECULATIVE_NUM_DRAFT_TOKENS": "8",
     }
 
 

@@ -61,6 +61,12 @@ def test_rights_of_a_component_endpoint(tmp_path: Path) -> None:
             "Resource": "*",
             "Condition": {"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}},
         },
+        {
+            "Sid": "RollbackAlarms",
+            "Effect": "Allow",
+            "Action": "cloudwatch:DescribeAlarms",
+            "Resource": "arn:aws:cloudwatch:us-east-1:123456789012:alarm:loadproof-test-chat-*",
+        },
         {"Sid": "RegistryLogin", "Effect": "Allow", "Action": "ecr:GetAuthorizationToken", "Resource": "*"},
         {
             "Sid": "PullImages",
@@ -126,6 +132,22 @@ def test_captured_data_may_be_written_to_its_prefix(tmp_path: Path) -> None:
     environment = ENVIRONMENT.model_copy(update={"kms_key_arn": KEY_ARN})
     written = statements(synthesize(captured, environment))["WriteOutputs"]
     assert (written["Action"], written["Resource"]) == ("s3:PutObject", "arn:aws:s3:::captures/chat/*")
+
+
+def test_asynchronous_inference_reads_requests_and_tells_topics(tmp_path: Path) -> None:
+    """SageMaker reads requests, writes answers and failures and tells topics as the endpoint's role: nothing else."""
+    topic = "arn:aws:sns:us-east-1:123456789012:chat-failed"
+    wanted = {
+        "input_s3_uri": "s3://inputs/chat/",
+        "output_s3_uri": "s3://outputs/chat/",
+        "failure_s3_uri": "s3://outputs/failed/",
+        "error_topic_arn": topic,
+    }
+    endpoint = {"hosting": "plain_variant", "max_instances": 1, "async_inference": wanted}
+    found = statements(synthesize(profile(tmp_path, {"endpoint": endpoint, "copies": {"max": 1}})))
+    assert found["ReadRequests"]["Resource"] == "arn:aws:s3:::inputs/chat/*"
+    assert found["WriteOutputs"]["Resource"] == ["arn:aws:s3:::outputs/chat/*", "arn:aws:s3:::outputs/failed/*"]
+    assert (found["TellResults"]["Action"], found["TellResults"]["Resource"]) == ("sns:Publish", topic)
 
 
 def test_own_image_gives_its_own_repository(tmp_path: Path) -> None:

@@ -308,7 +308,7 @@ ASYNCHRONOUS = {
     "endpoint": {
         "hosting": "plain_variant",
         "min_instances": 0,
-        "async_inference": {"output_s3_uri": "s3://outputs/chat/"},
+        "async_inference": {"input_s3_uri": "s3://inputs/chat/", "output_s3_uri": "s3://outputs/chat/"},
     },
     "scaling": {
         "policies": [{"type": "target_tracking", "metric": "async_backlog_per_instance", "target": 5.0}],

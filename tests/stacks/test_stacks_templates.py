@@ -39,7 +39,7 @@ CAPABILITIES: dict[str, dict[str, Any]] = {
     "plain-variant-async": {
         "endpoint": {
             "hosting": "plain_variant",
-            "async_inference": {"output_s3_uri": "s3://outputs/chat/"},
+            "async_inference": {"input_s3_uri": "s3://inputs/chat/", "output_s3_uri": "s3://outputs/chat/"},
             "data_capture": {"s3_uri": "s3://captures/chat/"},
         },
         "copies": {"max": 2},

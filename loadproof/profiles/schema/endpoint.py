@@ -45,8 +45,11 @@ class CapacityReservation(Part):
 class AsyncInference(Part):
     """SageMaker asynchronous inference instead of real time (plain variants only)."""
 
+    input_s3_uri: S3Uri = Field(description="prefix under which callers put requests: the endpoint's role reads them")
     output_s3_uri: S3Uri
     failure_s3_uri: S3Uri | None = None
+    success_topic_arn: Arn | None = Field(default=None, description="SNS topic told of every answer")
+    error_topic_arn: Arn | None = Field(default=None, description="SNS topic told of every failure")
     max_concurrent_invocations_per_instance: Annotated[int, Field(ge=1, le=1000)] | None = None
 
 
@@ -160,7 +163,7 @@ class Endpoint(Part):
     )
     capacity_reservation: CapacityReservation | None = None
     network_isolation: bool = Field(
-        default=True, description="no outbound network for the container; must be false for hub sources"
+        default=True, description="no outbound network for the container; false lets the server fetch weights of the hub itself"
     )
     async_inference: AsyncInference | None = None
     data_capture: DataCapture | None = None
