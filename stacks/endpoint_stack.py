@@ -5,7 +5,7 @@ from __future__ import annotations
 from aws_cdk import CfnOutput, Environment, Stack, Tags
 from constructs import Construct
 
-from loadproof.profiles import profile_hash
+from loadproof.profiles import is_staged, profile_hash
 from stacks.alarms import Alarms
 from stacks.buffer.infrastructure import Buffer
 from stacks.context import Deployment
@@ -13,6 +13,7 @@ from stacks.copy_scaling import CopyScaling
 from stacks.dashboard import Dashboard
 from stacks.execution_role import ExecutionRole
 from stacks.model_endpoint import ModelEndpoint
+from stacks.staging.infrastructure import StagedWeights
 
 
 class EndpointStack(Stack):
@@ -31,8 +32,10 @@ class EndpointStack(Stack):
         # On the stack for the bill, on the resources so that a template shows them.
         for name, value in environment.tags.items():
             Tags.of(self).add(name, value)
-        role = ExecutionRole(self, "ExecutionRole", deployment=deployment)
-        self.endpoint = ModelEndpoint(self, "Endpoint", deployment=deployment, role=role)
+        staged = any(is_staged(component.model, profile) for component in deployment.components)
+        weights = StagedWeights(self, "Weights", deployment=deployment) if staged else None
+        role = ExecutionRole(self, "ExecutionRole", deployment=deployment, weights=weights)
+        self.endpoint = ModelEndpoint(self, "Endpoint", deployment=deployment, role=role, weights=weights)
         buffered = profile.buffer is not None and profile.buffer.enabled
         self.buffer = (
             Buffer(self, "Buffer", endpoint=self.endpoint, settings=profile.buffer)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from loadproof.errors import InputError
+from loadproof.profiles.names import alarm_name
 from loadproof.profiles.schema import Component, HubSource, JumpStartSource, S3Source
 from stacks.context import Deployment
 from stacks.images import image_of
+from stacks.staging.infrastructure import StagedWeights
+from stacks.statements import Statement, allow, document, trust
 
 _ECR_URI = re.compile(
     r"^(?P<account>\d{12})\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/"
@@ -34,28 +36,21 @@ _VPC_ACTIONS = [
 class ExecutionRole(Construct):
     """Trusts SageMaker for this account only. Policies are inline, so whatever uses the role waits for them."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, deployment: Deployment, weights: StagedWeights | None = None
+    ) -> None:
         super().__init__(scope, construct_id)
         account = deployment.environment.account
         self.role = iam.CfnRole(
             self,
             "Role",
             description=f"Runs the containers of {deployment.endpoint_name}",
-            assume_role_policy_document={
-                "Version": "2012-10-17",
-                "Statement": [
-                    {
-                        "Effect": "Allow",
-                        "Principal": {"Service": "sagemaker.amazonaws.com"},
-                        "Action": "sts:AssumeRole",
-                        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
-                    }
-                ],
-            },
+            assume_role_policy_document=trust(
+                "sagemaker.amazonaws.com", when={"StringEquals": {"aws:SourceAccount": account}}
+            ),
             policies=[
                 iam.CfnRole.PolicyProperty(
-                    policy_name="endpoint",
-                    policy_document={"Version": "2012-10-17", "Statement": list(_statements(deployment))},
+                    policy_name="endpoint", policy_document=document(*_statements(deployment, weights))
                 )
             ],
         )
@@ -65,38 +60,37 @@ class ExecutionRole(Construct):
         return self.role.attr_arn
 
 
-def _statements(deployment: Deployment) -> Iterable[dict[str, Any]]:
+def _statements(deployment: Deployment, weights: StagedWeights | None) -> Iterable[Statement]:
     yield from _logs_and_metrics(deployment)
     yield from _images(deployment)
-    yield from _weights(deployment)
+    yield from _weights(deployment, weights)
     yield from _outputs(deployment)
     yield from _key(deployment)
     if deployment.environment.network is not None:
-        yield _allow("NetworkInterfaces", _VPC_ACTIONS, "*")
+        yield allow(*_VPC_ACTIONS, on="*", sid="NetworkInterfaces")
 
 
-def _logs_and_metrics(deployment: Deployment) -> Iterable[dict[str, Any]]:
+def _logs_and_metrics(deployment: Deployment) -> Iterable[Statement]:
     groups = [f"/aws/sagemaker/Endpoints/{deployment.endpoint_name}"]
     if deployment.hosts_components:
         groups.append(f"/aws/sagemaker/InferenceComponents/{deployment.endpoint_name}-*")
     # `:*` is part of a log group's ARN in IAM, for the group's own actions as for its streams'.
     arns = [deployment.arn("logs", f"log-group:{group}:*") for group in groups]
-    actions = ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
-    yield _allow("Logs", actions, arns)
-    metrics = _allow("Metrics", ["cloudwatch:PutMetricData"], "*")
-    metrics["Condition"] = {"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}}
-    yield metrics
+    actions = ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents")
+    yield allow(*actions, on=arns, sid="Logs")
+    namespaces = {"StringLike": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/*"]}}
+    yield allow("cloudwatch:PutMetricData", on="*", when=namespaces, sid="Metrics")
+    # SageMaker reads the alarms that turn an update back by the endpoint's own role.
+    alarms = deployment.arn("cloudwatch", f"alarm:{alarm_name(deployment.endpoint_name, '*')}")
+    yield allow("cloudwatch:DescribeAlarms", on=alarms, sid="RollbackAlarms")
 
 
-def _images(deployment: Deployment) -> Iterable[dict[str, Any]]:
+def _images(deployment: Deployment) -> Iterable[Statement]:
     images = [image_of(component.container, deployment.environment.region) for component in deployment.components]
     repositories = sorted({_repository_arn(image, deployment) for image in images})
-    yield _allow("RegistryLogin", ["ecr:GetAuthorizationToken"], "*")
-    yield _allow(
-        "PullImages",
-        ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
-        repositories,
-    )
+    yield allow("ecr:GetAuthorizationToken", on="*", sid="RegistryLogin")
+    actions = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
+    yield allow(*actions, on=repositories, sid="PullImages")
 
 
 def _repository_arn(image: str, deployment: Deployment) -> str:
@@ -109,10 +103,11 @@ def _repository_arn(image: str, deployment: Deployment) -> str:
     return deployment.arn("ecr", f"repository/{match['repository']}", region=match["region"], account=match["account"])
 
 
-def _weights(deployment: Deployment) -> Iterable[dict[str, Any]]:
-    places = sorted({place for component in deployment.components for place in _places(component)})
+def _weights(deployment: Deployment, weights: StagedWeights | None) -> Iterable[Statement]:
+    places = sorted({place for component in deployment.components for place in _places(component, weights)})
     if places:
-        yield _allow("ReadWeights", ["s3:GetObject"], [deployment.s3_arn(_objects(place)) for place in places])
+        objects = [deployment.s3_arn(_objects(place)) for place in places]
+        yield allow("s3:GetObject", on=objects, sid="ReadWeights")
         yield from _listing("ListWeights", places, deployment)
     contents = sorted(
         {
@@ -122,14 +117,16 @@ def _weights(deployment: Deployment) -> Iterable[dict[str, Any]]:
         }
     )
     if contents:
-        yield _allow("ReadHubContent", ["sagemaker:DescribeHubContent"], contents)
+        yield allow("sagemaker:DescribeHubContent", on=contents, sid="ReadHubContent")
 
 
-def _places(component: Component) -> Iterable[str]:
+def _places(component: Component, weights: StagedWeights | None) -> Iterable[str]:
     """`bucket/key` of everything a component's containers read from S3; a prefix ends with a slash."""
     source = component.model.source
     if isinstance(source, S3Source | JumpStartSource):
         yield source.s3_uri.removeprefix("s3://")
+    elif weights is not None and component.name in weights.uris:
+        yield weights.place(component)
     elif not isinstance(source, HubSource):
         raise InputError("model.source: nothing is given, but backend sagemaker needs weights; add a source")
     for adapter in component.adapters:
@@ -140,20 +137,19 @@ def _objects(place: str) -> str:
     return f"{place}*" if place.endswith("/") else place
 
 
-def _listing(sid: str, places: list[str], deployment: Deployment) -> Iterable[dict[str, Any]]:
+def _listing(sid: str, places: list[str], deployment: Deployment) -> Iterable[Statement]:
     """One ListBucket statement a bucket, for the prefixes only."""
     by_bucket: dict[str, list[str]] = {}
     for place in places:
         bucket, _, key = place.partition("/")
         by_bucket.setdefault(bucket, []).append(f"{key}*" if key.endswith("/") or not key else key)
     for position, (bucket, prefixes) in enumerate(sorted(by_bucket.items())):
-        statement = _allow(f"{sid}{position or ''}", ["s3:ListBucket"], deployment.s3_arn(bucket))
-        statement["Condition"] = {"StringLike": {"s3:prefix": prefixes}}
-        yield statement
+        below = {"StringLike": {"s3:prefix": prefixes}}
+        yield allow("s3:ListBucket", on=deployment.s3_arn(bucket), when=below, sid=f"{sid}{position or ''}")
 
 
-def _outputs(deployment: Deployment) -> Iterable[dict[str, Any]]:
-    """Where data capture and asynchronous inference write."""
+def _outputs(deployment: Deployment) -> Iterable[Statement]:
+    """Where data capture and asynchronous inference write, and where the latter reads."""
     endpoint = deployment.profile.endpoint
     if endpoint is None:
         return
@@ -165,10 +161,18 @@ def _outputs(deployment: Deployment) -> Iterable[dict[str, Any]]:
         uris.append(endpoint.async_inference.failure_s3_uri)
     prefixes = sorted({uri.removeprefix("s3://").rstrip("/") for uri in uris if uri})
     if prefixes:
-        yield _allow("WriteOutputs", ["s3:PutObject"], [deployment.s3_arn(f"{prefix}/*") for prefix in prefixes])
+        objects = [deployment.s3_arn(f"{prefix}/*") for prefix in prefixes]
+        yield allow("s3:PutObject", on=objects, sid="WriteOutputs")
+    wanted = endpoint.async_inference
+    if wanted is not None:
+        requests = wanted.input_s3_uri.removeprefix("s3://").rstrip("/")
+        yield allow("s3:GetObject", on=deployment.s3_arn(f"{requests}/*"), sid="ReadRequests")
+        topics = sorted({topic for topic in (wanted.success_topic_arn, wanted.error_topic_arn) if topic})
+        if topics:
+            yield allow("sns:Publish", on=topics, sid="TellResults")
 
 
-def _key(deployment: Deployment) -> Iterable[dict[str, Any]]:
+def _key(deployment: Deployment) -> Iterable[Statement]:
     """The environment's key, usable only through the services that hold the data."""
     key = deployment.environment.kms_key_arn
     if key is None:
@@ -179,18 +183,15 @@ def _key(deployment: Deployment) -> Iterable[dict[str, Any]]:
             f"write arn:…:key/…"
         )
     region = deployment.environment.region
-    use = _allow("UseKey", ["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"], key)
-    use["Condition"] = {
-        "StringEquals": {"kms:ViaService": [f"s3.{region}.amazonaws.com", f"sagemaker.{region}.amazonaws.com"]}
-    }
-    yield use
-    grant = _allow("GrantKeyToVolumes", ["kms:CreateGrant"], key)
-    grant["Condition"] = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
-    yield grant
-
-
-def _allow(sid: str, actions: list[str], resources: list[str] | str) -> dict[str, Any]:
-    if isinstance(resources, list) and len(resources) == 1:
-        resources = resources[0]
-    action: list[str] | str = actions[0] if len(actions) == 1 else actions
-    return {"Sid": sid, "Effect": "Allow", "Action": action, "Resource": resources}
+    services = [f"s3.{region}.amazonaws.com", f"sagemaker.{region}.amazonaws.com"]
+    yield allow(
+        "kms:Decrypt",
+        "kms:DescribeKey",
+        "kms:GenerateDataKey",
+        on=key,
+        when={"StringEquals": {"kms:ViaService": services}},
+        sid="UseKey",
+    )
+    yield allow(
+        "kms:CreateGrant", on=key, when={"Bool": {"kms:GrantIsForAWSResource": "true"}}, sid="GrantKeyToVolumes"
+    )

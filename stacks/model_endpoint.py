@@ -18,6 +18,7 @@ from stacks.execution_role import ExecutionRole
 from stacks.inference_component import InferenceComponent
 from stacks.kept_copies.infrastructure import KeptCopies
 from stacks.models import model_resource
+from stacks.staging.infrastructure import StagedWeights
 from stacks.statements import Statement, allow
 
 
@@ -28,7 +29,15 @@ class ModelEndpoint(Construct):
     the model and the configuration, and the endpoint moves over to them in place.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, deployment: Deployment, role: ExecutionRole) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        deployment: Deployment,
+        role: ExecutionRole,
+        weights: StagedWeights | None = None,
+    ) -> None:
         super().__init__(scope, construct_id)
         endpoint = deployment.profile.endpoint
         if endpoint is None:
@@ -37,7 +46,12 @@ class ModelEndpoint(Construct):
         self._machines = endpoint
         models = {
             component.name: model_resource(
-                self, f"Model-{component.name}", deployment=deployment, component=component, role_arn=role.arn
+                self,
+                f"Model-{component.name}",
+                deployment=deployment,
+                component=component,
+                role_arn=role.arn,
+                staged_uri=weights.uris.get(component.name) if weights else None,
             )
             for component in deployment.components
         }

@@ -13,9 +13,18 @@ from stacks.tags import model_tags
 
 
 def model_resource(
-    scope: Construct, construct_id: str, *, deployment: Deployment, component: Component, role_arn: str
+    scope: Construct,
+    construct_id: str,
+    *,
+    deployment: Deployment,
+    component: Component,
+    role_arn: str,
+    staged_uri: str | None = None,
 ) -> sagemaker.CfnModel:
-    """The model of one component. It has no name: every property replaces it, and a name would clash."""
+    """The model of one component. It has no name: every property replaces it, and a name would clash.
+
+    `staged_uri` is where weights of the hub have been put; None for others, and where the server fetches them.
+    """
     endpoint = deployment.profile.endpoint
     return sagemaker.CfnModel(
         scope,
@@ -23,8 +32,8 @@ def model_resource(
         execution_role_arn=role_arn,
         primary_container=sagemaker.CfnModel.ContainerDefinitionProperty(
             image=image_of(component.container, deployment.environment.region),
-            environment=container_variables(component),
-            model_data_source=_weights(component.model),
+            environment=container_variables(component, staged=staged_uri is not None),
+            model_data_source=_staged(staged_uri) if staged_uri else _weights(component.model),
         ),
         vpc_config=model_network(deployment.environment.network),
         enable_network_isolation=endpoint.network_isolation if endpoint else True,
@@ -38,6 +47,11 @@ def model_network(network: Network | None) -> sagemaker.CfnModel.VpcConfigProper
     return sagemaker.CfnModel.VpcConfigProperty(
         security_group_ids=list(network.security_group_ids), subnets=list(network.subnet_ids)
     )
+
+
+def _staged(uri: str) -> sagemaker.CfnModel.ModelDataSourceProperty:
+    source = sagemaker.CfnModel.S3DataSourceProperty(s3_uri=uri, s3_data_type="S3Prefix", compression_type="None")
+    return sagemaker.CfnModel.ModelDataSourceProperty(s3_data_source=source)
 
 
 def _weights(model: Model) -> sagemaker.CfnModel.ModelDataSourceProperty | None:

@@ -20,6 +20,7 @@ from loadproof.profiles.schema import (
     Family,
     HubSource,
     LmiSettings,
+    Model,
     Profile,
     Protocol,
     Quantization,
@@ -146,13 +147,22 @@ def tensor_parallel_degree(component: Component) -> int:
     return component.container.settings.tensor_parallel_degree or accelerators_per_copy(component)
 
 
-def container_variables(component: Component) -> dict[str, str]:
+def is_staged(model: Model, profile: Profile) -> bool:
+    """True for weights of the hub that a build job puts into S3 first; False where the server fetches them itself.
+
+    A container without a network cannot fetch, so isolation decides.
+    """
+    return isinstance(model.source, HubSource) and (profile.endpoint is None or profile.endpoint.network_isolation)
+
+
+def container_variables(component: Component, *, staged: bool = False) -> dict[str, str]:
     """The container's whole environment: model, typed settings, speculation, then `environment` as written.
 
+    `staged` weights of the hub are mounted like any other from S3.
     The tensor parallel degree is always written out, because servers differ in what they assume without it.
     """
     container = component.container
-    variables = _model_variables(component)
+    variables = _model_variables(component, staged)
     settings = container.settings.model_copy(update={"tensor_parallel_degree": tensor_parallel_degree(component)})
     for name, variable in setting_variables(container.family).items():
         value = getattr(settings, name)
@@ -238,13 +248,13 @@ def supported_quantizations(family: Family) -> tuple[Quantization, ...]:
     return ("none", *_QUANTIZATION_VALUE[family])
 
 
-def _model_variables(component: Component) -> dict[str, str]:
+def _model_variables(component: Component, staged: bool) -> dict[str, str]:
     family, model = component.container.family, component.model
     if family == "custom":
         return {}
-    from_hub = isinstance(model.source, HubSource)
-    variables = {_MODEL_VARIABLE[family]: model.id if from_hub else MOUNTED_WEIGHTS}
-    if isinstance(model.source, HubSource):
+    variables = {_MODEL_VARIABLE[family]: MOUNTED_WEIGHTS}
+    if isinstance(model.source, HubSource) and not staged:
+        variables[_MODEL_VARIABLE[family]] = model.id
         variables[_REVISION_VARIABLE[family]] = model.source.revision
     if model.trust_remote_code:
         variables[_REMOTE_CODE_VARIABLE[family]] = "true"

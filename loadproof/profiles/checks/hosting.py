@@ -230,21 +230,6 @@ def adapters_need_lora(placed: Placed) -> Iterator[Finding]:
 
 
 @rule(
-    "LP223",
-    "Hub source without network",
-    reason="Network isolation keeps the container from reaching the hub: it stays Creating until its time-out.",
-    fix="Write endpoint.network_isolation: false, or stage the weights in S3 and keep the isolation.",
-    scope="component",
-)
-def hub_needs_network(placed: Placed) -> Iterator[Finding]:
-    if isinstance(placed.component.model.source, HubSource) and placed.endpoint.network_isolation:
-        found = "weights from the hub need network, network_isolation is true"
-        yield Finding(
-            placed.at("model", "source"), found, "write endpoint.network_isolation: false, or use an S3 source"
-        )
-
-
-@rule(
     "LP224",
     "Licence not accepted",
     reason="JumpStart's Llama artifacts are refused until AcceptEula says yes: somebody must decide that.",
@@ -281,7 +266,7 @@ def s3_form(placed: Placed) -> Iterator[Finding]:
 @rule(
     "LP226",
     "Gated model without a token",
-    reason="The hub answers 401 for gated weights, and the container stays Creating until its time-out.",
+    reason="The hub answers 401 for gated weights, and the deployment fails.",
     fix="Stage the weights in S3, or name the secret that holds a token.",
     scope="component",
 )
@@ -463,7 +448,6 @@ RULES: Final = (
     hosting_kind,
     names_collide,
     adapters_need_lora,
-    hub_needs_network,
     licence_not_accepted,
     s3_form,
     gated_without_token,

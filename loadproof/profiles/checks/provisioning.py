@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
-from loadproof.profiles.schema import HubSource
+from loadproof.profiles.checks.rule import Finding, Subject, rule
 
 
 @rule(
@@ -22,21 +21,6 @@ def bedrock(subject: Subject) -> Iterator[Finding]:
 
 
 @rule(
-    "LP904",
-    "Hub tokens are not provisioned yet",
-    reason="Gated weights will be staged in S3 by a build job that reads the token; it does not exist yet.",
-    fix="Stage the weights in S3 yourself, and use an S3 source.",
-    scope="component",
-    severity="warning",
-)
-def hub_token(placed: Placed) -> Iterator[Finding]:
-    source = placed.component.model.source
-    if isinstance(source, HubSource) and source.token_secret_arn is not None:
-        path = placed.at("model", "source", "token_secret_arn")
-        yield Finding(path, "staging with a hub token is not provisioned yet", "use an S3 source")
-
-
-@rule(
     "LP905",
     "Deployment gates are not provisioned yet",
     reason="The benchmark runs from `loadproof bench`; nothing in the stack starts it yet.",
@@ -49,4 +33,4 @@ def gate(subject: Subject) -> Iterator[Finding]:
         yield Finding(("benchmark", "gate"), f"gate {wanted} is not provisioned yet", "write none, or delete it")
 
 
-RULES: Final = (bedrock, hub_token, gate)
+RULES: Final = (bedrock, gate)

@@ -23,7 +23,7 @@ _NOT_A_SECRET: Final = ("", "true", "false", "0", "1")
     "LP401",
     "Secret in the container's environment",
     reason="DescribeModel, the template and the CDK's output show it to everybody who may read them.",
-    fix="Put the secret into Secrets Manager, and stage gated weights in S3 (or name model.source.token_secret_arn).",
+    fix="Put the secret into Secrets Manager; name a hub token's in model.source.token_secret_arn.",
     scope="component",
 )
 def secret_in_environment(placed: Placed) -> Iterator[Finding]:
@@ -91,8 +91,23 @@ def network_open(subject: Subject) -> Iterator[Finding]:
     if endpoint is None or endpoint.network_isolation:
         return
     if not any(isinstance(placed.component.model.source, HubSource) for placed in subject.components):
-        found = "no model comes from the hub, yet the containers have network access"
+        found = "no server fetches weights itself, yet the containers have network access"
         yield Finding(("endpoint", "network_isolation"), found, "write true, or delete it")
+
+
+@rule(
+    "LP407",
+    "Token for a container",
+    reason="Weights of the hub are staged in S3, with the token far from the container, only when it has no network.",
+    fix="Leave endpoint.network_isolation at true; the build job that stages the weights reads the token.",
+    scope="component",
+)
+def token_for_container(placed: Placed) -> Iterator[Finding]:
+    source = placed.component.model.source
+    if isinstance(source, HubSource) and source.token_secret_arn is not None and not placed.endpoint.network_isolation:
+        path = placed.at("model", "source", "token_secret_arn")
+        found = "the server would have to hold the token, since it fetches the weights itself"
+        yield Finding(path, found, "delete endpoint.network_isolation: false, so that they are staged in S3")
 
 
 @rule(
@@ -170,6 +185,7 @@ RULES: Final = (
     image_not_pinned,
     remote_code,
     network_open,
+    token_for_container,
     arn_of_service,
     secret_in_text,
     environment_arns,

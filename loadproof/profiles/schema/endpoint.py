@@ -163,7 +163,7 @@ class Endpoint(Part):
     )
     capacity_reservation: CapacityReservation | None = None
     network_isolation: bool = Field(
-        default=True, description="no outbound network for the container; false lets the server fetch weights of the hub itself"
+        default=True, description="no network for the container; false lets the server fetch weights of the hub itself"
     )
     async_inference: AsyncInference | None = None
     data_capture: DataCapture | None = None

@@ -82,6 +82,11 @@ class Environment(Part):
         description="what `cdk destroy` does with the buffer's results: keep the bucket, or delete it with all in it",
     )
     log_retention_days: Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365] = 30
+    hub_url: Annotated[
+        str,
+        StringConstraints(pattern=r"^(https://\S+|http://(127\.0\.0\.1|localhost)(:[0-9]+)?(/\S*)?)$"),
+        Form("an https address", "https://huggingface.co"),
+    ] = Field(default="https://huggingface.co", description="the hub, or a mirror of it, that weights are staged from")
     acknowledged: Acknowledged = Field(
         default_factory=dict,
         description="rules over templates (docs/security.md) whose findings are accepted here, each with the reason",
