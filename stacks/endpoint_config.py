@@ -78,6 +78,7 @@ def _variant(
             for pool in sorted(endpoint.instance_pools, key=lambda pool: pool.priority)
         ]
         or None,
+        variant_instance_provision_timeout_in_seconds=endpoint.instance_wait_s,
         # The API refuses 0 here, also for an endpoint that may scale to no instance later.
         initial_instance_count=max(1, endpoint.min_instances),
         managed_instance_scaling=None if plain else _managed_scaling(endpoint),

@@ -1,14 +1,16 @@
-"""What the catalog knows of instances, models, images and hosts (LP301-303, 312-315, 317-319, 323-325)."""
+"""What the catalog knows of instances, models, images and hosts (LP301-303, 312-315, 317-319, 323-326)."""
 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from loadproof import catalog
 from loadproof.errors import InputError
 from loadproof.profiles.checks.facts import (
+    GIB,
     accelerator_of,
     architecture_of,
     catalog_image,
@@ -18,10 +20,14 @@ from loadproof.profiles.checks.facts import (
     known_instances,
     knows_chip,
     starts_on,
+    weight_bytes,
 )
 from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
 from loadproof.profiles.secrets import shown
 from loadproof.profiles.settings import supported_quantizations
+
+# What SageMaker attaches where nothing is said (developer guide, large model inference hosting: raise it above 30 GB).
+_DEFAULT_VOLUME_GIB: Final = 30
 
 
 @rule(
@@ -159,6 +165,27 @@ def volume_refused(subject: Subject) -> Iterator[Finding]:
 
 
 @rule(
+    "LP326",
+    "Weights too large for the volume",
+    reason="The download fills the disk, and the copy fails after minutes with little to read.",
+    fix="Raise endpoint.volume_gib, or use an instance type with disks of its own.",
+    scope="component",
+)
+def weights_to_disk(placed: Placed) -> Iterator[Finding]:
+    endpoint, model = placed.endpoint, placed.component.model
+    shape = architecture_of(model)
+    if shape is None:
+        return
+    weights_gib = weight_bytes(model, shape) / GIB
+    volume_gib = endpoint.volume_gib or _DEFAULT_VOLUME_GIB
+    for _, instance in known_instances(endpoint):
+        if not instance.has_local_disk and weights_gib > volume_gib:
+            found = f"weights of {weights_gib:.0f} GiB on a volume of {volume_gib} GiB of {instance.instance_type}"
+            mend = f"write endpoint.volume_gib: {math.ceil(2 * weights_gib)}, which leaves room for the image"
+            yield Finding(("endpoint", "volume_gib") if endpoint.volume_gib else ("endpoint",), found, mend)
+
+
+@rule(
     "LP315",
     "Image and accelerator of different makers",
     reason="CUDA images cannot use Inferentia and Trainium, and a GPU needs a GPU host.",
@@ -261,6 +288,7 @@ RULES: Final = (
     older_than_the_chip,
     no_common_host,
     volume_refused,
+    weights_to_disk,
     wrong_vendor,
     quantization_unsupported,
     quantization_of_another_checkpoint,

@@ -20,7 +20,7 @@ from loadproof.profiles.schema import (
     S3Source,
     VllmSettings,
 )
-from loadproof.profiles.settings import reserved_variables
+from loadproof.profiles.settings import container_variables, reserved_variables
 from loadproof.profiles.tree import Path
 from loadproof.profiles.updates import batch_copies, copies_update, waiting_s
 
@@ -28,6 +28,10 @@ from loadproof.profiles.updates import batch_copies, copies_update, waiting_s
 _GATED: Final = ("meta-llama/",)
 _MOST_VARIABLES: Final = 100
 _MOST_VARIABLE_BYTES: Final = 32 * 1024
+_LONGEST_VALUE_BYTES: Final = 1024
+# CloudFormation's own patience with an update: 970 minutes for an endpoint, 490 for a component.
+_ENDPOINT_UPDATE_S: Final = 970 * 60
+_COMPONENT_UPDATE_S: Final = 490 * 60
 
 # Names the servers still read, or once read, for what a typed setting says.
 _OLD_NAMES: Final = {
@@ -324,7 +328,7 @@ def update_steps(subject: Subject) -> Iterator[Finding]:
     if isinstance(update, BlueGreenUpdate):
         yield from _traffic_steps(update)
     if update is not None:
-        yield from _time_for_waits(("endpoint", "update"), update, subject.profile.copies)
+        yield from _time_for_waits(("endpoint", "update"), update, subject.profile.copies, _ENDPOINT_UPDATE_S)
     for placed in subject.components:
         copies = placed.component.copies
         if copies.update is None:
@@ -336,7 +340,7 @@ def update_steps(subject: Subject) -> Iterator[Finding]:
         if wanted is not None and 2 <= copies.min < 2 * wanted:
             found = f"a batch of {wanted} copies is more than half of copies.min {copies.min}"
             yield Finding((*path, "batch_copies"), found, f"lower it to {copies.min // 2}, or raise copies.min")
-        yield from _time_for_waits(path, copies.update, copies)
+        yield from _time_for_waits(path, copies.update, copies, _COMPONENT_UPDATE_S)
 
 
 def _traffic_steps(update: BlueGreenUpdate) -> Iterator[Finding]:
@@ -353,9 +357,12 @@ def _traffic_steps(update: BlueGreenUpdate) -> Iterator[Finding]:
 
 
 def _time_for_waits(
-    path: Path, update: BlueGreenUpdate | RollingUpdate | CopiesUpdate, copies: Copies
+    path: Path, update: BlueGreenUpdate | RollingUpdate | CopiesUpdate, copies: Copies, patience_s: int
 ) -> Iterator[Finding]:
     waits_s = waiting_s(update, copies)
+    if waits_s >= patience_s:
+        found = f"the steps only wait for {waits_s} s, CloudFormation gives up after {patience_s} s"
+        yield Finding((*path, "wait_s"), found, "shorten wait_s, or take larger steps")
     if update.max_execution_s is not None and update.max_execution_s <= waits_s:
         found = f"max_execution_s {update.max_execution_s} ends within the {waits_s} s that the update only waits"
         yield Finding((*path, "max_execution_s"), found, f"write more than {waits_s}, or shorten wait_s")
@@ -425,16 +432,20 @@ def variable_is_typed(placed: Placed) -> Iterator[Finding]:
 @rule(
     "LP237",
     "Environment too large",
-    reason="SageMaker takes at most 100 variables and 32 KiB of them.",
+    reason="SageMaker takes at most 100 variables, typed settings among them, of 1 KiB each and 32 KiB together.",
     fix="Delete variables, or put long ones into a file of the artifact.",
     scope="component",
 )
 def environment_too_large(placed: Placed) -> Iterator[Finding]:
-    variables = placed.component.container.environment
+    path, own = placed.at("container", "environment"), placed.component.container.environment
+    variables = container_variables(placed.component)
     size = sum(len(name.encode()) + len(value.encode()) for name, value in variables.items())
     if len(variables) > _MOST_VARIABLES or size > _MOST_VARIABLE_BYTES:
         found = f"{len(variables)} variables of {size} bytes, allowed are {_MOST_VARIABLES} of {_MOST_VARIABLE_BYTES}"
-        yield Finding(placed.at("container", "environment"), found, "delete some")
+        yield Finding(path, found, "delete some")
+    for name in sorted(name for name, value in own.items() if len(value.encode()) > _LONGEST_VALUE_BYTES):
+        found = f"a value of {len(own[name].encode())} bytes, allowed are {_LONGEST_VALUE_BYTES}"
+        yield Finding((*path, name), found, "shorten it, or put it into a file of the artifact")
 
 
 RULES: Final = (

@@ -151,6 +151,9 @@ class Endpoint(Part):
     )
     instance_type: InstanceType | None = Field(default=None, description="one type; or use instance_pools")
     instance_pools: Annotated[tuple[InstancePool, ...], Field(max_length=5)] = ()
+    instance_wait_s: Annotated[int, Field(ge=300, le=3600)] | None = Field(
+        default=None, description="how long to wait for instances of a type that has none before the next pool is tried"
+    )
     min_instances: Annotated[int, Field(ge=0)] = 1
     max_instances: PositiveInt = 1
     routing: Routing = Field(default_factory=Routing)
@@ -194,7 +197,9 @@ class Copies(Part):
         default=None, description="vCPUs of one copy; default: left to SageMaker"
     )
     memory_mib_per_copy: Annotated[int, Field(ge=128)] = Field(
-        default=4096, description="host memory reserved for one copy, in MiB"
+        default=1024,
+        description="host memory reserved for one copy, in MiB; a floor, not a limit. SageMaker keeps a share of the "
+        "machine: an ml.g5.xlarge (16 GiB) has been seen to take 1024 and to refuse 4096",
     )
     data_cache: bool = Field(default=True, description="keep weights and image on the instance for faster copies")
     placement: Literal["spread", "binpack"] | None = None
