@@ -22,8 +22,24 @@ class ContainerView:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupView:
+    """Copies that are all alike. `following`: they belong to what a deployment is moving to."""
+
+    container: ContainerView
+    instance_type: str
+    accelerators_per_copy: int
+    copies: int
+    generation: int
+    following: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ComponentView:
-    """One inference component. `copies` is the number in service now, not the desired one."""
+    """One inference component. `copies` is the number in service now, not the desired one.
+
+    `groups` is empty unless copies differ: on the instance types of pools, or before and after a deployment, which
+    sends `following_share` (0 to 1) of the requests to the copies that follow.
+    """
 
     name: str
     endpoint_name: str
@@ -34,11 +50,16 @@ class ComponentView:
     instance_type: str
     container: ContainerView
     generation: int  # grows when the container must be started anew (image, environment, size)
+    groups: tuple[GroupView, ...] = ()
+    following_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class VariantView:
-    """One production variant. `container` is None on a variant that hosts inference components."""
+    """One production variant. `container` is None on a variant that hosts inference components.
+
+    `groups` and `following_share` as for a component; a plain variant has one copy an instance.
+    """
 
     name: str
     instance_type: str
@@ -46,6 +67,9 @@ class VariantView:
     container: ContainerView | None
     generation: int
     routing_strategy: str = "RANDOM"  # RoutingConfig.RoutingStrategy; AWS's default when the config names none
+    weight: float = 1.0  # share of the endpoint's traffic: weight / sum of all variants' weights
+    groups: tuple[GroupView, ...] = ()
+    following_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +93,17 @@ class Directory(Protocol):
 
     def endpoints(self) -> tuple[EndpointView, ...]: ...
 
-    def record_metric(self, namespace: str, name: str, value: float, dimensions: Mapping[str, str]) -> None:
-        """Put one CloudWatch datum (for example NoCapacityInvocationFailures) as the service itself would."""
+    def record_metric(
+        self,
+        namespace: str,
+        name: str,
+        value: float,
+        dimensions: Mapping[str, str],
+        *,
+        unit: str = "None",
+        at_s: float | None = None,
+    ) -> None:
+        """Put one CloudWatch datum as the service itself would; `at_s` on the cloud's clock, None for now."""
         ...
 
     def fail_component(self, name: str, reason: str) -> None:

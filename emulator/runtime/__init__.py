@@ -3,7 +3,7 @@
 Faithful: paths, headers, modelled errors with their texts, event-stream frames cut anywhere, the 6 MB body, 60 s and
 8 min limits, in-stream exceptions, routing by least outstanding requests or at random, CloudWatch's invocation metrics.
 Not here: request signatures are not checked, nothing throttles, asynchronous inference and sessions are refused or
-ignored, variants share traffic by instances instead of weights, prefix-aware routing falls back to least outstanding.
+ignored, prefix-aware routing falls back to least outstanding.
 """
 
 from emulator.runtime.answer import Limits

@@ -6,8 +6,8 @@ import asyncio
 import itertools
 import logging
 import random
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from emulator.directory import ContainerView
 from emulator.model_server.container import Container
@@ -28,21 +28,12 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the control plane wants to run under one key."""
+    """Copies that are all alike: what the control plane wants to run under one key. A restart is another key."""
 
+    key: str
     container: ContainerView
     place: Place
     copies: int
-    generation: int
-    random_routing: bool = False
-
-
-@dataclass(slots=True)
-class Group:
-    """The copies of one component or variant, all of one generation."""
-
-    generation: int
-    copies: list[Copy] = field(default_factory=list)
 
 
 class Fleet:
@@ -50,50 +41,43 @@ class Fleet:
 
     def __init__(self, start: StartContainer, seed: int = 0) -> None:
         self._start = start
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, list[Copy]] = {}
         self._random = random.Random(seed)
         self._turns = itertools.count()
         self._drains: set[asyncio.Task[None]] = set()
 
     @property
-    def groups(self) -> dict[str, Group]:
+    def groups(self) -> dict[str, list[Copy]]:
         return self._groups
 
-    def pick(self, key: str, wanted: Wanted) -> Copy:
-        """The copy for the next request; `wanted.copies` is at least 1. Raises CannotStartError."""
-        group = self.reconcile(key, wanted)
-        if wanted.random_routing:
-            return self._random.choice(group.copies)
-        least = min(copy.outstanding for copy in group.copies)
-        idle = [copy for copy in group.copies if copy.outstanding == least]
+    def pick(self, wanted: Sequence[Wanted], *, at_random: bool = False) -> Copy:
+        """The copy for the next request, of all groups given; they want at least one. Raises CannotStartError."""
+        copies = [copy for group in wanted for copy in self.reconcile(group)]
+        if at_random:
+            return self._random.choice(copies)
+        least = min(copy.outstanding for copy in copies)
+        idle = [copy for copy in copies if copy.outstanding == least]
         return idle[next(self._turns) % len(idle)]
 
-    def reconcile(self, key: str, wanted: Wanted) -> Group:
-        """Bring one group to its generation and number of copies. Raises CannotStartError."""
-        group = self._groups.get(key)
-        if group is None or group.generation != wanted.generation:
-            # The new copies start before the old ones drain, as in a rolling update.
-            fresh = Group(wanted.generation, [self._new(wanted) for _ in range(wanted.copies)])
-            self.retire(key)
-            self._groups[key] = fresh
-            return fresh
-        while len(group.copies) < wanted.copies:
-            group.copies.append(self._new(wanted))
-        while len(group.copies) > wanted.copies:
-            self._drain(group.copies.pop())
-        return group
+    def reconcile(self, wanted: Wanted) -> list[Copy]:
+        """Bring one group to its number of copies. Raises CannotStartError."""
+        copies = self._groups.setdefault(wanted.key, [])
+        while len(copies) < wanted.copies:
+            copies.append(self._new(wanted))
+        while len(copies) > wanted.copies:
+            self._drain(copies.pop())
+        return copies
 
     def retire(self, key: str) -> None:
         """Take a group out of service; running requests end first."""
-        group = self._groups.pop(key, None)
-        for copy in group.copies if group else ():
+        for copy in self._groups.pop(key, ()):
             self._drain(copy)
 
     async def close(self) -> None:
         """Stop everything at once."""
         for drain in self._drains:
             drain.cancel()
-        closing: list[Awaitable[None]] = [copy.container.close() for g in self._groups.values() for copy in g.copies]
+        closing: list[Awaitable[None]] = [copy.container.close() for g in self._groups.values() for copy in g]
         self._groups.clear()
         await asyncio.gather(*closing, *self._drains, return_exceptions=True)
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from emulator.directory import ComponentView, Directory, EndpointView, VariantView
+from emulator.directory import ComponentView, Directory, EndpointView, GroupView, VariantView
 from emulator.model_server.start import Place
 from emulator.runtime import errors
 from emulator.runtime.fleet import Wanted
@@ -20,14 +20,31 @@ _SERVING = frozenset({"InService", "Updating", "RollingBack", "SystemUpdating"})
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Who answers. `key` names the group of copies; each entry of `dimensions` gets its CloudWatch metrics."""
+    """Who answers. Each entry of `dimensions` gets the CloudWatch metrics.
+
+    While a deployment goes on, `following` are the copies that it moves to, with `following_share` of the requests.
+    """
 
     key: str
-    wanted: Wanted
+    wanted: tuple[Wanted, ...]
+    following: tuple[Wanted, ...]
+    following_share: float
+    random_routing: bool
     variant_name: str
     component_name: str | None
     dimensions: tuple[Mapping[str, str], ...]
     log_group: str
+
+    @property
+    def copies(self) -> int:
+        return sum(group.copies for group in (*self.wanted, *self.following))
+
+    def side(self) -> tuple[Wanted, ...]:
+        """The copies for one request: those that follow get their share of them, as far as both sides have any."""
+        sides = [side for side in (self.wanted, self.following) if any(group.copies for group in side)]
+        if len(sides) < 2:
+            return sides[0] if sides else ()
+        return self.following if random.random() < self.following_share else self.wanted
 
 
 def component_key(name: str) -> str:
@@ -65,15 +82,20 @@ def resolve(directory: Directory, account: str, endpoint_name: str, headers: Map
 
 def component_target(endpoint: EndpointView, component: ComponentView) -> Target:
     routing = {variant.name: variant.routing_strategy for variant in endpoint.variants}
+    own = GroupView(
+        component.container,
+        component.instance_type,
+        component.accelerators_per_copy,
+        component.copies,
+        component.generation,
+    )
+    key, groups = component_key(component.name), component.groups or (own,)
     return Target(
-        key=component_key(component.name),
-        wanted=Wanted(
-            container=component.container,
-            place=Place(component.instance_type, component.accelerators_per_copy),
-            copies=component.copies,
-            generation=component.generation,
-            random_routing=routing.get(component.variant_name) == "RANDOM",
-        ),
+        key=key,
+        wanted=_wanted(key, groups, following=False),
+        following=_wanted(key, groups, following=True),
+        following_share=component.following_share,
+        random_routing=routing.get(component.variant_name) == "RANDOM",
         variant_name=component.variant_name,
         component_name=component.name,
         dimensions=(
@@ -88,19 +110,32 @@ def variant_target(endpoint: EndpointView, variant: VariantView) -> Target:
     """A plain variant: one copy an instance, on all its accelerators."""
     if variant.container is None:
         raise errors.component_missing()
+    accelerators = whole_instance(variant.instance_type).accelerators_per_copy
+    own = GroupView(variant.container, variant.instance_type, accelerators, variant.instances, variant.generation)
+    key, groups = variant_key(endpoint.name, variant.name), variant.groups or (own,)
     return Target(
-        key=variant_key(endpoint.name, variant.name),
-        wanted=Wanted(
-            container=variant.container,
-            place=whole_instance(variant.instance_type),
-            copies=variant.instances,
-            generation=variant.generation,
-            random_routing=variant.routing_strategy == "RANDOM",
-        ),
+        key=key,
+        wanted=_wanted(key, groups, following=False),
+        following=_wanted(key, groups, following=True),
+        following_share=variant.following_share,
+        random_routing=variant.routing_strategy == "RANDOM",
         variant_name=variant.name,
         component_name=None,
         dimensions=({"EndpointName": endpoint.name, "VariantName": variant.name},),
         log_group=f"/aws/sagemaker/Endpoints/{endpoint.name}",
+    )
+
+
+def _wanted(key: str, groups: tuple[GroupView, ...], *, following: bool) -> tuple[Wanted, ...]:
+    return tuple(
+        Wanted(
+            key=f"{key}/{group.instance_type}/{group.generation}",
+            container=group.container,
+            place=Place(group.instance_type, group.accelerators_per_copy),
+            copies=group.copies,
+        )
+        for group in groups
+        if group.following == following
     )
 
 
@@ -117,6 +152,6 @@ def _pick_variant(endpoint: EndpointView, wanted: str | None) -> VariantView:
                 return variant
         raise errors.variant_not_found(endpoint.name, wanted)
     plain = [variant for variant in endpoint.variants if variant.container is not None]
-    # Without weights in view, traffic goes by instances: equal copies get equal shares.
-    weights = [max(1, variant.instances) for variant in plain]
-    return random.choices(plain, weights)[0]
+    if sum(variant.weight for variant in plain) == 0:
+        return plain[0]
+    return random.choices(plain, [variant.weight for variant in plain])[0]

@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from emulator.controlplane.sagemaker.base import Operations, page
+from emulator.controlplane.sagemaker.capacity import instance_types
+from emulator.controlplane.sagemaker.deployments import course_of
 from emulator.controlplane.sagemaker.endpoints import deployed_images
-from emulator.controlplane.sagemaker.rules import check_specification, hosts_components, refuse
-from emulator.controlplane.sagemaker.store import Component, Variant, key, utc_now
-from emulator.controlplane.wire import AwsError, Caller, Params
+from emulator.controlplane.sagemaker.rules import (
+    check_component_deployment,
+    check_specifications,
+    hosts_components,
+    refuse,
+)
+from emulator.controlplane.sagemaker.store import Component, Rollout, Variant, key, utc_now
+from emulator.controlplane.wire import Caller, Params
 
 
 class ComponentOperations(Operations):
@@ -21,17 +28,17 @@ class ComponentOperations(Operations):
             self.settle()
             if key(caller, name) in self.store.components:
                 raise refuse(f'Cannot create already existing inference component "{arn}".')
-            specification = _specification(params)
-            variant = self._host(caller, params, specification)
-            check_specification(self.store, caller, specification, variant.config, params["EndpointName"])
+            specifications = _specifications(params)
+            variant = self._host(caller, params, specifications[0])
+            check_specifications(self.store, caller, specifications, variant.config, params["EndpointName"])
             self.store.components[key(caller, name)] = Component(
                 name=name,
                 arn=arn,
                 caller=caller,
                 endpoint_name=params["EndpointName"],
                 variant_name=variant.name,
-                specification=specification,
-                desired_copies=self._first_copies(caller, params, specification),
+                specifications=specifications,
+                desired_copies=self._first_copies(caller, params, specifications[0]),
                 status="Creating",
                 ready_at_s=self.store.clock() + self.store.timing.component_s,
             )
@@ -43,16 +50,21 @@ class ComponentOperations(Operations):
             component = self._component(caller, params["InferenceComponentName"])
             if component.status not in ("InService", "Failed"):
                 raise refuse(f'Cannot update in-progress inference component "{component.arn}".')
-            if "Specification" in params or "Specifications" in params:
-                specification = _specification(params)
-                variant = self._variant_of(component)
-                check_specification(self.store, caller, specification, variant.config, component.endpoint_name)
-                if specification != component.specification or component.status == "Failed":
-                    component.pending = specification
-            if params.get("RuntimeConfig"):
-                component.pending_copies = int(params["RuntimeConfig"]["CopyCount"])
-            component.deployment = params.get("DeploymentConfig", component.deployment)
+            pending = self._checked_update(caller, component, params)
+            settings = params.get("DeploymentConfig")
+            copies = int(params["RuntimeConfig"]["CopyCount"]) if params.get("RuntimeConfig") else None
+            if settings is not None:
+                check_component_deployment(self.store, caller, settings, component.desired_copies)
+            component.pending, component.pending_copies = pending, copies
+            component.deployment = settings or component.deployment
             self._begin_update(component)
+            if settings is not None and pending is not None and component.desired_copies > 0:
+                component.rollout = Rollout(
+                    course=course_of(settings, self.store.timing.component_s, component.desired_copies),
+                    settings=settings,
+                    capacity=component.desired_copies,
+                    began_s=self.store.clock(),
+                )
             return {"InferenceComponentArn": component.arn}
 
     def UpdateInferenceComponentRuntimeConfig(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
@@ -76,10 +88,11 @@ class ComponentOperations(Operations):
                 "EndpointArn": endpoint_arn,
                 "VariantName": component.variant_name,
                 "FailureReason": component.failure_reason,
-                "Specification": self._summary(caller, component),
+                **self._summaries(caller, component),
                 "RuntimeConfig": {
                     "DesiredCopyCount": component.desired_copies if desired is None else desired,
                     "CurrentCopyCount": component.copies,
+                    **self._placement(component),
                 },
                 "CreationTime": component.created,
                 "LastModifiedTime": component.modified,
@@ -118,7 +131,7 @@ class ComponentOperations(Operations):
             adapters = [
                 one.name
                 for one in self.store.components_of(caller, component.endpoint_name)
-                if one.specification.get("BaseInferenceComponentName") == component.name
+                if one.base_name == component.name
             ]
             if adapters:
                 raise refuse(f"Cannot delete {component.name}: it is the base of adapters {', '.join(adapters)}.")
@@ -128,6 +141,16 @@ class ComponentOperations(Operations):
     def _begin_update(self, component: Component) -> None:
         component.status, component.modified, component.failure_reason = "Updating", utc_now(), None
         component.ready_at_s = self.store.clock() + self.store.timing.component_s
+
+    def _checked_update(self, caller: Caller, component: Component, params: Params) -> list[dict[str, Any]] | None:
+        """The specifications that the containers must be started anew for; None where they may go on."""
+        if "Specification" not in params and "Specifications" not in params:
+            return None
+        specifications = _specifications(params)
+        variant = self._variant_of(component)
+        check_specifications(self.store, caller, specifications, variant.config, component.endpoint_name)
+        unchanged = specifications == component.specifications and component.status != "Failed"
+        return None if unchanged else specifications
 
     def _component(self, caller: Caller, name: str) -> Component:
         self.settle()
@@ -177,14 +200,36 @@ class ComponentOperations(Operations):
             )
         return copies
 
-    def _summary(self, caller: Caller, component: Component) -> dict[str, Any]:
-        """The specification as Describe gives it: images appear as DeployedImage."""
-        shown = {name: value for name, value in component.specification.items() if name != "Container"}
-        container = dict(component.specification.get("Container", {}))
+    def _summaries(self, caller: Caller, component: Component) -> dict[str, Any]:
+        shown = [self._summary(caller, component, one) for one in component.specifications]
+        return {"Specification": shown[0]} if len(shown) == 1 else {"Specifications": shown}
+
+    def _placement(self, component: Component) -> dict[str, Any]:
+        """Copies by instance type, where a variant has pools."""
+        variant = self._variant_of(component)
+        if "InstancePools" not in variant.config:
+            return {}
+        base = component.base_name or component.name
+        return {
+            "PlacementStatus": [
+                {
+                    "InstanceType": kind,
+                    "CurrentCopyCount": sum(
+                        variant.copies.get(name, {}).get(kind, 0) for name in (base, f"{base}/next")
+                    ),
+                }
+                for kind in instance_types(variant.config)
+            ]
+        }
+
+    def _summary(self, caller: Caller, component: Component, specification: dict[str, Any]) -> dict[str, Any]:
+        """A specification as Describe gives it: images appear as DeployedImage."""
+        shown = {name: value for name, value in specification.items() if name != "Container"}
+        container = dict(specification.get("Container", {}))
         image = container.pop("Image", None)
         if image:
             container["DeployedImage"] = {"SpecifiedImage": image, "ResolutionTime": component.modified}
-        model = self.store.models.get(key(caller, component.specification.get("ModelName", "")))
+        model = self.store.models.get(key(caller, specification.get("ModelName", "")))
         if model is not None and deployed_images(model):
             container.setdefault("DeployedImage", deployed_images(model)[0])
         if container:
@@ -193,13 +238,8 @@ class ComponentOperations(Operations):
         return shown
 
 
-def _specification(params: Params) -> dict[str, Any]:
-    if "Specifications" in params:
-        raise AwsError(
-            "UnsupportedOperation",
-            "The local cloud does not provide Specifications (one per instance type); use Specification.",
-        )
-    if not params.get("Specification"):
-        raise refuse("Specification is required.")
-    specification: dict[str, Any] = params["Specification"]
-    return specification
+def _specifications(params: Params) -> list[dict[str, Any]]:
+    """One specification for all instance types, or one for each of several."""
+    if bool(params.get("Specification")) == bool(params.get("Specifications")):
+        raise refuse("Exactly one of Specification and Specifications is required.")
+    return [params["Specification"]] if params.get("Specification") else list(params["Specifications"])

@@ -6,9 +6,10 @@ import copy
 from typing import Any
 
 from emulator.controlplane.sagemaker.base import Operations, page
-from emulator.controlplane.sagemaker.capacity import instance_type_of
-from emulator.controlplane.sagemaker.rules import check_update, refuse
-from emulator.controlplane.sagemaker.store import Endpoint, Stored, Variant, key, utc_now
+from emulator.controlplane.sagemaker.capacity import instance_types
+from emulator.controlplane.sagemaker.deployments import course_of
+from emulator.controlplane.sagemaker.rules import check_deployment, check_update, refuse
+from emulator.controlplane.sagemaker.store import Endpoint, Rollout, Stored, Variant, key, utc_now
 from emulator.controlplane.wire import Caller, Params
 
 MOVING = ("Creating", "Updating", "Deleting")
@@ -32,7 +33,8 @@ class EndpointOperations(Operations):
                 config_name=config.name,
                 status="Creating",
                 ready_at_s=self.store.clock() + self.store.timing.endpoint_s,
-                variants=_variants(config, {}, retain=False),
+                variants=_variants(config, {}, frozenset()),
+                capture=config.request.get("DataCaptureConfig"),
                 deployment=params.get("DeploymentConfig"),
             )
             self.tag(arn, params.get("Tags"))
@@ -45,15 +47,24 @@ class EndpointOperations(Operations):
                 raise refuse(f'Cannot update in-progress endpoint "{endpoint.arn}".')
             config = self._config(caller, params["EndpointConfigName"])
             check_update(self.store, endpoint, config.request, self.scaled(caller, endpoint.name))
-            endpoint.pending_config = config.name
-            endpoint.pending_variants = _variants(
-                config,
-                {variant.name: variant for variant in endpoint.variants},
-                retain=bool(params.get("RetainAllVariantProperties")),
+            settings = params.get("DeploymentConfig")
+            if settings is None and params.get("RetainDeploymentConfig"):
+                settings = endpoint.deployment
+            if settings is not None:
+                check_deployment(self.store, endpoint, config.request, settings)
+            kept = _kept(params)
+            capture = endpoint.capture if "DataCaptureConfig" in kept else config.request.get("DataCaptureConfig")
+            endpoint.pending_config, endpoint.pending_capture = config.name, capture
+            endpoint.pending_variants = _variants(config, {one.name: one for one in endpoint.variants}, kept)
+            capacity = sum(variant.desired_count for variant in endpoint.pending_variants)
+            endpoint.rollout = Rollout(
+                course=course_of(settings or {}, self.store.timing.endpoint_s, capacity),
+                settings=settings or {},
+                capacity=capacity,
+                began_s=self.store.clock(),
             )
-            endpoint.deployment = params.get("DeploymentConfig", endpoint.deployment)
+            endpoint.deployment = settings
             endpoint.status, endpoint.modified = "Updating", utc_now()
-            endpoint.ready_at_s = self.store.clock() + self.store.timing.endpoint_s
             return {"EndpointArn": endpoint.arn}
 
     def UpdateEndpointWeightsAndCapacities(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
@@ -67,8 +78,7 @@ class EndpointOperations(Operations):
                 if variant is None:
                     raise refuse(f"Endpoint {endpoint.name} has no variant {wish['VariantName']}.")
                 variant.desired_count = wish.get("DesiredInstanceCount", variant.desired_count)
-                if "DesiredWeight" in wish:
-                    variant.config["InitialVariantWeight"] = wish["DesiredWeight"]
+                variant.desired_weight = float(wish.get("DesiredWeight", variant.desired_weight))
             endpoint.status, endpoint.modified = "Updating", utc_now()
             endpoint.ready_at_s = self.store.clock() + self.store.timing.endpoint_s
             return {"EndpointArn": endpoint.arn}
@@ -88,6 +98,8 @@ class EndpointOperations(Operations):
                 "CreationTime": endpoint.created,
                 "LastModifiedTime": endpoint.modified,
                 "LastDeploymentConfig": endpoint.deployment,
+                "PendingDeploymentSummary": self._pending(caller, endpoint),
+                "DataCaptureConfig": _capture_shown(endpoint.capture),
                 "MetricsConfig": request.get("MetricsConfig"),
                 "AsyncInferenceConfig": request.get("AsyncInferenceConfig"),
             }
@@ -139,12 +151,35 @@ class EndpointOperations(Operations):
             raise refuse(f'Could not find endpoint "{arn}".')
         return endpoint
 
+    def _pending(self, caller: Caller, endpoint: Endpoint) -> dict[str, Any] | None:
+        """What an update is moving to, while it does."""
+        rollout = endpoint.rollout
+        if rollout is None:
+            return None
+        elapsed_s = self.store.clock() - rollout.began_s
+        if rollout.reason is not None:
+            status = "Deleting"
+        elif not rollout.provisioned:
+            status = "Creating"
+        else:
+            status = "Baking" if elapsed_s < rollout.course.baked_s else "ActivatingTraffic"
+        variants = []
+        for variant in endpoint.pending_variants:
+            shown = self._describe_variant(caller, variant)
+            if "InstanceType" in variant.config:
+                shown["InstanceType"] = variant.config["InstanceType"]
+            variants.append({**shown, "VariantStatus": [{"Status": status, "StartTime": rollout.began}]})
+        return {
+            "EndpointConfigName": endpoint.pending_config,
+            "ProductionVariants": variants,
+            "StartTime": rollout.began,
+        }
+
     def _describe_variant(self, caller: Caller, variant: Variant) -> dict[str, Any]:
-        weight = float(variant.config.get("InitialVariantWeight", 1.0))
         shown: dict[str, Any] = {
             "VariantName": variant.name,
-            "CurrentWeight": weight,
-            "DesiredWeight": weight,
+            "CurrentWeight": variant.weight,
+            "DesiredWeight": variant.desired_weight,
             "CurrentInstanceCount": variant.current_count,
             "DesiredInstanceCount": variant.desired_count,
         }
@@ -152,13 +187,9 @@ class EndpointOperations(Operations):
             if name in variant.config:
                 shown[name] = variant.config[name]
         if "InstancePools" in variant.config:
-            first = instance_type_of(variant.config)
             shown["InstancePools"] = [
-                {
-                    "InstanceType": pool["InstanceType"],
-                    "CurrentInstanceCount": variant.current_count if pool["InstanceType"] == first else 0,
-                }
-                for pool in variant.config["InstancePools"]
+                {"InstanceType": kind, "CurrentInstanceCount": variant.instances.get(kind, 0)}
+                for kind in instance_types(variant.config)
             ]
         model = self.store.models.get(key(caller, variant.config.get("ModelName", "")))
         if model is not None:
@@ -172,19 +203,42 @@ def deployed_images(model: Stored) -> list[dict[str, Any]]:
     return [{"SpecifiedImage": one["Image"], "ResolutionTime": model.created} for one in containers if "Image" in one]
 
 
-def _variants(config: Stored, old: dict[str, Variant], *, retain: bool) -> list[Variant]:
-    """The variants of a configuration; what runs already keeps its counts when `retain` is set.
+def _kept(params: Params) -> frozenset[str]:
+    """The variant properties that an update keeps as they are now."""
+    if not params.get("RetainAllVariantProperties"):
+        return frozenset()
+    excluded = {one["VariantPropertyType"] for one in params.get("ExcludeRetainedVariantProperties", [])}
+    return frozenset({"DesiredInstanceCount", "DesiredWeight", "DataCaptureConfig"} - excluded)
 
-    A container is started anew (generation grows) when model or instance type changed.
+
+def _variants(config: Stored, old: dict[str, Variant], kept: frozenset[str]) -> list[Variant]:
+    """A new fleet of a configuration's variants; what runs already keeps the properties named.
+
+    A new fleet is new machines, so its containers are started anew: the generation grows.
     """
     variants = []
     for raw in config.request["ProductionVariants"]:
         before = old.get(raw["VariantName"])
-        count = int(raw.get("InitialInstanceCount", 1))
-        generation = 1
-        if before is not None:
-            count = before.desired_count if retain else count
-            same = all(before.config.get(name) == raw.get(name) for name in ("ModelName", "InstanceType"))
-            generation = before.generation + (0 if same else 1)
-        variants.append(Variant(copy.deepcopy(raw), before.current_count if before else 0, count, generation))
+        count, weight = int(raw.get("InitialInstanceCount", 1)), float(raw.get("InitialVariantWeight", 1.0))
+        if before is not None and "DesiredInstanceCount" in kept:
+            count = before.desired_count
+        if before is not None and "DesiredWeight" in kept:
+            weight = before.desired_weight
+        generation = before.generation + 1 if before is not None else 1
+        variants.append(
+            Variant(copy.deepcopy(raw), {}, count, weight=weight, desired_weight=weight, generation=generation)
+        )
     return variants
+
+
+def _capture_shown(capture: dict[str, Any] | None) -> dict[str, Any] | None:
+    if capture is None:
+        return None
+    enabled = bool(capture.get("EnableCapture", False))
+    return {
+        "EnableCapture": enabled,
+        "CaptureStatus": "Started" if enabled else "Stopped",
+        "CurrentSamplingPercentage": capture["InitialSamplingPercentage"],
+        "DestinationS3Uri": capture["DestinationS3Uri"],
+        "KmsKeyId": capture.get("KmsKeyId", ""),
+    }

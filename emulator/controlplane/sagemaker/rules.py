@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from emulator.controlplane.sagemaker.capacity import copy_size, instance_bounds, instance_size, instance_type_of
+from emulator.controlplane.sagemaker.capacity import (
+    copy_size,
+    instance_bounds,
+    instance_size,
+    instance_types,
+    specification_for,
+)
+from emulator.controlplane.sagemaker.deployments import faults
 from emulator.controlplane.sagemaker.store import Endpoint, Store, key
 from emulator.controlplane.wire import AwsError, Caller, Params
 from loadproof.catalog.readers import instances
@@ -42,9 +49,7 @@ def check_model(params: Params) -> None:
 
 def check_config(store: Store, caller: Caller, params: Params) -> None:
     """Every variant by itself, then the rules for hosting inference components."""
-    refused = [
-        one for one in ("ShadowProductionVariants", "AsyncInferenceConfig", "ExplainerConfig") if params.get(one)
-    ]
+    refused = [one for one in ("ShadowProductionVariants", "ExplainerConfig") if params.get(one)]
     if refused:
         raise AwsError("UnsupportedOperation", f"The local cloud does not provide {', '.join(refused)}.")
     variants = params["ProductionVariants"]
@@ -58,10 +63,9 @@ def check_config(store: Store, caller: Caller, params: Params) -> None:
 
 def _check_host(variant: dict[str, Any], params: Params) -> None:
     """What the API's documentation says of disks and routing, and its model does not."""
-    row = instances().get(instance_type_of(variant))
-    if row is not None and row.has_local_disk:
+    for row in [instances().get(kind) for kind in instance_types(variant)]:
         given = [name for name, found in (("KmsKeyId", params), ("VolumeSizeInGB", variant)) if found.get(name)]
-        if given:
+        if row is not None and row.has_local_disk and given:
             raise refuse(f"{' and '.join(given)} must not be given: {row.instance_type} has local storage of its own.")
     routing = variant.get("RoutingConfig", {})
     if (routing.get("RoutingStrategy") == "PREFIX_AWARE") != bool(routing.get("PrefixAwareRoutingConfig")):
@@ -104,10 +108,28 @@ def hosts_components(variant: dict[str, Any]) -> bool:
     return not variant.get("ModelName")
 
 
-def check_specification(
-    store: Store, caller: Caller, specification: dict[str, Any], variant: dict[str, Any], endpoint_name: str
+def check_specifications(
+    store: Store, caller: Caller, specifications: list[dict[str, Any]], variant: dict[str, Any], endpoint_name: str
 ) -> None:
-    """One component's specification against its variant: model or image, resources that an instance has."""
+    """A component's specifications against its variant: one for all instance types, or one each for several."""
+    if len(specifications) > 1:
+        kinds = [one.get("InstanceType") for one in specifications]
+        if None in kinds or len(set(kinds)) != len(kinds):
+            raise refuse("Each of several Specifications needs an InstanceType of its own.")
+        foreign = [str(kind) for kind in kinds if kind not in instance_types(variant)]
+        if foreign:
+            raise refuse(
+                f"Variant {variant['VariantName']} has no instances of type {', '.join(foreign)}; "
+                f"it has {', '.join(instance_types(variant))}."
+            )
+    for specification in specifications:
+        _check_specification(store, caller, specification, endpoint_name)
+    if not specifications[0].get("BaseInferenceComponentName"):
+        check_fits(specifications, variant)
+
+
+def _check_specification(store: Store, caller: Caller, specification: dict[str, Any], endpoint_name: str) -> None:
+    """One specification by itself: model or image, and what it reserves."""
     base_name = specification.get("BaseInferenceComponentName")
     needs = specification.get("ComputeResourceRequirements")
     if base_name:
@@ -125,7 +147,6 @@ def check_specification(
         raise refuse("ComputeResourceRequirements are required for a base inference component.")
     if needs.get("MaxMemoryRequiredInMb", needs["MinMemoryRequiredInMb"]) < needs["MinMemoryRequiredInMb"]:
         raise refuse("MaxMemoryRequiredInMb must not be less than MinMemoryRequiredInMb.")
-    check_fits(specification, variant)
 
 
 def _check_agrees(store: Store, caller: Caller, model_name: str, endpoint_name: str) -> None:
@@ -146,7 +167,7 @@ def _check_adapter(
     base = store.components.get(key(caller, base_name))
     if base is None or base.endpoint_name != endpoint_name:
         raise refuse(f"Base inference component {base_name} does not exist on endpoint {endpoint_name}.")
-    if base.specification.get("BaseInferenceComponentName"):
+    if base.base_name:
         raise refuse(f"{base_name} is an adapter itself and cannot be a base inference component.")
     if specification.get("ComputeResourceRequirements"):
         raise refuse("An adapter must not have ComputeResourceRequirements: it runs in its base component.")
@@ -154,16 +175,21 @@ def _check_adapter(
         raise refuse("An adapter needs Container.ArtifactUrl.")
 
 
-def check_fits(specification: dict[str, Any], variant: dict[str, Any]) -> None:
-    """One copy must fit on one instance."""
-    instance_type = instance_type_of(variant)
-    offer, size = instance_size(instance_type), copy_size(specification)
-    if offer is None or offer.holds(size):
-        return
-    raise refuse(
-        f"One copy requests {size.accelerators:g} accelerators, {size.cpus:g} vCPUs and {size.memory_mib:g} MB, "
-        f"but {instance_type} has {offer.accelerators:g}, {offer.cpus:g} and {offer.memory_mib:g} MB."
-    )
+def check_fits(specifications: list[dict[str, Any]], variant: dict[str, Any]) -> None:
+    """One copy must fit on one instance of some type of the variant, and on its own type where it names one."""
+    refused = []
+    for kind in instance_types(variant):
+        specification = specification_for(specifications, kind)
+        offer = instance_size(kind)
+        if specification is None or offer is None or offer.holds(copy_size(specification)):
+            continue
+        size = copy_size(specification)
+        refused.append(
+            f"One copy requests {size.accelerators:g} accelerators, {size.cpus:g} vCPUs and {size.memory_mib:g} MB, "
+            f"but {kind} has {offer.accelerators:g}, {offer.cpus:g} and {offer.memory_mib:g} MB."
+        )
+    if refused and (len(specifications) > 1 or len(refused) == len(instance_types(variant))):
+        raise refuse(" ".join(refused))
 
 
 def check_update(store: Store, endpoint: Endpoint, config: dict[str, Any], scaled: frozenset[str]) -> None:
@@ -180,10 +206,41 @@ def check_update(store: Store, endpoint: Endpoint, config: dict[str, Any], scale
                 f"Variant {component.variant_name} hosts inference component {component.name} "
                 "and cannot be removed or given a ModelName."
             )
-        check_fits(component.specification, variant)
-    for name in sorted(scaled & old.keys()):
-        if name not in new or instance_type_of(new[name]) != instance_type_of(old[name]):
-            raise refuse(
-                f"Variant {name} is registered with Application Auto Scaling: deregister it before "
-                "changing its instance type or removing it."
-            )
+        check_fits(component.specifications, variant)
+    held = [
+        name
+        for name in sorted(scaled & old.keys())
+        if name not in new or instance_types(new[name]) != instance_types(old[name])
+    ]
+    if held:
+        raise refuse(
+            f'The variant(s) "[{", ".join(held)}]" must be deregistered as scalable targets with AutoScaling before '
+            "they can be removed or have their instance type updated."
+        )
+
+
+def check_deployment(store: Store, endpoint: Endpoint, config: dict[str, Any], settings: dict[str, Any]) -> None:
+    """A DeploymentConfig against both fleets: names must match, rolling is for one variant, sizes for its capacity."""
+    names = {variant["VariantName"] for variant in config["ProductionVariants"]}
+    if names != {variant.name for variant in endpoint.variants}:
+        raise refuse("A deployment configuration needs the same variant names in the old and the new configuration.")
+    if "RollingUpdatePolicy" in settings and len(names) > 1:
+        raise refuse("RollingUpdatePolicy is not supported for endpoints with several production variants.")
+    _check_alarms(store, endpoint.caller, settings)
+    for variant in endpoint.variants:
+        for fault in faults(settings, variant.current_count):
+            raise refuse(fault)
+
+
+def check_component_deployment(store: Store, caller: Caller, settings: dict[str, Any], copies: int) -> None:
+    """A component's rolling update; a batch of one copy is allowed even where there is only one."""
+    _check_alarms(store, caller, settings)
+    for fault in faults(settings, max(2, copies)):
+        raise refuse(fault)
+
+
+def _check_alarms(store: Store, caller: Caller, settings: dict[str, Any]) -> None:
+    names = [alarm["AlarmName"] for alarm in settings.get("AutoRollbackConfiguration", {}).get("Alarms", [])]
+    missing = store.missing_alarms(caller, names) if names else []
+    if missing:
+        raise refuse(f"Could not find CloudWatch alarm(s) {', '.join(missing)} of AutoRollbackConfiguration.")

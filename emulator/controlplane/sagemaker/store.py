@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from emulator.controlplane.sagemaker.deployments import Course
 from emulator.controlplane.wire import Caller
 
 Key = tuple[str, str, str]  # account, region, name
@@ -39,21 +40,42 @@ class Stored:
 
 @dataclass(slots=True)
 class Variant:
-    """One production variant in service; `counts` are instances."""
+    """One production variant of one fleet. `instances` by type; `copies` of components on it, see `Component`."""
 
     config: dict[str, Any]
-    current_count: int
+    instances: dict[str, int]
     desired_count: int
+    weight: float
+    desired_weight: float
     generation: int = 1
+    copies: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return str(self.config["VariantName"])
 
+    @property
+    def current_count(self) -> int:
+        return sum(self.instances.values())
+
+
+@dataclass(slots=True)
+class Rollout:
+    """A deployment under way. `settings` is its DeploymentConfig, `reason` why it goes back, if it does."""
+
+    course: Course
+    settings: dict[str, Any]
+    capacity: int
+    began_s: float
+    began: datetime = field(default_factory=utc_now)
+    provisioned: bool = False
+    watched_s: float = 0.0
+    reason: str | None = None
+
 
 @dataclass(slots=True)
 class Endpoint:
-    """One endpoint. `pending` holds the configuration that an update is moving to."""
+    """One endpoint. `pending_*` is what an update moves to, `rollout` how far it is."""
 
     name: str
     arn: str
@@ -62,43 +84,70 @@ class Endpoint:
     status: str
     ready_at_s: float
     variants: list[Variant]
+    capture: dict[str, Any] | None = None
     pending_config: str | None = None
-    pending_variants: list[Variant] | None = None
+    pending_variants: list[Variant] = field(default_factory=list)
+    pending_capture: dict[str, Any] | None = None
+    rollout: Rollout | None = None
     deployment: dict[str, Any] | None = None
     failure_reason: str | None = None
     created: datetime = field(default_factory=utc_now)
     modified: datetime = field(default_factory=utc_now)
 
+    def fleets(self) -> list[list[Variant]]:
+        """The fleets that stand now: the one in service and, once an update has brought it up, the new one."""
+        new = self.rollout is not None and self.rollout.provisioned
+        return [self.variants, self.pending_variants] if new else [self.variants]
+
 
 @dataclass(slots=True)
 class Component:
-    """One inference component. `specification` is what runs; `pending` what an update is moving to."""
+    """One inference component. `specifications` are what runs (one, or one an instance type), `pending` what an update
+    moves to. Copies of `pending` stand on a variant under `next_name`.
+    """
 
     name: str
     arn: str
     caller: Caller
     endpoint_name: str
     variant_name: str
-    specification: dict[str, Any]
+    specifications: list[dict[str, Any]]
     desired_copies: int
     status: str
     ready_at_s: float
     copies: int = 0
     generation: int = 1
-    pending: dict[str, Any] | None = None
+    pending: list[dict[str, Any]] | None = None
     pending_copies: int | None = None
+    rollout: Rollout | None = None
     deployment: dict[str, Any] | None = None
     failure_reason: str | None = None
     created: datetime = field(default_factory=utc_now)
     modified: datetime = field(default_factory=utc_now)
 
+    @property
+    def next_name(self) -> str:
+        return f"{self.name}/next"
+
+    @property
+    def base_name(self) -> str | None:
+        """The component whose containers an adapter runs in."""
+        return self.specifications[0].get("BaseInferenceComponentName")
+
 
 @dataclass(slots=True)
 class Store:
-    """All accounts and regions of one local cloud."""
+    """All accounts and regions of one local cloud.
+
+    `ringing` gives those of the named alarms that are in ALARM, `missing_alarms` those that do not exist; `limit` how
+    many instances of a type there are.
+    """
 
     timing: Timing = field(default_factory=Timing)
     clock: Callable[[], float] = time.monotonic
+    ringing: Callable[[Caller, Collection[str]], list[str]] = lambda caller, names: []
+    missing_alarms: Callable[[Caller, Collection[str]], list[str]] = lambda caller, names: []
+    limit: Callable[[Caller, str], int | None] = lambda caller, instance_type: None
     lock: threading.RLock = field(default_factory=threading.RLock)
     models: dict[Key, Stored] = field(default_factory=dict)
     configs: dict[Key, Stored] = field(default_factory=dict)
@@ -113,6 +162,20 @@ class Store:
             for (account, region, _), component in self.components.items()
             if (account, region) == (caller.account, caller.region) and component.endpoint_name == endpoint_name
         ]
+
+    def room(self, caller: Caller, instance_type: str) -> int | None:
+        """How many more instances of a type can be had now; None: as many as wanted."""
+        total = self.limit(caller, instance_type)
+        if total is None:
+            return None
+        in_use = sum(
+            variant.instances.get(instance_type, 0)
+            for (account, region, _), endpoint in self.endpoints.items()
+            if (account, region) == (caller.account, caller.region)
+            for fleet in endpoint.fleets()
+            for variant in fleet
+        )
+        return max(0, total - in_use)
 
 
 def key(caller: Caller, name: str) -> Key:

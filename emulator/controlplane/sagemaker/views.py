@@ -4,31 +4,48 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.controlplane.sagemaker.capacity import copy_size, instance_type_of
-from emulator.controlplane.sagemaker.store import Component, Endpoint, Store, Stored, Variant, key
-from emulator.directory import ComponentView, ContainerView, VariantView
+from emulator.controlplane.sagemaker.capacity import copy_size, instance_types, specification_for
+from emulator.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Stored, Variant, key
+from emulator.directory import ComponentView, ContainerView, GroupView, VariantView
+from loadproof.catalog.readers import instances
 
 
 def variant_view(store: Store, endpoint: Endpoint, variant: Variant) -> VariantView:
     """A variant; one without a ModelName has no container of its own."""
-    model = store.models.get(key(endpoint.caller, variant.config.get("ModelName", "")))
+    kinds = instance_types(variant.config)
+    groups: list[GroupView] = []
+    new = next((one for one in endpoint.fleets()[-1] if one.name == variant.name), variant)
+    if variant.config.get("ModelName"):
+        groups = _variant_groups(store, endpoint, variant, following=False)
+        if new is not variant:
+            groups += _variant_groups(store, endpoint, new, following=True)
     return VariantView(
         name=variant.name,
-        instance_type=instance_type_of(variant.config),
-        instances=variant.current_count,
-        container=_model_container(store, model) if model else None,
+        instance_type=kinds[0],
+        instances=variant.current_count if new is variant else variant.current_count + new.current_count,
+        container=_variant_container(store, endpoint, variant, kinds[0]),
         generation=variant.generation,
         routing_strategy=variant.config.get("RoutingConfig", {}).get("RoutingStrategy", "RANDOM"),
+        weight=variant.weight,
+        groups=_unlike(groups),
+        following_share=_share(store, endpoint.rollout),
     )
 
 
-def component_view(store: Store, component: Component) -> ComponentView:
-    """The component with its container: the Model's, or its own image; tags of both, the component's winning."""
-    specification = component.specification
-    base = store.components.get(key(component.caller, specification.get("BaseInferenceComponentName", "")))
-    runs = base.specification if base else specification
-    model = store.models.get(key(component.caller, runs.get("ModelName", "")))
+def component_view(
+    store: Store, component: Component, *, following: bool = False, on_type: str | None = None
+) -> ComponentView:
+    """The component with its container: the Model's, or its own image; tags of both, the component's winning.
+
+    `following`: what an update is moving to; `on_type`: on that instance type (to see whether they can start).
+    """
     endpoint = store.endpoints.get(key(component.caller, component.endpoint_name))
+    variant = next((one for one in endpoint.variants if one.name == component.variant_name), None) if endpoint else None
+    groups = _component_groups(store, component, endpoint) if endpoint else []
+    kinds = (on_type,) if on_type else instance_types(variant.config) if variant else ("",)
+    kind = next((one for one in kinds if _runs(store, component, one, following=following)), kinds[0])
+    runs = _runs(store, component, kind, following=following) or {}
+    rollout = component.rollout or (endpoint.rollout if endpoint else None)
     return ComponentView(
         name=component.name,
         endpoint_name=component.endpoint_name,
@@ -36,17 +53,85 @@ def component_view(store: Store, component: Component) -> ComponentView:
         status=component.status,
         copies=component.copies,
         accelerators_per_copy=int(copy_size(runs).accelerators),
-        instance_type=_instance_type(component, endpoint),
-        container=_component_container(
-            store, component, {**runs.get("Container", {}), **specification.get("Container", {})}, model
-        ),
-        generation=component.generation,
+        instance_type=kind,
+        container=_component_container(store, component, runs, following=following),
+        generation=component.generation + (variant.generation - 1 if variant else 0),
+        groups=_unlike(groups),
+        following_share=_share(store, rollout),
     )
 
 
+def _unlike(groups: list[GroupView]) -> tuple[GroupView, ...]:
+    """The groups where they say more than the view itself: several, or all of them on the following side."""
+    return tuple(groups) if len(groups) > 1 or any(one.following for one in groups) else ()
+
+
+def _share(store: Store, rollout: Rollout | None) -> float:
+    if rollout is None or not rollout.provisioned:
+        return 0.0
+    return rollout.course.share(store.clock() - rollout.began_s)
+
+
+def _variant_groups(store: Store, endpoint: Endpoint, variant: Variant, *, following: bool) -> list[GroupView]:
+    groups = []
+    for kind, count in variant.instances.items():
+        container = _variant_container(store, endpoint, variant, kind)
+        if container is not None:
+            row = instances().get(kind)
+            accelerators = row.accelerator_count if row else 1
+            groups.append(GroupView(container, kind, accelerators, count, variant.generation, following))
+    return groups
+
+
+def _variant_container(store: Store, endpoint: Endpoint, variant: Variant, kind: str) -> ContainerView | None:
+    """The container of a plain variant on one instance type: a pool may name a model of its own."""
+    if not variant.config.get("ModelName"):
+        return None
+    pools = variant.config.get("InstancePools", [])
+    own = next((pool.get("ModelNameOverride") for pool in pools if pool["InstanceType"] == kind), None)
+    model = store.models.get(key(endpoint.caller, own or variant.config["ModelName"]))
+    return _model_container(store, model) if model else None
+
+
+def _component_groups(store: Store, component: Component, endpoint: Endpoint) -> list[GroupView]:
+    """Copies by fleet, generation and instance type; an adapter's are its base's."""
+    base = component.base_name or component.name
+    found = []
+    for fleet, variants in enumerate(endpoint.fleets()):
+        for variant in variants:
+            for name, following in ((base, False), (f"{base}/next", True)):
+                for kind, copies in variant.copies.get(name, {}).items():
+                    runs = _runs(store, component, kind, following=following) or {}
+                    found.append(
+                        GroupView(
+                            container=_component_container(store, component, runs, following=following),
+                            instance_type=kind,
+                            accelerators_per_copy=int(copy_size(runs).accelerators),
+                            copies=copies,
+                            generation=component.generation + variant.generation - 1 + following,
+                            following=following or fleet > 0,
+                        )
+                    )
+    return found
+
+
+def _runs(store: Store, component: Component, kind: str, *, following: bool) -> dict[str, Any] | None:
+    """The specification whose container runs on an instance type: an adapter's is its base's."""
+    wanted = component
+    if component.base_name:
+        wanted = store.components.get(key(component.caller, component.base_name), component)
+    specifications = wanted.pending if following and wanted.pending is not None else wanted.specifications
+    return specification_for(specifications, kind)
+
+
 def _component_container(
-    store: Store, component: Component, own: dict[str, Any], model: Stored | None
+    store: Store, component: Component, runs: dict[str, Any], *, following: bool = False
 ) -> ContainerView:
+    own = dict(runs.get("Container", {}))
+    if component.base_name:
+        specifications = component.pending if following and component.pending is not None else component.specifications
+        own.update(specifications[0].get("Container", {}))
+    model = store.models.get(key(component.caller, runs.get("ModelName", "")))
     base = _model_container(store, model) if model else ContainerView("", {}, None, {})
     return ContainerView(
         image=own.get("Image", base.image),
@@ -65,10 +150,3 @@ def _model_container(store: Store, model: Stored) -> ContainerView:
         model_data_s3_uri=container.get("ModelDataUrl") or source.get("S3Uri"),
         tags=dict(store.tags.get(model.arn, {})),
     )
-
-
-def _instance_type(component: Component, endpoint: Endpoint | None) -> str:
-    for variant in endpoint.variants if endpoint else ():
-        if variant.name == component.variant_name:
-            return instance_type_of(variant.config)
-    return ""

@@ -2,93 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from control_templates import TGI_IMAGE
+from control_world import VARIANT, World, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controlplane.sagemaker import SageMakerApi, Store, Timing
-from emulator.controlplane.sagemaker.capacity import Size, place
-from emulator.controlplane.sagemaker.lookup import StoreDirectory
-from emulator.controlplane.wire import AwsError, Caller, Service
-
-CALLER = Caller("123456789012", "us-east-1", "AKIA")
-VARIANT = {
-    "VariantName": "AllTraffic",
-    "InstanceType": "ml.g5.12xlarge",  # 4 A10G, 48 vCPUs, 192 GiB
-    "InitialInstanceCount": 1,
-    "ManagedInstanceScaling": {"Status": "ENABLED", "MinInstanceCount": 1, "MaxInstanceCount": 2},
-}
-
-
-@dataclass
-class World:
-    """The API on a store whose clock stands still until `pass_s` moves it."""
-
-    now_s: float = 0.0
-    broken: str | None = None
-    scaled: frozenset[str] = frozenset()
-    metrics: list[tuple[str, float]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.store = Store(timing=Timing(10.0, 10.0, 5.0), clock=lambda: self.now_s)
-        api = SageMakerApi(
-            self.store,
-            roles=lambda account, arn: None if arn.endswith("/good") else "no such role",
-            scaled=lambda caller, endpoint: self.scaled,
-            startable=lambda view: self.broken if getattr(view, "container", None) else None,
-        )
-        self.service = Service("sagemaker", api)
-        self.directory = StoreDirectory(self.store, lambda view: self.broken if view.container else None, self._metric)
-
-    def _metric(self, namespace: str, name: str, value: float, dimensions: Mapping[str, str]) -> None:
-        self.metrics.append((f"{namespace}/{name}/{dimensions['InferenceComponentName']}", value))
-
-    def call(self, action: str, **params: Any) -> Mapping[str, Any]:
-        return self.service.call(CALLER, action, params)
-
-    def pass_s(self, seconds: float) -> None:
-        self.now_s += seconds
-
-    def model(self, name: str = "model") -> None:
-        container = {"Image": TGI_IMAGE, "Environment": {"HF_MODEL_ID": "x"}}
-        tags = [{"Key": "loadproof:model-id", "Value": "x/y"}]
-        role = "arn:aws:iam::123456789012:role/good"
-        self.call("CreateModel", ModelName=name, PrimaryContainer=container, ExecutionRoleArn=role, Tags=tags)
-
-    def endpoint(self, variant: dict[str, Any] = VARIANT, config: str = "config") -> None:
-        self.config(variant, config)
-        self.call("CreateEndpoint", EndpointName="chat", EndpointConfigName=config)
-
-    def config(self, variant: dict[str, Any], name: str, role: str = "good") -> None:
-        self.call(
-            "CreateEndpointConfig",
-            EndpointConfigName=name,
-            ProductionVariants=[variant],
-            ExecutionRoleArn=f"arn:aws:iam::123456789012:role/{role}",
-        )
-
-    def component(self, name: str = "chat-main", copies: int = 1, accelerators: int = 1, **more: Any) -> None:
-        needs = {"NumberOfAcceleratorDevicesRequired": accelerators, "MinMemoryRequiredInMb": 1024}
-        self.call(
-            "CreateInferenceComponent",
-            InferenceComponentName=name,
-            EndpointName="chat",
-            VariantName="AllTraffic",
-            Specification={"ModelName": "model", "ComputeResourceRequirements": needs},
-            RuntimeConfig={"CopyCount": copies},
-            **more,
-        )
-
-    def status(self) -> str:
-        return str(self.call("DescribeEndpoint", EndpointName="chat")["EndpointStatus"])
-
-    def shown(self, name: str = "chat-main") -> Mapping[str, Any]:
-        return self.call("DescribeInferenceComponent", InferenceComponentName=name)
+from emulator.controlplane.sagemaker.capacity import Load, Size, place
+from emulator.controlplane.wire import AwsError
 
 
 @pytest.fixture
@@ -106,13 +29,6 @@ def serving(world: World) -> World:
     world.pass_s(10)
     assert world.shown()["InferenceComponentStatus"] == "InService"
     return world
-
-
-def refusal(world: World, action: str, **params: Any) -> str:
-    with pytest.raises(AwsError) as caught:
-        world.call(action, **params)
-    assert caught.value.code == "ValidationException"
-    return caught.value.message
 
 
 def test_endpoint_creates_serves_and_goes(world: World) -> None:
@@ -330,7 +246,10 @@ def test_update_keeps_what_runs_when_it_cannot_go_on(serving: World) -> None:
     assert serving.call("DescribeEndpoint", EndpointName="chat")["EndpointConfigName"] == "small"
     serving.scaled = frozenset({"AllTraffic"})
     message = refusal(serving, "UpdateEndpoint", EndpointName="chat", EndpointConfigName="config")
-    assert "deregister it before changing its instance type" in message
+    assert message == (
+        'The variant(s) "[AllTraffic]" must be deregistered as scalable targets with AutoScaling before they can be '
+        "removed or have their instance type updated."
+    )
     serving.config({**VARIANT, "VariantName": "Other"}, "renamed")
     message = refusal(serving, "UpdateEndpoint", EndpointName="chat", EndpointConfigName="renamed")
     assert "hosts inference component chat-main" in message
@@ -356,10 +275,15 @@ def test_tags_are_added_listed_and_removed(serving: World) -> None:
     assert "Could not find resource" in refusal(serving, "ListTags", ResourceArn=arn + "x")
 
 
+def load(name: str, accelerators: int, copies: int) -> Load:
+    return Load(name, copies, lambda instance_type: Size(accelerators, 0, 0))
+
+
 def test_first_fit_by_hand() -> None:
     """g5.12xlarge has 4 accelerators: a copy of 3 and two of 1 take two instances; a copy of 5 has no place."""
-    wanted = [("big", Size(3, 0, 0), 1), ("small", Size(1, 0, 0), 2), ("huge", Size(5, 0, 0), 1)]
-    assert place(VARIANT, wanted) == ({"big": 1, "small": 2, "huge": 0}, 2)
+    found = place(VARIANT, [load("big", 3, 1), load("small", 1, 2), load("huge", 5, 1)])
+    assert [found.placed(name) for name in ("big", "small", "huge")] == [1, 2, 0]
+    assert found.instances == {"ml.g5.12xlarge": 2}
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9)), max_size=5), st.integers(1, 6))
@@ -369,8 +293,7 @@ def test_placement_never_exceeds_what_instances_hold(components: list[tuple[int,
         **VARIANT,
         "ManagedInstanceScaling": {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": most},
     }
-    wanted = [(str(index), Size(size, 0, 0), copies) for index, (size, copies) in enumerate(components)]
-    placed, instances = place(variant, wanted)
-    used = sum(placed[name] * size.accelerators for name, size, _ in wanted)
-    assert used <= 4 * instances <= 4 * most
-    assert all(placed[name] <= copies for name, _, copies in wanted)
+    found = place(variant, [load(str(index), size, copies) for index, (size, copies) in enumerate(components)])
+    used = sum(found.placed(str(index)) * size for index, (size, _) in enumerate(components))
+    assert used <= 4 * sum(found.instances.values()) <= 4 * most
+    assert all(found.placed(str(index)) <= copies for index, (_, copies) in enumerate(components))

@@ -69,10 +69,16 @@ class Work:
         return name.lower() if lower else name
 
     def wait(
-        self, physical_id: str, describe: Callable[[], tuple[str, str | None]], done: str, moving: tuple[str, ...]
+        self,
+        physical_id: str,
+        describe: Callable[[], tuple[str, str | None]],
+        done: str,
+        moving: tuple[str, ...],
+        timeout_s: float | None = None,
     ) -> None:
         """Poll until the status is `done`. Raises ResourceFailedError with the service's reason otherwise."""
-        end_s = time.monotonic() + self.timeout_s
+        longest_s = self.timeout_s if timeout_s is None else timeout_s
+        end_s = time.monotonic() + longest_s
         while True:
             status, reason = describe()
             if status == done:
@@ -81,7 +87,7 @@ class Work:
                 raise ResourceFailedError(f"Resource is in status {status}: {reason or 'no reason given'}", physical_id)
             if time.monotonic() > end_s:
                 raise ResourceFailedError(
-                    f"Resource did not stabilize within {self.timeout_s:g} s; it is {status}.", physical_id
+                    f"Resource did not stabilize within {longest_s:g} s; it is {status}.", physical_id
                 )
             time.sleep(self.poll_s)
 

@@ -14,6 +14,10 @@ from emulator.controlplane.cloudformation.resources.base import (
 )
 from emulator.controlplane.wire import AwsError
 
+# As AWS's own handlers: a deployment with baking periods takes hours.
+_ENDPOINT_UPDATE_S = 970 * 60.0
+_COMPONENT_UPDATE_S = 490 * 60.0
+
 
 def _retag(work: Work, arn: str, new: Properties) -> None:
     """Tags as they are to be: set the new ones, drop the others."""
@@ -71,8 +75,8 @@ class EndpointConfig:
     type_name = "AWS::SageMaker::EndpointConfig"
     supported = frozenset(
         {
-            "DataCaptureConfig", "EnableNetworkIsolation", "EndpointConfigName", "ExecutionRoleArn", "KmsKeyId",
-            "MetricsConfig", "ProductionVariants", "Tags", "VpcConfig",
+            "AsyncInferenceConfig", "DataCaptureConfig", "EnableNetworkIsolation", "EndpointConfigName",
+            "ExecutionRoleArn", "KmsKeyId", "MetricsConfig", "ProductionVariants", "Tags", "VpcConfig",
         }
     )  # fmt: skip
     name_property = "EndpointConfigName"
@@ -122,7 +126,7 @@ class Endpoint:
         )  # fmt: skip
         if request["EndpointConfigName"] != old["EndpointConfigName"]:
             work.call_sagemaker("UpdateEndpoint", EndpointName=name, **request)
-            work.wait(physical_id, lambda: _endpoint_status(work, name), "InService", ("Updating",))
+            work.wait(physical_id, lambda: _endpoint_status(work, name), "InService", ("Updating",), _ENDPOINT_UPDATE_S)
             found = work.call_sagemaker("DescribeEndpoint", EndpointName=name)
             if found["EndpointConfigName"] != request["EndpointConfigName"]:  # SageMaker has gone back by itself
                 raise ResourceFailedError(
@@ -143,7 +147,7 @@ class InferenceComponent:
     supported = frozenset(
         {
             "DeploymentConfig", "EndpointArn", "EndpointName", "InferenceComponentName", "RuntimeConfig",
-            "Specification", "Tags", "VariantName",
+            "Specification", "Specifications", "Tags", "VariantName",
         }
     )  # fmt: skip
     name_property = "InferenceComponentName"
@@ -155,6 +159,7 @@ class InferenceComponent:
             "EndpointName",
             "VariantName",
             "Specification",
+            "Specifications",
             "RuntimeConfig",
             "Tags",
         )
@@ -172,10 +177,15 @@ class InferenceComponent:
                     "NotUpdatable", f"{fixed} of an inference component cannot change; give it another logical id."
                 )
         _retag(work, physical_id, new)
-        request = picked(new, "Specification", "RuntimeConfig", "DeploymentConfig")
+        request = picked(new, "Specification", "Specifications", "RuntimeConfig", "DeploymentConfig")
         if any(old.get(part) != new.get(part) for part in request):
             work.call_sagemaker("UpdateInferenceComponent", InferenceComponentName=name, **request)
-            work.wait(physical_id, lambda: _component_status(work, name), "InService", ("Updating",))
+            work.wait(
+                physical_id, lambda: _component_status(work, name), "InService", ("Updating",), _COMPONENT_UPDATE_S
+            )
+            found = work.call_sagemaker("DescribeInferenceComponent", InferenceComponentName=name)
+            if found.get("FailureReason"):  # SageMaker has gone back by itself
+                raise ResourceFailedError(f"Inference component {name} was rolled back: {found['FailureReason']}")
         return self._attributes(work, name)
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
