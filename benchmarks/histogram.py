@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.statistics import Samples
+from benchmarks.statistics import Samples, Whole
 
 GROWTH = 1.005
 RELATIVE_ERROR = GROWTH**0.5 - 1
-_AT_ONCE = 2**20  # samples: a long run's gaps fit the memory, several arrays of them may not
+_AT_ONCE = 2**18  # samples: a long run's gaps fit the memory, several arrays of them may not
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +68,19 @@ class Histogram:
         return cls({int(bucket): int(count) for bucket, count in pairs}, row["zeros"], row["smallest"], row["largest"])
 
 
-def histogram_of(samples: Samples) -> Histogram:
+def histogram_of(samples: Samples | Whole, per_unit: float = 1.0) -> Histogram:
+    """Of samples in units of which 1 is the `per_unit`-th part."""
     if samples.size == 0:
         return Histogram()
     buckets: Counter[int] = Counter()
     for start in range(0, samples.size, _AT_ONCE):
-        part = samples[start : start + _AT_ONCE]
+        part = samples[start : start + _AT_ONCE] / per_unit
         logarithms = np.log(part[part > 0]) / np.log(GROWTH)
         found, counts = np.unique(np.ceil(logarithms).astype(np.int64), return_counts=True)
         buckets.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
     zeros = int((samples <= 0).sum())
-    return Histogram(buckets, zeros, round(float(samples.min()), 9), round(float(samples.max()), 9))
+    smallest, largest = (round(float(end) / per_unit, 9) for end in (samples.min(), samples.max()))
+    return Histogram(buckets, zeros, smallest, largest)
 
 
 def merged(parts: Iterable[Histogram]) -> Histogram:

@@ -17,21 +17,23 @@ Samples that hang together tell less than as many independent ones. n is then th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, floor, inf, log, sqrt
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from benchmarks.statistics import CONFIDENCE, Samples
+from benchmarks.statistics import CONFIDENCE, Samples, Whole
 
 _NORMAL = NormalDist()
 _Z = _NORMAL.inv_cdf(0.5 + CONFIDENCE / 2)
 _EXACT_UP_TO = 20_000  # beyond, the normal approximation is off by less than one rank in 10,000
 _MOST_REQUESTS = 1_000_000  # past this, "more requests" is no advice
 _FEWEST_BLOCKS = 6
+_AT_ONCE = 4096  # requests
 ALIKE = 0.05
 _BEYOND_CHANCE = 2.0  # standard errors
 SETTLED_IN = 0.85  # of the cases, by the prediction; of those simulated at least four in five
@@ -46,19 +48,21 @@ class QuantileInterval:
     effective: int
 
 
-def quantile_interval(per_request: Sequence[Samples], rank_percent: float) -> QuantileInterval | None:
-    """The 95% interval of a percentile over the pooled samples; `per_request` in the order sent. None without any."""
-    pooled = np.concatenate(per_request) if per_request else np.empty(0)
-    if pooled.size == 0:
+def quantile_interval(values: Samples | Whole, ends: NDArray[np.int64], rank_percent: float) -> QuantileInterval | None:
+    """The 95% interval of a percentile over samples that request after request has; None without any.
+
+    `ends[k]`: where those of the k-th request end, in the order sent. Leaves `values` sorted: a long run's gaps are
+    hundreds of MB, so there is no second array of them.
+    """
+    if values.size == 0:
         return None
     share = rank_percent / 100
-    effective = _effective_size(per_request, pooled, share)
+    effective = effective_size(values, ends, share)
     first, last = ranks(effective, share)
-    pooled.sort()
-    ordered = pooled  # a long run's gaps are hundreds of MB: no second array of them
-    scale = pooled.size / effective
-    low = float(ordered[max(1, floor(first * scale)) - 1]) if first else None
-    high = float(ordered[min(pooled.size, ceil(last * scale)) - 1]) if last is not None else None
+    values.sort()
+    scale = values.size / effective
+    low = float(values[max(1, floor(first * scale)) - 1]) if first else None
+    high = float(values[min(values.size, ceil(last * scale)) - 1]) if last is not None else None
     return QuantileInterval(_rounded(low), _rounded(high), effective)
 
 
@@ -91,33 +95,41 @@ def binomial_quantile(samples: int, share: float, probability: float) -> int:
     return int(np.argmax(reached)) if reached.any() else samples
 
 
-def effective_size(per_request: Sequence[Samples], share: float) -> int:
+def effective_size(values: Samples | Whole, ends: NDArray[np.int64], share: float) -> int:
     """How many independent samples tell as much about the quantile; at least 1. Each request has one sample or more."""
-    return _effective_size(per_request, np.concatenate(per_request), share)
-
-
-def _effective_size(per_request: Sequence[Samples], pooled: Samples, share: float) -> int:
-    requests = len(per_request)
-    if pooled.size == requests:
-        return max(1, floor(requests / block_effect(pooled)))
-    within = pooled <= np.quantile(pooled, share)
-    sizes = np.asarray([samples.size for samples in per_request], dtype=np.float64)
-    starts = np.cumsum(sizes.astype(np.int64)) - sizes.astype(np.int64)
-    counts = np.add.reduceat(within, starts, dtype=np.float64)
-    below = float(within.mean())
-    means = np.asarray([samples.mean() for samples in per_request])
+    requests = ends.size
+    if values.size == requests:
+        return max(1, floor(requests / block_effect(values)))
+    within = values <= np.quantile(values, share)
+    sizes = np.diff(ends, prepend=0)
+    counts, below = _sums(within, ends), float(within.mean())
+    del within
+    means = _sums(values, ends) / sizes
     floor_of = max(1, floor(requests / block_effect(means)))
     if requests < 2 or below in (0.0, 1.0):
         return floor_of if below in (0.0, 1.0) else 1
     # The ratio estimator's variance, linearised: z_i = x_i − p·m_i.
-    variance = requests / (requests - 1) * float(((counts - below * sizes) ** 2).sum()) / pooled.size**2
+    variance = requests / (requests - 1) * float(((counts - below * sizes) ** 2).sum()) / values.size**2
     if variance <= 0:
-        return int(pooled.size)
+        return int(values.size)
     shrunk = (_Z / _student(requests - 1)) ** 2
-    return max(floor_of, min(int(pooled.size), floor(below * (1 - below) / variance * shrunk)))
+    return max(floor_of, min(int(values.size), floor(below * (1 - below) / variance * shrunk)))
 
 
-def block_effect(samples: Samples) -> float:
+def _sums(values: NDArray[Any], ends: NDArray[np.int64]) -> Samples:
+    """Of each request's samples; some requests at a time, since numpy makes floats of all it is given to add up."""
+    sums, first = np.empty(ends.size), 0
+    for begin in range(0, ends.size, _AT_ONCE):
+        stop = ends[min(begin + _AT_ONCE, ends.size) - 1]
+        starts = np.concatenate([[first], ends[begin : begin + _AT_ONCE - 1]]) - first
+        sums[begin : begin + _AT_ONCE] = np.add.reduceat(
+            values[first:stop], starts[: ends.size - begin], dtype=np.float64
+        )
+        first = int(stop)
+    return sums
+
+
+def block_effect(samples: Samples | Whole) -> float:
     """Variance of block means over that of independent samples, by normal scores; 1 where chance may explain it.
 
     Samples within ALIKE of the median count as equal to it: a steady server's answers drift by microseconds, which

@@ -26,18 +26,19 @@ cannot hide it. A failed request is in the error figures and in no latency.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.loop_probe import TICK_NS
 from benchmarks.objectives import Objective
-from benchmarks.records import MISSING, RequestRecord
-from benchmarks.statistics import Samples, Spread, percentile, spread, spread_above_zeros
+from benchmarks.records import MISSING, RequestRecord, TokenTimes
+from benchmarks.statistics import Samples, Spread, Whole, percentile, spread, spread_above_zeros
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
@@ -98,14 +99,16 @@ def tpot_ms(record: RequestRecord) -> float | None:
     return (last - first) / (tokens - 1)
 
 
-def itl_gaps_ms(record: RequestRecord) -> Samples:
+def itl_gaps_ns(record: RequestRecord) -> Whole:
     """Gaps between the distinct instants at which tokens came; empty below two instants."""
     if not record.ok:
-        return np.empty(0)
-    times_ns = np.asarray(record.token_times_ns, dtype=np.int64)
-    if (times_ns[1:] <= times_ns[:-1]).any():  # tokens that came together
-        times_ns = np.unique(times_ns)
-    return (times_ns[1:] - times_ns[:-1]) / NS_PER_MS
+        return np.empty(0, np.uint32)
+    times = record.token_times_ns
+    if isinstance(times, TokenTimes):
+        steps_ns: Whole = np.frombuffer(times.steps_ns, dtype=np.uint32)
+        return steps_ns if steps_ns.all() else steps_ns[steps_ns > 0]  # 0: tokens that came together
+    instants_ns = np.unique(np.asarray(times, dtype=np.int64))
+    return instants_ns[1:] - instants_ns[:-1]
 
 
 def lag_ms(record: RequestRecord) -> float:
@@ -115,34 +118,46 @@ def lag_ms(record: RequestRecord) -> float:
 _PER_REQUEST = {"ttft": ttft_ms, "tpot": tpot_ms, "e2e": e2e_ms}
 
 
-def latency_samples(metric: str, records: Sequence[RequestRecord]) -> list[Samples]:
-    """The samples of ttft, itl, tpot or e2e, one array for each request that has any (ITL has many a request)."""
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A metric's samples, request after request; `ends[k]` is where those of the k-th request that has any end.
+
+    1 ms is `per_ms`: gaps between tokens stay whole nanoseconds, in half the memory, for a long run has many.
+    """
+
+    values: Samples | Whole
+    ends: NDArray[np.int64]
+    per_ms: float = 1.0
+
+    def spread_ms(self) -> Spread:
+        """Leaves the values out of their order, to need no second array of them."""
+        return spread(self.values, self.per_ms, in_place=True)
+
+    def percentile_ms(self, rank_percent: float) -> float | None:
+        return percentile(self.values, rank_percent, self.per_ms)
+
+
+def pooled(metric: str, records: Sequence[RequestRecord]) -> Pool:
+    """All samples of ttft, itl, tpot or e2e (ITL has many a request, the others one)."""
     if metric == "itl":
-        pool, ends = _pooled_gaps_ms(records)
-        return [pool[start:end] for start, end in pairwise([0, *ends])]
-    values = pooled(metric, records)
-    return [values[index : index + 1] for index in range(values.size)]
+        return _pooled_gaps(records)
+    found = (_PER_REQUEST[metric](record) for record in records)
+    values = np.asarray([value for value in found if value is not None], dtype=np.float64)
+    return Pool(values, np.arange(1, values.size + 1))
 
 
-def pooled(metric: str, records: Sequence[RequestRecord]) -> Samples:
-    if metric == "itl":
-        return _pooled_gaps_ms(records)[0]
-    values = (_PER_REQUEST[metric](record) for record in records)
-    return np.asarray([value for value in values if value is not None], dtype=np.float64)
-
-
-def _pooled_gaps_ms(records: Sequence[RequestRecord]) -> tuple[Samples, list[int]]:
-    """All gaps in one array, and where in it each request that has any ends: a long run's gaps fit no second time."""
-    pool = np.empty(sum(len(record.token_times_ns) for record in records))
-    ends: list[int] = []
-    end = 0
+def _pooled_gaps(records: Sequence[RequestRecord]) -> Pool:
+    compact = all(isinstance(record.token_times_ns, TokenTimes) or not record.token_times_ns for record in records)
+    most = sum(len(record.token_times_ns) for record in records)
+    values: Whole = np.empty(most, np.uint32) if compact else np.empty(most, np.int64)
+    ends, end = array("q"), 0
     for record in records:
-        gaps = itl_gaps_ms(record)
+        gaps = itl_gaps_ns(record)
         if gaps.size:
-            pool[end : end + gaps.size] = gaps
+            values[end : end + gaps.size] = gaps
             end += gaps.size
             ends.append(end)
-    return pool[:end], ends
+    return Pool(values[:end], np.asarray(ends, dtype=np.int64), NS_PER_MS)
 
 
 def duration_s(records: Sequence[RequestRecord]) -> float | None:
@@ -162,7 +177,10 @@ def is_good(record: RequestRecord, objectives: Sequence[Objective]) -> bool:
         if objective.latency is None:
             continue
         metric, rank_percent = objective.latency
-        value = percentile(itl_gaps_ms(record), rank_percent) if metric == "itl" else _PER_REQUEST[metric](record)
+        if metric == "itl":
+            value = percentile(itl_gaps_ns(record), rank_percent, NS_PER_MS)
+        else:
+            value = _PER_REQUEST[metric](record)
         if value is None and metric in ("itl", "tpot") and record.output_tokens == 1:
             continue  # one token has no gap that could be too long
         if value is None or not objective.met_by(value):
@@ -202,10 +220,10 @@ def measure_level(
         unfinished=len(records) - len(finished),
         missing=sum(record.outcome == MISSING for record in records),
         duration_s=seconds,
-        ttft_ms=spread(pooled("ttft", succeeded)),
-        itl_ms=spread(pooled("itl", succeeded)),
-        tpot_ms=spread(pooled("tpot", succeeded)),
-        e2e_ms=spread(pooled("e2e", succeeded)),
+        ttft_ms=pooled("ttft", succeeded).spread_ms(),
+        itl_ms=pooled("itl", succeeded).spread_ms(),
+        tpot_ms=pooled("tpot", succeeded).spread_ms(),
+        e2e_ms=pooled("e2e", succeeded).spread_ms(),
         lag_ms=spread(np.asarray([lag_ms(record) for record in finished], dtype=np.float64)),
         loop_lag_ms=_loop_lag_ms(finished),
         output_tokens_per_s=output_per_s,
@@ -275,6 +293,6 @@ def _input_source(succeeded: Sequence[RequestRecord]) -> Literal["server", "toke
 
 
 def _tokens_per_arrival(succeeded: Sequence[RequestRecord]) -> float | None:
-    arrivals = sum(itl_gaps_ms(record).size + 1 for record in succeeded if record.token_times_ns)
+    arrivals = sum(itl_gaps_ns(record).size + 1 for record in succeeded if record.token_times_ns)
     tokens = sum(sum(record.tokens_at) for record in succeeded)
     return round(tokens / arrivals, 6) if arrivals else None

@@ -11,9 +11,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from itertools import accumulate
+from operator import sub
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Literal
+from typing import IO, Literal, overload
 
 import orjson
 
@@ -25,6 +27,43 @@ Phase = Literal["warmup", "measured"]
 CANCELED = "canceled"  # cut off because the run was stopped: sent again by --resume
 UNFINISHED = "unfinished"  # cut off when the drain's time was over: that is the level's result
 MISSING = "missing"  # its worker process or host was lost: nobody knows what became of it, --resume sends it again
+
+
+class TokenTimes(Sequence[int]):
+    """The instants of one answer in 4 bytes each: the first, and as unsigned integers the steps to the next."""
+
+    __slots__ = ("first_ns", "steps_ns")
+
+    def __init__(self, first_ns: int, steps_ns: bytes) -> None:
+        self.first_ns, self.steps_ns = first_ns, steps_ns
+
+    def __len__(self) -> int:
+        return 1 + len(self.steps_ns) // 4
+
+    def __iter__(self) -> Iterator[int]:
+        return accumulate(memoryview(self.steps_ns).cast("I"), initial=self.first_ns)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[int]: ...
+    def __getitem__(self, place: int | slice) -> int | list[int]:
+        return [*self][place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence | array) and [*self] == [*other]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def token_times(times_ns: Sequence[int]) -> Sequence[int]:
+    """The same instants in as few bytes as they go into: `TokenTimes`, unless two lie more than 4.29 s apart."""
+    if not times_ns:
+        return ()
+    try:
+        return TokenTimes(times_ns[0], array("I", map(sub, times_ns[1:], times_ns)).tobytes())
+    except OverflowError:  # or one lies before another
+        return array("q", times_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +94,7 @@ class RequestRecord:
     first_token_ns: int | None
     last_token_ns: int | None
     end_ns: int
-    token_times_ns: Sequence[int]  # an array of what is kept for long: 8 bytes a token, not 40
+    token_times_ns: Sequence[int]  # of what is kept for long `TokenTimes`: 4 bytes a token, not 40
     tokens_at: Sequence[int]
     planned_input_tokens: int
     planned_output_tokens: int
@@ -168,7 +207,7 @@ def parse_record(line: bytes, place: str) -> RequestRecord | None:
             "read the file with the version that wrote it"
         )
     known = {name: value for name, value in row.items() if name in _FIELDS}
-    known["token_times_ns"] = array("q", known["token_times_ns"])
+    known["token_times_ns"] = token_times(known["token_times_ns"])
     known["tokens_at"] = _counts(known["tokens_at"])
     known["stalls_ns"] = tuple(known["stalls_ns"])
     for name in _FEW_VALUES:

@@ -22,7 +22,6 @@ from benchmarks.metrics import LevelMetrics, pooled
 from benchmarks.objectives import ERROR_RATE, Objective
 from benchmarks.records import RequestRecord
 from benchmarks.spec import BenchmarkSpec, Search
-from benchmarks.statistics import percentile
 from benchmarks.steady import SteadyState, steady_tokens_per_s
 from benchmarks.verdict import invalid_reasons
 from invocation.outcomes import OutcomeKind
@@ -88,7 +87,7 @@ def probe_of(
         if objective.latency is None:
             continue
         metric, rank_percent = objective.latency
-        observed = percentile(pooled(metric, [record for record in records if record.ok]), rank_percent)
+        observed = pooled(metric, [record for record in records if record.ok]).percentile_ms(rank_percent)
         if observed is None or not objective.met_by(observed):
             misses.append(_objective_miss(objective, observed))
     if level.unfinished:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Samples = NDArray[np.float64]
+Whole = NDArray[np.uint32] | NDArray[np.int64]
 CONFIDENCE = 0.95
 RESAMPLES_MOST = 1000
 RESAMPLES_FEWEST = 100
@@ -40,11 +41,13 @@ class Interval:
     high: float
 
 
-def spread(samples: Samples) -> Spread:
+def spread(samples: Samples | Whole, per_unit: float = 1.0, *, in_place: bool = False) -> Spread:
+    """The spread in units of which a sample of 1 is the `per_unit`-th part. `in_place` may order the samples anew."""
     if samples.size == 0:
         return Spread()
-    p50, p90, p95, p99 = (_tidy(value) for value in np.percentile(samples, (50, 90, 95, 99)))
-    return Spread(p50, p90, p95, p99, _tidy(samples.mean()), _tidy(samples.max()))
+    mean, largest = samples.mean(), samples.max()
+    values = *np.percentile(samples, (50, 90, 95, 99), overwrite_input=in_place), mean, largest
+    return Spread(*(_tidy(value / per_unit) for value in values))
 
 
 def spread_above_zeros(zeros: int, samples: Samples) -> Spread:
@@ -66,14 +69,14 @@ def spread_above_zeros(zeros: int, samples: Samples) -> Spread:
     return Spread(p50, p90, p95, p99, _tidy(samples.sum() / count), _tidy(at(count - 1)))
 
 
-def percentile(samples: Samples, rank_percent: float) -> float | None:
+def percentile(samples: Samples | Whole, rank_percent: float, per_unit: float = 1.0) -> float | None:
     if not samples.size:
         return None
     position = rank_percent / 100 * (samples.size - 1)
     below = floor(position)
     above = min(below + 1, samples.size - 1)
     ordered = np.partition(samples, (below, above))  # numpy's own `percentile` takes ten times as long for one request
-    return _tidy(ordered[below] + (ordered[above] - ordered[below]) * (position - below))
+    return _tidy((ordered[below] + (ordered[above] - ordered[below]) * (position - below)) / per_unit)
 
 
 def ratio_interval(amounts: Samples, durations: Samples, scale: float, seed: int) -> Interval | None:

@@ -18,7 +18,7 @@ from benchmarks.metrics import measure_level, pooled
 from benchmarks.objectives import ERROR_RATE, LATENCY_METRICS
 from benchmarks.phases import Phases, phases_of
 from benchmarks.plan import RunPlan
-from benchmarks.records import RecordFile
+from benchmarks.records import RecordFile, RequestRecord
 from benchmarks.scaling import deployed_of, scaling_of
 from benchmarks.search import search_result
 from benchmarks.spec import BenchmarkSpec, TokenCounts
@@ -141,11 +141,14 @@ def _level(plan: RunPlan, level: MeasuredLevel, phases: Phases) -> dict[str, Any
         "warm_up": {"requests": len(level.warm_up), "errors": sum(not record.ok for record in level.warm_up)},
         "steady_state": asdict(level.steady),
         "phases": asdict(phases),
-        "histograms": {
-            f"{metric}_ms": histogram_of(pooled(metric, level.records)).to_json() for metric in LATENCY_METRICS
-        },
+        "histograms": {f"{metric}_ms": _histogram(metric, level.records) for metric in LATENCY_METRICS},
         "drain": asdict(unfinished) if unfinished else None,
     }
+
+
+def _histogram(metric: str, records: Sequence[RequestRecord]) -> dict[str, Any]:
+    pool = pooled(metric, records)
+    return histogram_of(pool.values, pool.per_ms).to_json()
 
 
 def _search(plan: RunPlan, measured: Mapping[int, MeasuredLevel]) -> dict[str, Any] | None:

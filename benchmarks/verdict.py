@@ -22,16 +22,11 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks.intervals import (
-    QuantileInterval,
-    quantile_interval,
-    requests_to_settle,
-    requests_to_settle_rate,
-)
-from benchmarks.metrics import NS_PER_MS, LevelMetrics, latency_samples
+from benchmarks.intervals import quantile_interval, requests_to_settle, requests_to_settle_rate
+from benchmarks.metrics import NS_PER_MS, LevelMetrics, pooled
 from benchmarks.objectives import ERROR_RATE, Objective
 from benchmarks.records import RequestRecord
-from benchmarks.statistics import Samples, percentile, ratio_interval
+from benchmarks.statistics import ratio_interval
 from invocation.outcomes import OutcomeKind
 from loadproof.loads import Load
 
@@ -117,25 +112,21 @@ def judge(objective: Objective, records: Sequence[RequestRecord], level: LevelMe
 def _judge_latency(
     objective: Objective, metric: str, rank_percent: float, succeeded: Sequence[RequestRecord]
 ) -> Judgement:
-    samples = latency_samples(metric, succeeded)
-    interval = quantile_interval(samples, rank_percent)
+    pool = pooled(metric, succeeded)
+    requests = pool.ends.size
+    interval = quantile_interval(pool.values, pool.ends, rank_percent)
     if interval is None:
         return _judgement(objective, None, (None, None), "INCONCLUSIVE", 0)
-    pooled = np.concatenate(samples)
-    ends = interval.low, interval.high
-    verdict = _decide(objective, ends)
-    more = _more_for_percentile(objective, pooled, len(samples), interval) if verdict == "INCONCLUSIVE" else None
-    observed = percentile(pooled, rank_percent)
-    return _judgement(objective, observed, ends, verdict, len(samples), interval.effective, more)
-
-
-def _more_for_percentile(
-    objective: Objective, pooled: Samples, requests: int, interval: QuantileInterval
-) -> int | None:
-    assert objective.latency is not None
-    within = float((pooled <= objective.bound).mean())
-    needed = requests_to_settle(within, objective.latency[1] / 100, requests, interval.effective)
-    return None if needed is None else max(1, needed - requests)
+    ends = (
+        None if interval.low is None else round(interval.low / pool.per_ms, 9),
+        None if interval.high is None else round(interval.high / pool.per_ms, 9),
+    )
+    verdict, more = _decide(objective, ends), None
+    if verdict == "INCONCLUSIVE":
+        within = float((pool.values <= objective.bound * pool.per_ms).mean())
+        needed = requests_to_settle(within, rank_percent / 100, requests, interval.effective)
+        more = None if needed is None else max(1, needed - requests)
+    return _judgement(objective, pool.percentile_ms(rank_percent), ends, verdict, requests, interval.effective, more)
 
 
 def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level: LevelMetrics, seed: int) -> Judgement:

@@ -35,7 +35,7 @@ def main(runs: int) -> None:
             random = np.random.default_rng(size)
             for _ in range(runs):
                 samples = random.exponential(size=size)
-                found = quantile_interval(list(samples.reshape(-1, 1)), percent)
+                found = quantile_interval(samples.copy(), np.arange(1, size + 1), percent)
                 assert found is not None
                 held += (found.low or 0) <= truth and (found.high is None or truth <= found.high)
                 open_ended += found.high is None

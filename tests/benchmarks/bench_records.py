@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
+
+import numpy as np
 
 from benchmarks.records import RequestRecord
 
@@ -46,3 +49,10 @@ def record(
         "outcome": outcome,
     }
     return RequestRecord(**(fields | others))
+
+
+def grouped(per_request: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Samples request after request, and where each one's end."""
+    arrays = list(per_request)
+    values = np.concatenate(arrays) if arrays else np.empty(0)
+    return values, np.cumsum([array.size for array in arrays], dtype=np.int64)

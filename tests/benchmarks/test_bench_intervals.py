@@ -7,6 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from bench_records import grouped
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,7 +42,7 @@ def coverage(draw: object, truth: float, rank_percent: float, runs: int) -> floa
     """The share of intervals that hold the truth; an end that is missing excludes nothing."""
     held = 0
     for seed in range(runs):
-        found = quantile_interval(draw(np.random.default_rng(seed)), rank_percent)  # type: ignore[operator]
+        found = quantile_interval(*grouped(draw(np.random.default_rng(seed))), rank_percent)  # type: ignore[operator]
         assert found is not None
         held += (found.low is None or found.low <= truth) and (found.high is None or truth <= found.high)
     return held / runs
@@ -80,8 +81,8 @@ def test_coverage_of_gaps_that_share_their_stream() -> None:
 def test_equal_gaps_within_streams_count_as_streams() -> None:
     """Forty streams of 25 equal gaps tell as much as 40 samples; gaps that owe nothing to their stream all count."""
     random = np.random.default_rng(1)
-    assert effective_size([np.full(25, value) for value in random.normal(size=40)], 0.5) == 40
-    assert effective_size([random.normal(size=25) for _ in range(40)], 0.5) > 600
+    assert effective_size(*grouped(np.full(25, value) for value in random.normal(size=40)), 0.5) == 40
+    assert effective_size(*grouped(random.normal(size=25) for _ in range(40)), 0.5) > 600
 
 
 def test_blocks_of_copies_have_their_size_as_effect() -> None:
@@ -102,8 +103,8 @@ def test_a_first_round_a_few_percent_slower_is_no_dependence() -> None:
     """Rounds of four at 1,380 and 1,361 ms before 64 answers near 1,347 ms, all within 5%: 72 count as 72."""
     e2e_ms = np.asarray([1380.0] * 4 + [1361.0] * 4 + [1346.0, 1346.0, 1348.0, 1348.0] * 16)
     assert block_effect(e2e_ms) == 1.0
-    assert quantile_interval(one_each(e2e_ms), 95) is not None
-    assert effective_size(one_each(e2e_ms), 0.95) == 72
+    assert quantile_interval(*grouped(one_each(e2e_ms)), 95) is not None
+    assert effective_size(*grouped(one_each(e2e_ms)), 0.95) == 72
 
 
 def test_coverage_of_a_rate() -> None:
@@ -115,3 +116,11 @@ def test_coverage_of_a_rate() -> None:
         assert found is not None
         held += found.low <= 25 <= found.high
     assert held / 200 >= 0.9
+
+
+def test_many_requests_are_added_up_piece_by_piece() -> None:
+    """10,000 requests of 1 to 4 gaps in whole nanoseconds: as many effective samples as of the same gaps in ms."""
+    random = np.random.default_rng(2)
+    gaps_ns = [random.integers(1, 10**9, size) for size in random.integers(1, 5, 10_000)]
+    whole, ends = grouped(gaps_ns)
+    assert effective_size(whole.astype(np.uint32), ends, 0.9) == effective_size(whole / 1e6, ends, 0.9) > 10_000

@@ -6,12 +6,12 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from bench_records import record
+from bench_records import MS, grouped, record
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.intervals import quantile_interval
-from benchmarks.metrics import duration_s, is_good, itl_gaps_ms, lag_ms, measure_level, tpot_ms, ttft_ms
+from benchmarks.metrics import duration_s, is_good, itl_gaps_ns, lag_ms, measure_level, tpot_ms, ttft_ms
 from benchmarks.objectives import Objective
 from benchmarks.statistics import Spread, percentile, ratio_interval, spread, spread_above_zeros
 
@@ -20,20 +20,20 @@ def test_latencies_of_one_request() -> None:
     """Intended at 100, sent at 103, tokens at 150, 170, 200, end at 210: TTFT 50, gaps 20 and 30, TPOT 30, lag 3."""
     one = record(intended_ms=100, lag_ms=3, token_ms=(150, 170, 200), end_ms=210)
     assert ttft_ms(one) == 50
-    assert itl_gaps_ms(one).tolist() == [20, 30]
+    assert itl_gaps_ns(one).tolist() == [20 * MS, 30 * MS]
     assert tpot_ms(one) == (110 - 50) / 2 == 30
     assert lag_ms(one) == 3
 
 
 def test_tokens_that_come_together_end_one_gap() -> None:
     """Four tokens at 10, 30, 30, 70 ms have the gaps 20 and 40: no gap of 0, and none divided."""
-    assert itl_gaps_ms(record(token_ms=(10, 30, 30, 70), end_ms=70)).tolist() == [20, 40]
+    assert itl_gaps_ns(record(token_ms=(10, 30, 30, 70), end_ms=70)).tolist() == [20 * MS, 40 * MS]
 
 
 def test_a_chunk_of_several_tokens_is_one_gap_and_all_its_tokens() -> None:
     """Two chunks of 8 tokens 80 ms apart: one gap of 80 ms; TPOT (100 − 20) / 15 = 5.33 ms; 8 tokens an arrival."""
     one = record(token_ms=(20, 100), end_ms=100, output_tokens=16, tokens_at=(8, 8))
-    assert itl_gaps_ms(one).tolist() == [80]
+    assert itl_gaps_ns(one).tolist() == [80 * MS]
     assert tpot_ms(one) == pytest.approx(80 / 15)
     assert measure_level(1, [one]).tokens_per_arrival == 8
 
@@ -83,7 +83,7 @@ def test_no_data_is_none() -> None:
     assert level.ttft_ms.p99 is None and level.output_tokens_per_s is None and level.duration_s is None
     assert level.goodput_per_s is None and level.cost_per_million_output_tokens_usd is None
     assert spread(np.empty(0)) == Spread()
-    assert quantile_interval([], 95) is None and ratio_interval(np.empty(0), np.empty(0), 1, seed=0) is None
+    assert quantile_interval(*grouped([]), 95) is None and ratio_interval(np.empty(0), np.empty(0), 1, seed=0) is None
 
 
 def test_unfinished_requests_are_counted_apart() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,10 @@ from bench_records import record
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.metrics import itl_gaps_ns
 from benchmarks.objectives import Objective
 from benchmarks.plan import RunPlan, read_plan, run_id_of, write_plan
-from benchmarks.records import RecordWriter, latest, read_records
+from benchmarks.records import RecordWriter, TokenTimes, latest, read_records, token_times
 from benchmarks.spec import (
     BenchmarkSpec,
     PredictedPoint,
@@ -37,18 +40,31 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert read_records(path).records == (ONE,)
 
 
-def test_a_record_that_was_read_holds_eight_bytes_a_token(tmp_path: Path) -> None:
-    """Of two answers of 500 tokens the times take 8 bytes each, and the counts (one at a time) are held once."""
+def test_a_record_that_was_read_holds_four_bytes_a_token(tmp_path: Path) -> None:
+    """Of two answers of 500 tokens the times take 4 bytes each, and the counts (one at a time) are held once."""
     path = tmp_path / "requests.jsonl"
     with RecordWriter(path) as writer:
         for index in range(2):
             writer.append(record(index, token_ms=tuple(range(1000, 1500)), end_ms=1500))
         writer.append(record(2, token_ms=(1, 2), tokens_at=(3, 4), end_ms=2))
     first, second, several = read_records(path).records
-    assert sys.getsizeof(first.token_times_ns) < 8 * 500 + 200
+    assert isinstance(first.token_times_ns, TokenTimes)
+    assert sys.getsizeof(first.token_times_ns) + sys.getsizeof(first.token_times_ns.steps_ns) < 4 * 500 + 200
     assert first.tokens_at is second.tokens_at
     assert (list(first.token_times_ns)[:2], sum(first.tokens_at)) == ([1_000_000_000, 1_001_000_000], 500)
     assert list(several.tokens_at) == [3, 4]
+
+
+@given(st.lists(st.one_of(st.integers(0, 10**7), st.integers(0, 10**13)), max_size=20), st.booleans())
+def test_compact_times_are_the_same_times(times_ns: list[int], ascending: bool) -> None:
+    """Together, more than 4.29 s apart or out of order: the same instants, the same gaps between distinct ones."""
+    times_ns = sorted(times_ns) if ascending else times_ns
+    found = token_times(times_ns)
+    assert list(found) == times_ns and len(found) == len(times_ns)
+    plain, compact = record(token_ms=(1,), end_ms=9), replace(record(end_ms=9), token_times_ns=found)
+    expected = [later - earlier for earlier, later in pairwise(sorted(set(times_ns)))]
+    assert itl_gaps_ns(compact).tolist() == expected
+    assert itl_gaps_ns(replace(plain, token_times_ns=times_ns)).tolist() == expected
 
 
 def test_a_line_is_on_disk_before_the_writer_closes(tmp_path: Path) -> None:
