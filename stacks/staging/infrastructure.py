@@ -95,7 +95,7 @@ class StagedWeights(Construct):
             properties["secret"] = source.token_secret_arn
         for name, value in properties.items():
             resource.add_property_override(name, value)
-        resource.add_dependency(self._machine)
+        resource.add_resource_dependency(self._machine)
         return resource
 
     def _bucket(self) -> s3.CfnBucket:

@@ -16,8 +16,8 @@ from typing import Any
 
 import boto3
 import pytest
-from hub import REPOSITORY, REVISION, Hub, served
 from moto.server import ThreadedMotoServer
+from staging_hub import REPOSITORY, REVISION, Hub, served
 
 from stacks.staging.runtime import fetch
 

@@ -1,0 +1,103 @@
+"""What cdk-nag's AwsSolutions pack finds in our stacks and stays as it is, each with its reason.
+
+Beside the constructs and not on them: an acknowledgement on a construct costs every synthesis, and only the tests ask.
+Every line must still be needed, and none covers a finding it does not name: the tests hold the table to both.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """Patterns over a construct's path below its stack, and over the finding; both must match whole."""
+
+    construct: str
+    finding: str
+    reason: str
+
+    def covers(self, construct: str, finding: str) -> bool:
+        return re.fullmatch(self.construct, construct) is not None and re.fullmatch(self.finding, finding) is not None
+
+
+def _wildcard(resource: str) -> str:
+    return rf"AwsSolutions-IAM5\[Resource::{resource}\]"
+
+
+ACKNOWLEDGED: Final = (
+    Acknowledgement(
+        "ExecutionRole/Role",
+        _wildcard(r"\*"),
+        "ecr:GetAuthorizationToken, cloudwatch:PutMetricData (bound to a namespace) and the network interfaces of "
+        "SageMaker know no narrower resource; LS012 refuses any other action on it",
+    ),
+    Acknowledgement(
+        "ExecutionRole/Role",
+        _wildcard(r"arn:aws:logs:[^*]*:log-group:/aws/sagemaker/(Endpoints|InferenceComponents)/[^*]+(-\*)?:\*"),
+        "`:*` is part of a log group's ARN in IAM; the groups are the endpoint's own",
+    ),
+    Acknowledgement(
+        "ExecutionRole/Role",
+        _wildcard(r"arn:aws:cloudwatch:[^*]*:alarm:[^*]+-\*"),
+        "SageMaker reads the profile's own alarms, which begin with the endpoint's name, to turn an update back",
+    ),
+    Acknowledgement(
+        "ExecutionRole/Role",
+        _wildcard(r"arn:aws:s3:::[^*]+/\*"),
+        "a model is every object below its prefix, and so are captured data and asynchronous answers",
+    ),
+    Acknowledgement(
+        "Buffer/Consumer/Function/Role",
+        _wildcard(r"\*"),
+        "Lambda makes the network interfaces of a function in a VPC before they have names",
+    ),
+    Acknowledgement(
+        "Buffer/Consumer/Function/Role",
+        _wildcard(r"<BufferResults\w+\.Arn>/results/\*"),
+        "answers are stored below one prefix, each under its message's key",
+    ),
+    Acknowledgement(
+        "Buffer/Emptied/Function/Role",
+        _wildcard(r"<BufferResults\w+\.Arn>/\*"),
+        "it empties this bucket, and runs only where the environment lets results go with their stack",
+    ),
+    Acknowledgement(
+        "Weights/(Fetch|Begin)/Role",
+        _wildcard(r"<WeightsBucket\w+\.Arn>/models/\*"),
+        "the hub says which files a commit has; they lie below one prefix of a bucket made for them",
+    ),
+    Acknowledgement(
+        "Weights/Begin/Role",
+        _wildcard(r"arn:aws:states:[^*]*:execution:[^*]+-weights:\*"),
+        "an execution of this one machine is named after CloudFormation's request",
+    ),
+    Acknowledgement(
+        "Proof/Function/Role",
+        _wildcard(r"arn:aws:cloudformation:[^*]*:stack/[^*]+/\*"),
+        "the end of a stack's ARN is a number that CloudFormation gives; the name before it is this stack's",
+    ),
+    Acknowledgement(
+        r".*/(Fetch|Begin|Function)/Resource",
+        "AwsSolutions-L1",
+        "python3.13 is the newest runtime with a Powertools layer in the catalog; all functions share it",
+    ),
+    Acknowledgement(
+        "Buffer/Results/Resource|Weights/Bucket",
+        "AwsSolutions-S1",
+        "who read an answer or a weight is told by CloudTrail's data events, which the account decides on; "
+        "access logs would be a second bucket without an owner",
+    ),
+    Acknowledgement(
+        "Weights/Machine",
+        "AwsSolutions-SF1",
+        "the execution's own history says which file failed; a log would keep CloudFormation's answer address",
+    ),
+    Acknowledgement(
+        "Weights/Machine",
+        "AwsSolutions-SF2",
+        "it runs once a commit, and its history has every step with its times",
+    ),
+)
