@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from emulator.clock import MOST_SPEED
 from emulator.state import CloudState, known_states, read_state, state_folder, state_path
-from loadproof.errors import CouldNotRunError
+from loadproof.errors import CouldNotRunError, InputError
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 8.0
 DEFAULT_NAME = "default"
+SPEED_VARIABLE = "LOADPROOF_LOCAL_SPEED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +96,13 @@ def start(
     account: str = "123456789012",
     region: str = "us-east-1",
     transition_s: float = 0.4,
+    speed: float | None = None,
     stop_with_parent: bool = False,
 ) -> LocalCloud:
     """Start a local cloud and wait until it serves (about 2 s); a running one of that name is handed back.
 
+    `speed`: seconds of its clock in one of the wall's, 1 to 100; None takes $LOADPROOF_LOCAL_SPEED, else 1.
+    `transition_s` is on that clock.
     `port` 0 takes a free one. `stop_with_parent` ties its life to this process, however it ends.
     Raises CouldNotRunError with the log's last lines when it does not come up.
     """
@@ -107,7 +112,19 @@ def start(
         known = find(name)
         if known is not None:
             return LocalCloud(known, fresh=False)
-        return _start(name, port, backend, account, region, transition_s, stop_with_parent)
+        return _start(name, port, backend, account, region, transition_s, _speed(speed), stop_with_parent)
+
+
+def _speed(given: float | None) -> float:
+    """The clock's speed as given, else by the environment. Raises InputError outside of what the clock can do."""
+    source, text = ("speed", str(given)) if given is not None else (SPEED_VARIABLE, os.environ.get(SPEED_VARIABLE, "1"))
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 1 <= speed <= MOST_SPEED:
+        raise InputError(f"{source}: found {text}, allowed are 1 to {MOST_SPEED:g}; 30 shows scaling within a minute")
+    return speed
 
 
 @contextlib.contextmanager
@@ -125,6 +142,7 @@ def _start(
     account: str,
     region: str,
     transition_s: float,
+    speed: float,
     stop_with_parent: bool,
 ) -> LocalCloud:
     path = state_path(name)
@@ -132,6 +150,7 @@ def _start(
     command = [
         sys.executable, "-m", "emulator.server", "--name", name, "--state", str(path), "--log-file", str(log_file),
         "--port", str(port), "--account", account, "--region", region, "--transition-s", str(transition_s),
+        "--speed", str(speed),
     ]  # fmt: skip
     command += ["--backend", backend] if backend else []
     command += ["--parent-pid", str(os.getpid())] if stop_with_parent else []

@@ -10,10 +10,12 @@ import os
 import signal
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
 
+from emulator.clock import CloudClock
 from emulator.controlplane.moto_host import start_moto
 from emulator.controlplane.plane import ControlPlane
 from emulator.controlplane.sagemaker import Timing
@@ -45,9 +47,10 @@ async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> No
     """Bring everything up, publish the state file, wait for the end, take everything down."""
     port = sockets[0].getsockname()[1]
     endpoint_url = f"http://localhost:{port}"
+    clock = CloudClock(options.speed)
     timing = Timing(options.transition_s, options.transition_s, options.transition_s / 2)
     moto, moto_port = start_moto(options.account)
-    plane = ControlPlane(account=options.account, region=options.region, timing=timing)
+    plane = ControlPlane(account=options.account, region=options.region, timing=timing, clock=clock)
     plane.clients.endpoint_url = endpoint_url
     app = web.Application(client_max_size=MAX_BODY_BYTES)
     runtime = Runtime(plane.directory, account=options.account, region=options.region, backend_url=options.backend)
@@ -66,6 +69,7 @@ async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> No
         secret_key=options.secret_key,
     )
     poller.start()
+    pulse = asyncio.create_task(_beat(plane, runtime))
     state = _state(options, port, endpoint_url)
     state.write(Path(options.state))
     log.info("local cloud %s serves at %s (pid %d)", options.name, endpoint_url, os.getpid())
@@ -75,9 +79,22 @@ async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> No
         log.info("local cloud %s stops", options.name)
         with contextlib.suppress(FileNotFoundError):
             Path(options.state).unlink()
+        pulse.cancel()
+        await asyncio.gather(pulse, return_exceptions=True)
         await asyncio.to_thread(poller.stop)
         await runner.cleanup()
         moto.stop()
+
+
+async def _beat(plane: ControlPlane, runtime: Runtime) -> None:
+    """Turn after turn of what happens by itself; a turn that fails is told and the next one comes."""
+    while True:
+        await asyncio.sleep(plane.pulse.pause_s())
+        publish = partial(runtime.publish_metrics, runtime.take_metrics())
+        try:
+            await asyncio.to_thread(plane.pulse.turn, publish)
+        except Exception:
+            log.exception("a turn of alarms and scaling failed; it goes on")
 
 
 def _listen(port: int) -> list[socket.socket]:
@@ -144,6 +161,7 @@ def _state(options: argparse.Namespace, port: int, endpoint_url: str) -> CloudSt
         log_file=options.log_file,
         started_s=psutil.Process().create_time(),
         backend_url=options.backend,
+        speed=options.speed,
     )
 
 
@@ -156,7 +174,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--account", default="123456789012")
     parser.add_argument("--region", default="us-east-1")
     parser.add_argument("--backend", default=None, help="base URL of a real model server")
-    parser.add_argument("--transition-s", type=float, default=0.4, help="Creating to InService")
+    parser.add_argument("--transition-s", type=float, default=0.4, help="Creating to InService, on the cloud's clock")
+    parser.add_argument("--speed", type=float, default=1.0, help="seconds of the cloud's clock in one of the wall's")
     parser.add_argument("--parent-pid", type=int, default=None, help="stop when this process is gone")
     options = parser.parse_args()
     # Through the environment, not the arguments: those are visible to every user of the machine.

@@ -29,6 +29,7 @@ class CloudState:
     log_file: str
     started_s: float
     backend_url: str | None = None
+    speed: float = 1.0  # of its clock, in seconds to one of the wall's
 
     def write(self, path: Path) -> None:
         """Write atomically, readable by this user only: it holds the (fake) keys."""

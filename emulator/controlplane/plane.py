@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from emulator.clock import CloudClock
 from emulator.controlplane.autoscaling import AutoScalingApi
+from emulator.controlplane.autoscaling.targets import COPIES, Capacity, Target
 from emulator.controlplane.clients import Clients
 from emulator.controlplane.cloudformation.api import CloudFormationApi
+from emulator.controlplane.cloudwatch import CloudWatchApi, MetricStore
+from emulator.controlplane.cloudwatch.evaluation import Breach
+from emulator.controlplane.cloudwatch.metrics import MetricKey
+from emulator.controlplane.pulse import Pulse
 from emulator.controlplane.sagemaker import SageMakerApi, Store, Timing
 from emulator.controlplane.sagemaker.lifecycle import Startable, settle
 from emulator.controlplane.sagemaker.lookup import StoreDirectory
 from emulator.controlplane.sagemaker.store import key
-from emulator.controlplane.wire import Caller, Reply, Service, caller_of
+from emulator.controlplane.wire import AwsError, Caller, Reply, Service, caller_of
 from emulator.directory import ComponentView, VariantView
 
 
 class ControlPlane:
-    """Answers requests for SageMaker, Application Auto Scaling and CloudFormation; knows which are for moto.
+    """Answers requests for SageMaker, Application Auto Scaling, CloudWatch and CloudFormation; the rest is moto's.
 
     `startable` is set once the runtime exists: it says why a container could not start.
     """
 
-    def __init__(self, *, account: str, region: str, timing: Timing) -> None:
+    def __init__(self, *, account: str, region: str, timing: Timing, clock: CloudClock | None = None) -> None:
+        self.clock = clock or CloudClock()
         self._region = region
         self._home = Caller(account=account, region=region, access_key="")
         self.clients = Clients()
-        self.store = Store(timing=timing)
+        self.metrics = MetricStore()
+        self._cloudwatch = CloudWatchApi(self.metrics, self.clock, invoke=self._invoke, publish=self._publish)
+        self.store = Store(
+            timing=timing,
+            clock=self.clock.now_s,
+            ringing=self._ringing,
+            missing_alarms=self._missing_alarms,
+            limit=instances_to_be_had,
+        )
         self.startable: Startable = lambda view: None
-        self._autoscaling_api = AutoScalingApi(exists=self._scalable, alarms=_Alarms(self.clients))
+        self._autoscaling_api = AutoScalingApi(
+            exists=self._scalable, alarms=_Alarms(self._cloudwatch), clock=self.clock, scaled=_Scaled(self)
+        )
         api = SageMakerApi(
             self.store,
             roles=role_problem,
@@ -38,6 +54,8 @@ class ControlPlane:
         )
         self.sagemaker = Service("sagemaker", api)
         self.autoscaling = Service("application-autoscaling", self._autoscaling_api)
+        self.cloudwatch = Service("cloudwatch", self._cloudwatch)
+        self.pulse = Pulse(self.clock, self.metrics, self._cloudwatch, self._autoscaling_api)
         self.cloudformation = Service(
             "cloudformation", CloudFormationApi(self.clients, self.sagemaker, self.autoscaling)
         )
@@ -51,6 +69,10 @@ class ControlPlane:
             return self.sagemaker.answer_json(caller, target, body)
         if target.startswith("AnyScaleFrontendService."):
             return self.autoscaling.answer_json(caller, target, body)
+        if target.startswith("GraniteServiceVersion20100801.") and self.cloudwatch.provides(target):
+            return self.cloudwatch.answer_json(caller, target, body)
+        if service == "monitoring" and self.cloudwatch.provides(body):
+            return self.cloudwatch.answer_query(caller, body)
         if service == "cloudformation":
             return self.cloudformation.answer_query(caller, body)
         return None
@@ -68,42 +90,101 @@ class ControlPlane:
             endpoint = self.store.endpoints.get(key(caller, parts[1]))
             return endpoint is not None and any(variant.name == parts[3] for variant in endpoint.variants)
 
-    def _put_metric(self, namespace: str, name: str, value: float, dimensions: Mapping[str, str]) -> None:
-        """One datum straight into moto's CloudWatch: the runtime's loop must not wait for an HTTP call to itself."""
-        from moto.cloudwatch.models import cloudwatch_backends
+    def _put_metric(
+        self, namespace: str, name: str, value: float, dimensions: Mapping[str, str], unit: str, at_s: float | None
+    ) -> None:
+        key = MetricKey(self._home.account, self._home.region, namespace, name, tuple(sorted(dimensions.items())))
+        self.metrics.put(key, self.clock.now_s() if at_s is None else at_s, value, unit=unit)
 
-        rows = [{"Name": key, "Value": text} for key, text in dimensions.items()]
-        datum = {
-            "MetricName": name,
-            "Value": value,
-            "Dimensions": rows,
-            "Timestamp": datetime.now(UTC).replace(tzinfo=None),
-        }
-        cloudwatch_backends[self._home.account][self._home.region].put_metric_data(namespace, [datum])
+    def _ringing(self, caller: Caller, names: Collection[str]) -> list[str]:
+        """Those of the named alarms that are in ALARM."""
+        return [name for name in names if self._cloudwatch.state(caller, name) == "ALARM"]
+
+    def _missing_alarms(self, caller: Caller, names: Collection[str]) -> list[str]:
+        return [name for name in names if self._cloudwatch.state(caller, name) is None]
+
+    def _invoke(self, caller: Caller, policy_arn: str, breach: Breach) -> None:
+        self._autoscaling_api.called(caller, policy_arn, breach)
+
+    def _publish(self, caller: Caller, topic_arn: str, subject: str, message: str) -> None:
+        self.clients.client("sns", caller).publish(TopicArn=topic_arn, Subject=subject, Message=message)
 
 
 class _Alarms:
     """A scaling policy's alarms, kept in CloudWatch."""
 
-    def __init__(self, clients: Clients) -> None:
-        self._clients = clients
+    def __init__(self, cloudwatch: CloudWatchApi) -> None:
+        self._cloudwatch = cloudwatch
 
     def put(self, caller: Caller, alarm: dict[str, Any]) -> str:
-        self._clients.client("cloudwatch", caller).put_metric_alarm(**alarm)
+        self._cloudwatch.PutMetricAlarm(caller, alarm)
         return caller.arn("cloudwatch", f"alarm:{alarm['AlarmName']}")
 
     def delete(self, caller: Caller, names: list[str]) -> None:
-        if names:
-            self._clients.client("cloudwatch", caller).delete_alarms(AlarmNames=names)
+        self._cloudwatch.forget(caller, names)
 
     def acting_on(self, caller: Caller, policy_arn: str) -> list[dict[str, str]]:
-        pages = self._clients.client("cloudwatch", caller).get_paginator("describe_alarms").paginate()
         return [
-            {"AlarmName": alarm["AlarmName"], "AlarmARN": alarm["AlarmArn"]}
-            for page in pages
-            for alarm in page["MetricAlarms"]
-            if policy_arn in alarm.get("AlarmActions", [])
+            {"AlarmName": alarm.name, "AlarmARN": alarm.arn}
+            for alarm in self._cloudwatch.alarms_calling(caller, policy_arn)
         ]
+
+
+class _Scaled:
+    """What Application Auto Scaling scales, through SageMaker's own operations."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+
+    def capacity(self, target: Target) -> Capacity | None:
+        name = target.resource_id.split("/")[1]
+        try:
+            if target.dimension == COPIES:
+                found = self._call(target, "DescribeInferenceComponent", InferenceComponentName=name)
+                counts, status = found["RuntimeConfig"], found["InferenceComponentStatus"]
+                failure = found.get("FailureReason", "") if status == "Failed" else None
+                return Capacity(counts["CurrentCopyCount"], counts["DesiredCopyCount"], status == "InService", failure)
+            found = self._call(target, "DescribeEndpoint", EndpointName=name)
+        except AwsError:
+            return None
+        variant_name = target.resource_id.split("/")[3]
+        variant = next((one for one in found["ProductionVariants"] if one["VariantName"] == variant_name), None)
+        if variant is None:
+            return None
+        status = found["EndpointStatus"]
+        failure = found.get("FailureReason", "") if status == "Failed" else None
+        return Capacity(
+            variant["CurrentInstanceCount"], variant["DesiredInstanceCount"], status == "InService", failure
+        )
+
+    def set_capacity(self, target: Target, capacity: int) -> None:
+        parts = target.resource_id.split("/")
+        if target.dimension == COPIES:
+            self._call(
+                target,
+                "UpdateInferenceComponentRuntimeConfig",
+                InferenceComponentName=parts[1],
+                DesiredRuntimeConfig={"CopyCount": capacity},
+            )
+            return
+        wish = {"VariantName": parts[3], "DesiredInstanceCount": capacity}
+        self._call(
+            target, "UpdateEndpointWeightsAndCapacities", EndpointName=parts[1], DesiredWeightsAndCapacities=[wish]
+        )
+
+    def _call(self, target: Target, action: str, **params: Any) -> Mapping[str, Any]:
+        return self._plane.sagemaker.call(target.caller, action, params)
+
+
+CAPACITY_PARAMETER = "/loadproof/local-cloud/capacity/"
+
+
+def instances_to_be_had(caller: Caller, instance_type: str) -> int | None:
+    """How many instances of a type the region has: the SSM parameter named for it; without one there is no end."""
+    from moto.ssm.models import ssm_backends
+
+    found = ssm_backends[caller.account][caller.region].get_parameter(CAPACITY_PARAMETER + instance_type)
+    return int(found.value) if found is not None and str(found.value).isdigit() else None
 
 
 def role_problem(account: str, role_arn: str) -> str | None:

@@ -74,6 +74,14 @@ class Service:
         self.boto_name = boto_name
         self.handler = handler
 
+    def provides(self, request: str | bytes) -> bool:
+        """Whether an operation is ours, by its X-Amz-Target or the body of a Query request."""
+        if isinstance(request, bytes):
+            action = dict(parse_qsl(request.decode(errors="replace"))).get("Action", "")
+        else:
+            action = request.rpartition(".")[2]
+        return action[:1].isupper() and hasattr(self.handler, action)
+
     def answer_json(self, caller: Caller, target: str, body: bytes) -> Reply:
         """Answer one request of the JSON 1.1 protocol; `target` is the X-Amz-Target header."""
         try:

@@ -32,14 +32,13 @@ from emulator.runtime.answer import (
 )
 from emulator.runtime.errors import InvokeError
 from emulator.runtime.fleet import Copy, Fleet
-from emulator.runtime.metrics import Metrics
+from emulator.runtime.metrics import Collected, Metrics
 from emulator.runtime.target import Target
 
 log = logging.getLogger(__name__)
 Answer = Callable[[Target, Copy, ContainerRequest], Awaitable[web.StreamResponse]]
 
 _SWEEP_S = 1.0
-_FLUSH_EVERY_SWEEPS = 5
 
 
 class Runtime:
@@ -124,9 +123,13 @@ class Runtime:
     def fleet(self) -> Fleet:
         return self._fleet
 
-    def flush_metrics(self) -> None:
-        """Hand the collected CloudWatch data to the directory now (it happens every few seconds anyway)."""
-        self._metrics.hand_over(self._metrics.take())
+    def take_metrics(self) -> Collected:
+        """What was counted since the last call, for `publish_metrics`. On the event loop's thread."""
+        return self._metrics.take()
+
+    def publish_metrics(self, collected: Collected, at_s: float | None = None) -> None:
+        """Hand CloudWatch data to the directory, at `at_s` of the cloud's clock. From any thread."""
+        self._metrics.hand_over(collected, self._targets(), at_s)
 
     # ------------------------------------------------------------------------------------------------------ handlers
 
@@ -166,7 +169,7 @@ class Runtime:
     async def _accept(self, request: web.Request) -> tuple[Target, ContainerRequest]:
         body = await read_body(request)
         found = target.resolve(self._directory, self._account, request.match_info["endpoint"], request.headers)
-        if found.wanted.copies < 1:
+        if found.copies < 1:
             if found.component_name is not None:
                 self._metrics.no_capacity(found.component_name)
             raise errors.no_capacity()
@@ -180,28 +183,24 @@ class Runtime:
 
     async def _counted(self, found: Target, call: ContainerRequest, answer: Answer) -> web.StreamResponse:
         """Run one invocation on a copy; keep the copy's outstanding count and the metrics right whatever happens."""
-        begun_s = time.perf_counter()
-        copy = self._pick(found)
-        copy.outstanding += 1
-        handed_s = time.perf_counter()
-        error: str | None = None
-        try:
-            return await answer(found, copy, call)
-        except InvokeError:
-            error = "InvocationModelErrors"
-            raise
-        except MidStreamError as broken:
-            error = "MidStreamErrors"
-            return broken.response
-        finally:
-            copy.outstanding -= 1
-            ended_s = time.perf_counter()
-            for where in found.dimensions:
-                self._metrics.invoked(where, (ended_s - handed_s) * 1e6, (handed_s - begun_s) * 1e6, error)
+        with self._metrics.counting(found) as counted:
+            copy = self._pick(found)
+            copy.outstanding += 1
+            counted.handed_s = time.perf_counter()
+            try:
+                return await answer(found, copy, call)
+            except InvokeError:
+                counted.error = "InvocationModelErrors"
+                raise
+            except MidStreamError as broken:
+                counted.error = "MidStreamErrors"
+                return broken.response
+            finally:
+                copy.outstanding -= 1
 
     def _pick(self, found: Target) -> Copy:
         try:
-            return self._fleet.pick(found.key, found.wanted)
+            return self._fleet.pick(found.side(), at_random=found.random_routing)
         except CannotStartError as error:
             if found.component_name is not None:
                 self._directory.fail_component(found.component_name, str(error))
@@ -217,30 +216,27 @@ class Runtime:
         return backend.HttpContainer(self._backend_url, self._session)
 
     async def _sweep_forever(self) -> None:
-        sweeps = 0
         while True:
             await asyncio.sleep(_SWEEP_S)
-            sweeps += 1
             try:
                 self._sweep()
-                if sweeps % _FLUSH_EVERY_SWEEPS == 0:
-                    await asyncio.to_thread(self._metrics.hand_over, self._metrics.take())
             except Exception:
                 log.exception("the runtime's housekeeping failed; it goes on")
 
     def _sweep(self) -> None:
         """Let go of containers whose component or endpoint is gone, and of copies scaled in."""
-        wanted: dict[str, Target] = {}
-        for endpoint in self._directory.endpoints():
-            for variant in endpoint.variants:
-                if variant.container is not None:
-                    found = target.variant_target(endpoint, variant)
-                    wanted[found.key] = found
-            for name in endpoint.component_names:
-                if (component := self._directory.component(name)) is not None:
-                    wanted[target.component_key(name)] = target.component_target(endpoint, component)
-        for key, group in list(self._fleet.groups.items()):
-            if key not in wanted:
+        wanted = {group.key: group for one in self._targets() for group in (*one.wanted, *one.following)}
+        for key in list(self._fleet.groups):
+            if key in wanted:
+                self._fleet.reconcile(wanted[key])
+            else:
                 self._fleet.retire(key)
-            elif wanted[key].wanted.generation == group.generation:  # a new one starts with its first request
-                self._fleet.reconcile(key, wanted[key].wanted)
+
+    def _targets(self) -> list[Target]:
+        """Everything that can be invoked."""
+        targets: list[Target] = []
+        for endpoint in self._directory.endpoints():
+            targets += [target.variant_target(endpoint, one) for one in endpoint.variants if one.container is not None]
+            components = map(self._directory.component, endpoint.component_names)
+            targets += [target.component_target(endpoint, one) for one in components if one is not None]
+        return targets

@@ -28,7 +28,16 @@ def up(
     ] = None,
     account: Annotated[str, typer.Option(help="Account id of the cloud's own credentials.")] = "123456789012",
     region: Annotated[str, typer.Option(help="Default region.")] = "us-east-1",
-    transition_s: Annotated[float, typer.Option(min=0.0, help="Seconds from Creating to InService.")] = 0.4,
+    transition_s: Annotated[
+        float, typer.Option(min=0.0, help="Seconds from Creating to InService, on the cloud's clock.")
+    ] = 0.4,
+    speed: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds of the cloud's clock in one of the wall's, 1 to 100: alarms, cooldowns, schedules and "
+            "transitions go by it. Default: $LOADPROOF_LOCAL_SPEED, else 1."
+        ),
+    ] = None,
     detach: Annotated[
         bool, typer.Option("--detach/--foreground", help="Run in the background, or until Ctrl-C.")
     ] = True,
@@ -46,12 +55,18 @@ def up(
             account=account,
             region=region,
             transition_s=transition_s,
+            speed=speed,
             stop_with_parent=not detach,
         )
     if backend is not None and cloud.state.backend_url != backend:
         raise InputError(
             f"local cloud {name} is running already with backend {cloud.state.backend_url or 'the twin'}, "
             f"not {backend}; stop it first: loadproof local down{_name_option(name)}"
+        )
+    if speed is not None and cloud.state.speed != speed:
+        raise InputError(
+            f"local cloud {name} is running already at speed {cloud.state.speed:g}, not {speed:g}; "
+            f"stop it first: loadproof local down{_name_option(name)}"
         )
     words = "serves" if cloud.fresh else "is running already"
     print(f"local cloud {name} {words} at {cloud.endpoint_url} (account {cloud.account}, {cloud.region})")
@@ -89,13 +104,14 @@ def status(output: Format = "text") -> int:
         raise InputError(f"--format: found {output!r}, allowed are text and json")
     clouds = [state for state in known_states() if local.find(state.name)]
     if output == "json":
-        fields = ("name", "pid", "port", "endpoint_url", "region", "account", "log_file", "backend_url")
+        fields = ("name", "pid", "port", "endpoint_url", "region", "account", "log_file", "backend_url", "speed")
         print(json.dumps([{field: getattr(state, field) for field in fields} for state in clouds], indent=2))
         return ExitCode.OK
     if not clouds:
         print("no local cloud is running; start one with: loadproof local up")
     for state in clouds:
-        print(f"{state.name}: {state.endpoint_url} (pid {state.pid}, account {state.account}, {state.region})")
+        speed = "" if state.speed == 1 else f", clock {state.speed:g} times as fast"
+        print(f"{state.name}: {state.endpoint_url} (pid {state.pid}, account {state.account}, {state.region}{speed})")
     return ExitCode.OK
 
 

@@ -1,7 +1,8 @@
 """The two CloudWatch alarms behind a target tracking policy, as the service makes them.
 
-High: above the target for 3 minutes. Low: below 90% of the target for 15 minutes. Source: Application Auto Scaling
-user guide, target tracking; high-resolution metrics have 10 s periods.
+High: above the target for 3 periods. Low: below 90% of the target for 15 minutes. Periods are a minute; the high alarm
+of a high-resolution metric has 10 s, its low alarm does not: scale-in is no faster with it. Source: Application Auto
+Scaling user guide, target tracking; SageMaker developer guide, automatic scaling.
 """
 
 from __future__ import annotations
@@ -39,19 +40,18 @@ def tracking_alarms(resource_id: str, policy_arn: str, configuration: dict[str, 
     """PutMetricAlarm requests for one policy: high, and low unless scale-in is off."""
     target = float(configuration["TargetValue"])
     metric = _metric(resource_id, configuration)
-    period_s = metric.pop("period_s")
-    alarms = [_alarm("High", "GreaterThanThreshold", target, 180 // period_s)]
-    if not configuration.get("DisableScaleIn"):
-        alarms.append(_alarm("Low", "LessThanThreshold", round(target * 0.9, 6), 900 // period_s))
+    high = {**metric, **_alarm("High", "GreaterThanThreshold", target, 3)}
+    low = {**metric, **_alarm("Low", "LessThanThreshold", round(target * 0.9, 6), 15)}
+    if "Period" in low:
+        low["Period"] = 60
     return [
         {
             **alarm,
-            **metric,
             "AlarmName": f"TargetTracking-{resource_id}-Alarm{alarm['AlarmName']}-{uuid.uuid4()}",
             "AlarmDescription": "DO NOT EDIT OR DELETE. For TargetTrackingScaling policy " + policy_arn + ".",
             "AlarmActions": [policy_arn],
         }
-        for alarm in alarms
+        for alarm in ([high] if configuration.get("DisableScaleIn") else [high, low])
     ]
 
 
@@ -74,7 +74,6 @@ def _metric(resource_id: str, configuration: dict[str, Any]) -> dict[str, Any]:
             "Dimensions": dimensions_of(resource_id),
             "Statistic": statistic,
             "Period": period_s,
-            "period_s": period_s,
         }
     custom = configuration["CustomizedMetricSpecification"]
     if "Metrics" in custom:
@@ -82,12 +81,11 @@ def _metric(resource_id: str, configuration: dict[str, Any]) -> dict[str, Any]:
         for query in queries:
             if "MetricStat" in query:
                 query["MetricStat"] = {**query["MetricStat"], "Period": 60}
-        return {"Metrics": queries, "period_s": 60}
+        return {"Metrics": queries}
     return {
         "Namespace": custom["Namespace"],
         "MetricName": custom["MetricName"],
         "Dimensions": custom.get("Dimensions", []),
         "Statistic": custom["Statistic"],
         "Period": 60,
-        "period_s": 60,
     }

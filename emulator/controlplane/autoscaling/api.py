@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from emulator.clock import CloudClock
 from emulator.controlplane.autoscaling.alarms import tracking_alarms
-from emulator.controlplane.autoscaling.rules import INSTANCES, check_bounds, check_dimension, check_policy, refuse
+from emulator.controlplane.autoscaling.rules import check_bounds, check_dimension, check_policy, refuse
+from emulator.controlplane.autoscaling.scaler import Scaled, Scaler
+from emulator.controlplane.autoscaling.schedules import check_schedule
+from emulator.controlplane.autoscaling.targets import INSTANCES, Target
+from emulator.controlplane.cloudwatch.evaluation import Breach
 from emulator.controlplane.wire import AwsError, Caller, Params
 
 TargetKey = tuple[str, str, str, str]  # account, region, resource id, dimension
@@ -30,38 +33,38 @@ class AlarmSink(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class Target:
-    """One scalable target with all that hangs on it."""
-
-    caller: Caller
-    arn: str
-    resource_id: str
-    dimension: str
-    min_capacity: int
-    max_capacity: int
-    suspended: dict[str, bool]
-    created: datetime
-    policies: dict[str, dict[str, Any]] = field(default_factory=dict)
-    scheduled: dict[str, dict[str, Any]] = field(default_factory=dict)
-    tags: dict[str, str] = field(default_factory=dict)
-
-    def names(self) -> dict[str, str]:
-        return {
-            "ServiceNamespace": "sagemaker",
-            "ResourceId": self.resource_id,
-            "ScalableDimension": self.dimension,
-        }
-
-
 class AutoScalingApi:
     """All operations. `exists` says whether the thing that a resource id names is there to be scaled."""
 
-    def __init__(self, *, exists: Callable[[Caller, str], bool], alarms: AlarmSink) -> None:
+    def __init__(
+        self, *, exists: Callable[[Caller, str], bool], alarms: AlarmSink, clock: CloudClock, scaled: Scaled
+    ) -> None:
         self._exists = exists
         self._alarms = alarms
+        self._clock = clock
+        self._scaler = Scaler(clock, scaled)
+        self._past: list[Target] = []  # deregistered: their activities can still be looked up
         self._lock = threading.RLock()
         self._targets: dict[TargetKey, Target] = {}
+
+    @property
+    def watched(self) -> bool:
+        """Whether there is anything to scale."""
+        return bool(self._targets)
+
+    def called(self, caller: Caller, policy_arn: str, breach: Breach) -> None:
+        """An alarm calls a policy. Raises ObjectNotFoundException for one that is gone."""
+        with self._lock:
+            policies = [policy for target in self._targets.values() for policy in target.policies.values()]
+        if not any(policy["PolicyARN"] == policy_arn for policy in policies):
+            raise AwsError("ObjectNotFoundException", f"No scaling policy found for {policy_arn}.")
+        self._scaler.called(caller, policy_arn, breach)
+
+    def apply(self) -> None:
+        """Do what alarms and schedules ask for. Never under the lock: SageMaker asks back for what is scaled."""
+        with self._lock:
+            targets = list(self._targets.values())
+        self._scaler.apply(targets)
 
     def RegisterScalableTarget(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
         check_dimension(params)
@@ -74,8 +77,9 @@ class AutoScalingApi:
             check_bounds(low, high)
             assert low is not None and high is not None
             if known is None:
-                known = self._targets[_key(caller, params)] = _new_target(caller, params, low, high)
-            known.min_capacity, known.max_capacity = low, high
+                known = _new_target(caller, params, self._clock)
+                self._targets[_key(caller, params)] = known
+            known.min_capacity, known.max_capacity, known.bounds_changed = low, high, True
             known.suspended = {**known.suspended, **params.get("SuspendedState", {})}
             known.tags.update(params.get("Tags", {}))
             return {"ScalableTargetARN": known.arn}
@@ -85,7 +89,7 @@ class AutoScalingApi:
             target = self._target(caller, params)
             for policy in target.policies.values():
                 self._alarms.delete(caller, [alarm["AlarmName"] for alarm in policy["Alarms"]])
-            del self._targets[_key(caller, params)]
+            self._past.append(self._targets.pop(_key(caller, params)))
 
     def DescribeScalableTargets(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
         wanted = params.get("ResourceIds")
@@ -117,7 +121,7 @@ class AutoScalingApi:
                 "PolicyARN": arn,
                 "PolicyType": params.get("PolicyType", "StepScaling"),
                 "Alarms": self._renew_alarms(caller, target, old, arn, params),
-                "CreationTime": old["CreationTime"] if old else datetime.now(UTC),
+                "CreationTime": old["CreationTime"] if old else self._clock.wall(self._clock.now_s()),
             }
             target.policies[params["PolicyName"]] = policy
             return {"PolicyARN": arn, "Alarms": policy["Alarms"]}
@@ -151,17 +155,21 @@ class AutoScalingApi:
             if not params.get("Schedule") and not old:
                 raise refuse("Schedule is required.")
             arn = caller.arn("autoscaling", f"scheduledAction:{uuid.uuid4()}:resource/sagemaker/{target.resource_id}")
-            target.scheduled[name] = {
+            now_s = self._clock.now_s()
+            action = {
                 "ScheduledActionARN": f"{arn}:scheduledActionName/{name}",
-                "CreationTime": datetime.now(UTC),
+                "CreationTime": self._clock.wall(now_s),
+                "created_s": now_s,
                 **old,
                 **params,
             }
+            check_schedule(action)
+            target.scheduled[name] = action
 
     def DescribeScheduledActions(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
         names = params.get("ScheduledActionNames")
         rows = [
-            action
+            {field: value for field, value in action.items() if field != "created_s"}
             for target in self._selected(caller, params)
             for action in target.scheduled.values()
             if not names or action["ScheduledActionName"] in names
@@ -176,8 +184,16 @@ class AutoScalingApi:
                 )
 
     def DescribeScalingActivities(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        """Always empty: no policy is applied yet, so nothing has happened."""
-        return {"ScalingActivities": []}
+        """Newest first; those that changed nothing only where they are asked for."""
+        with_idle = params.get("IncludeNotScaledActivities", False)
+        rows = [
+            (activity.started_s, activity.described(target.names(), self._clock.wall))
+            for target in (*self._selected(caller, params), *self._matching(self._past, caller, params))
+            for activity in reversed(target.activities)
+            if with_idle or activity.not_scaled is None
+        ]
+        rows.sort(key=lambda row: row[0], reverse=True)
+        return _page([row for _, row in rows], params, "ScalingActivities")
 
     def ListTagsForResource(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
         return {"Tags": self._by_arn(params["ResourceARN"]).tags}
@@ -215,14 +231,17 @@ class AutoScalingApi:
 
     def _selected(self, caller: Caller, params: Params) -> list[Target]:
         with self._lock:
-            return [
-                target
-                for (account, region, resource_id, dimension), target in self._targets.items()
-                if (account, region) == (caller.account, caller.region)
-                and resource_id == params.get("ResourceId", resource_id)
-                and dimension == params.get("ScalableDimension", dimension)
-                and params["ServiceNamespace"] == "sagemaker"
-            ]
+            return self._matching(self._targets.values(), caller, params)
+
+    def _matching(self, targets: Iterable[Target], caller: Caller, params: Params) -> list[Target]:
+        return [
+            target
+            for target in targets
+            if (target.caller.account, target.caller.region) == (caller.account, caller.region)
+            and target.resource_id == params.get("ResourceId", target.resource_id)
+            and target.dimension == params.get("ScalableDimension", target.dimension)
+            and params["ServiceNamespace"] == "sagemaker"
+        ]
 
     def _with_alarms(self, caller: Caller, policy: dict[str, Any]) -> dict[str, Any]:
         """A step policy's alarms are made by its owner: they are those that name it as an action."""
@@ -233,32 +252,36 @@ class AutoScalingApi:
     def _renew_alarms(
         self, caller: Caller, target: Target, old: dict[str, Any] | None, arn: str, params: Params
     ) -> list[dict[str, str]]:
-        """Replace a target tracking policy's alarms; a step policy has those that name it as an action."""
+        """Replace a target tracking policy's alarms; a step policy has those that name it as an action.
+
+        The old ones go last: alarms that are refused leave the policy as it was.
+        """
+        made: list[dict[str, str]] = []
+        if params.get("PolicyType") == "TargetTrackingScaling":
+            configuration = params["TargetTrackingScalingPolicyConfiguration"]
+            made = [
+                {"AlarmName": alarm["AlarmName"], "AlarmARN": self._alarms.put(caller, alarm)}
+                for alarm in tracking_alarms(target.resource_id, arn, configuration)
+            ]
         if old:
             self._alarms.delete(caller, [alarm["AlarmName"] for alarm in old["Alarms"]])
-        if params.get("PolicyType") != "TargetTrackingScaling":
-            return []
-        configuration = params["TargetTrackingScalingPolicyConfiguration"]
-        return [
-            {"AlarmName": alarm["AlarmName"], "AlarmARN": self._alarms.put(caller, alarm)}
-            for alarm in tracking_alarms(target.resource_id, arn, configuration)
-        ]
+        return made
 
 
-def _new_target(caller: Caller, params: Params, low: int, high: int) -> Target:
+def _new_target(caller: Caller, params: Params, clock: CloudClock) -> Target:
     return Target(
         caller=caller,
         arn=caller.arn("application-autoscaling", f"scalable-target/{uuid.uuid4().hex[:24]}"),
         resource_id=params["ResourceId"],
         dimension=params["ScalableDimension"],
-        min_capacity=low,
-        max_capacity=high,
+        min_capacity=0,
+        max_capacity=0,
         suspended={
             "DynamicScalingInSuspended": False,
             "DynamicScalingOutSuspended": False,
             "ScheduledScalingSuspended": False,
         },
-        created=datetime.now(UTC),
+        created=clock.wall(clock.now_s()),
     )
 
 

@@ -6,11 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from emulator.controlplane.autoscaling.alarms import PREDEFINED
+from emulator.controlplane.autoscaling.targets import CONCURRENCY, COPIES, INSTANCES
 from emulator.controlplane.wire import AwsError, Params
-
-COPIES = "sagemaker:inference-component:DesiredCopyCount"
-INSTANCES = "sagemaker:variant:DesiredInstanceCount"
-CONCURRENCY = "sagemaker:variant:DesiredProvisionedConcurrency"
 
 
 def refuse(message: str) -> AwsError:

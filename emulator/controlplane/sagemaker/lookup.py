@@ -9,7 +9,7 @@ from emulator.controlplane.sagemaker.store import Endpoint, Store
 from emulator.controlplane.sagemaker.views import component_view, variant_view
 from emulator.directory import ComponentView, EndpointView
 
-MetricSink = Callable[[str, str, float, Mapping[str, str]], None]
+MetricSink = Callable[[str, str, float, Mapping[str, str], str, float | None], None]
 
 
 class StoreDirectory:
@@ -42,8 +42,17 @@ class StoreDirectory:
             settle(self._store, self._startable)
             return tuple(component_view(self._store, one) for one in self._store.components.values())
 
-    def record_metric(self, namespace: str, name: str, value: float, dimensions: Mapping[str, str]) -> None:
-        self._put_metric(namespace, name, value, dimensions)
+    def record_metric(
+        self,
+        namespace: str,
+        name: str,
+        value: float,
+        dimensions: Mapping[str, str],
+        *,
+        unit: str = "None",
+        at_s: float | None = None,
+    ) -> None:
+        self._put_metric(namespace, name, value, dimensions, unit, at_s)
 
     def fail_component(self, name: str, reason: str) -> None:
         with self._store.lock:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from emulator.clock import StillClock
 from emulator.controlplane.autoscaling import AutoScalingApi
+from emulator.controlplane.autoscaling.targets import Target
 from emulator.controlplane.wire import AwsError, Caller, Service
 
 CALLER = Caller("123456789012", "us-east-1", "AKIA")
@@ -39,6 +41,16 @@ class Alarms:
         return [{"AlarmName": name} for name, alarm in self.kept.items() if policy_arn in alarm["AlarmActions"]]
 
 
+class Nothing:
+    """SageMaker without any resource: nothing here is applied."""
+
+    def capacity(self, target: Target) -> None:
+        return None
+
+    def set_capacity(self, target: Target, capacity: int) -> None:
+        raise AssertionError(f"{target.resource_id} was set to {capacity}")
+
+
 @pytest.fixture
 def alarms() -> Alarms:
     return Alarms()
@@ -46,7 +58,12 @@ def alarms() -> Alarms:
 
 @pytest.fixture
 def service(alarms: Alarms) -> Service:
-    api = AutoScalingApi(exists=lambda caller, resource: not resource.endswith("absent"), alarms=alarms)
+    api = AutoScalingApi(
+        exists=lambda caller, resource: not resource.endswith("absent"),
+        alarms=alarms,
+        clock=StillClock(),
+        scaled=Nothing(),
+    )
     made = Service("application-autoscaling", api)
     made.call(CALLER, "RegisterScalableTarget", {**TARGET, "MinCapacity": 1, "MaxCapacity": 4})
     return made

@@ -63,7 +63,7 @@ class FakeDirectory:
     def endpoints(self) -> tuple[EndpointView, ...]:
         return tuple(self.known_endpoints.values())
 
-    def record_metric(self, namespace: str, name: str, value: float, dimensions: Any) -> None:
+    def record_metric(self, namespace: str, name: str, value: float, dimensions: Any, **_: Any) -> None:
         self.metrics.append((namespace, name, value, dict(dimensions)))
 
     def fail_component(self, name: str, reason: str) -> None:

@@ -130,7 +130,7 @@ def test_a_container_that_dies_in_mid_stream_is_stream_broken(cloud: LocalRuntim
             received += event["PayloadPart"]["Bytes"]
     assert received.count(b"data:") == 3
     assert raised.value.response["Error"]["Code"] == "ModelStreamError"
-    cloud.look(cloud.runtime.flush_metrics)
+    cloud.look(lambda: cloud.runtime.publish_metrics(cloud.runtime.take_metrics()))
     where = {"InferenceComponentName": "e-main"}
     names = {name: value for _, name, value, found in cloud.directory.metrics if found == where}
     assert names["MidStreamErrors"] == 1.0 == names["Invocations"]
@@ -166,7 +166,7 @@ def hang_up(cloud: LocalRuntime, backend: str, path: str, think_s: int) -> None:
         caller.sendall(head.encode() + body)
         eventually(lambda: state(backend)["running"] == 1)
     eventually(lambda: state(backend) == {"running": 0, "canceled": 1})
-    (copy,) = cloud.look(lambda: cloud.runtime.fleet.groups["component/e-main"].copies)
+    (copy,) = cloud.look(lambda: cloud.runtime.fleet.groups["component/e-main/ml.g5.2xlarge/1"])
     eventually(lambda: copy.outstanding == 0)
 
 

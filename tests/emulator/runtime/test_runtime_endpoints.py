@@ -93,7 +93,7 @@ def test_invocations_and_latencies_in_microseconds_are_recorded(cloud: LocalRunt
     client = cloud.client()
     for _ in range(2):
         client.invoke_endpoint(EndpointName="e", InferenceComponentName="e-main", Body=BODY)
-    cloud.look(cloud.runtime.flush_metrics)
+    cloud.look(lambda: cloud.runtime.publish_metrics(cloud.runtime.take_metrics()))
     for dimensions in ({"InferenceComponentName": "e-main"}, {"EndpointName": "e", "VariantName": "AllTraffic"}):
         found = [(name, value) for _, name, value, where in cloud.directory.metrics if where == dimensions]
         assert ("Invocations", 2.0) in found
@@ -111,7 +111,7 @@ def test_requests_go_to_the_copy_with_the_least_outstanding(cloud: LocalRuntime)
     counts: list[list[int]] = []
 
     def look() -> list[int]:
-        return [copy.outstanding for copy in cloud.runtime.fleet.groups["component/e-main"].copies]
+        return [copy.outstanding for copy in cloud.runtime.fleet.groups["component/e-main/ml.g5.2xlarge/1"]]
 
     streams = []
     for _ in range(4):
@@ -144,10 +144,10 @@ def test_scaling_follows_the_directory_also_without_traffic(cloud: LocalRuntime)
     found = cloud.directory.known_components["e-main"]
     cloud.directory.known_components["e-main"] = replace(found, copies=3)
     client.invoke_endpoint(EndpointName="e", InferenceComponentName="e-main", Body=BODY)
-    assert cloud.look(lambda: len(cloud.runtime.fleet.groups["component/e-main"].copies)) == 3
+    assert cloud.look(lambda: len(cloud.runtime.fleet.groups["component/e-main/ml.g5.2xlarge/1"])) == 3
     cloud.directory.known_components["e-main"] = replace(found, copies=1)
     deadline = time.monotonic() + 5
-    while cloud.look(lambda: len(cloud.runtime.fleet.groups["component/e-main"].copies)) != 1:
+    while cloud.look(lambda: len(cloud.runtime.fleet.groups["component/e-main/ml.g5.2xlarge/1"])) != 1:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     cloud.directory.known_endpoints.clear()
