@@ -147,3 +147,59 @@ def test_failed_deployment_shows_its_reason_and_exits_1(project: Project, tmp_pa
     assert "The local cloud does not provide resource type AWS::MSK::ServerlessCluster" in output
     stack = project.client("cloudformation").describe_stacks(StackName="Broken")["Stacks"][0]
     assert stack["StackStatus"] == "ROLLBACK_COMPLETE"
+
+
+PLAIN = """
+extends: ../base/llama-3-1-8b.yaml
+name: plain
+endpoint: {hosting: plain_variant, max_instances: 4}
+copies: {max: 4}
+buffer: {enabled: false}
+scaling:
+  policies: [{type: target_tracking, metric: concurrent_requests_per_model, target: 8}]
+"""
+
+
+def test_scaled_variant_changes_its_instance_type_in_three_steps(project: Project) -> None:
+    """In one step SageMaker refuses and the stack goes back; with scaling paused before and resumed after it succeeds,
+    and the count that scaling had reached stays throughout."""
+    name, file = "loadproof-dev-plain", project.folder / "deploy_profiles" / "dev" / "plain.yaml"
+    sagemaker, scaling = project.client("sagemaker"), project.client("application-autoscaling")
+
+    def deploy(*more: str, code: int = 0) -> str:
+        chosen = ("-c", "env=dev", "-c", "profile=plain", "--require-approval", "never", "--method", "direct")
+        return project.cdk("deploy", name, *chosen, *more, code=code)
+
+    def running() -> tuple[str, int, int]:
+        """Instance type, instances, and how many targets scale them."""
+        endpoint = sagemaker.describe_endpoint(EndpointName=name)
+        assert endpoint["EndpointStatus"] == "InService"
+        (variant,) = endpoint["ProductionVariants"]
+        config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
+        targets = scaling.describe_scalable_targets(
+            ServiceNamespace="sagemaker", ResourceIds=[f"endpoint/{name}/variant/AllTraffic"]
+        )["ScalableTargets"]
+        kind = config["ProductionVariants"][0]["InstanceType"]
+        return kind, variant["CurrentInstanceCount"], len(targets)
+
+    file.write_text(PLAIN)
+    deploy()
+    sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName=name, DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 3}]
+    )
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name, WaiterConfig={"Delay": 1})
+    assert running() == ("ml.g6e.2xlarge", 3, 1)
+
+    file.write_text(PLAIN.replace("plain_variant,", "plain_variant, instance_type: ml.g6e.4xlarge,"))
+    refused = deploy(code=1)
+    assert '"[AllTraffic]" must be deregistered as scalable targets with AutoScaling before' in refused
+    assert running() == ("ml.g6e.2xlarge", 3, 1)
+
+    file.write_text(PLAIN)
+    deploy("-c", "pause_scaling=plain")
+    assert running() == ("ml.g6e.2xlarge", 3, 0)
+    file.write_text(PLAIN.replace("plain_variant,", "plain_variant, instance_type: ml.g6e.4xlarge,"))
+    deploy("-c", "pause_scaling=plain")
+    assert running() == ("ml.g6e.4xlarge", 3, 0)
+    deploy()
+    assert running() == ("ml.g6e.4xlarge", 3, 1)
