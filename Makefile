@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export CDK_DISABLE_CLI_TELEMETRY := true
 
-.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast check format lint types contracts docs performance lock clean
+.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast check format lint types contracts docs scan performance lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -73,6 +73,14 @@ drift: .venv/.dev  # generated files equal what the code generates
 docs: .venv/.dev  ## regenerate schema.json and the reference pages
 	$(BIN)/python scripts/generate.py
 
+.venv-scan/.ready: requirements-scan.txt
+	@test -x .venv-scan/bin/python || $(PYTHON) -m venv .venv-scan
+	.venv-scan/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+scan: setup .venv/.dev .venv-scan/.ready  ## a second scanner (checkov) over every example and capability (300 MB to install)
+	$(BIN)/python scripts/scan.py
+
 performance: .venv/.dev  ## measure the client and write docs/performance.md (seven minutes; needs a C compiler)
 	$(BIN)/python scripts/performance.py --peers
 
@@ -80,4 +88,4 @@ lock: .venv/.dev  ## rewrite the lock files from pyproject.toml
 	scripts/lock.sh
 
 clean:           ## remove what set-up and runs made: environments, node_modules, runs
-	rm -rf .venv .venv-vllm node_modules cdk.out runs
+	rm -rf .venv .venv-vllm .venv-scan node_modules cdk.out runs

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the three hash-locked requirement files. No registry address ends up in them.
+# Writes the hash-locked requirement files. No registry address ends up in them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 uv=${UV:-.venv/bin/uv}
@@ -10,3 +10,4 @@ compile() {
 compile pyproject.toml --extra local -o requirements.txt
 compile pyproject.toml --extra local --group dev -c requirements.txt -o requirements-dev.txt
 printf 'hatchling==1.33.0\neditables\n' | compile - -c requirements-dev.txt -o requirements-build.txt
+printf 'checkov==3.3.30\n' | compile - -o requirements-scan.txt
