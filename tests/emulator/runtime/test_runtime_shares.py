@@ -1,4 +1,4 @@
-"""Which copies answer while a deployment goes on, by weights and on pools. Through boto3, on a directory set by hand."""
+"""Which copies answer: during a deployment, by weight, on pools. Through boto3, on a directory set by hand."""
 
 from __future__ import annotations
 
