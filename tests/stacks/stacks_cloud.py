@@ -45,13 +45,17 @@ class Cloud:
 
     def deploy(self, chosen: Profile, environment: Environment = ENVIRONMENT) -> str:
         """Create or update the profile's stack; returns its status when it has ended."""
+        return self.apply(f"loadproof-test-{chosen.name}", self.template(chosen, environment))
+
+    def template(self, chosen: Profile, environment: Environment = ENVIRONMENT) -> dict[str, Any]:
+        """The profile's template, with its assets where it looks for them."""
         app = App(builtin_cloud_formation_validation=False, context=FEATURE_FLAGS)
         deployment = Deployment("test", environment, chosen)
         add_stacks(app, [deployment])
         assembly = app.synth()
-        name = deployment.stack_name
-        self._upload(Path(assembly.directory), name)
-        return self.apply(name, assembly.get_stack_by_name(name).template)
+        self._upload(Path(assembly.directory), deployment.stack_name)
+        template: dict[str, Any] = assembly.get_stack_by_name(deployment.stack_name).template
+        return template
 
     def apply(self, name: str, template: dict[str, Any]) -> str:
         """Create or update a stack; returns its status when it has ended."""
