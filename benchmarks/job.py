@@ -121,10 +121,15 @@ def judge_run(folder: Path, *, interrupted: bool = False) -> RunResult:
 
 
 def shown_again(folder: Path) -> RunResult:
-    """A judged run as it stands, its page rendered anew; nothing else is written. Raises InputError without one."""
+    """A judged run as it stands, its page rendered anew; nothing else is written. Raises InputError without one.
+
+    A run that was cut off before it was judged is judged by what there is of it.
+    """
     from benchmarks.report.reading import read_summary
     from benchmarks.summary import FILE_NAME as SUMMARY_FILE
 
+    if (folder / PLAN_FILE).exists() and not (folder / SUMMARY_FILE).exists():
+        return judge_run(folder, interrupted=True)
     read_summary(folder)
     summary = orjson.loads((folder / SUMMARY_FILE).read_bytes())
     report, problem = _render(folder)
@@ -148,18 +153,22 @@ def _load(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress
     zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
     write_plan(folder, plan)
     records = read_records(folder / RECORDS_FILE).records
-    watched = observing(folder, plan.spec.target) if observe else nullcontext()
-    with watched, RecordWriter(folder / RECORDS_FILE) as writer:
+    watched = observing(folder, plan.spec.target) if observe else nullcontext(lambda: None)
+    with watched as ask_observer, RecordWriter(folder / RECORDS_FILE) as writer:
         save = partial(write_plan, folder)
         sender = Crew(folder, plan.spec.workers, zero_ns) if plan.spec.workers > 1 else invoker
         sweep = Sweep(plan, sender, writer.append, save, on_progress, zero_ns, records)
         with first_in_line(), asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(_drive(sweep, sender))
+            runner.run(_drive(sweep, sender, ask_observer))
     return sweep.runner.stopped
 
 
-async def _drive(sweep: Sweep, sender: Invoker | Crew) -> None:
-    with _stopped_by_signals(sweep.runner.stop):
+async def _drive(sweep: Sweep, sender: Invoker | Crew, ask_observer: Callable[[], None]) -> None:
+    def stop() -> None:
+        ask_observer()  # now: its last words and those of the requests in flight take their time side by side
+        sweep.runner.stop()
+
+    with _stopped_by_signals(stop):
         try:
             await sweep.run()
         finally:

@@ -1,11 +1,11 @@
 """What AWS says of the target while load runs: `python -m benchmarks.observer RUN_DIR` writes observed.jsonl.
 
 A process of its own at the lowest priority, so that no answer of the control plane is read between two tokens. It polls
-the component's copies every POLL_S, and when its stdin closes it notes the last state, the scaling activities and
+the component's copies every POLL_S (more often where a local cloud's clock runs faster), and when its stdin closes it notes the last state, the scaling activities and
 CloudWatch's metrics of the run, and ends. What may not be read is a line saying so, never a failed run. Lines, all
 with `at_ns` since the run's zero:
 
-    {"kind": "deployed", "image": "...", "instance_type": "..."}
+    {"kind": "deployed", "image": "...", "instance_type": "...", "clock_speed": 1.0, "poll_s": 2.0}
     {"kind": "copies", "current": 1, "desired": 2, "status": "Updating"}          first, last, and at every change
     {"kind": "activity", "id": "...", "start_ns": 0, "end_ns": 1, "status": "Successful", "description": "..."}
     {"kind": "metric", "name": "ConcurrentRequestsPerCopy", "statistic": "Maximum", "period_s": 60, "value": 3.0}
@@ -34,6 +34,8 @@ from benchmarks.spec import Target
 SCHEMA_VERSION = 1
 FILE_NAME = "observed.jsonl"
 POLL_S = 2.0
+LEAST_POLL_S = 0.25
+SPEED_HEADER = "x-loadproof-clock-speed"  # of a local cloud whose clock runs faster than the wall's
 READY_WITHIN_S = 15.0  # imports and the first answers; the load waits that long for its observer, then goes ahead
 LAST_WORDS_WITHIN_S = 1.5  # also of a run that was interrupted, which ends in 3 s
 LOWEST_PRIORITY = 19
@@ -48,10 +50,13 @@ Note = Callable[[dict[str, Any]], None]
 
 
 @contextmanager
-def observing(folder: Path, target: Target) -> Iterator[None]:
-    """Observe the run in `folder` while the block runs; nothing for a target that has no copies."""
+def observing(folder: Path, target: Target) -> Iterator[Callable[[], None]]:
+    """Observe the run in `folder` while the block runs; nothing for a target that has no copies.
+
+    Yields what asks for the last words already, for a run that is being stopped and will end soon.
+    """
     if target.kind != "sagemaker" or target.component is None:
-        yield
+        yield lambda: None
         return
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.observer", str(folder)],
@@ -60,18 +65,26 @@ def observing(folder: Path, target: Target) -> Iterator[None]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is for the run, which then ends its observer in order
     )
-    assert process.stdin is not None and process.stdout is not None
+    stdin, stdout, asked_s = process.stdin, process.stdout, None
+    assert stdin is not None and stdout is not None
+
+    def ask() -> None:
+        nonlocal asked_s
+        asked_s = asked_s or time.monotonic()
+        stdin.close()
+
     try:
-        select.select([process.stdout], [], [], READY_WITHIN_S)
-        yield
+        select.select([stdout], [], [], READY_WITHIN_S)
+        yield ask
     finally:
-        process.stdin.close()
+        ask()
+        assert asked_s is not None
         try:
-            process.wait(LAST_WORDS_WITHIN_S)
+            process.wait(max(0.0, asked_s + LAST_WORDS_WITHIN_S - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        process.stdout.close()
+        stdout.close()
 
 
 class Watcher:
@@ -85,6 +98,12 @@ class Watcher:
         self._began_ns = clock_ns()
         self._last: tuple[int, int, str] | None = None
         self._refused: set[str] = set()
+        self._clock_speed = 1.0
+
+    @property
+    def poll_s(self) -> float:
+        """Seconds between two looks at the copies."""
+        return max(LEAST_POLL_S, POLL_S / self._clock_speed)
 
     def deployed(self) -> None:
         """Note what runs: image and instance type, as far as they may be read."""
@@ -94,7 +113,9 @@ class Watcher:
         container = found.get("Specification", {}).get("Container", {})
         image = container.get("DeployedImage", {}).get("SpecifiedImage") or container.get("Image")
         kinds = self._asked("instance type", self._instance_type)
-        self._say("deployed", image=image, instance_type=kinds)
+        self._say(
+            "deployed", image=image, instance_type=kinds, clock_speed=self._clock_speed, poll_s=self.poll_s
+        )
 
     def copies(self, *, always: bool = False) -> None:
         """Note the copies where they changed since the last time."""
@@ -117,7 +138,11 @@ class Watcher:
             self._say("metric", **metric)
 
     def _component(self) -> Any:
-        return self._clients("sagemaker").describe_inference_component(InferenceComponentName=self._target.component)
+        client = self._clients("sagemaker")
+        found = client.describe_inference_component(InferenceComponentName=self._target.component)
+        headers = found.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        self._clock_speed = float(headers.get(SPEED_HEADER, 1.0))
+        return found
 
     def _instance_type(self) -> str | None:
         client = self._clients("sagemaker")
@@ -137,6 +162,7 @@ class Watcher:
                 "end_ns": self._since_zero(row["EndTime"]) if row.get("EndTime") else None,
                 "status": row["StatusCode"],
                 "description": row["Description"],
+                "cause": row.get("Cause"),
             }
             for row in answer["ScalingActivities"]
         ]
@@ -224,7 +250,7 @@ def main(folder: Path) -> None:
         watcher.deployed()
         watcher.copies(always=True)
         print("ready", flush=True)
-        while not select.select([sys.stdin], [], [], POLL_S)[0]:
+        while not select.select([sys.stdin], [], [], watcher.poll_s)[0]:
             watcher.copies()
         watcher.last_words()
 

@@ -33,6 +33,8 @@ def report(
 ) -> int:
     """Show a run again: table and verdict, report.html anew, files for other programs. Nothing is sent or judged anew.
 
+    A run that was killed before it was judged is judged by what there is of it, as after Ctrl-C.
+
     Exit code: that of the run's verdict; 1 for a regression.
     """
     from benchmarks.job import shown_again

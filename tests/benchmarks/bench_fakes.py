@@ -49,6 +49,7 @@ class FakeEndpoint:
     port: int = 0
     alone_s: float = 0  # every request has the server to itself for so long
     lock: asyncio.Lock | None = None
+    describe_s: float = 0  # the control plane takes that long
 
     @property
     def url(self) -> str:
@@ -70,6 +71,7 @@ class FakeEndpoint:
     async def _describe(self, target: str, body: dict, writer: asyncio.StreamWriter) -> None:
         """SageMaker's control plane, as far as `describe_target` asks it: one endpoint, one component of two copies."""
         self.described.append(next(iter(body.values())))
+        await asyncio.sleep(self.describe_s)
         answers = {
             "sagemaker.describeendpoint": {
                 "EndpointName": body.get("EndpointName"),

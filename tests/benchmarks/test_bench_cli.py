@@ -17,6 +17,7 @@ import pytest
 from bench_fakes import FakeEndpoint, serving
 from bench_recompute import recompute
 
+from benchmarks.job import shown_again
 from loadproof.cli import main
 
 ENTRY = [sys.executable, "-c", "from loadproof.cli.main import main; main()", "bench"]
@@ -160,10 +161,12 @@ def test_bad_usage_exits_2_and_says_what_would_do(tmp_path: Path, options: list[
     assert not list(tmp_path.iterdir())
 
 
-def test_a_killed_run_is_readable_and_resumes(tmp_path: Path) -> None:
-    """kill -9 in mid-sweep: the lines are there, and --resume with the same options completes all 40 requests."""
+def test_a_killed_run_is_readable_and_resumes_to_the_same_verdict(tmp_path: Path) -> None:
+    """kill -9 in mid-sweep: `report` judges the lines that are there, and --resume with the same options completes all
+    40 requests; objectives and levels are then judged as those of a run that nobody killed."""
     with serving(FakeEndpoint(ttft_s=0.02)) as endpoint:
         command = arguments(endpoint, "--concurrency", "1,2", "--requests-per-level", "20", "--format", "json")
+        command += ["--objective", "e2e_p50_ms=5000", "--objective", "tpot_p50_ms=0.01"]
         process = subprocess.Popen(
             [*command, "--out", "r"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -171,11 +174,21 @@ def test_a_killed_run_is_readable_and_resumes(tmp_path: Path) -> None:
         process.kill()
         process.wait()
         kept = len((tmp_path / "r" / "requests.jsonl").read_bytes().splitlines())
+        read = shown_again(tmp_path / "r")
         done = bench(tmp_path, [*command, "--resume", "r"])
-    summary = json.loads(done.stdout)
+        undisturbed = bench(tmp_path, [*command, "--out", "u"])
+    assert read.exit_code == 130 and read.summary["verdict"]["outcome"] != "PASS"
+    assert read.summary["levels"][0]["requests"] >= 7 and read.report is not None
     assert 8 <= kept < 40
-    assert [level["requests"] for level in summary["levels"]] == [20, 20]
-    assert summary["conditions"]["sessions"] == 2
+    summary, other = json.loads(done.stdout), json.loads(undisturbed.stdout)
+    for one in (summary, other):
+        assert [level["requests"] for level in one["levels"]] == [20, 20]
+        assert [(each["name"], each["verdict"]) for each in one["objectives"]] == [
+            ("e2e_p50_ms", "PASS"),
+            ("tpot_p50_ms", "FAIL"),
+        ]
+    assert (summary["conditions"]["sessions"], other["conditions"]["sessions"]) == (2, 1)
+    assert summary["conditions"]["interrupted"] is False
     assert [level["requests"] for level in recompute(tmp_path / "r")] == [20, 20]
 
 
@@ -217,12 +230,14 @@ def test_a_killed_run_of_any_kind_resumes_to_the_end(tmp_path: Path, load: list[
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_reports_what_there_is(tmp_path: Path, number: signal.Signals) -> None:
-    """Ctrl-C while requests hang: 130 within 3 s, a summary of the finished ones, the rest counted as unfinished."""
+    """Ctrl-C while requests hang and AWS does not answer either: 130 within 3 s, a summary of the finished ones, the
+    rest counted as unfinished."""
     stuck_from = 12  # one warm-up and eleven answered requests, then nothing
     with serving(FakeEndpoint(fault_of=lambda n: "stall" if n >= stuck_from else None)) as endpoint:
         command = arguments(endpoint, "--concurrency", "3", "--requests-per-level", "30", "--format", "json")
         process = subprocess.Popen([*command, "--out", "r"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
         wait_for_lines(tmp_path / "r" / "requests.jsonl", stuck_from)
+        endpoint.describe_s = 60
         time.sleep(0.2)
         sent_s = time.monotonic()
         process.send_signal(number)
