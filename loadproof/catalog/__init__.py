@@ -14,7 +14,9 @@ from loadproof.catalog.readers import (
     container_images,
     host_images,
     instance,
+    instance_regions,
     instances,
+    regions_without_scale_to_zero,
 )
 from loadproof.catalog.registries import Layer, Registry, image_uri, layer_arn, registry
 from loadproof.catalog.weights import bytes_per_parameter, weight_bytes
@@ -38,8 +40,10 @@ __all__ = [
     "host_images",
     "image_uri",
     "instance",
+    "instance_regions",
     "instances",
     "layer_arn",
+    "regions_without_scale_to_zero",
     "registry",
     "weight_bytes",
 ]

@@ -185,6 +185,18 @@ def instances() -> Mapping[str, Instance]:
 
 
 @cache
+def instance_regions() -> Mapping[str, frozenset[str]]:
+    """Regions that offer an instance type for hosting; no entry where nobody published it."""
+    return {row["instance_type"]: frozenset(row["regions"].split()) for row in rows("instance_regions.csv")}
+
+
+@cache
+def regions_without_scale_to_zero() -> frozenset[str]:
+    """Regions that refuse a minimum of 0 instances."""
+    return frozenset(row["region"] for row in rows("region_limits.csv") if row["limit"] == "scale_to_zero")
+
+
+@cache
 def architectures() -> Mapping[str, Architecture]:
     """Model shapes by Hugging Face id (`meta-llama/Llama-3.1-8B`)."""
     return {

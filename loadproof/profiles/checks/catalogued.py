@@ -274,6 +274,40 @@ def image_not_in_region(subject: Subject) -> Iterator[Finding]:
             yield Finding(placed.at("container"), found, "use another version, or give container.image")
 
 
+@rule(
+    "LP327",
+    "Instance type not offered in the region",
+    reason="SageMaker refuses the endpoint's configuration, or finds no such machine when the deployment is under way.",
+    fix="Use a type or a region that the catalog pairs, or add the region in instance_regions.csv.",
+    scope="placement",
+)
+def instance_not_in_region(subject: Subject) -> Iterator[Finding]:
+    endpoint, environment = subject.profile.endpoint, subject.environment
+    if endpoint is None or environment is None:
+        return
+    for path, name in instance_types(endpoint):
+        offered = catalog.instance_regions().get(name)
+        if offered is not None and environment.region not in offered:
+            found = f"{name} is not offered in {environment.region}"
+            yield Finding(path, found, f"it is in {', '.join(sorted(offered))}")
+
+
+@rule(
+    "LP328",
+    "Scale to zero where the region refuses it",
+    reason="A minimum of 0 instances has been refused there, so the deployment would fail.",
+    fix="Keep one instance, or use another region; delete the row in region_limits.csv if AWS has changed it.",
+    scope="placement",
+)
+def zero_not_in_region(subject: Subject) -> Iterator[Finding]:
+    endpoint, environment = subject.profile.endpoint, subject.environment
+    if endpoint is None or environment is None or endpoint.min_instances != 0:
+        return
+    if environment.region in catalog.regions_without_scale_to_zero():
+        found = f"{environment.region} refuses a minimum of 0 instances"
+        yield Finding(("endpoint", "min_instances"), found, "write 1")
+
+
 def _near(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"use {', '.join(near)}, or " if near else ""
@@ -294,4 +328,6 @@ RULES: Final = (
     quantization_of_another_checkpoint,
     fp8_emulated,
     image_not_in_region,
+    instance_not_in_region,
+    zero_not_in_region,
 )
