@@ -122,7 +122,8 @@ def bench(
         ),
     ] = None,
     requests_per_level: Annotated[
-        int | None, typer.Option(min=1, help="requests at each level (default with --target: 32, and 2 a slot at least)")
+        int | None,
+        typer.Option(min=1, help="requests at each level (default with --target: 32, and 2 a slot at least)"),
     ] = None,
     workload: Annotated[
         str | None,
@@ -292,12 +293,15 @@ def _run(
 
     from benchmarks.console import ProgressView
     from benchmarks.job import resume_benchmark, run_benchmark
+    from benchmarks.plan import read_plan
 
     if resume is not None and out is not None and out.resolve() != resume.resolve():
         raise InputError(f"--out {out} and --resume {resume} differ; a resumed run stays in its folder")
     outputs.check()
     with ProgressView(Console(stderr=True, highlight=False)) as view:
         if resume is not None:
+            if hosts := read_plan(resume).conditions.get("hosts"):
+                view.note(f"{len(hosts)} hosts sent this run; what is missing of it goes out from this machine alone")
             result = resume_benchmark(resume, view.show, spec, observe=True)
         else:
             assert spec is not None

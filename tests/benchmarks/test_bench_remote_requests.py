@@ -11,10 +11,12 @@ from typing import Any
 import botocore.session
 import pytest
 from botocore.validate import ParamValidator
+from test_bench_regression import run_of
 
 from benchmarks.connect import parse_target
 from benchmarks.imports.run import ImportRequest, import_run
 from benchmarks.objectives import Objective
+from benchmarks.plan import read_plan, write_plan
 from benchmarks.remote.aiperf import managed_levels, run_managed
 from benchmarks.remote.launchers import JobSettings, ProcessingJob, host_names, processing_job_request
 from benchmarks.remote.settings import Hosts, read_hosts
@@ -244,6 +246,18 @@ def test_a_dry_run_prints_the_requests(capsys: pytest.CaptureFixture[str]) -> No
     request = json.loads(capsys.readouterr().out)["CreateProcessingJob"]
     assert request["ProcessingResources"]["ClusterConfig"]["InstanceCount"] == 5
     assert_accepted("CreateProcessingJob", request)
+
+
+def test_resuming_a_run_of_several_hosts_says_who_sends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two hosts sent it; this machine goes on alone, and says so before it does."""
+    folder = run_of(tmp_path / "run", [100.0] * 80)
+    plan = read_plan(folder)
+    hosts = {"algo-1": "sent 40 requests", "algo-2": "sent 40 requests"}
+    write_plan(folder, replace(plan, conditions=plan.conditions | {"hosts": hosts}))
+    assert loadproof(["bench", "--resume", str(folder)]) == 0
+    assert capsys.readouterr().err.startswith(
+        "2 hosts sent this run; what is missing of it goes out from this machine alone"
+    )
 
 
 def test_a_dry_run_of_a_profile_asks_nothing(
