@@ -1,9 +1,9 @@
 """What AWS says of the target while load runs: `python -m benchmarks.observer RUN_DIR` writes observed.jsonl.
 
 A process of its own at the lowest priority, so that no answer of the control plane is read between two tokens. It polls
-the component's copies every POLL_S (more often where a local cloud's clock runs faster), and when its stdin closes it notes the last state, the scaling activities and
-CloudWatch's metrics of the run, and ends. What may not be read is a line saying so, never a failed run. Lines, all
-with `at_ns` since the run's zero:
+the component's copies every POLL_S (more often where a local cloud's clock runs faster), and when its stdin closes it
+notes the last state, the scaling activities and CloudWatch's metrics of the run, and ends. What may not be read is a
+line saying so, never a failed run. Lines, all with `at_ns` since the run's zero:
 
     {"kind": "deployed", "image": "...", "instance_type": "...", "clock_speed": 1.0, "poll_s": 2.0}
     {"kind": "copies", "current": 1, "desired": 2, "status": "Updating"}          first, last, and at every change
@@ -113,9 +113,7 @@ class Watcher:
         container = found.get("Specification", {}).get("Container", {})
         image = container.get("DeployedImage", {}).get("SpecifiedImage") or container.get("Image")
         kinds = self._asked("instance type", self._instance_type)
-        self._say(
-            "deployed", image=image, instance_type=kinds, clock_speed=self._clock_speed, poll_s=self.poll_s
-        )
+        self._say("deployed", image=image, instance_type=kinds, clock_speed=self._clock_speed, poll_s=self.poll_s)
 
     def copies(self, *, always: bool = False) -> None:
         """Note the copies where they changed since the last time."""

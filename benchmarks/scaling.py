@@ -2,13 +2,15 @@
 
 A **scale-out** begins when more copies are wanted than are in service and ends when they are there; its time is
 the control plane's own (DesiredCopyCount, CurrentCopyCount), seen by polls, so it is known to within `resolution_s`.
-Where a scaling activity covers it, the activity's start counts: that is when the policy asked for the copies.
+Where a scaling activity covers it, the activity's start counts: that is when the policy asked for the copies. What the
+policy's alarm took before that is in the time since the load changed. All of it is wall time; a local cloud's clock may
+run `clock_speed` times as fast, and then AWS would have taken that much longer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,8 @@ class ScaleOut:
     started_s: float
     seconds: float | None
     by: str  # "activity" or "observed": what its start is taken from
+    load_changed_s: float | None = None  # the last change of the intended load before it began
+    after_load_s: float | None = None  # from there until the copies were in service
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class Scaling:
     copies: tuple[CopyCount, ...]
     scale_outs: tuple[ScaleOut, ...]
     resolution_s: float
+    clock_speed: float
     activities: tuple[Mapping[str, Any], ...]
     metrics: tuple[Mapping[str, Any], ...]
     problems: tuple[str, ...]
@@ -70,24 +75,37 @@ def deployed_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
     return {"image": found[-1].get("image"), "instance_type": found[-1].get("instance_type")} if found else None
 
 
-def scaling_of(rows: Sequence[Mapping[str, Any]]) -> Scaling | None:
-    """None where no copies were observed."""
+def scaling_of(rows: Sequence[Mapping[str, Any]], load_changes_s: Sequence[float] = ()) -> Scaling | None:
+    """None where no copies were observed. `load_changes_s`: when each level's first request was due, ascending."""
     counted = [row for row in rows if row["kind"] == "copies"]
     copies = [CopyCount(round(row["at_ns"] / 1e9, 3), row["current"], row["desired"]) for row in counted]
     if not copies:
         return None
     activities = _latest_by_id(rows)
+    told = [row for row in rows if row["kind"] == "deployed"]
+    resolution_s = float(told[-1].get("poll_s", POLL_S)) if told else POLL_S
     return Scaling(
         copies=tuple(copies),
-        scale_outs=tuple(_scale_outs(copies, activities)),
-        resolution_s=POLL_S,
+        scale_outs=tuple(_after_load(one, load_changes_s) for one in _scale_outs(copies, activities, resolution_s)),
+        resolution_s=resolution_s,
+        clock_speed=float(told[-1].get("clock_speed", 1.0)) if told else 1.0,
         activities=tuple(activities),
         metrics=tuple(_without_frame(row) for row in rows if row["kind"] == "metric"),
         problems=tuple(f"{row['what']}: {row['message']}" for row in rows if row["kind"] == "problem"),
     )
 
 
-def _scale_outs(copies: Sequence[CopyCount], activities: Sequence[Mapping[str, Any]]) -> list[ScaleOut]:
+def _after_load(one: ScaleOut, load_changes_s: Sequence[float]) -> ScaleOut:
+    """With the time since the load changed, where it changed before and the copies came."""
+    before = [at_s for at_s in load_changes_s if at_s <= one.started_s]
+    if not before or one.seconds is None:
+        return one
+    return replace(one, load_changed_s=before[-1], after_load_s=round(one.started_s + one.seconds - before[-1], 3))
+
+
+def _scale_outs(
+    copies: Sequence[CopyCount], activities: Sequence[Mapping[str, Any]], resolution_s: float
+) -> list[ScaleOut]:
     found: list[ScaleOut] = []
     began: CopyCount | None = None
     reached = copies[0].current
@@ -95,27 +113,37 @@ def _scale_outs(copies: Sequence[CopyCount], activities: Sequence[Mapping[str, A
         if began is None and count.desired > count.current:
             began, reached = count, count.current
         elif began is None and count.current > reached:  # so quick that no poll saw it begin
-            found.append(ScaleOut(reached, count.current, count.at_s, 0.0, "observed"))
+            found.append(_scale_out(count, reached, count.current, count.at_s, activities, resolution_s))
         if began is not None and count.current >= count.desired:
             if count.current > reached:
-                found.append(_scale_out(began, reached, count.current, count.at_s, activities))
+                found.append(_scale_out(began, reached, count.current, count.at_s, activities, resolution_s))
             began = None
         if began is None:
             reached = count.current
     if began is not None:
-        found.append(_scale_out(began, reached, copies[-1].desired, None, activities))
+        found.append(_scale_out(began, reached, copies[-1].desired, None, activities, resolution_s))
     return found
 
 
 def _scale_out(
-    began: CopyCount, before: int, after: int, ended_s: float | None, activities: Sequence[Mapping[str, Any]]
+    began: CopyCount,
+    before: int,
+    after: int,
+    ended_s: float | None,
+    activities: Sequence[Mapping[str, Any]],
+    resolution_s: float,
 ) -> ScaleOut:
-    """Counted from the last activity that started before it was seen, and not before the poll that saw nothing yet."""
-    starts = [row["start_ns"] / 1e9 for row in activities]
-    asked = [start for start in starts if began.at_s - 2 * POLL_S <= start <= (ended_s or began.at_s)]
-    started = min(began.at_s, asked[-1]) if asked else began.at_s
-    seconds = None if ended_s is None else round(ended_s - started, 3)
-    return ScaleOut(before, after, round(started, 3), seconds, "activity" if asked else "observed")
+    """Counted from the last activity that started before it was seen, and not before the poll that saw nothing yet.
+
+    Its end, where it has one, says when the copies were there; otherwise the poll that saw them does.
+    """
+    until_s = began.at_s if ended_s is None else ended_s
+    asked = [row for row in activities if began.at_s - 2 * resolution_s <= row["start_ns"] / 1e9 <= until_s]
+    started_s = min(began.at_s, asked[-1]["start_ns"] / 1e9) if asked else began.at_s
+    if ended_s is not None and asked and asked[-1].get("end_ns") and asked[-1]["status"] == "Successful":
+        ended_s = min(ended_s, asked[-1]["end_ns"] / 1e9)
+    seconds = None if ended_s is None else round(ended_s - started_s, 3)
+    return ScaleOut(before, after, round(started_s, 3), seconds, "activity" if asked else "observed")
 
 
 def _latest_by_id(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

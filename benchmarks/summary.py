@@ -8,7 +8,7 @@ beside the load (`deployed`, `scaling`), and `conditions.rules`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +78,7 @@ def build_summary(
             if not invalid_reasons(level.metrics, spec.objectives) and not level.load.never_full
         ]
     )
-    scaling = scaling_of(observed)
+    scaling = scaling_of(observed, _load_changes_s(file.records))
     reasons = (("the run was interrupted",) if interrupted else ()) + verdict.reasons
     return {
         "schema_version": SCHEMA_VERSION,
@@ -154,6 +154,14 @@ def _histogram(metric: str, records: Sequence[RequestRecord]) -> dict[str, Any]:
 def _search(plan: RunPlan, measured: Mapping[int, MeasuredLevel]) -> dict[str, Any] | None:
     search, probes = plan.spec.search, tuple(probes_of(plan, measured).values())
     return search_result(search, probes, wanted_value(plan)) if search and probes else None
+
+
+def _load_changes_s(records: Iterable[RequestRecord]) -> list[float]:
+    """When each level's first request was due, warm-up included, in seconds since the run's zero."""
+    first_ns: dict[int, int] = {}
+    for record in records:
+        first_ns[record.level] = min(record.intended_ns, first_ns.get(record.level, record.intended_ns))
+    return sorted(round(at_ns / 1e9, 3) for at_ns in first_ns.values())
 
 
 def _workload(spec: BenchmarkSpec) -> dict[str, Any]:

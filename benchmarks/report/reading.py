@@ -67,6 +67,17 @@ class ScaleOut(_Part):
     started_s: float
     seconds: float | None = None
     by: str = "observed"
+    after_load_s: float | None = None
+
+
+class Activity(_Part):
+    """One scaling activity of Application Auto Scaling; nanoseconds since the run's zero."""
+
+    start_ns: int
+    end_ns: int | None = None
+    status: str = ""
+    description: str = ""
+    cause: str | None = None
 
 
 class Scaling(_Part):
@@ -75,6 +86,8 @@ class Scaling(_Part):
     copies: list[CopyCount] = Field(default_factory=list)
     scale_outs: list[ScaleOut] = Field(default_factory=list)
     resolution_s: float | None = None
+    clock_speed: float = 1.0
+    activities: list[Activity] = Field(default_factory=list)
     problems: list[str] = Field(default_factory=list)
 
 

@@ -171,14 +171,16 @@ def plot(
     highs: tuple[float, float],
     titles: tuple[str, str],
     x_ticks: Sequence[tuple[float, str]] = (),
+    margin_px: float = 0.0,
 ) -> Plot:
     """Axes from zero to `highs` (x, y), with a grid, round ticks and titles: y's above its axis, x's below its own.
 
     `x_ticks`, (value above 0, its words) in rising order, make x logarithmic, from the first to the last of them.
+    `margin_px` is the least room left of the y axis: plots that stand below each other share the widest.
     """
     drawing = Drawing(*size_px)
     y_ticks, right = ticks(highs[1], 5), size_px[0] - 14
-    left = max(width_of(tick_text(tick)) for tick in y_ticks) + 8
+    left = max(margin_px, margin_of(highs[1]))
     y = Scale(highs[1], size_px[1] - 2.6 * LINE_PX, 1.7 * LINE_PX)
     x: Scale | LogScale = Scale(highs[0], left, right)
     if x_ticks:
@@ -193,6 +195,11 @@ def plot(
     drawing.write(titles[0], ((left + right) / 2, y.start_px + 2.3 * LINE_PX, "middle"))
     drawing.write(titles[1], (2, 0.8 * LINE_PX, "start"))
     return Plot(drawing, x, y)
+
+
+def margin_of(high: float) -> float:
+    """The room that the y axis needs for its words, in px."""
+    return max(width_of(tick_text(tick)) for tick in ticks(high, 5)) + 8
 
 
 def _round_ticks(high: float, width_px: float) -> list[tuple[float, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.records import FILE_NAME, RequestRecord, latest, read_records
+from benchmarks.records import FILE_NAME, RequestRecord, each_record
 
 DRAWN_REQUESTS = 2000  # marks a browser draws without effort; past that each mark is the slowest of its neighbours
 RATE_BINS = 60
@@ -25,8 +25,23 @@ class Timeline:
     sessions: int
     thinned: bool
     rates: tuple[tuple[float, float], ...] = ()  # answers that ended per second, of each of RATE_BINS bins; its middle
+    errors: tuple[tuple[float, float], ...] = ()  # requests that failed per second, of the same bins
     waterfall: tuple[Bar, ...] = ()
     zero_s: float = 0.0  # of the first intended send, since the run's zero
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What a picture needs of one request: a run of hours has too many tokens to keep them all."""
+
+    level: int
+    index: int
+    session: int
+    intended_ns: int
+    first_token_ns: int | None
+    end_ns: int
+    ok: bool
+    finished: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +61,13 @@ def read_timeline(run_folder: Path, level: int | None = None) -> Timeline | None
     None when `requests.jsonl` is missing or holds no measured request. A line cut short by a killed run is skipped.
     Raises CouldNotRunError when a line is of another schema version.
     """
-    measured = [record for record in latest(read_records(run_folder / FILE_NAME).records) if record.phase == "measured"]
+    # Of several records of one request (canceled, then resumed) the last one counts.
+    by_request = {
+        (record.level, record.index): _moments_of(record)
+        for record in each_record(run_folder / FILE_NAME)
+        if record.phase == "measured"
+    }
+    measured = list(by_request.values())
     if not measured:
         return None
     shown = max(record.level for record in measured) if level is None else level
@@ -54,11 +75,24 @@ def read_timeline(run_folder: Path, level: int | None = None) -> Timeline | None
     return replace(timeline_of(measured), waterfall=sample)
 
 
-def timeline_of(records: Sequence[RequestRecord]) -> Timeline:
+def _moments_of(record: RequestRecord) -> Moments:
+    return Moments(
+        record.level,
+        record.index,
+        record.session,
+        record.intended_ns,
+        record.first_token_ns,
+        record.end_ns,
+        record.ok,
+        record.finished,
+    )
+
+
+def timeline_of(records: Sequence[Moments | RequestRecord]) -> Timeline:
     """The timeline of at least one request, in any order. Rests between sessions are cut to PAUSE_NS."""
     shifts = _shifts(records)
 
-    def seconds(record: RequestRecord, at_ns: int) -> float:
+    def seconds(record: Moments | RequestRecord, at_ns: int) -> float:
         return round((at_ns - shifts[record.session]) / 1e9, 4)
 
     # Ends before starts at the same instant, and one step for both: a slot handed on is no dip.
@@ -81,6 +115,7 @@ def timeline_of(records: Sequence[RequestRecord]) -> Timeline:
         for record in records
         if record.ok and record.first_token_ns is not None
     )
+    last_s = in_flight[-1][0]
     return Timeline(
         ttft=tuple(_slowest_of_neighbours(answered)),
         in_flight=tuple(_thin_steps(in_flight)),
@@ -89,11 +124,12 @@ def timeline_of(records: Sequence[RequestRecord]) -> Timeline:
         sessions=len(shifts),
         thinned=len(answered) > DRAWN_REQUESTS,
         zero_s=min(record.intended_ns for record in records) / 1e9,
-        rates=_rates([seconds(record, record.end_ns) for record in records if record.ok]),
+        rates=_rates([seconds(record, record.end_ns) for record in records if record.ok], last_s),
+        errors=_rates([at_s for at_s, _ in failures], last_s),
     )
 
 
-def waterfall_of(records: Sequence[RequestRecord]) -> tuple[Bar, ...]:
+def waterfall_of(records: Sequence[Moments | RequestRecord]) -> tuple[Bar, ...]:
     """The first WATERFALL_REQUESTS of a level's last session, by intended send."""
     last = max((record.session for record in records), default=0)
     ours = sorted((record for record in records if record.session == last), key=lambda record: record.intended_ns)
@@ -110,10 +146,9 @@ def waterfall_of(records: Sequence[RequestRecord]) -> tuple[Bar, ...]:
     )
 
 
-def _rates(ends_s: Sequence[float]) -> tuple[tuple[float, float], ...]:
-    """Answers per second in RATE_BINS equal bins from 0 to the last end."""
-    last_s = max(ends_s, default=0.0)
-    if last_s <= 0:
+def _rates(ends_s: Sequence[float], last_s: float) -> tuple[tuple[float, float], ...]:
+    """Ends per second in RATE_BINS equal bins from 0 to `last_s`; none where nothing ended."""
+    if last_s <= 0 or not ends_s:
         return ()
     counts = [0] * RATE_BINS
     for end_s in ends_s:
@@ -122,7 +157,7 @@ def _rates(ends_s: Sequence[float]) -> tuple[tuple[float, float], ...]:
     return tuple(((index + 0.5) * width_s, count / width_s) for index, count in enumerate(counts))
 
 
-def _shifts(records: Sequence[RequestRecord]) -> Mapping[int, int]:
+def _shifts(records: Sequence[Moments | RequestRecord]) -> Mapping[int, int]:
     """Nanoseconds to subtract from each session's times, so that sessions follow one another after PAUSE_NS."""
     shifts: dict[int, int] = {}
     reached_ns = -PAUSE_NS

@@ -1,4 +1,4 @@
-"""Pictures over time: TTFT, rate, requests in flight and copies of the whole run, and a sample of single requests."""
+"""Pictures over time: rate, requests in flight, TTFT, errors and copies of the run, and a sample of single requests."""
 
 from __future__ import annotations
 
@@ -7,26 +7,53 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from benchmarks.report.reading import CopyCount
-from benchmarks.report.svg import LINE_PX, Drawing, Plot, Point, Scale, plot, tick_text, ticks, width_of
+from benchmarks.report.svg import LINE_PX, Drawing, Plot, Point, Scale, margin_of, plot, tick_text, ticks, width_of
 from benchmarks.report.timeline import Timeline
 
 SIZES_PX = {"broad": 1120.0, "tight": 360.0}
 SECONDS = "seconds since the first request"
 _HEIGHT_PX, _LOW_PX, _ROW_PX = 210.0, 130.0, 9.0
+# Height and the words at the y axis of each picture.
+_PANELS = {
+    "rate": (_LOW_PX, "answers per second"),
+    "in-flight": (_LOW_PX, "requests in flight; crosses: failed"),
+    "ttft": (_HEIGHT_PX, "TTFT (ms)"),
+    "errors": (_LOW_PX, "failed requests per second"),
+    "copies": (_LOW_PX, "copies: in service; dotted: wanted"),
+}
 
 
 def timeline(run: Timeline, copies: Sequence[CopyCount] = ()) -> dict[str, Markup]:
-    """Each picture by its name, in both sizes; `copies` in seconds since the run's zero."""
+    """Each picture by its name, in both sizes, all over the same seconds; `copies` in seconds since the run's zero."""
     if not run.in_flight:
         return {}
     last_s = max(run.in_flight[-1][0], 0.001)
-    drawn = {
-        "ttft": [_ttft(run, last_s, width) for width in SIZES_PX.values()] if run.ttft else [],
-        "in-flight": [_in_flight(run, last_s, width) for width in SIZES_PX.values()],
-        "rate": [_rate(run, last_s, width) for width in SIZES_PX.values()] if run.rates else [],
-        "copies": [_copies(copies, last_s, width) for width in SIZES_PX.values()] if copies else [],
+    highs = {
+        "rate": 1.15 * max((rate for _, rate in run.rates), default=0.0),
+        "in-flight": 1.15 * max(count for _, count in run.in_flight),
+        "ttft": 1.08 * max((value for _, value in run.ttft), default=0.0),
+        "errors": 1.15 * max((rate for _, rate in run.errors), default=0.0),
+        "copies": 1.2 * max((max(count.current, count.desired) for count in copies), default=0),
     }
-    return {name: _both(plots) for name, plots in drawn.items() if plots}
+    shown = {
+        "rate": bool(run.rates),
+        "in-flight": True,
+        "ttft": bool(run.ttft),
+        "errors": bool(run.failures),
+        "copies": bool(copies),
+    }
+    highs = {name: high or 1 for name, high in highs.items() if shown[name]}
+    margin_px = max(map(margin_of, highs.values()))
+    drawn = {}
+    for name, high in highs.items():
+        height, words = _PANELS[name]
+        plots = [
+            plot((width, height), (last_s, high), (SECONDS, words), margin_px=margin_px) for width in SIZES_PX.values()
+        ]
+        for axes in plots:
+            _draw(name, axes, run, copies, last_s)
+        drawn[name] = _both([axes.drawing for axes in plots])
+    return drawn
 
 
 def waterfall(run: Timeline) -> Markup:
@@ -56,35 +83,21 @@ def waterfall(run: Timeline) -> Markup:
     return _both(drawings)
 
 
-def _ttft(run: Timeline, last_s: float, width: float) -> Drawing:
-    axes = plot((width, _HEIGHT_PX), (last_s, 1.08 * max(value for _, value in run.ttft) or 1), (SECONDS, "TTFT (ms)"))
-    axes.drawing.marks([axes.at(*point) for point in run.ttft], "circle", 4, "dots")
-    return axes.drawing
-
-
-def _in_flight(run: Timeline, last_s: float, width: float) -> Drawing:
-    most = max(count for _, count in run.in_flight)
-    axes = plot((width, _LOW_PX), (last_s, 1.15 * most or 1), (SECONDS, "requests in flight; crosses: failed"))
-    _step(axes, run.in_flight, last_s)
-    axes.drawing.marks([axes.at(*point) for point in run.failures], "cross", 8, "crosses")
-    return axes.drawing
-
-
-def _rate(run: Timeline, last_s: float, width: float) -> Drawing:
-    titles = SECONDS, "answers per second"
-    axes = plot((width, _LOW_PX), (last_s, 1.15 * max(rate for _, rate in run.rates) or 1), titles)
-    axes.drawing.line([axes.at(*point) for point in run.rates], "series middle")
-    return axes.drawing
-
-
-def _copies(copies: Sequence[CopyCount], last_s: float, width: float) -> Drawing:
-    """In service as an area, wanted as a dotted line."""
-    most = max(max(count.current, count.desired) for count in copies)
-    axes = plot((width, _LOW_PX), (last_s, 1.2 * most or 1), (SECONDS, "copies: in service; dotted: wanted"))
-    inside = [(min(max(0.0, count.at_s), last_s), count) for count in copies]
-    _step(axes, [(at_s, count.current) for at_s, count in inside], last_s)
-    axes.drawing.line(_steps(axes, [(at_s, count.desired) for at_s, count in inside], last_s), "bound")
-    return axes.drawing
+def _draw(name: str, axes: Plot, run: Timeline, copies: Sequence[CopyCount], last_s: float) -> None:
+    """Copies in service are an area, those wanted a dotted line."""
+    if name == "rate":
+        axes.drawing.line([axes.at(*point) for point in run.rates], "series middle")
+    elif name == "errors":
+        axes.drawing.line([axes.at(*point) for point in run.errors], "series middle")
+    elif name == "ttft":
+        axes.drawing.marks([axes.at(*point) for point in run.ttft], "circle", 4, "dots")
+    elif name == "in-flight":
+        _step(axes, run.in_flight, last_s)
+        axes.drawing.marks([axes.at(*point) for point in run.failures], "cross", 8, "crosses")
+    else:
+        inside = [(min(max(0.0, count.at_s), last_s), count) for count in copies]
+        _step(axes, [(at_s, count.current) for at_s, count in inside], last_s)
+        axes.drawing.line(_steps(axes, [(at_s, count.desired) for at_s, count in inside], last_s), "bound")
 
 
 def _step(axes: Plot, points: Sequence[tuple[float, float]], last_s: float) -> None:
