@@ -13,6 +13,7 @@ from emulator.controlplane.plane import ControlPlane
 
 log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 1024**3  # asset archives are uploaded in one piece
+SPEED_HEADER = "x-loadproof-clock-speed"  # whoever measures scaling on a faster clock can tell it from AWS's
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-connection"}
 
 
@@ -40,6 +41,8 @@ class Front:
                 if reply.status >= 400:
                     log.info("refused: %.1000r", reply.body)
                 headers = {"x-amzn-RequestId": reply.request_id, "Content-Type": reply.content_type}
+                if self._plane.clock.speed != 1:
+                    headers[SPEED_HEADER] = f"{self._plane.clock.speed:g}"
                 return web.Response(status=reply.status, body=reply.body, headers=headers)
         return await self._pass_on(request, body)
 
