@@ -16,6 +16,7 @@ from aws_cdk import App
 from loadproof.errors import ExitCode, InputError, LoadproofError, Problem, ProfileError
 from loadproof.profiles import load_environment, load_profile, profile_files
 from loadproof.profiles.checks import not_provisioned
+from stacks.benchmark.infrastructure import BenchmarkStack
 from stacks.context import Deployment
 from stacks.endpoint_stack import EndpointStack
 from stacks.security.synthesized import findings_of
@@ -68,15 +69,21 @@ def read_deployments(
             problems.extend(error.problems)
             continue
         if not problems:
-            deployments.append(Deployment(folder.name, environment, profile, scaling_paused=name in pausing))
+            deployments.append(
+                Deployment(folder.name, environment, profile, scaling_paused=name in pausing, file=by_name[name])
+            )
     if problems:
         raise ProfileError(problems)
     return tuple(deployments)
 
 
 def add_stacks(app: App, deployments: Sequence[Deployment]) -> None:
-    """One stack a profile. Raises InputError with a line for every profile that cannot be provisioned."""
+    """One stack a profile, and one of an environment's benchmarks where it has them.
+
+    Raises InputError with a line for every profile that cannot be provisioned.
+    """
     refused: list[str] = []
+    benchmarks: dict[str, BenchmarkStack] = {}
     for deployment in deployments:
         place = f"profile {deployment.profile.name}"
         missing = not_provisioned(deployment.profile)
@@ -84,11 +91,22 @@ def add_stacks(app: App, deployments: Sequence[Deployment]) -> None:
         if missing:
             continue
         try:
-            EndpointStack(app, deployment=deployment)
+            stack = EndpointStack(app, deployment=deployment)
+            benchmark = _benchmark_stack(app, deployment, benchmarks)
+            if benchmark is not None and stack.starts_benchmarks:
+                stack.add_stack_dependency(benchmark, reason="it starts the environment's state machine")
         except InputError as error:
             refused.append(f"{place}: {error}")
     if refused:
         raise InputError("\n".join(refused))
+
+
+def _benchmark_stack(app: App, deployment: Deployment, made: dict[str, BenchmarkStack]) -> BenchmarkStack | None:
+    """The environment's one, made when the first profile comes by."""
+    name, environment = deployment.environment_name, deployment.environment
+    if environment.benchmark is not None and name not in made:
+        made[name] = BenchmarkStack(app, environment_name=name, environment=environment, settings=environment.benchmark)
+    return made.get(name)
 
 
 def _judged(assembly: Path, deployments: Sequence[Deployment]) -> ExitCode:

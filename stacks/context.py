@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from loadproof.capacity.targets import resolved_scaling
 from loadproof.catalog import registry
@@ -16,13 +17,15 @@ class Deployment:
     """One profile in one environment. Pure: no construct, no AWS call.
 
     `components` are the profile's models, their scaling in numbers. `scaling_paused` leaves it out of the template, so
-    that a plain variant's instance type may change. Raises InputError where an `auto` of the scaling has no number.
+    that a plain variant's instance type may change. `file` is the profile's own, where its relative paths begin.
+    Raises InputError where an `auto` of the scaling has no number.
     """
 
     environment_name: str
     environment: Environment
     profile: Profile
     scaling_paused: bool = False
+    file: Path | None = None
     components: tuple[Component, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput, Environment, Stack, Tags
-from constructs import Construct
+import json
 
+from aws_cdk import CfnOutput, Environment, Stack, Tags
+from constructs import Construct, IConstruct
+
+from loadproof.errors import InputError
 from loadproof.profiles import is_staged, profile_hash
+from loadproof.profiles.gating import LONGEST_RUN_S
 from stacks.alarms import Alarms
+from stacks.benchmark.bundle import bundle_asset
+from stacks.benchmark.execution import benchmark_input
+from stacks.benchmark.schedule import BenchmarkSchedule
 from stacks.buffer.infrastructure import Buffer
 from stacks.context import Deployment
 from stacks.copy_scaling import CopyScaling
 from stacks.dashboard import Dashboard
 from stacks.execution_role import ExecutionRole
+from stacks.gate.infrastructure import Gate
 from stacks.model_endpoint import ModelEndpoint
+from stacks.proof.infrastructure import Proof
 from stacks.staging.infrastructure import StagedWeights
 
 
@@ -42,45 +51,73 @@ class EndpointStack(Stack):
             if profile.buffer is not None and buffered
             else None
         )
-        self._scale()
+        scaling = self._scale()
         alarms = Alarms(self, "Alarms", endpoint=self.endpoint, objectives=profile.objectives, buffer=self.buffer)
         self.endpoint.update_under(alarms.on_objectives)
         Dashboard(self, "Dashboard", deployment=deployment, buffer=self.buffer, alarm_names=alarms.names)
         self._outputs(profile_hash(profile))
+        self._benchmark(after=[Proof(self, "Proof", endpoint=self.endpoint), *scaling])
 
-    def _scale(self) -> None:
+    @property
+    def starts_benchmarks(self) -> bool:
+        """After a deployment, or at times."""
+        wanted = self.endpoint.deployment.profile.benchmark
+        return wanted.gate != "none" or wanted.schedule is not None
+
+    def _benchmark(self, *, after: list[IConstruct]) -> None:
+        """What starts this profile's benchmark in the cloud, where the environment has one."""
+        deployment, wanted = self.endpoint.deployment, self.endpoint.deployment.profile.benchmark
+        if deployment.environment.benchmark is None:
+            if self.starts_benchmarks:
+                raise InputError("benchmark: gate and schedule need `benchmark:` with an image in environment.yaml")
+            return
+        bundle = bundle_asset(self, deployment)
+        asked = json.dumps(benchmark_input(deployment, bundle, longest_s=LONGEST_RUN_S))
+        self._output("BenchmarkInput", asked, "Start the environment's benchmark with this; docs/gate.md")
+        if wanted.schedule is not None:
+            BenchmarkSchedule(self, "BenchmarkSchedule", deployment=deployment, bundle=bundle, schedule=wanted.schedule)
+        if wanted.gate != "none":
+            Gate(self, "Gate", endpoint=self.endpoint, bundle=bundle, after=after)
+
+    def _scale(self) -> list[IConstruct]:
+        made: list[IConstruct] = []
         deployment, components = self.endpoint.deployment, self.endpoint.components
         machines = deployment.profile.endpoint
         if deployment.scaling_paused or machines is None:
-            return
+            return made
         for component in components:
             wanted = component.component
             if wanted.scaling is not None:
-                CopyScaling(
-                    self,
-                    f"Scaling-{wanted.name}",
-                    deployment=deployment,
-                    scaling=wanted.scaling,
-                    min_copies=wanted.copies.min,
-                    max_copies=wanted.copies.max,
-                    component_name=component.name,
-                    scaled=component.resource,
-                    buffer=self.buffer,
+                made.append(
+                    CopyScaling(
+                        self,
+                        f"Scaling-{wanted.name}",
+                        deployment=deployment,
+                        scaling=wanted.scaling,
+                        min_copies=wanted.copies.min,
+                        max_copies=wanted.copies.max,
+                        component_name=component.name,
+                        scaled=component.resource,
+                        buffer=self.buffer,
+                    )
                 )
         scaling = deployment.components[0].scaling
         if not components and scaling is not None:
             # A plain variant has one copy an instance, so its copies are its instances.
-            CopyScaling(
-                self,
-                "Scaling-main",
-                deployment=deployment,
-                scaling=scaling,
-                min_copies=machines.min_instances,
-                max_copies=machines.max_instances,
-                component_name=None,
-                scaled=self.endpoint.resource,
-                buffer=self.buffer,
+            made.append(
+                CopyScaling(
+                    self,
+                    "Scaling-main",
+                    deployment=deployment,
+                    scaling=scaling,
+                    min_copies=machines.min_instances,
+                    max_copies=machines.max_instances,
+                    component_name=None,
+                    scaled=self.endpoint.resource,
+                    buffer=self.buffer,
+                )
             )
+        return made
 
     def _outputs(self, profile_sha256: str) -> None:
         endpoint, buffer = self.endpoint, self.buffer

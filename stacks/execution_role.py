@@ -20,7 +20,7 @@ _ECR_URI = re.compile(
     r"^(?P<account>\d{12})\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/"
     r"(?P<repository>[a-z0-9._/-]+?)(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?$"
 )
-_VPC_ACTIONS = [
+VPC_ACTIONS = (
     "ec2:CreateNetworkInterface",
     "ec2:CreateNetworkInterfacePermission",
     "ec2:DeleteNetworkInterface",
@@ -30,7 +30,8 @@ _VPC_ACTIONS = [
     "ec2:DescribeSecurityGroups",
     "ec2:DescribeSubnets",
     "ec2:DescribeVpcs",
-]
+)
+PULL_ACTIONS = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
 
 
 class ExecutionRole(Construct):
@@ -67,7 +68,7 @@ def _statements(deployment: Deployment, weights: StagedWeights | None) -> Iterab
     yield from _outputs(deployment)
     yield from _key(deployment)
     if deployment.environment.network is not None:
-        yield allow(*_VPC_ACTIONS, on="*", sid="NetworkInterfaces")
+        yield allow(*VPC_ACTIONS, on="*", sid="NetworkInterfaces")
 
 
 def _logs_and_metrics(deployment: Deployment) -> Iterable[Statement]:
@@ -87,20 +88,20 @@ def _logs_and_metrics(deployment: Deployment) -> Iterable[Statement]:
 
 def _images(deployment: Deployment) -> Iterable[Statement]:
     images = [image_of(component.container, deployment.environment.region) for component in deployment.components]
-    repositories = sorted({_repository_arn(image, deployment) for image in images})
+    repositories = sorted({repository_arn(image, deployment.partition) for image in images})
     yield allow("ecr:GetAuthorizationToken", on="*", sid="RegistryLogin")
-    actions = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
-    yield allow(*actions, on=repositories, sid="PullImages")
+    yield allow(*PULL_ACTIONS, on=repositories, sid="PullImages")
 
 
-def _repository_arn(image: str, deployment: Deployment) -> str:
+def repository_arn(image: str, partition: str) -> str:
+    """The ECR repository of an image. Raises InputError for an image that lies elsewhere."""
     match = _ECR_URI.match(image)
     if match is None:
         raise InputError(
             f"container.image: found `{image}`, but SageMaker pulls from Amazon ECR only; "
             f"push it there and write <account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>"
         )
-    return deployment.arn("ecr", f"repository/{match['repository']}", region=match["region"], account=match["account"])
+    return f"arn:{partition}:ecr:{match['region']}:{match['account']}:repository/{match['repository']}"
 
 
 def _weights(deployment: Deployment, weights: StagedWeights | None) -> Iterable[Statement]:

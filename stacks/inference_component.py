@@ -46,6 +46,7 @@ class InferenceComponent(Construct):
         super().__init__(scope, f"Component-{component.name}-{_place_digest(deployment)}")
         self.component = component
         self.name = deployment.component_name(component)
+        self.model_name = model.attr_model_name
         self._tags = {**deployment.environment.tags, **{tag.key: tag.value for tag in model_tags(component.model)}}
         self._count = kept_copies.count_of(self, component, self.name) if kept_copies and component.scaling else None
         self.resource = Resource(

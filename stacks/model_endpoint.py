@@ -55,6 +55,7 @@ class ModelEndpoint(Construct):
             )
             for component in deployment.components
         }
+        self.model_names = [model.attr_model_name for model in models.values()]
         self.config = endpoint_config_resource(
             self,
             "Config",

@@ -23,7 +23,8 @@ _REVISIONS: Final = {
 _BROAD_POLICIES: Final = re.compile(r"(?:FullAccess|AdministratorAccess|PowerUserAccess)\Z")
 # What AWS's service authorization reference lists without a resource type, or what is asked for before there is a name.
 _NAMELESS: Final = re.compile(
-    r"""cloudwatch:(?:PutMetricData|GetMetricData|ListMetrics)
+    r"""application-autoscaling:Describe\w+
+      | cloudwatch:(?:PutMetricData|GetMetricData|ListMetrics)
       | ec2:(?:Describe\w+|CreateNetworkInterface(?:Permission)?|DeleteNetworkInterface(?:Permission)?
              |(?:Una|A)ssignPrivateIpAddresses)
       | ecr:GetAuthorizationToken

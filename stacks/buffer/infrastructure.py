@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -17,6 +16,7 @@ from stacks.buffer.consumer import Consumer, consumer_timeout_s
 from stacks.cloudwatch import Metric
 from stacks.emptied_bucket.infrastructure import EmptiedBucket
 from stacks.model_endpoint import ModelEndpoint
+from stacks.results_bucket import goes_with_stack, results_bucket
 
 _DEAD_LETTER_RETENTION_S: Final = 1209600  # 14 days, SQS's longest: evidence should outlive a holiday
 _RESULTS_EXPIRE_DAYS: Final = 30
@@ -46,7 +46,10 @@ class Buffer(Construct):
                 max_receive_count=settings.max_receive_count, queue=self.dead_letter_queue
             ),
         )
-        self.results = self._results_bucket()
+        environment = endpoint.deployment.environment
+        self.results = results_bucket(
+            self, "Results", environment=environment, key=self._key, expire_days=_RESULTS_EXPIRE_DAYS
+        )
         self.consumer = Consumer(
             self,
             "Consumer",
@@ -56,20 +59,10 @@ class Buffer(Construct):
             results=self.results,
             key_arn=key_arn,
         )
-        if self._goes_with_stack:
-            emptied = EmptiedBucket(
-                self,
-                "Emptied",
-                bucket=self.results,
-                environment=endpoint.deployment.environment,
-            )
+        if goes_with_stack(environment):
+            emptied = EmptiedBucket(self, "Emptied", bucket=self.results, environment=environment)
             # The consumer loses its rights before the bucket is emptied: nothing is written behind the broom.
             self.consumer.role.node.add_dependency(emptied)
-
-    @property
-    def _goes_with_stack(self) -> bool:
-        """Whether results are deleted with their stack; otherwise the bucket stays, and forgets after its days."""
-        return self._endpoint.deployment.environment.results_on_destroy == "delete"
 
     def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow sending requests to the queue."""
@@ -98,27 +91,3 @@ class Buffer(Construct):
             retention_period=Duration.seconds(retention_s),
             **more,
         )
-
-    def _results_bucket(self) -> s3.Bucket:
-        removal = RemovalPolicy.DESTROY if self._goes_with_stack else RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
-        bucket = s3.Bucket(
-            self,
-            "Results",
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            enforce_ssl=True,
-            minimum_tls_version=1.2,
-            encryption=s3.BucketEncryption.KMS if self._key else s3.BucketEncryption.S3_MANAGED,
-            encryption_key=self._key,
-            bucket_key_enabled=True if self._key else None,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            lifecycle_rules=[
-                s3.LifecycleRule(
-                    expiration=Duration.days(_RESULTS_EXPIRE_DAYS),
-                    abort_incomplete_multipart_upload_after=Duration.days(1),
-                )
-            ],
-            removal_policy=removal,
-        )
-        if bucket.policy is not None:
-            bucket.policy.apply_removal_policy(removal)  # a bucket that stays keeps its demand for TLS
-        return bucket

@@ -13,8 +13,9 @@ from typing import Any, Final
 from aws_cdk import CfnCustomResource, Stack, Token
 from constructs import Construct
 
-from loadproof.profiles.schema import Component, ScheduledScaling
+from loadproof.profiles.schema import Component
 from stacks.context import Deployment
+from stacks.copy_bounds import copy_bounds
 from stacks.python_function import PythonFunction
 from stacks.statements import allow
 
@@ -62,7 +63,7 @@ class CopyCount(Construct):
             "ComponentName": name,
             # CreateInferenceComponent refuses 0; a component that may scale to zero starts with one copy.
             "FirstCopies": max(1, component.copies.min),
-            "FewestCopies": _fewest(component),
+            "FewestCopies": copy_bounds(component)[0],
             "MostCopies": component.copies.max,
         }.items():
             self._resource.add_property_override(key, value)
@@ -74,12 +75,3 @@ class CopyCount(Construct):
     def changes_with(self, *properties: Any) -> None:
         """Ask anew whenever one of these changes. They are the component's own, complete."""
         self._resource.add_property_override("ChangesWith", Stack.of(self).resolve(list(properties)))
-
-
-def _fewest(component: Component) -> int:
-    """The fewest copies that scaling may have made, at any hour of its schedules."""
-    scaling = component.scaling
-    if scaling is None or scaling.to_zero is not None:
-        return 0
-    schedules = [policy.min_copies for policy in scaling.policies if isinstance(policy, ScheduledScaling)]
-    return min([component.copies.min, *(fewest for fewest in schedules if fewest is not None)])

@@ -60,10 +60,14 @@ class Synthesized:
 
     template: dict[str, Any]
 
-    def all(self, resource_type: str) -> dict[str, dict[str, Any]]:
-        """Logical id -> resource, of one type."""
+    def all(self, resource_type: str, *, proof: bool = False) -> dict[str, dict[str, Any]]:
+        """Logical id -> resource, of one type; the proof's own, which every stack has, only when asked for."""
         resources: dict[str, dict[str, Any]] = self.template["Resources"]
-        return {name: body for name, body in resources.items() if body["Type"] == resource_type}
+        return {
+            name: body
+            for name, body in resources.items()
+            if body["Type"] == resource_type and name.startswith("Proof") == proof
+        }
 
     def only(self, resource_type: str) -> dict[str, Any]:
         """The properties of the one resource of that type."""

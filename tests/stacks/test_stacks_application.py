@@ -112,13 +112,15 @@ def test_what_is_not_provisioned_is_refused_in_one_go(profiles_root: Path) -> No
     """Every profile's missing parts come in one message; no template is made of the rest."""
     for name in ("chat", "search"):
         file = profiles_root / "dev" / f"{name}.yaml"
-        content = yaml.safe_load(file.read_text(encoding="utf-8")) | {"benchmark": {"gate": "alarm"}}
-        file.write_text(yaml.safe_dump(content), encoding="utf-8")
+        content = yaml.safe_load(file.read_text(encoding="utf-8")) | {"backend": "bedrock"}
+        kept = {key: value for key, value in content.items() if key not in ("container", "endpoint", "copies")}
+        kept["model"] = {"id": "amazon.nova-lite-v1:0"}
+        file.write_text(yaml.safe_dump(kept), encoding="utf-8")
     with pytest.raises(InputError) as caught:
         add_stacks(App(), read_deployments(profiles_root, "dev", None))
-    assert [line.split(" benchmark.gate")[0] for line in str(caught.value).splitlines()] == [
-        "profile chat: LP905",
-        "profile search: LP905",
+    assert [line.split(" backend")[0] for line in str(caught.value).splitlines()] == [
+        "profile chat: LP901",
+        "profile search: LP901",
     ]
 
 

@@ -296,7 +296,7 @@ def above_admission(subject: Subject) -> Iterator[Finding]:
 @rule(
     "LP268",
     "Gate or schedule without a benchmark in the cloud",
-    reason="A deployment's gate and a schedule start the environment's benchmark stack, which is made of the image that "
+    reason="A deployment's gate and a schedule start the environment's benchmark stack, which runs the image that "
     "environment.yaml names.",
     fix="Name the image under `benchmark:` in environment.yaml, or leave gate and schedule out.",
     scope="placement",

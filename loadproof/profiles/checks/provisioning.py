@@ -20,17 +20,4 @@ def bedrock(subject: Subject) -> Iterator[Finding]:
         yield Finding(("backend",), "bedrock is not provisioned yet", "use sagemaker")
 
 
-@rule(
-    "LP905",
-    "Deployment gates are not provisioned yet",
-    reason="The benchmark runs from `loadproof bench`; nothing in the stack starts it yet.",
-    fix="Leave benchmark.gate at none.",
-    severity="warning",
-)
-def gate(subject: Subject) -> Iterator[Finding]:
-    wanted = subject.profile.benchmark.gate
-    if wanted != "none":
-        yield Finding(("benchmark", "gate"), f"gate {wanted} is not provisioned yet", "write none, or delete it")
-
-
-RULES: Final = (bedrock, gate)
+RULES: Final = (bedrock,)

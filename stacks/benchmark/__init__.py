@@ -1,0 +1,1 @@
+"""An environment's benchmarks in the cloud: a job, what starts and judges it, and what tells its verdict."""

@@ -1,0 +1,1 @@
+"""What a missed objective does to a deployment."""

@@ -1,0 +1,87 @@
+"""What runs is what was deployed: looked at after every deployment that changes the profile or anything it runs on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from aws_cdk import CfnCustomResource
+from constructs import Construct
+
+from loadproof.profiles import profile_hash
+from loadproof.profiles.names import VARIANT_NAME
+from stacks.copy_bounds import copy_bounds
+from stacks.images import image_of
+from stacks.inference_component import InferenceComponent
+from stacks.model_endpoint import ModelEndpoint
+from stacks.python_function import LAMBDA_LIMIT_S, PythonFunction
+from stacks.statements import allow
+
+CODE: Final = Path(__file__).parent / "runtime"
+
+
+class Proof(Construct):
+    """Fails the deployment, with what it found, where SageMaker turned an update back or runs something else."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, endpoint: ModelEndpoint) -> None:
+        super().__init__(scope, construct_id)
+        deployment = endpoint.deployment
+        arns = [deployment.arn("sagemaker", f"endpoint/{endpoint.name}")]
+        components = [_planned(endpoint, component) for component in endpoint.components]
+        components += [
+            {"Name": adapter.inference_component_name}
+            for component in endpoint.components
+            for adapter in component.adapters
+        ]
+        names = [str(component["Name"]) for component in components]
+        statements = [allow("sagemaker:DescribeEndpoint", on=arns)]
+        if names:
+            on = [deployment.arn("sagemaker", f"inference-component/{name}") for name in names]
+            statements.append(allow("sagemaker:DescribeInferenceComponent", on=on))
+        stack = deployment.arn("cloudformation", f"stack/{deployment.stack_name}/*")
+        function = PythonFunction(
+            self,
+            "Function",
+            environment=deployment.environment,
+            description=f"Looks at {endpoint.name} after a deployment",
+            code=CODE,
+            statements=[*statements, allow("cloudformation:DescribeStacks", on=stack)],
+        )
+        resource = CfnCustomResource(self, "Resource", service_token=function.arn, service_timeout=LAMBDA_LIMIT_S + 60)
+        for key, value in {
+            "EndpointName": endpoint.name,
+            "EndpointConfigName": endpoint.config.attr_endpoint_config_name,
+            "ProfileSha256": profile_hash(deployment.profile),
+            **({"Components": components} if components else {"Variants": [_variant(endpoint)]}),
+        }.items():
+            resource.add_property_override(key, value)
+        # Of the endpoint and its configuration it knows by their attributes.
+        resource.add_resource_dependency(endpoint.resource)
+        for component in endpoint.components:
+            for one in (component.resource, *component.adapters):
+                resource.add_resource_dependency(one)
+
+
+def _planned(endpoint: ModelEndpoint, component: InferenceComponent) -> dict[str, Any]:
+    fewest, most = copy_bounds(component.component)
+    return {
+        "Name": component.name,
+        "ModelName": component.model_name,
+        "Image": image_of(component.component.container, endpoint.deployment.environment.region),
+        "Fewest": fewest,
+        "Most": most,
+    }
+
+
+def _variant(endpoint: ModelEndpoint) -> dict[str, Any]:
+    """A plain variant has one copy an instance."""
+    deployment = endpoint.deployment
+    component, machines = deployment.components[0], deployment.profile.endpoint
+    assert machines is not None  # ModelEndpoint refused a profile without
+    scaled = component.scaling is not None
+    return {
+        "Name": VARIANT_NAME,
+        "Image": image_of(component.container, deployment.environment.region),
+        "Fewest": machines.min_instances,
+        "Most": machines.max_instances if scaled else machines.min_instances,
+    }

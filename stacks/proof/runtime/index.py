@@ -1,0 +1,117 @@
+"""Custom resource: is what runs what was deployed? An update that SageMaker turned back can look like success."""
+
+import json
+import time
+import traceback
+import urllib.request
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+MOVING = ("Creating", "Updating", "SystemUpdating", "RollingBack")
+PATIENCE_S = 600.0
+POLL_S = 5.0
+
+
+def handler(event: dict[str, Any], context: object) -> None:
+    """Always answers CloudFormation."""
+    given = event["ResourceProperties"]
+    status, reason = "SUCCESS", ""
+    try:
+        import boto3
+
+        # On the way back the old state is not there yet, and a rollback that fails helps nobody.
+        if event["RequestType"] != "Delete" and not rolling_back(boto3.client("cloudformation"), event["StackId"]):
+            wrong = settled(boto3.client("sagemaker"), given)
+            if wrong:
+                status, reason = "FAILED", "Not what was deployed: " + "; ".join(wrong)
+    except Exception as error:
+        traceback.print_exc()
+        status, reason = "FAILED", f"{given['EndpointName']} could not be looked at: {type(error).__name__}: {error}"
+    answer = {name: event[name] for name in ("StackId", "RequestId", "LogicalResourceId")}
+    answer.update(Status=status, Reason=reason[:1000], PhysicalResourceId=f"{given['EndpointName']}-proof")
+    request = urllib.request.Request(
+        event["ResponseURL"], json.dumps(answer).encode(), {"Content-Type": ""}, method="PUT"
+    )
+    urllib.request.urlopen(request, timeout=30).close()
+
+
+def rolling_back(cloudformation: Any, stack_id: str) -> bool:
+    found = patiently(partial(cloudformation.describe_stacks, StackName=stack_id))
+    return "ROLLBACK" in found["Stacks"][0]["StackStatus"]
+
+
+def settled(sagemaker: Any, given: dict[str, Any]) -> list[str]:
+    """What is wrong once nothing moves any more, or after ten minutes: scaling may be at work just now."""
+    until_s = time.monotonic() + PATIENCE_S
+    while True:
+        moving, wrong = looked_at(sagemaker, given)
+        if not wrong or not moving or time.monotonic() > until_s:
+            return wrong
+        time.sleep(POLL_S)
+
+
+def looked_at(sagemaker: Any, given: dict[str, Any]) -> tuple[bool, list[str]]:
+    """(something still moves, everything that is not as deployed)."""
+    endpoint = patiently(partial(sagemaker.describe_endpoint, EndpointName=given["EndpointName"]))
+    statuses, wrong = [endpoint["EndpointStatus"]], [*of_endpoint(endpoint, given)]
+    for planned in given.get("Components", []):
+        name = planned["Name"]
+        found = patiently(partial(sagemaker.describe_inference_component, InferenceComponentName=name))
+        statuses.append(found["InferenceComponentStatus"])
+        wrong += of_component(found, planned)
+    return any(status in MOVING for status in statuses), wrong
+
+
+def of_endpoint(found: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
+    name, said = given["EndpointName"], f" ({found['FailureReason']})" if found.get("FailureReason") else ""
+    if found["EndpointStatus"] != "InService":
+        yield f"endpoint {name} is {found['EndpointStatus']}{said}"
+    if found["EndpointConfigName"] != given["EndpointConfigName"]:
+        yield (
+            f"endpoint {name} runs configuration {found['EndpointConfigName']}, not {given['EndpointConfigName']}: "
+            f"SageMaker turned the update back{said}"
+        )
+    for planned in given.get("Variants", []):
+        variant: dict[str, Any] = next(
+            (one for one in found["ProductionVariants"] if one["VariantName"] == planned["Name"]), {}
+        )
+        images = [image["SpecifiedImage"] for image in variant.get("DeployedImages", [])]
+        yield from counted(f"variant {planned['Name']}", "instances", variant.get("CurrentInstanceCount", 0), planned)
+        if images and images != [planned["Image"]]:
+            yield f"variant {planned['Name']} runs {', '.join(images)}, not {planned['Image']}"
+
+
+def of_component(found: dict[str, Any], planned: dict[str, Any]) -> Iterator[str]:
+    name, said = planned["Name"], f" ({found['FailureReason']})" if found.get("FailureReason") else ""
+    if found["InferenceComponentStatus"] != "InService":
+        yield f"component {name} is {found['InferenceComponentStatus']}{said}"
+    runs: dict[str, Any] = found.get("Specification") or next(iter(found.get("Specifications", [])), {})
+    if planned.get("ModelName") and runs.get("ModelName") != planned["ModelName"]:
+        yield f"component {name} runs model {runs.get('ModelName')}, not {planned['ModelName']}{said}"
+    image = runs.get("Container", {}).get("DeployedImage", {}).get("SpecifiedImage")
+    if image and planned.get("Image") and image != planned["Image"]:
+        yield f"component {name} runs {image}, not {planned['Image']}"
+    if "Fewest" in planned:
+        yield from counted(f"component {name}", "copies", found["RuntimeConfig"]["CurrentCopyCount"], planned)
+
+
+def counted(what: str, unit: str, count: int, planned: dict[str, Any]) -> Iterator[str]:
+    fewest, most = int(planned["Fewest"]), int(planned["Most"])
+    if not fewest <= count <= most:
+        wanted = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        yield f"{what} has {count} {unit}, not {wanted}"
+
+
+def patiently(ask: Callable[[], Any]) -> Any:
+    """Ask AWS. New rights may take a minute to hold."""
+    from botocore.exceptions import ClientError
+
+    for patience in range(12, -1, -1):
+        try:
+            return ask()
+        except ClientError as error:
+            if "AccessDenied" not in error.response["Error"]["Code"] or not patience:
+                raise
+            time.sleep(5)
+    return None
