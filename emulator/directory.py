@@ -73,13 +73,40 @@ class VariantView:
 
 
 @dataclass(frozen=True, slots=True)
+class AsynchronousView:
+    """Where an asynchronous endpoint's answers go, and how many requests an instance takes at once."""
+
+    output_uri: str
+    failure_uri: str | None
+    success_topic: str | None
+    error_topic: str | None
+    kms_key_id: str | None
+    max_concurrent_per_instance: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureView:
+    """Which requests and answers are kept, and where."""
+
+    sampling_percentage: int
+    destination_uri: str
+    kms_key_id: str | None
+    captures_input: bool
+    captures_output: bool
+    csv_types: frozenset[str]
+    json_types: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointView:
-    """One endpoint."""
+    """One endpoint. `asynchronous` and `capture` are None where they are not configured."""
 
     name: str
     status: str  # Creating | InService | Updating | RollingBack | Failed | Deleting
     variants: tuple[VariantView, ...]
     component_names: tuple[str, ...]
+    asynchronous: AsynchronousView | None = None
+    capture: CaptureView | None = None
 
 
 class Directory(Protocol):

@@ -22,6 +22,7 @@ from emulator.controlplane.sagemaker import Timing
 from emulator.front import MAX_BODY_BYTES, Front
 from emulator.queue import QueuePoller
 from emulator.runtime import Runtime
+from emulator.runtime.outside import Aws
 from emulator.state import CloudState
 
 log = logging.getLogger("emulator")
@@ -53,7 +54,14 @@ async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> No
     plane = ControlPlane(account=options.account, region=options.region, timing=timing, clock=clock)
     plane.clients.endpoint_url = endpoint_url
     app = web.Application(client_max_size=MAX_BODY_BYTES)
-    runtime = Runtime(plane.directory, account=options.account, region=options.region, backend_url=options.backend)
+    runtime = Runtime(
+        plane.directory,
+        account=options.account,
+        region=options.region,
+        backend_url=options.backend,
+        outside=Aws(plane.client),
+        now_s=plane.clock.now_s,
+    )
     runtime.setup(app)
     plane.startable = runtime.check_startable
     Front(plane, moto_port).setup(app)

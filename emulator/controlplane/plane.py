@@ -61,6 +61,10 @@ class ControlPlane:
         )
         self.directory = StoreDirectory(self.store, self._startable, self._put_metric)
 
+    def client(self, service: str) -> Any:
+        """A boto3 client of this cloud in its own account and region."""
+        return self.clients.client(service, self._home)
+
     def answer(self, headers: Mapping[str, str], body: bytes) -> Reply | None:
         """The reply of one of our services; None when moto is to answer. Called in a thread: it may take a while."""
         target = headers.get("X-Amz-Target", "")

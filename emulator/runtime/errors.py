@@ -45,6 +45,10 @@ def endpoint_not_in_service(name: str, status: str) -> InvokeError:
     return InvokeError("ValidationError", f"Endpoint {name} is not InService (it is {status}) and takes no requests.")
 
 
+def asynchronous_only(name: str) -> InvokeError:
+    return InvokeError("ValidationError", f"Endpoint {name} is asynchronous: it takes InvokeEndpointAsync only.")
+
+
 def variant_not_found(endpoint: str, variant: str) -> InvokeError:
     return InvokeError("ValidationError", f"Variant {variant} is not found for endpoint {endpoint}.")
 

@@ -20,7 +20,7 @@ from emulator.model_server.container import (
     ContainerRequest,
 )
 from emulator.model_server.start import Place, start_twin, twin_deployment
-from emulator.runtime import errors, target
+from emulator.runtime import capture, errors, target
 from emulator.runtime.answer import (
     CUSTOM_ATTRIBUTES_HEADER,
     Answerer,
@@ -30,9 +30,12 @@ from emulator.runtime.answer import (
     read_body,
     while_connected,
 )
+from emulator.runtime.asynchronous import AsynchronousInference
+from emulator.runtime.capture import Capture
 from emulator.runtime.errors import InvokeError
 from emulator.runtime.fleet import Copy, Fleet
 from emulator.runtime.metrics import Collected, Metrics
+from emulator.runtime.outside import Outside, OutsideError
 from emulator.runtime.target import Target
 
 log = logging.getLogger(__name__)
@@ -44,7 +47,8 @@ _SWEEP_S = 1.0
 class Runtime:
     """All of the runtime service. `backend_url` puts one real HTTP model server behind every component.
 
-    `unaligned` cuts payload parts at arbitrary offsets, as AWS does: parts never promise whole lines.
+    `unaligned` cuts payload parts at arbitrary offsets, as AWS does: parts never promise whole lines. `outside` is S3
+    and SNS for asynchronous inference and data capture, `now_s` the cloud's clock.
     """
 
     def __init__(
@@ -56,6 +60,8 @@ class Runtime:
         backend_url: str | None = None,
         clock: Clock | None = None,
         limits: Limits | None = None,
+        outside: Outside | None = None,
+        now_s: Callable[[], float] = time.monotonic,
         unaligned: bool = True,
         seed: int = 0,
     ) -> None:
@@ -63,13 +69,14 @@ class Runtime:
         self._account = account
         self._backend_url = backend_url.rstrip("/") if backend_url else None
         self._clock = clock or WallClock()
-        self._answerer = Answerer(
-            limits or Limits(),
-            random.Random(seed) if unaligned else None,
-            logs_arn=f"arn:aws:logs:{region}:{account}:log-group:",
-        )
+        logs_arn = f"arn:aws:logs:{region}:{account}:log-group:"
+        self._answerer = Answerer(limits or Limits(), random.Random(seed) if unaligned else None, logs_arn)
+        self._queued_answerer = Answerer(Limits(unary_s=3600.0), None, logs_arn)  # the queue's own limits are shorter
         self._fleet = Fleet(self._start_container, seed)
         self._metrics = Metrics(directory)
+        self._outside = outside
+        self._capture = Capture(seed)
+        self._asynchronous = AsynchronousInference(directory, outside, self._invoke_queued, now_s)
         self._session: aiohttp.ClientSession | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -96,6 +103,7 @@ class Runtime:
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
+        await self._asynchronous.stop()
         await self._fleet.close()
         if self._session is not None:
             await self._session.close()
@@ -130,12 +138,17 @@ class Runtime:
     def publish_metrics(self, collected: Collected, at_s: float | None = None) -> None:
         """Hand CloudWatch data to the directory, at `at_s` of the cloud's clock. From any thread."""
         self._metrics.hand_over(collected, self._targets(), at_s)
+        for endpoint in self._directory.endpoints():
+            if endpoint.asynchronous is not None:
+                for name, value in self._asynchronous.backlog(endpoint):
+                    where = {"EndpointName": endpoint.name}
+                    self._directory.record_metric("AWS/SageMaker", name, value, where, unit="Count", at_s=at_s)
 
     # ------------------------------------------------------------------------------------------------------ handlers
 
     async def invoke(self, request: web.Request) -> web.StreamResponse:
         """POST /endpoints/{E}/invocations"""
-        return await self._serve(request, self._answerer.unary)
+        return await self._serve(request, self._captured)
 
     async def invoke_with_response_stream(self, request: web.Request) -> web.StreamResponse:
         """POST /endpoints/{E}/invocations-response-stream"""
@@ -146,15 +159,31 @@ class Runtime:
         return await self._serve(request, streamed)
 
     async def invoke_async(self, request: web.Request) -> web.Response:
-        """POST /endpoints/{E}/async-invocations: refused; no asynchronous queue stands behind it here."""
-        await read_body(request)
-        return InvokeError(
-            "ValidationError",
-            "The local cloud does not run asynchronous inference: use invoke_endpoint or "
-            "invoke_endpoint_with_response_stream, or the request queue of the stack.",
-        ).response()
+        """POST /endpoints/{E}/async-invocations"""
+        try:
+            body = await read_body(request)
+            endpoint = target.serving_endpoint(self._directory, self._account, request.match_info["endpoint"])
+            return self._asynchronous.accept(endpoint, request.headers, body)
+        except InvokeError as fault:
+            return fault.response()
+
+    async def _invoke_queued(self, endpoint_name: str, call: ContainerRequest) -> web.StreamResponse:
+        """A request whose turn in the asynchronous queue has come. Raises InvokeError."""
+        endpoint = target.serving_endpoint(self._directory, self._account, endpoint_name)
+        found = target.variant_target(endpoint, target.pick_variant(endpoint, None))
+        if found.copies < 1:
+            raise errors.no_capacity()
+        return await self._counted(found, call, self._queued_answerer.unary)
 
     # ------------------------------------------------------------------------------------------------ one invocation
+
+    async def _captured(self, found: Target, copy: Copy, call: ContainerRequest) -> web.StreamResponse:
+        """A whole answer, of which data capture keeps its sample."""
+        answer = await self._answerer.unary(found, copy, call)
+        if found.capture is not None and isinstance(answer, web.Response) and isinstance(answer.body, bytes):
+            body = (answer.headers["Content-Type"], answer.body)
+            self._capture.record(found.capture, found.endpoint_name, found.variant_name, call, body)
+        return answer
 
     async def _serve(self, request: web.Request, answer: Answer) -> web.StreamResponse:
         try:
@@ -220,6 +249,11 @@ class Runtime:
             await asyncio.sleep(_SWEEP_S)
             try:
                 self._sweep()
+                files = self._capture.take()
+                if files and self._outside is not None:
+                    await asyncio.to_thread(capture.write, self._outside, files)
+            except OutsideError as error:
+                log.warning("captured data could not be stored: %s", error)
             except Exception:
                 log.exception("the runtime's housekeeping failed; it goes on")
 

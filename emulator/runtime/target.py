@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from emulator.directory import ComponentView, Directory, EndpointView, GroupView, VariantView
+from emulator.directory import CaptureView, ComponentView, Directory, EndpointView, GroupView, VariantView
 from emulator.model_server.start import Place
 from emulator.runtime import errors
 from emulator.runtime.fleet import Wanted
@@ -34,6 +34,8 @@ class Target:
     component_name: str | None
     dimensions: tuple[Mapping[str, str], ...]
     log_group: str
+    endpoint_name: str
+    capture: CaptureView | None
 
     @property
     def copies(self) -> int:
@@ -57,11 +59,9 @@ def variant_key(endpoint: str, variant: str) -> str:
 
 def resolve(directory: Directory, account: str, endpoint_name: str, headers: Mapping[str, str]) -> Target:
     """Raises InvokeError exactly where SageMaker answers 400. Zero copies are the caller's to refuse."""
-    endpoint = directory.endpoint(endpoint_name)
-    if endpoint is None:
-        raise errors.endpoint_not_found(endpoint_name, account)
-    if endpoint.status not in _SERVING:
-        raise errors.endpoint_not_in_service(endpoint_name, endpoint.status)
+    endpoint = serving_endpoint(directory, account, endpoint_name)
+    if endpoint.asynchronous is not None:
+        raise errors.asynchronous_only(endpoint_name)
     if MODEL_HEADER in headers:
         raise errors.model_header_not_allowed(endpoint_name)
     component_name = headers.get(COMPONENT_HEADER)
@@ -69,7 +69,7 @@ def resolve(directory: Directory, account: str, endpoint_name: str, headers: Map
     if component_name is None:
         if hosts_components:
             raise errors.component_missing()
-        return variant_target(endpoint, _pick_variant(endpoint, headers.get(VARIANT_HEADER)))
+        return variant_target(endpoint, pick_variant(endpoint, headers.get(VARIANT_HEADER)))
     if not hosts_components:
         raise errors.component_not_allowed(endpoint_name)
     component = directory.component(component_name)
@@ -78,6 +78,16 @@ def resolve(directory: Directory, account: str, endpoint_name: str, headers: Map
     if headers.get(VARIANT_HEADER, component.variant_name) != component.variant_name:
         raise errors.variant_not_found(endpoint_name, headers[VARIANT_HEADER])
     return component_target(endpoint, component)
+
+
+def serving_endpoint(directory: Directory, account: str, name: str) -> EndpointView:
+    """Raises InvokeError where there is no such endpoint, or it takes no requests."""
+    endpoint = directory.endpoint(name)
+    if endpoint is None:
+        raise errors.endpoint_not_found(name, account)
+    if endpoint.status not in _SERVING:
+        raise errors.endpoint_not_in_service(name, endpoint.status)
+    return endpoint
 
 
 def component_target(endpoint: EndpointView, component: ComponentView) -> Target:
@@ -103,6 +113,8 @@ def component_target(endpoint: EndpointView, component: ComponentView) -> Target
             {"EndpointName": endpoint.name, "VariantName": component.variant_name},
         ),
         log_group=f"/aws/sagemaker/InferenceComponents/{component.name}",
+        endpoint_name=endpoint.name,
+        capture=endpoint.capture,
     )
 
 
@@ -123,6 +135,8 @@ def variant_target(endpoint: EndpointView, variant: VariantView) -> Target:
         component_name=None,
         dimensions=({"EndpointName": endpoint.name, "VariantName": variant.name},),
         log_group=f"/aws/sagemaker/Endpoints/{endpoint.name}",
+        endpoint_name=endpoint.name,
+        capture=endpoint.capture,
     )
 
 
@@ -145,7 +159,7 @@ def whole_instance(instance_type: str) -> Place:
     return Place(instance_type, known.accelerator_count if known else 1)
 
 
-def _pick_variant(endpoint: EndpointView, wanted: str | None) -> VariantView:
+def pick_variant(endpoint: EndpointView, wanted: str | None) -> VariantView:
     if wanted is not None:
         for variant in endpoint.variants:
             if variant.name == wanted:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from emulator.controlplane.sagemaker.lifecycle import Startable, fail, settle
 from emulator.controlplane.sagemaker.store import Endpoint, Store
-from emulator.controlplane.sagemaker.views import component_view, variant_view
+from emulator.controlplane.sagemaker.views import asynchronous_view, capture_view, component_view, variant_view
 from emulator.directory import ComponentView, EndpointView
 
 MetricSink = Callable[[str, str, float, Mapping[str, str], str, float | None], None]
@@ -66,4 +66,6 @@ class StoreDirectory:
             status=endpoint.status,
             variants=tuple(variant_view(self._store, endpoint, one) for one in endpoint.variants),
             component_names=tuple(one.name for one in self._store.components_of(endpoint.caller, endpoint.name)),
+            asynchronous=asynchronous_view(self._store, endpoint),
+            capture=capture_view(endpoint),
         )

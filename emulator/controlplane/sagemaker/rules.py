@@ -52,6 +52,8 @@ def check_config(store: Store, caller: Caller, params: Params) -> None:
     refused = [one for one in ("ShadowProductionVariants", "ExplainerConfig") if params.get(one)]
     if refused:
         raise AwsError("UnsupportedOperation", f"The local cloud does not provide {', '.join(refused)}.")
+    if params.get("AsyncInferenceConfig"):
+        _check_asynchronous(params)
     variants = params["ProductionVariants"]
     names = [variant["VariantName"] for variant in variants]
     if len(set(names)) != len(names):
@@ -59,6 +61,20 @@ def check_config(store: Store, caller: Caller, params: Params) -> None:
     for variant in variants:
         _check_variant(store, caller, variant, params)
         _check_host(variant, params)
+
+
+def _check_asynchronous(params: Params) -> None:
+    """Components are never asynchronous; what has no effect here is refused by name."""
+    hosts = [variant["VariantName"] for variant in params["ProductionVariants"] if hosts_components(variant)]
+    if hosts:
+        raise refuse(
+            f"AsyncInferenceConfig needs a ModelName in every variant: {', '.join(hosts)} hosts inference components."
+        )
+    output = params["AsyncInferenceConfig"]["OutputConfig"]
+    if not output.get("S3OutputPath"):
+        raise AwsError("UnsupportedOperation", "The local cloud needs AsyncInferenceConfig.OutputConfig.S3OutputPath.")
+    if output.get("NotificationConfig", {}).get("IncludeInferenceResponseIn"):
+        raise AwsError("UnsupportedOperation", "The local cloud does not provide IncludeInferenceResponseIn.")
 
 
 def _check_host(variant: dict[str, Any], params: Params) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from emulator.controlplane.sagemaker.capacity import copy_size, instance_types, specification_for
 from emulator.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Stored, Variant, key
-from emulator.directory import ComponentView, ContainerView, GroupView, VariantView
+from emulator.directory import AsynchronousView, CaptureView, ComponentView, ContainerView, GroupView, VariantView
 from loadproof.catalog.readers import instances
 
 
@@ -58,6 +58,40 @@ def component_view(
         generation=component.generation + (variant.generation - 1 if variant else 0),
         groups=_unlike(groups),
         following_share=_share(store, rollout),
+    )
+
+
+def asynchronous_view(store: Store, endpoint: Endpoint) -> AsynchronousView | None:
+    config = store.configs.get(key(endpoint.caller, endpoint.config_name))
+    settings = config.request.get("AsyncInferenceConfig") if config else None
+    if not settings:
+        return None
+    output = settings["OutputConfig"]
+    topics = output.get("NotificationConfig", {})
+    return AsynchronousView(
+        output_uri=output["S3OutputPath"],
+        failure_uri=output.get("S3FailurePath"),
+        success_topic=topics.get("SuccessTopic"),
+        error_topic=topics.get("ErrorTopic"),
+        kms_key_id=output.get("KmsKeyId"),
+        max_concurrent_per_instance=settings.get("ClientConfig", {}).get("MaxConcurrentInvocationsPerInstance"),
+    )
+
+
+def capture_view(endpoint: Endpoint) -> CaptureView | None:
+    capture = endpoint.capture
+    if capture is None or not capture.get("EnableCapture"):
+        return None
+    modes = {option["CaptureMode"] for option in capture["CaptureOptions"]}
+    types = capture.get("CaptureContentTypeHeader", {})
+    return CaptureView(
+        sampling_percentage=int(capture["InitialSamplingPercentage"]),
+        destination_uri=capture["DestinationS3Uri"],
+        kms_key_id=capture.get("KmsKeyId"),
+        captures_input=bool(modes & {"Input", "InputAndOutput"}),
+        captures_output=bool(modes & {"Output", "InputAndOutput"}),
+        csv_types=frozenset(types.get("CsvContentTypes", ["text/csv"])),
+        json_types=frozenset(types.get("JsonContentTypes", ["application/json"])),
     )
 
 

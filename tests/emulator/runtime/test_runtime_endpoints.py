@@ -82,12 +82,6 @@ def test_zero_copies_are_no_capacity_and_one_datum_a_request(cloud: LocalRuntime
     assert cloud.directory.metrics == [datum, datum]
 
 
-def test_asynchronous_invocation_says_that_it_is_not_there(cloud: LocalRuntime) -> None:
-    """invoke_endpoint_async: a clear ValidationError instead of a lost request."""
-    with pytest.raises(ClientError, match="does not run asynchronous inference"):
-        cloud.client().invoke_endpoint_async(EndpointName="e", InputLocation="s3://bucket/key")
-
-
 def test_invocations_and_latencies_in_microseconds_are_recorded(cloud: LocalRuntime) -> None:
     """Two requests: Invocations 2 and two ModelLatency data plausible as µs, by component and again by variant."""
     client = cloud.client()

@@ -1,0 +1,138 @@
+"""An asynchronous endpoint and data capture, deployed by CloudFormation and called through boto3, on a real port."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from control_templates import create, delete, endpoint_template, reasons
+
+Aws = Callable[[str], Any]
+BODY = json.dumps({"inputs": "Hello", "parameters": {"max_new_tokens": 3}})
+
+
+def plain_template(name: str, **config: Any) -> dict[str, Any]:
+    """A plain variant with more in its configuration, and a bucket."""
+    template = endpoint_template(name)
+    for gone in ("Component", "Target", "Policy"):
+        del template["Resources"][gone]
+    properties = template["Resources"]["Config"]["Properties"]
+    variant = properties["ProductionVariants"][0]
+    variant["ModelName"] = {"Fn::GetAtt": ["Model", "ModelName"]}
+    del variant["ManagedInstanceScaling"]
+    properties.update(config)
+    template["Resources"]["Bucket"] = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": f"{name}-objects"}}
+    return template
+
+
+def listed(s3: Any, bucket: str, count: int) -> list[str]:
+    end_s = time.monotonic() + 20
+    while True:
+        keys = [one["Key"] for one in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
+        if len(keys) >= count:
+            return keys
+        assert time.monotonic() < end_s, f"{bucket} holds {keys}"
+        time.sleep(0.05)
+
+
+def emptied(s3: Any, bucket: str) -> None:
+    for one in s3.list_objects_v2(Bucket=bucket).get("Contents", []):
+        s3.delete_object(Bucket=bucket, Key=one["Key"])
+
+
+def test_asynchronous_answer_reaches_bucket_and_topic(aws: Aws) -> None:
+    """The request is read from S3, the answer is written there, and the success topic's queue has the message."""
+    cfn, s3, sqs = aws("cloudformation"), aws("s3"), aws("sqs")
+    output = {
+        "S3OutputPath": "s3://later-objects/answers",
+        "S3FailurePath": "s3://later-objects/failures",
+        "NotificationConfig": {"SuccessTopic": {"Ref": "Topic"}},
+    }
+    client = {"MaxConcurrentInvocationsPerInstance": 2}
+    template = plain_template("later", AsyncInferenceConfig={"OutputConfig": output, "ClientConfig": client})
+    template["Resources"] |= {
+        "Topic": {"Type": "AWS::SNS::Topic"},
+        "Queue": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "later-told"}},
+        "Subscription": {
+            "Type": "AWS::SNS::Subscription",
+            "Properties": {
+                "TopicArn": {"Ref": "Topic"},
+                "Protocol": "sqs",
+                "Endpoint": {"Fn::GetAtt": ["Queue", "Arn"]},
+                "RawMessageDelivery": True,
+            },
+        },
+    }
+    assert create(cfn, "later", template)["StackStatus"] == "CREATE_COMPLETE"
+    shown = aws("sagemaker").describe_endpoint(EndpointName="later")
+    assert shown["AsyncInferenceConfig"]["ClientConfig"] == client
+    s3.put_object(Bucket="later-objects", Key="in/one.json", Body=BODY.encode())
+    answer = aws("sagemaker-runtime").invoke_endpoint_async(
+        EndpointName="later", ContentType="application/json", InputLocation="s3://later-objects/in/one.json"
+    )
+    assert answer["OutputLocation"].startswith("s3://later-objects/answers/")
+    key = answer["OutputLocation"].removeprefix("s3://later-objects/")
+    assert key in listed(s3, "later-objects", 2)
+    assert json.loads(s3.get_object(Bucket="later-objects", Key=key)["Body"].read())[0]["generated_text"]
+    url = sqs.get_queue_url(QueueName="later-told")["QueueUrl"]
+    (message,) = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5)["Messages"]
+    told = json.loads(message["Body"])
+    assert (told["invocationStatus"], told["inferenceId"]) == ("Completed", answer["InferenceId"])
+    assert told["responseParameters"]["outputLocation"] == answer["OutputLocation"]
+    emptied(s3, "later-objects")
+    assert delete(cfn, "later")["StackStatus"] == "DELETE_COMPLETE"
+
+
+def test_captured_requests_lie_in_the_bucket(aws: Aws) -> None:
+    """By endpoint, variant and hour, as SageMaker lays them out."""
+    cfn, s3 = aws("cloudformation"), aws("s3")
+    capture = {
+        "EnableCapture": True,
+        "InitialSamplingPercentage": 100,
+        "DestinationS3Uri": "s3://kept-objects/capture",
+        "CaptureOptions": [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}],
+    }
+    assert create(cfn, "kept", plain_template("kept", DataCaptureConfig=capture))["StackStatus"] == "CREATE_COMPLETE"
+    shown = aws("sagemaker").describe_endpoint(EndpointName="kept")["DataCaptureConfig"]
+    assert (shown["CaptureStatus"], shown["CurrentSamplingPercentage"]) == ("Started", 100)
+    aws("sagemaker-runtime").invoke_endpoint(EndpointName="kept", ContentType="application/json", Body=BODY)
+    (key,) = listed(s3, "kept-objects", 1)
+    assert key.startswith("capture/kept/AllTraffic/")
+    line = json.loads(s3.get_object(Bucket="kept-objects", Key=key)["Body"].read())
+    assert line["captureData"]["endpointInput"]["data"] == BODY
+    emptied(s3, "kept-objects")
+    assert delete(cfn, "kept")["StackStatus"] == "DELETE_COMPLETE"
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ({"S3FailurePath": "s3://x/y"}, "needs AsyncInferenceConfig.OutputConfig.S3OutputPath"),
+        (
+            {
+                "S3OutputPath": "s3://x/y",
+                "NotificationConfig": {"IncludeInferenceResponseIn": ["SUCCESS_NOTIFICATION_TOPIC"]},
+            },
+            "does not provide IncludeInferenceResponseIn",
+        ),
+    ],
+)
+def test_asynchronous_options_without_effect_are_refused(aws: Aws, output: dict[str, Any], reason: str) -> None:
+    cfn = aws("cloudformation")
+    template = plain_template("odd", AsyncInferenceConfig={"OutputConfig": output})
+    assert create(cfn, "odd", template)["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert reason in reasons(cfn, "odd")["Config"]
+    delete(cfn, "odd")
+
+
+def test_components_are_never_asynchronous(aws: Aws) -> None:
+    cfn = aws("cloudformation")
+    template = endpoint_template("odd")
+    output = {"OutputConfig": {"S3OutputPath": "s3://x/y"}}
+    template["Resources"]["Config"]["Properties"]["AsyncInferenceConfig"] = output
+    assert create(cfn, "odd", template)["StackStatus"] == "ROLLBACK_COMPLETE"
+    assert "AllTraffic hosts inference components" in reasons(cfn, "odd")["Config"]
+    delete(cfn, "odd")
