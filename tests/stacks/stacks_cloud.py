@@ -104,11 +104,11 @@ class Cloud:
 
 
 @contextmanager
-def local_cloud(folder: Path, name: str) -> Iterator[Cloud]:
-    """A local cloud of its own, with the parameter that CDK's templates read."""
+def local_cloud(folder: Path, name: str, speed: float = 1) -> Iterator[Cloud]:
+    """A local cloud of its own, its clock `speed` times the wall's, with the parameter that CDK's templates read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOADPROOF_STATE_DIR", str(folder))
-        with running(name, transition_s=0.05) as local:
+        with running(name, transition_s=0.05, speed=speed) as local:
             cloud = Cloud(local)
             cloud.client("ssm").put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="27", Type="String")
             yield cloud

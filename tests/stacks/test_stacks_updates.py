@@ -1,0 +1,101 @@
+"""Updates as the profile wants them, on a local cloud: they go through, or an objective's alarm turns them back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stacks_cloud import Cloud, local_cloud
+from stacks_support import merged, profile
+
+STACK = "loadproof-test-chat"
+OLD, NEW = "tgi3.3.6", "tgi3.2.3"
+NEW_IMAGE: dict[str, Any] = {"container": {"version": "3.2.3"}}
+COMPONENTS: dict[str, Any] = {
+    "endpoint": {"max_instances": 5},
+    "copies": {"min": 4, "max": 4, "update": {"batch_copies": 1, "wait_s": 120}},
+}
+VARIANT: dict[str, Any] = {
+    "endpoint": {
+        "hosting": "plain_variant",
+        "min_instances": 4,
+        "max_instances": 4,
+        "update": {
+            "type": "blue_green",
+            "traffic": "canary",
+            "step_percent": 25,
+            "wait_s": 120,
+            "termination_wait_s": 0,
+        },
+    },
+    "copies": None,
+}
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    with local_cloud(tmp_path_factory.mktemp("state"), "updates", speed=100) as running:
+        yield running
+
+
+@pytest.fixture(params=[COMPONENTS, VARIANT], ids=["components", "variant"])
+def deployed(request: pytest.FixtureRequest, cloud: Cloud, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """A profile of each hosting, deployed; taken down after the test."""
+    assert cloud.deploy(profile(tmp_path, request.param)) == "CREATE_COMPLETE", cloud.reasons(STACK)
+    yield request.param
+    assert cloud.destroy(STACK) == "DELETE_COMPLETE"
+
+
+def image(cloud: Cloud) -> str:
+    """The image that answers requests, as SageMaker describes it."""
+    sagemaker = cloud.client("sagemaker")
+    components = sagemaker.list_inference_components(EndpointNameEquals=STACK)["InferenceComponents"]
+    if components:
+        found = sagemaker.describe_inference_component(InferenceComponentName=f"{STACK}-main")
+        assert found["InferenceComponentStatus"] == "InService"
+        return str(found["Specification"]["Container"]["DeployedImage"]["SpecifiedImage"])
+    found = sagemaker.describe_endpoint(EndpointName=STACK)
+    assert found["EndpointStatus"] == "InService"
+    return str(found["ProductionVariants"][0]["DeployedImages"][0]["SpecifiedImage"])
+
+
+@contextmanager
+def burning(cloud: Cloud, alarm: str) -> Iterator[None]:
+    """The alarm goes off once the update is under way, and burns as long as this lasts."""
+    over = threading.Event()
+
+    def burn() -> None:
+        sagemaker, cloudwatch = cloud.client("sagemaker"), cloud.client("cloudwatch")
+        while not over.wait(0.1):
+            endpoint = sagemaker.describe_endpoint(EndpointName=STACK)["EndpointStatus"]
+            rows = sagemaker.list_inference_components(EndpointNameEquals=STACK)["InferenceComponents"]
+            if "Updating" in (endpoint, *(row["InferenceComponentStatus"] for row in rows)):
+                cloudwatch.set_alarm_state(AlarmName=alarm, StateValue="ALARM", StateReason="test")
+
+    thread = threading.Thread(target=burn)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        cloud.client("cloudwatch").set_alarm_state(AlarmName=alarm, StateValue="OK", StateReason="test")
+
+
+def test_new_image_comes_in_while_nothing_burns(deployed: dict[str, Any], cloud: Cloud, tmp_path: Path) -> None:
+    """Batches of one copy of four, or a canary of a quarter: in the end all of it is the new image."""
+    assert OLD in image(cloud)
+    assert cloud.deploy(profile(tmp_path, merged(deployed, NEW_IMAGE))) == "UPDATE_COMPLETE", cloud.reasons(STACK)
+    assert NEW in image(cloud)
+
+
+def test_burning_objective_turns_the_update_back(deployed: dict[str, Any], cloud: Cloud, tmp_path: Path) -> None:
+    """The latency alarm fires while the first step is watched: the old image stays, and CloudFormation fails."""
+    with burning(cloud, f"{STACK}-latency-p95"):
+        assert cloud.deploy(profile(tmp_path, merged(deployed, NEW_IMAGE))) == "UPDATE_ROLLBACK_COMPLETE"
+    assert OLD in image(cloud)
+    assert any("latency-p95" in reason for reason in cloud.reasons(STACK)), cloud.reasons(STACK)
