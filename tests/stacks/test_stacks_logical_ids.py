@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stacks_support import profile, synthesize
+from stacks_support import FROM_HUB, profile, synthesize
 
 EDITS: dict[str, dict[str, Any]] = {
     "model": {"model": {"id": "meta-llama/Llama-3.2-1B-Instruct"}},
@@ -14,6 +14,21 @@ EDITS: dict[str, dict[str, Any]] = {
     "image": {"container": {"version": "3.2.3"}},
     "settings": {"container": {"settings": {"max_total_tokens": 2048}}},
     "copies": {"copies": {"min": 2, "max": 2}},
+    "memory": {"copies": {"memory_mib_per_copy": 8192}},
+    "family": {"container": {"family": "vllm", "version": "0.30.0", "settings": {"max_total_tokens": None}}},
+    "speculation": {
+        "container": {
+            "family": "vllm",
+            "version": "0.30.0",
+            "settings": {"max_total_tokens": None},
+            "speculative": {"method": "ngram", "tokens": 3},
+        }
+    },
+    "update": {"copies": {"min": 2, "update": {"batch_copies": 1, "wait_s": 60}}, "endpoint": {"max_instances": 3}},
+    "routing": {"endpoint": {"routing": {"strategy": "random"}}},
+    "host": {"endpoint": {"ami_version": "al2-ami-sagemaker-inference-gpu-3-1"}},
+    "metrics": {"endpoint": {"metrics": {"detailed": False}}},
+    "capture": {"endpoint": {"data_capture": {"s3_uri": "s3://captures/chat/"}}},
     "instance": {"endpoint": {"instance_type": "ml.g6e.4xlarge"}},
     "objectives": {"objectives": {"e2e_p95_ms": 1000}},
     "scaling": {
@@ -31,6 +46,18 @@ def test_edits_keep_every_logical_id(tmp_path: Path, edit: str) -> None:
     assert {name: body["Type"] for name, body in after.items() if name in before} == {
         name: body["Type"] for name, body in before.items()
     }
+
+
+def test_revision_of_a_hub_model_keeps_the_endpoint(tmp_path: Path) -> None:
+    """Another commit of the same weights: model anew, endpoint and component as they are."""
+    other = {
+        **FROM_HUB,
+        "model": {**FROM_HUB["model"], "source": {**FROM_HUB["model"]["source"], "revision": "b" * 40}},
+    }
+    before, after = synthesize(profile(tmp_path, FROM_HUB)), synthesize(profile(tmp_path, other))
+    for kind in ("Model", "Endpoint", "EndpointConfig", "InferenceComponent"):
+        assert before.logical_id(f"AWS::SageMaker::{kind}") == after.logical_id(f"AWS::SageMaker::{kind}")
+    assert before.only("AWS::SageMaker::Model") != after.only("AWS::SageMaker::Model")
 
 
 def test_component_of_another_endpoint_is_another_resource(tmp_path: Path) -> None:

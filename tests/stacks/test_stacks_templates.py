@@ -57,6 +57,22 @@ CAPABILITIES: dict[str, dict[str, Any]] = {
         },
         "copies": {"placement": "binpack"},
     },
+    "rolling-components": {
+        "endpoint": {"max_instances": 5},
+        "copies": {"min": 2, "max": 4, "update": {"batch_copies": 1, "rollback_batch_percent": 50}},
+        "scaling": {
+            "policies": [{"type": "target_tracking", "metric": "concurrent_requests_per_copy", "target": 8.0}]
+        },
+    },
+    "canary-variant": {
+        "endpoint": {
+            "hosting": "plain_variant",
+            "min_instances": 4,
+            "max_instances": 4,
+            "update": {"type": "blue_green", "traffic": "canary", "step_percent": 25, "max_execution_s": 7200},
+        },
+        "copies": None,
+    },
     "zero-and-back": {
         "copies": {"min": 0},
         "endpoint": {"min_instances": 0},
