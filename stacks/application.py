@@ -19,6 +19,7 @@ from loadproof.profiles.checks import not_provisioned
 from stacks.benchmark.infrastructure import BenchmarkStack
 from stacks.context import Deployment
 from stacks.endpoint_stack import EndpointStack
+from stacks.network import NetworkStack
 from stacks.security.synthesized import findings_of
 
 _ENVIRONMENT_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -44,46 +45,47 @@ def main(profiles_root: Path) -> int:
 
 
 def read_deployments(
-    profiles_root: Path, environment_name: str | None, wanted: str | None, paused: str | None = None
+    profiles_root: Path, environment_names: str | None, wanted: str | None, paused: str | None = None
 ) -> tuple[Deployment, ...]:
-    """The chosen profiles of an environment, chosen by file name before anything is read or built.
+    """The chosen profiles of the chosen environments, chosen by file name before anything is read or built.
 
-    `wanted` is a comma-separated list of profile names, None for all; `paused` one of those of them that are deployed
-    without their scaling, None for none. Raises InputError with what is allowed, and
-    ProfileError with every problem of every chosen file.
+    Each is a comma-separated list. `wanted` is None for every profile, and else names profiles that every chosen
+    environment has; `paused` are those of them that are deployed without their scaling, None for none. Raises
+    InputError with what is allowed, and ProfileError with every problem of every chosen file.
     """
-    folder = _environment_folder(profiles_root, environment_name)
-    by_name = {file.stem: file for file in profile_files(profiles_root, folder.name)}
-    chosen = _chosen(by_name, wanted, "profile", folder.name)
-    pausing = () if paused is None else _chosen(by_name, paused, "pause_scaling", folder.name)
     problems: list[Problem] = []
-    deployments = []
-    try:
-        environment = load_environment(folder)
-    except ProfileError as error:
-        problems.extend(error.problems)
-    for name in chosen:
+    deployments: list[Deployment] = []
+    for folder in _environment_folders(profiles_root, environment_names):
+        by_name = {file.stem: file for file in profile_files(profiles_root, folder.name)}
+        chosen = _chosen(by_name, wanted, "profile", folder.name)
+        pausing = () if paused is None else _chosen(by_name, paused, "pause_scaling", folder.name)
         try:
-            profile = load_profile(by_name[name])
+            environment = load_environment(folder)
         except ProfileError as error:
             problems.extend(error.problems)
-            continue
-        if not problems:
-            deployments.append(
-                Deployment(folder.name, environment, profile, scaling_paused=name in pausing, file=by_name[name])
-            )
+        for name in chosen:
+            try:
+                profile = load_profile(by_name[name])
+            except ProfileError as error:
+                problems.extend(error.problems)
+                continue
+            if not problems:
+                deployments.append(
+                    Deployment(folder.name, environment, profile, scaling_paused=name in pausing, file=by_name[name])
+                )
     if problems:
         raise ProfileError(problems)
     return tuple(deployments)
 
 
 def add_stacks(app: App, deployments: Sequence[Deployment]) -> None:
-    """One stack a profile, and one of an environment's benchmarks where it has them.
+    """One stack a profile; one of an environment's benchmarks and one of its VPC endpoints where it has them.
 
     Raises InputError with a line for every profile that cannot be provisioned.
     """
     refused: list[str] = []
     benchmarks: dict[str, BenchmarkStack] = {}
+    networks: dict[str, NetworkStack] = {}
     for deployment in deployments:
         place = f"profile {deployment.profile.name}"
         missing = not_provisioned(deployment.profile)
@@ -92,6 +94,9 @@ def add_stacks(app: App, deployments: Sequence[Deployment]) -> None:
             continue
         try:
             stack = EndpointStack(app, deployment=deployment)
+            network = _network_stack(app, deployment, networks)
+            if network is not None:
+                stack.add_stack_dependency(network, reason="its containers reach AWS through the VPC endpoints")
             benchmark = _benchmark_stack(app, deployment, benchmarks)
             if benchmark is not None and stack.starts_benchmarks:
                 stack.add_stack_dependency(benchmark, reason="it starts the environment's state machine")
@@ -109,6 +114,14 @@ def _benchmark_stack(app: App, deployment: Deployment, made: dict[str, Benchmark
     return made.get(name)
 
 
+def _network_stack(app: App, deployment: Deployment, made: dict[str, NetworkStack]) -> NetworkStack | None:
+    """Likewise, where the environment wants its VPC endpoints made."""
+    name, environment, network = deployment.environment_name, deployment.environment, deployment.environment.network
+    if network is not None and network.vpc_endpoints and name not in made:
+        made[name] = NetworkStack(app, environment_name=name, environment=environment, network=network)
+    return made.get(name)
+
+
 def _judged(assembly: Path, deployments: Sequence[Deployment]) -> ExitCode:
     """Tell what the rules over templates found and nobody acknowledged; an error among it stops the CDK CLI."""
     open_ = [(name, finding) for name, finding in findings_of(assembly, deployments) if not finding.acknowledged]
@@ -117,20 +130,22 @@ def _judged(assembly: Path, deployments: Sequence[Deployment]) -> ExitCode:
     return ExitCode.MISSED if any(finding.stops for _, finding in open_) else ExitCode.OK
 
 
-def _environment_folder(profiles_root: Path, name: str | None) -> Path:
+def _environment_folders(profiles_root: Path, names: str | None) -> list[Path]:
     allowed = sorted(path.parent.name for path in profiles_root.glob("*/environment.yaml"))
-    if name is None:
+    chosen = [name.strip() for name in str(names).split(",") if name.strip()] if names is not None else []
+    if not chosen:
         raise InputError(f"no environment chosen; add -c env=NAME, one of: {', '.join(allowed)}")
-    if name not in allowed:
-        raise InputError(
-            f"-c env={name}: no {profiles_root.name}/{name}/environment.yaml; one of: {', '.join(allowed)}"
-        )
-    if not _ENVIRONMENT_NAME.fullmatch(name):
-        raise InputError(
-            f"-c env={name}: resources are named after the folder, so it may hold a-z, 0-9 and single hyphens only; "
-            f"rename {profiles_root.name}/{name}"
-        )
-    return profiles_root / name
+    for name in chosen:
+        if name not in allowed:
+            raise InputError(
+                f"-c env={names}: no {profiles_root.name}/{name}/environment.yaml; one of: {', '.join(allowed)}"
+            )
+        if not _ENVIRONMENT_NAME.fullmatch(name):
+            raise InputError(
+                f"-c env={names}: resources are named after the folder, so it may hold a-z, 0-9 and single hyphens "
+                f"only; rename {profiles_root.name}/{name}"
+            )
+    return [profiles_root / name for name in dict.fromkeys(chosen)]
 
 
 def _chosen(by_name: Mapping[str, Path], wanted: str | None, option: str, environment_name: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Final
 
 SAGEMAKER_NAME_LIMIT: Final = 63
 BENCHMARK: Final = "benchmark"  # in a profile's place: the stack that runs an environment's benchmarks
+NETWORK: Final = "network"  # likewise: the stack of an environment's VPC endpoints
 VARIANT_NAME: Final = "AllTraffic"  # the one production variant of every endpoint
 
 

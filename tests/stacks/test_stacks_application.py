@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -11,10 +13,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from stacks_support import PROFILE, App, merged
+from stacks_support import PROFILE, App, merged, synthesize
 
-from loadproof.errors import InputError, ProfileError
-from stacks.application import add_stacks, read_deployments
+from loadproof.errors import ExitCode, InputError, ProfileError
+from stacks.application import _judged, add_stacks, read_deployments
+from stacks.security.synthesized import findings_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,6 +63,42 @@ def test_all_profiles_of_an_environment(profiles_root: Path) -> None:
     chosen = read_deployments(profiles_root, "dev", None)
     assert [(one.environment_name, one.profile.name) for one in chosen] == [("dev", "chat"), ("dev", "search")]
     assert chosen[0].stack_name == "loadproof-dev-chat"
+
+
+def test_several_environments_at_once(profiles_root: Path) -> None:
+    """A second region is a folder; `-c env=dev,prod` takes both, and a profile asked for is taken from each."""
+    chosen = read_deployments(profiles_root, "dev,prod", "chat")
+    assert [one.stack_name for one in chosen] == ["loadproof-dev-chat", "loadproof-prod-chat"]
+    with pytest.raises(InputError, match="-c profile=search: search is not in environment prod"):
+        read_deployments(profiles_root, "dev,prod", "search")
+
+
+def test_a_second_region_is_two_small_files(profiles_root: Path) -> None:
+    """The profile of another region says whose it is; image, role and alarms follow the region by themselves."""
+    folder = profiles_root / "prod-eu"
+    folder.mkdir()
+    (folder / "environment.yaml").write_text('account: "123456789012"\nregion: eu-central-1\n', encoding="utf-8")
+    (folder / "chat.yaml").write_text("extends: ../prod/chat.yaml\n", encoding="utf-8")
+    texts = {}
+    for name in ("prod", "prod-eu"):
+        (deployment,) = read_deployments(profiles_root, name, None)
+        texts[name] = json.dumps(synthesize(deployment.profile, deployment.environment).template)
+    # In ARNs and addresses; the dashboard also says which region's list price it shows.
+    assert re.search(r"[:.]us-east-1[:.]", texts["prod"])
+    assert not re.search(r"[:.]us-east-1[:.]", texts["prod-eu"])
+    assert "763104351884.dkr.ecr.eu-central-1.amazonaws.com/" in texts["prod-eu"]
+
+
+def test_an_unknown_acknowledgement_is_refused(profiles_root: Path, tmp_path: Path) -> None:
+    """Accepting what no rule says would hide a misspelling."""
+    file = profiles_root / "prod" / "chat.yaml"
+    file.write_text(file.read_text(encoding="utf-8") + "acknowledged: {LS999: nobody knows this}\n", encoding="utf-8")
+    deployments = read_deployments(profiles_root, "prod", None)
+    app = App(builtin_cloud_formation_validation=False, outdir=str(tmp_path / "out"))
+    add_stacks(app, deployments)
+    app.synth()
+    with pytest.raises(InputError, match=r"no rule LS999; take it out, or see docs/security\.md"):
+        list(findings_of(tmp_path / "out", deployments))
 
 
 def test_chosen_profiles_only_are_read(profiles_root: Path) -> None:
@@ -133,6 +172,20 @@ def test_problems_of_all_files_come_together(profiles_root: Path) -> None:
         read_deployments(profiles_root, "dev", None)
     assert [Path(problem.file).name for problem in caught.value.problems] == ["chat.yaml", "search.yaml"]
     assert {problem.code for problem in caught.value.problems} == {"LP101"}
+
+
+def test_an_open_error_stops_synthesis(tmp_path: Path) -> None:
+    """app.py itself: a finding nobody acknowledged is one line and exit 1, so that the CDK CLI deploys nothing."""
+    root = tmp_path / "deploy_profiles"
+    shutil.copytree(ROOT / "deploy_profiles", root)
+    file = root / "dev" / "qwen3-32b.yaml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text[: text.index("\nacknowledged:")] + "\n", encoding="utf-8")
+    deployments = read_deployments(root, "dev", "qwen3-32b")
+    app = App(builtin_cloud_formation_validation=False, outdir=str(tmp_path / "out"))
+    add_stacks(app, deployments)
+    app.synth()
+    assert _judged(tmp_path / "out", deployments) == ExitCode.MISSED
 
 
 def test_app_without_environment_is_one_line_and_exit_2(tmp_path: Path) -> None:

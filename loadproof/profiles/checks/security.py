@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
+from loadproof.profiles.names import NETWORK
 from loadproof.profiles.schema import Environment, HubSource
 from loadproof.profiles.secrets import is_secret_key, is_secret_value, shown_key
 
@@ -161,6 +162,33 @@ def environment_arns(environment: Environment) -> Iterator[Finding]:
             yield Finding(("tags", key), "tags may not begin with aws:", "rename it")
 
 
+@rule(
+    "LP281",
+    "VPC endpoints without route tables",
+    reason="S3 is reached through a gateway, which is an entry in the subnets' route tables.",
+    fix="Name the route tables of the subnets.",
+    scope="environment",
+)
+def gateway_without_routes(environment: Environment) -> Iterator[Finding]:
+    network = environment.network
+    if network is not None and network.vpc_endpoints and not network.route_table_ids:
+        found = "S3's endpoint needs the subnets' route tables"
+        yield Finding(("network", "vpc_endpoints"), found, "add network.route_table_ids")
+
+
+@rule(
+    "LP282",
+    "Profile named like the environment's own stack",
+    reason="Two stacks of one name cannot be.",
+    fix="Rename the profile.",
+    scope="placement",
+)
+def named_like_network(subject: Subject) -> Iterator[Finding]:
+    network = subject.environment.network if subject.environment else None
+    if subject.profile.name == NETWORK and network is not None and network.vpc_endpoints:
+        yield Finding(("name",), f"`{NETWORK}` is the name of the stack of VPC endpoints", "rename it")
+
+
 def _arn_is(arn: str, path: tuple[str | int, ...], service: str, kind: str) -> Iterator[Finding]:
     parts = arn.split(":", 5)
     if parts[2] != service or not parts[5].startswith(kind):
@@ -189,4 +217,6 @@ RULES: Final = (
     arn_of_service,
     secret_in_text,
     environment_arns,
+    gateway_without_routes,
+    named_like_network,
 )

@@ -37,6 +37,17 @@ class Network(Part):
         ],
         Field(min_length=1),
     ]
+    vpc_endpoints: bool = Field(
+        default=False, description="make the VPC endpoints that containers and consumer need: a stack of their own"
+    )
+    route_table_ids: tuple[
+        Annotated[
+            str,
+            StringConstraints(pattern=r"^rtb-[0-9a-f]{8,17}$"),
+            Form("a route table id", "rtb-0123456789abcdef0"),
+        ],
+        ...,
+    ] = Field(default=(), description="the subnets' route tables, for S3's gateway endpoint")
 
 
 Email = Annotated[
