@@ -8,7 +8,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +31,20 @@ class Cloud:
     """One local cloud, bootstrapped as far as our templates look."""
 
     local: LocalCloud
+    _clients: dict[str, Any] = field(default_factory=dict)
 
     def client(self, service: str) -> Any:
-        """A boto3 client of this cloud."""
-        return boto3.session.Session().client(
-            service,
-            region_name=self.local.region,
-            endpoint_url=self.local.endpoint_url,
-            aws_access_key_id=self.local.state.access_key,
-            aws_secret_access_key=self.local.state.secret_key,
-            config=Config(retries={"total_max_attempts": 1}, proxies={}, s3={"addressing_style": "path"}),
-        )
+        """A boto3 client of this cloud; making one costs more than most of what it is asked."""
+        if service not in self._clients:
+            self._clients[service] = boto3.session.Session().client(
+                service,
+                region_name=self.local.region,
+                endpoint_url=self.local.endpoint_url,
+                aws_access_key_id=self.local.state.access_key,
+                aws_secret_access_key=self.local.state.secret_key,
+                config=Config(retries={"total_max_attempts": 1}, proxies={}, s3={"addressing_style": "path"}),
+            )
+        return self._clients[service]
 
     def deploy(self, chosen: Profile, environment: Environment = ENVIRONMENT) -> str:
         """Create or update the profile's stack; returns its status when it has ended."""
