@@ -100,7 +100,9 @@ def queries_of(caller: Caller, rows: Sequence[Mapping[str, Any]]) -> Queries:
     if not metrics:
         raise refuse("At least one query must have a MetricStat.")
     returned = tuple(row["Id"] for row in rows if row.get("ReturnData", True))
-    return Queries(metrics, tuple(_in_order(metrics, expressions)), returned)
+    queries = Queries(metrics, tuple(_in_order(metrics, expressions)), returned)
+    queries.points(MetricStore(), [0.0, 1.0])  # what cannot be computed shows here, not at the first evaluation
+    return queries
 
 
 def check_one_period(queries: Queries) -> None:
