@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 from statistics import fmean, pstdev
+from typing import Any
 
 import pytest
 
@@ -205,3 +206,19 @@ def test_progress_is_told_as_requests_pass(dev: Profile, monkeypatch: pytest.Mon
     simulate_profile(dev, minutes=10, traffic=load, tell=lambda requests, minute: told.append((requests, minute)))
     assert [requests for requests, _ in told] == [250, 500]
     assert [minute for _, minute in told] == pytest.approx([4.2, 8.3], abs=0.1)
+
+
+def test_automatic_targets_scale_the_twin_as_they_scale_a_deployment(dev: Profile) -> None:
+    """auto is 20 in flight a copy here: the same simulation as with 20 written out, and nothing is left out."""
+    (policy,) = dev.scaling.policies
+
+    def made(target: float | str) -> dict[str, Any]:
+        tracked = policy.model_copy(update={"target": target})
+        changed = dev.model_copy(update={"scaling": dev.scaling.model_copy(update={"policies": (tracked,)})})
+        traffic = traffic_of(changed, requests_per_s=12, seed=1)
+        return simulation_document(simulate_profile(changed, minutes=10, traffic=traffic))
+
+    automatic = made("auto")
+    assert automatic == made(20.0)
+    assert automatic != made(4.0)
+    assert not any("auto" in note for note in automatic["notes"])

@@ -149,7 +149,11 @@ class Endpoint(Part):
         default="inference_components",
         description="inference components give copies per instance, scale to zero and rolling updates",
     )
-    instance_type: InstanceType | None = Field(default=None, description="one type; or use instance_pools")
+    instance_type: InstanceType | None = Field(
+        default=None,
+        description="one type; or use instance_pools. Of a scaled plain variant it changes in three deployments: "
+        "docs/scaling.md, -c pause_scaling",
+    )
     instance_pools: Annotated[tuple[InstancePool, ...], Field(max_length=5)] = ()
     instance_wait_s: Annotated[int, Field(ge=300, le=3600)] | None = Field(
         default=None, description="how long to wait for instances of a type that has none before the next pool is tried"
