@@ -139,7 +139,8 @@ def _level(plan: RunPlan, level: MeasuredLevel, phases: Phases) -> dict[str, Any
         "never_full": level.load.never_full,
         "planned": {"level": level.index} | {k: v for k, v in asdict(level.load).items() if v is not None},
         "warm_up": {"requests": len(level.warm_up), "errors": sum(not record.ok for record in level.warm_up)},
-        "steady_state": asdict(level.steady),
+        "steady_state": asdict(level.steady)
+        | {"output_tokens_per_s": steady_tokens_per_s(level.metrics, level.steady, level.records)},
         "phases": asdict(phases),
         "histograms": {f"{metric}_ms": _histogram(metric, level.records) for metric in LATENCY_METRICS},
         "drain": asdict(unfinished) if unfinished else None,

@@ -51,14 +51,17 @@ def _day(epoch_s: float | None) -> str | None:
     return datetime.fromtimestamp(epoch_s, UTC).date().isoformat() if epoch_s is not None and in_range else None
 
 
+def guidellm_strategy(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How a level's requests were sent: `type_`, and its `streams` or `rate`."""
+    return mapping(entry, "config", "strategy") or mapping(entry, "scheduler", "strategy")
+
+
 def _streams(entry: Mapping[str, Any]) -> int | None:
     """Streams of a closed loop; None for rates and for throughput runs, whose concurrency is whatever came."""
-    for strategy in (mapping(entry, "config", "strategy"), mapping(entry, "scheduler", "strategy")):
-        if strategy.get("type_") == "synchronous":
-            return 1
-        if strategy.get("type_") == "concurrent":
-            return whole(strategy.get("streams"))
-    return None
+    strategy = guidellm_strategy(entry)
+    if strategy.get("type_") == "synchronous":
+        return 1
+    return whole(strategy.get("streams")) if strategy.get("type_") == "concurrent" else None
 
 
 def _successful(metrics: Mapping[str, Any], metric: str) -> Mapping[str, Any]:

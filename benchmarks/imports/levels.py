@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.statistics import Spread
@@ -17,7 +17,8 @@ class MeasuredLevel:
 
     `tpot_ms` is (E2E - TTFT) / (output tokens - 1) of each request, whatever its file calls it. `concurrency` None:
     the load was not a closed loop of known size. `date` is the day of the measurement, `2026-11-21`. `simulated`: the
-    endpoint was a local cloud's twin, whose times are predictions.
+    endpoint was a local cloud's twin, whose times are predictions. `samples_ms`: a metric's figure of each request
+    (ttft, tpot, e2e), where the file has those but not when each was sent.
     """
 
     source: str
@@ -40,6 +41,7 @@ class MeasuredLevel:
     tp_degree: int | None = None
     date: str | None = None
     simulated: bool = False
+    samples_ms: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 def number(value: Any) -> float | None:

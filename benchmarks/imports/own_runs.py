@@ -17,7 +17,7 @@ def is_summary(document: Any) -> bool:
 
 
 def read_summary(document: Mapping[str, Any], source: str) -> list[MeasuredLevel]:
-    """Its levels in full swing; a level the run itself calls invalid is left out.
+    """Its levels in full swing; one that the run itself calls invalid, or never as concurrent as named, is left out.
 
     TTFT and E2E are those of the steady state where the run reached one: of a level that queues, the first round finds
     no queue. Throughput is the same loop's (`benchmarks.steady.full_swing`). Input tokens are the server's count where
@@ -28,7 +28,7 @@ def read_summary(document: Mapping[str, Any], source: str) -> list[MeasuredLevel
     return [
         _level(level, workload, source, day(document.get("created_utc")), simulated)
         for level in document["levels"]
-        if isinstance(level, Mapping) and level.get("valid", True)
+        if isinstance(level, Mapping) and level.get("valid", True) and not level.get("never_full")
     ]
 
 
@@ -43,10 +43,12 @@ def _level(
         spread_of(mapping(part, name), _SAME)
         for part, name in ((settled, "ttft_ms"), (settled, "e2e_ms"), (level, "e2e_ms"))
     )
-    swing = 1.0
-    if concurrency is not None:
-        swing = full_swing(min(concurrency, requests or concurrency), in_flight, e2e_of_all.mean, e2e.mean)
     tokens, inputs = number(level.get("output_tokens_per_s")), number(level.get("input_tokens_per_s"))
+    in_swing, swing = number(steady.get("output_tokens_per_s")), 1.0
+    if in_swing and tokens:
+        swing = in_swing / tokens
+    elif concurrency is not None:  # a run of before summaries had it
+        swing = full_swing(min(concurrency, requests or concurrency), in_flight, e2e_of_all.mean, e2e.mean)
     counted = level.get("input_token_source") == "server" and inputs and requests_per_s
     return MeasuredLevel(
         source=source,

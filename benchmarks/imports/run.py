@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from benchmarks.imports.detect import measured_file, read_measured
 from benchmarks.imports.levels import MeasuredLevel
 from benchmarks.imports.requests import requests_of
-from benchmarks.intervals import ranks
+from benchmarks.intervals import quantile_interval, ranks
 from benchmarks.job import RunResult, judge_run, machine_conditions, shown_again
 from benchmarks.metrics import LevelMetrics
 from benchmarks.objectives import ERROR_RATE, Objective
@@ -34,8 +37,8 @@ from loadproof.errors import InputError
 from loadproof.loads import Load
 
 NOTE = (
-    "sent and timed by another program: latencies count from when it sent each request, and by how much it was late "
-    "itself is not in its files"
+    "sent and timed by another program: latencies count from when it sent each request (guidellm's at a rate from when "
+    "it was due), and how late the program itself was is not known"
 )
 _RANKS = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 _RATES = {"output_tokens_per_s_min": "output_tokens_per_s", "requests_per_s_min": "requests_per_s"}
@@ -61,20 +64,23 @@ class ImportRequest:
 def import_run(request: ImportRequest) -> RunResult:
     """Make the run folder and judge it. Raises InputError for sources that cannot be read."""
     sources = [measured_file(_level_file(source)) for source in request.sources]
-    found = [(level, file) for file in sources for level in read_measured(file)]
-    found.sort(key=lambda pair: pair[0].concurrency or 0)
+    found = [
+        (level, file, requests)
+        for file in sources
+        for level, requests in zip_longest(read_measured(file), requests_of(file))
+        if level is not None
+    ]
+    found.sort(key=lambda one: one[0].concurrency or 0)
     request.folder.mkdir(parents=True, exist_ok=True)
     if (request.folder / SUMMARY_FILE).exists():
         raise InputError(f"{request.folder}: holds a run already; give another folder with --as")
-    levels = [level for level, _ in found]
-    plan = _plan(request, levels, [file for _, file in found])
-    files = {file for _, file in found}
-    single = {file: requests_of(file) for file in files} if len(files) == len(found) else {}
+    levels = [level for level, _, _ in found]
+    plan = _plan(request, levels, [file for _, file, _ in found])
     write_plan(request.folder, plan)
-    if single and all(single.values()):
+    if all(requests for _, _, requests in found):
         with RecordWriter(request.folder / RECORDS_FILE) as writer:
-            for index, (level, file) in enumerate(found):
-                for record in single[file] or ():
+            for index, (level, _, requests) in enumerate(found):
+                for record in requests or ():
                     writer.append(replace(record, level=index, concurrency=level.concurrency or 0))
         return judge_run(request.folder)
     write_json(request.folder / SUMMARY_FILE, _summary(plan, levels))
@@ -220,8 +226,13 @@ def judge_figures(objective: Objective, level: MeasuredLevel | None) -> Judgemen
         spread: Spread = getattr(level, f"{metric}_ms")
         observed = getattr(spread, f"p{rank:g}")
         succeeded = (level.requests or 0) - (level.errors or 0)
-        # Of ITL there are many samples a request, which hang together: as many as requests is the cautious count.
-        low, high = _ends(spread, rank / 100, succeeded)
+        own = np.asarray(level.samples_ms.get(metric, ()), dtype=np.float64)
+        interval = quantile_interval(own, np.arange(1, own.size + 1), rank)
+        if interval is not None:
+            low, high = interval.low, interval.high
+        else:
+            # Of ITL there are many samples a request, which hang together: as many as requests is the cautious count.
+            low, high = _ends(spread, rank / 100, succeeded)
     else:
         observed = getattr(level, _RATES[objective.name])  # one figure, and nothing to bound it by
     good, bad = (low, high) if objective.comparison == "<=" else (high, low)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 from bench_records import record
+from test_bench_regression import run_of
 
+from benchmarks.imports import read_measured
+from benchmarks.job import judge_run
 from benchmarks.records import UNFINISHED
 from benchmarks.steady import drain, steady_state, truncation
 
@@ -69,3 +73,15 @@ def test_unfinished_requests_count_with_what_they_took_so_far() -> None:
     assert found.e2e_ms_at_least.max == found.ttft_ms_at_least.max == 5000
     assert found.ttft_ms_at_least.p50 == 20
     assert not cut.finished and drain(records) is None
+
+
+def test_a_short_run_is_calibrated_by_its_later_rounds(tmp_path: Path) -> None:
+    """Four slots whose first requests take 210 ms and all later ones 110 ms, too few to find a steady state: in full
+    swing 4 slots give 2 tokens every 110 ms, for the run itself and for whoever reads it to calibrate by."""
+    folder = run_of(tmp_path / "run", [200.0] * 4 + [100.0] * 20)
+    (level,) = judge_run(folder).summary["levels"]
+    assert level["steady_state"]["reached"] is None
+    assert level["steady_state"]["output_tokens_per_s"] == pytest.approx(4 * 2 / 0.110)
+    (read,) = read_measured(folder)
+    assert read.output_tokens_per_s == pytest.approx(4 * 2 / 0.110)
+    assert read.requests_per_s == pytest.approx(4 / 0.110)

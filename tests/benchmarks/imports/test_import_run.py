@@ -176,3 +176,112 @@ def test_bad_sources_are_refused_in_words(tmp_path: Path, capsys: pytest.Capture
     assert loadproof(["import", str(tmp_path / "nothing.json"), "--as", str(tmp_path / "run")]) == 2
     assert "no such file" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def guidellm_file(path: Path, *, strategy: dict, late_s: float = 0.0, errored: int = 0) -> Path:
+    """A level of 40 requests of 8 tokens as guidellm 0.8 writes them: one due every 10 ms, begun `late_s` later, first
+    token 20 to 59 ms and end 80 ms more after that, in no order."""
+
+    def row(place: int) -> dict:
+        start_s, n = 1.7e9 + 0.01 * place + late_s, 17 * place % 40
+        first_s, end_s = start_s + (20 + n) / 1e3, start_s + (100 + n) / 1e3
+        timings = {"targeted_start": start_s - late_s, "request_start": start_s, "first_token_iteration": first_s}
+        timings |= {"last_token_iteration": end_s, "token_iterations": 8, "request_end": end_s, "resolve_end": end_s}
+        return {"info": {"timings": timings, "error": None}, "prompt_tokens": 16, "output_tokens": 8}
+
+    failed = {
+        "info": {"timings": {"request_start": 1.7e9, "request_end": 1.7e9 + 0.005}, "error": "424 from the model"}
+    }
+    level = {
+        "type_": "generative_benchmark",
+        "config": {"strategy": strategy},
+        "requests": {"successful": [row(n) for n in range(40)], "errored": [failed] * errored, "incomplete": []},
+        "metrics": {
+            "request_totals": {"successful": 40, "errored": errored},
+            "time_to_first_token_ms": {"successful": {"mean": 39.0, "count": 40}},
+        },
+    }
+    path.write_text(json.dumps({"metadata": {"guidellm_version": "0.8.1"}, "benchmarks": [level]}))
+    return path
+
+
+def test_requests_of_guidellm_are_judged_as_our_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The middle of 20..59 ms is 39.5 ms, of 100..139 ms 119.5 ms; it is exact, so 40 requests pass a p90 (36 do)."""
+    source, run = guidellm_file(tmp_path / "b.json", strategy={"type_": "concurrent", "streams": 8}), tmp_path / "run"
+    code = loadproof(["import", str(source), "--as", str(run), "--objective", "e2e_p90_ms=200"])
+    assert code == 0, capsys.readouterr()
+    (level,) = summary_of(run)["levels"]
+    assert (level["concurrency"], level["requests"], level["errors"]) == (8, 40, 0)
+    assert level["ttft_ms"]["p50"] == pytest.approx(39.5, abs=1e-3) and level["e2e_ms"]["p50"] == pytest.approx(119.5)
+    assert level["tpot_ms"]["max"] == pytest.approx(80 / 7, abs=1e-3)
+    assert level["itl_ms"]["p50"] is None, "gaps are not in the file"
+    assert level["duration_s"] == pytest.approx(0.39 + 0.1 + 0.023, abs=1e-6)
+    assert loadproof(["verify", str(run)]) == 0
+
+
+def test_guidellm_at_a_rate_counts_from_when_a_request_was_due(tmp_path: Path) -> None:
+    """Each was begun 2 s late: its own latency hides that, the schedule does not. Streams have no schedule."""
+    rate, streams = {"type_": "poisson", "rate": 8.0}, {"type_": "concurrent", "streams": 8}
+    for name, strategy, first_ms in (("rate", rate, 2039.5), ("streams", streams, 39.5)):
+        source = guidellm_file(tmp_path / f"{name}.json", strategy=strategy, late_s=2.0)
+        assert loadproof(["import", str(source), "--as", str(tmp_path / name)]) == 0
+        (level,) = summary_of(tmp_path / name)["levels"]
+        assert level["ttft_ms"]["p50"] == pytest.approx(first_ms, abs=1e-2)
+
+
+def test_failed_requests_of_guidellm_fail_the_run(tmp_path: Path) -> None:
+    """Two of 42, in the words of their errors."""
+    source = guidellm_file(tmp_path / "b.json", strategy={"type_": "synchronous"}, errored=2)
+    assert loadproof(["import", str(source), "--as", str(tmp_path / "run")]) == 1
+    (level,) = summary_of(tmp_path / "run")["levels"]
+    assert (level["requests"], level["errors"]) == (42, 2)
+    assert level["error_examples"] == {"model_error": "424 from the model"}
+
+
+def test_sampled_requests_of_guidellm_are_not_taken_for_all(tmp_path: Path) -> None:
+    """39 rows of 40 requests: its figures count, and no request is a record."""
+    source = guidellm_file(tmp_path / "b.json", strategy={"type_": "concurrent", "streams": 8})
+    document = json.loads(source.read_text())
+    document["benchmarks"][0]["requests"]["successful"].pop()
+    source.write_text(json.dumps(document))
+    assert loadproof(["import", str(source), "--as", str(tmp_path / "run")]) == 0
+    assert not (tmp_path / "run" / "requests.jsonl").exists()
+
+
+def llmeter_folder(folder: Path, rows: int) -> Path:
+    """Figures of 100 requests, and responses of 1.00, 1.01 … 1.99 s in no order, a tenth of it to the first token."""
+    folder.mkdir()
+    stats = json.loads((HERE / "llmeter_0_2.json").read_text()) | {"total_requests": 100}
+    (folder / "stats.json").write_text(json.dumps(stats))
+    lines = [
+        {
+            "request_time": "2026-11-21T10:00:00Z",
+            "time_to_last_token": 1 + 37 * n % 100 / 100,
+            "time_to_first_token": (1 + 37 * n % 100 / 100) / 10,
+            "time_per_output_token": 0.02,
+            "error": None,
+        }
+        for n in range(rows)
+    ]
+    (folder / "responses.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def test_responses_of_llmeter_make_percentiles_exact(tmp_path: Path) -> None:
+    """Of 1,000 to 1,990 ms the p95 (not in its own figures) is 1,940.5 ms by interpolation. Its interval goes from the
+    90th smallest to the largest: binomial table, X ~ B(100, 0.95), 2.5% and 97.5% at 90 and 99."""
+    source = llmeter_folder(tmp_path / "source", 100)
+    run = tmp_path / "run"
+    loadproof(["import", str(source), "--as", str(run), "--objective", "e2e_p95_ms=1995"])
+    summary = summary_of(run)
+    (level,), (judged,) = summary["levels"], summary["objectives"]
+    assert level["e2e_ms"]["p95"] == pytest.approx(1940.5) and level["ttft_ms"]["max"] == pytest.approx(199)
+    assert (judged["low"], judged["high"], judged["verdict"]) == (1890.0, 1990.0, "PASS")
+    assert not (run / "requests.jsonl").exists(), "when each was sent is known to the second only"
+
+
+def test_some_responses_of_llmeter_are_not_taken_for_all(tmp_path: Path) -> None:
+    """99 lines of 100 requests: its own figures, which have no p95."""
+    loadproof(["import", str(llmeter_folder(tmp_path / "source", 99)), "--as", str(tmp_path / "run")])
+    (level,) = summary_of(tmp_path / "run")["levels"]
+    assert level["e2e_ms"]["p95"] is None
