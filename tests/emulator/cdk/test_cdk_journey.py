@@ -70,7 +70,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOADPROOF_STATE_DIR", str(tmp_path_factory.mktemp("state")))
-        with running("cdk", transition_s=0.05) as cloud:
+        with running("cdk", transition_s=0.05, speed=100) as cloud:  # an update is watched for minutes
             made = Project(folder, cloud)
             made.cdk("bootstrap", "aws://123456789012/us-east-1")  # before there is an app, which it would run
             settings = json.loads((REPOSITORY / "cdk.json").read_text())
