@@ -60,8 +60,8 @@ ACKNOWLEDGED: Final = (
         "answers are stored below one prefix, each under its message's key",
     ),
     Acknowledgement(
-        "Buffer/Emptied/Function/Role",
-        _wildcard(r"<BufferResults\w+\.Arn>/\*"),
+        "(Buffer/)?Emptied/Function/Role",
+        _wildcard(r"<(Buffer)?Results\w+\.Arn>/\*"),
         "it empties this bucket, and runs only where the environment lets results go with their stack",
     ),
     Acknowledgement(
@@ -75,20 +75,56 @@ ACKNOWLEDGED: Final = (
         "an execution of this one machine is named after CloudFormation's request",
     ),
     Acknowledgement(
-        "Proof/Function/Role",
+        "(Gate|Proof)/Function/Role",
         _wildcard(r"arn:aws:cloudformation:[^*]*:stack/[^*]+/\*"),
         "the end of a stack's ARN is a number that CloudFormation gives; the name before it is this stack's",
     ),
     Acknowledgement(
-        r".*/(Fetch|Begin|Function)/Resource",
+        r"(.*/)?(Fetch|Begin|Function|Verdict)/Resource",
         "AwsSolutions-L1",
         "python3.13 is the newest runtime with a Powertools layer in the catalog; all functions share it",
     ),
     Acknowledgement(
-        "Buffer/Results/Resource|Weights/Bucket",
+        "(Buffer/)?Results/Resource|Weights/Bucket",
         "AwsSolutions-S1",
         "who read an answer or a weight is told by CloudTrail's data events, which the account decides on; "
         "access logs would be a second bucket without an owner",
+    ),
+    Acknowledgement(
+        "Job/Role",
+        _wildcard(r"\*"),
+        "the registry's login, the network interfaces, and metrics and scaling activities, which know no narrower "
+        "resource; LS012 refuses any other action on it",
+    ),
+    Acknowledgement(
+        "Job/Role|MachineRole|Verdict/Role",
+        _wildcard(r"<Results\w+\.Arn>/runs/\*(/(input\.zip|done\.json))?"),
+        "each run has a folder of its own below one prefix",
+    ),
+    Acknowledgement(
+        "Job/Role",
+        _wildcard(r"arn:aws:logs:[^*]*:log-group:/aws/sagemaker/ProcessingJobs:\*"),
+        "SageMaker writes every processing job of an account into this one group",
+    ),
+    Acknowledgement(
+        "Job/Role",
+        _wildcard(r"arn:aws:sagemaker:[^*]*:(endpoint-config/|(endpoint|inference-component)/loadproof-[^*]+-)\*"),
+        "the environment's own endpoints, by their prefix; configurations have names that CloudFormation makes",
+    ),
+    Acknowledgement(
+        "MachineRole",
+        _wildcard(r"\*"),
+        "deliveries of logs and traces know no narrower resource",
+    ),
+    Acknowledgement(
+        "MachineRole",
+        _wildcard(r"arn:aws:sagemaker:[^*]*:processing-job/loadproof-\*"),
+        "a job is named after its execution",
+    ),
+    Acknowledgement(
+        "MachineRole",
+        _wildcard(r"arn:aws:s3:::cdk-[^*]+/\*\.zip"),
+        "a profile's files are an asset, which is named after its content",
     ),
     Acknowledgement(
         "Weights/Machine",

@@ -11,6 +11,7 @@ import pytest
 from aws_cdk import App, Stack, Validations
 from aws_cdk import aws_s3 as s3
 from stacks_support import ENVIRONMENT, FEATURE_FLAGS, KEY_ARN, NETWORK, profile
+from test_stacks_roles import ENVIRONMENT_WITH_ALL, EVERYTHING
 from test_stacks_templates import CAPABILITIES, EXAMPLES
 
 from loadproof.profiles import load_environment, load_profile
@@ -20,12 +21,15 @@ from stacks.security.acknowledged import ACKNOWLEDGED
 
 
 def deployments(folder: Path) -> Iterator[Deployment]:
-    """Every example as it stands, and every capability in an environment with network and key."""
+    """Every example as it stands, every capability in an environment with network and key, and all at once."""
     for file in EXAMPLES:
         yield Deployment(file.parent.name, load_environment(file.parent), load_profile(file))
     secured = ENVIRONMENT.model_copy(update={"network": NETWORK, "kms_key_arn": KEY_ARN})
     for capability, changes in CAPABILITIES.items():
         yield Deployment(capability, secured, profile(folder, changes))
+    routed = NETWORK.model_copy(update={"vpc_endpoints": True, "route_table_ids": ("rtb-0123456789abcdef0",)})
+    environment = ENVIRONMENT_WITH_ALL.model_copy(update={"network": routed})
+    yield Deployment("everything", environment, profile(folder, EVERYTHING))
 
 
 def nag(app: App, out: Path) -> set[tuple[str, str]]:
