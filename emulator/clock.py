@@ -28,6 +28,11 @@ class CloudClock:
         self._zero_s = seconds()
         self._epoch_s = time.time() if epoch_s is None else epoch_s
 
+    @property
+    def epoch_s(self) -> float:
+        """The time at which it left the wall's."""
+        return self._epoch_s
+
     def now_s(self) -> float:
         """The cloud's time."""
         return self._epoch_s + (self._seconds() - self._zero_s) * self.speed

@@ -78,7 +78,7 @@ async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> No
     )
     poller.start()
     pulse = asyncio.create_task(_beat(plane, runtime))
-    state = _state(options, port, endpoint_url)
+    state = _state(options, port, endpoint_url, clock)
     state.write(Path(options.state))
     log.info("local cloud %s serves at %s (pid %d)", options.name, endpoint_url, os.getpid())
     try:
@@ -154,7 +154,7 @@ def _process(pid: int | None):  # type: ignore[no-untyped-def]
         return None
 
 
-def _state(options: argparse.Namespace, port: int, endpoint_url: str) -> CloudState:
+def _state(options: argparse.Namespace, port: int, endpoint_url: str, clock: CloudClock) -> CloudState:
     import psutil
 
     return CloudState(
@@ -169,7 +169,8 @@ def _state(options: argparse.Namespace, port: int, endpoint_url: str) -> CloudSt
         log_file=options.log_file,
         started_s=psutil.Process().create_time(),
         backend_url=options.backend,
-        speed=options.speed,
+        speed=clock.speed,
+        clock_epoch_s=clock.epoch_s,
     )
 
 

@@ -6,7 +6,9 @@ import json
 import os
 import re
 import sys
+import time
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from loadproof.errors import CouldNotRunError, InputError
@@ -30,6 +32,12 @@ class CloudState:
     started_s: float
     backend_url: str | None = None
     speed: float = 1.0  # of its clock, in seconds to one of the wall's
+    clock_epoch_s: float = 0.0  # when that clock left the wall's time
+
+    def now(self) -> datetime:
+        """What the cloud's clock shows."""
+        epoch_s = self.clock_epoch_s
+        return datetime.fromtimestamp(epoch_s + (time.time() - epoch_s) * self.speed, UTC)
 
     def write(self, path: Path) -> None:
         """Write atomically, readable by this user only: it holds the (fake) keys."""

@@ -110,7 +110,9 @@ def status(output: Format = "text") -> int:
     if not clouds:
         print("no local cloud is running; start one with: loadproof local up")
     for state in clouds:
-        speed = "" if state.speed == 1 else f", clock {state.speed:g} times as fast"
+        speed = ""
+        if state.speed != 1:
+            speed = f", clock {state.speed:g} times as fast, shows {state.now():%Y-%m-%d %H:%M} UTC"
         print(f"{state.name}: {state.endpoint_url} (pid {state.pid}, account {state.account}, {state.region}{speed})")
     return ExitCode.OK
 
