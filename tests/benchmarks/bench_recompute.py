@@ -47,9 +47,15 @@ def recompute(run_folder: Path) -> list[dict]:
     levels: dict[int, list[dict]] = {}
     for row in rows.values():
         levels.setdefault(row["level"], []).append(row)
-    by_load = sorted(levels.values(), key=lambda level: level[0]["concurrency"])
+    loads = [level["load"] for level in json.loads((run_folder / "plan.json").read_text())["levels"]]
+    by_load = [levels[place] for place in sorted(levels, key=lambda place: load_of(loads[place]))]
     unloaded = next((ttfts for level in by_load if len(ttfts := first_tokens(level)) >= 5), [])
     return [level_of(level, spec, rank(unloaded, 0.5)) for level in by_load]
+
+
+def load_of(load: dict) -> tuple[bool, float]:
+    """Closed loops by their slots, then open ones by their rate: the lightest level is the first."""
+    return load["process"] != "closed", load["concurrency"] or load["requests_per_s"] or 0
 
 
 def first_tokens(rows: list[dict]) -> list[float]:
@@ -104,8 +110,9 @@ def level_of(rows: list[dict], spec: dict, unloaded_ms: float | None) -> dict:
     late = [stall / 1e6 for row in ended for stall in row["stalls_ns"]]
     ticks = sum((row["end_ns"] - row["intended_ns"]) // 5_000_000 for row in ended)
     instants = sum(len(set(row["token_times_ns"])) for row in good)
+    in_flight = sum(row["end_ns"] - row["intended_ns"] for row in ended) / 1e9 / seconds
     return {
-        "concurrency": rows[0]["concurrency"],
+        "concurrency": rows[0]["concurrency"] or max(1, round(in_flight)),  # of an open loop as measured
         "requests": len(ended),
         "errors": len(ended) - len(good),
         "error_rate": (len(ended) - len(good)) / len(ended),
@@ -128,7 +135,7 @@ def level_of(rows: list[dict], spec: dict, unloaded_ms: float | None) -> dict:
         "goodput_per_s": sum(is_good(row, spec["objectives"]) for row in good) / seconds,
         "output_tokens_per_s": output / seconds,
         "input_tokens_per_s": read / seconds,
-        "mean_in_flight": sum(row["end_ns"] - row["intended_ns"] for row in ended) / 1e9 / seconds,
+        "mean_in_flight": in_flight,
         "tokens_per_arrival": sum(sum(row["tokens_at"]) for row in good) / instants if instants else None,
         "merged_first_tokens": sum(row["first_token_early_max_ns"] is not None for row in good),
         "cost_per_million_output_tokens_usd": dollars and dollars / output * 1e6,

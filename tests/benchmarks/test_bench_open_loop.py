@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from bench_fakes import FakeEndpoint, serving
+from bench_recompute import differences, recompute
 
 from benchmarks import sweep, verdict
 from benchmarks.arrivals import schedule_of
@@ -74,6 +75,42 @@ def test_requests_leave_as_planned_whatever_the_endpoint_does(tmp_path: Path) ->
     assert result.summary["verdict"]["at_load"] == "poisson 50 requests/s"
     page = (tmp_path / "report.html").read_text()
     assert ">At <bdi>poisson 50 requests/s</bdi></h2>" in page and "poisson 50 requests/s, judged here" in page
+
+
+def test_an_open_loop_agrees_with_the_server_s_log_and_with_a_recomputation(tmp_path: Path) -> None:
+    """60 requests, ten a second more than a server of one slot can begin, two tokens a chunk, one refused and one cut:
+    each first token is where the server's own clock has it, counted from the due time; gaps are the log's, one for each
+    chunk; and code that shares nothing with the product arrives at the same figures, goodput and errors included."""
+    bounds = tuple(map(parse_objective, ("ttft_p95_ms=120", "itl_p90_ms=40", "e2e_p99_ms=900")))
+    faults = {12: "refuse", 31: "cut"}
+    with serving(FakeEndpoint(alone_s=0.02, itl_s=0.02, tokens_per_event=2, fault_of=faults.get)) as endpoint:
+        result = run(
+            endpoint,
+            tmp_path,
+            Load("constant", requests_per_s=60, requests=60),
+            workload=WorkloadSpec(fixed_tokens(8), fixed_tokens(8)),
+            objectives=bounds,
+            warmup_requests=2,
+        )
+        served = endpoint.served[2:]
+    (level,) = result.summary["levels"]
+    assert level["errors_by_kind"] == {"model_error": 1, "truncated": 1}
+    records = measured(tmp_path)
+    zero_ns = min(one.received_ns - record.dispatched_ns for one, record in zip(served, records, strict=True))
+    whole = [(one, record) for one, record in zip(served, records, strict=True) if record.ok]
+    for one, record in whole:
+        assert record.first_token_ns is not None
+        assert -1e6 < record.first_token_ns - (one.token_ns[0] - zero_ns) < 50e6
+    due_ns = [record.intended_ns for record in records]
+    assert [later - earlier for earlier, later in pairwise(due_ns)] == pytest.approx([1e9 / 60] * 59, abs=2)
+    first_ms = [(one.token_ns[0] - zero_ns - record.intended_ns) / 1e6 for one, record in whole]
+    assert max(first_ms) > 150, "the queue grew, and is counted from when each was due"
+    assert level["ttft_ms"]["mean"] == pytest.approx(sum(first_ms) / len(first_ms), abs=10)
+    gaps_ms = [(b - a) / 1e6 for one, _ in whole for a, b in pairwise(sorted(set(one.token_ns)))]
+    assert len(gaps_ms) == 3 * len(whole) and level["tokens_per_arrival"] == pytest.approx(2, abs=0.1)
+    assert level["itl_ms"]["mean"] == pytest.approx(sum(gaps_ms) / len(gaps_ms), rel=0.1)
+    assert 0 < level["goodput_per_s"] < level["requests_per_s"]
+    assert differences(level, recompute(tmp_path)[0]) == []
 
 
 def test_a_freeze_of_the_endpoint_is_in_every_latency_it_delayed(tmp_path: Path) -> None:
