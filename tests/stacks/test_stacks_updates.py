@@ -99,3 +99,39 @@ def test_burning_objective_turns_the_update_back(deployed: dict[str, Any], cloud
         assert cloud.deploy(profile(tmp_path, merged(deployed, NEW_IMAGE))) == "UPDATE_ROLLBACK_COMPLETE"
     assert OLD in image(cloud)
     assert any("latency-p95" in reason for reason in cloud.reasons(STACK)), cloud.reasons(STACK)
+
+
+def test_one_model_of_several_is_edited_alone(cloud: Cloud, tmp_path: Path) -> None:
+    """Another image for `small`: `main` and its adapter are not touched. All of it goes in order at the end."""
+    small = {
+        "name": "small",
+        "model": {
+            "id": "meta-llama/Llama-3.2-1B-Instruct",
+            "source": {"type": "s3", "s3_uri": "s3://example-models/small/"},
+        },
+        "container": {"family": "tgi", "version": "3.3.6"},
+    }
+    several = {
+        "endpoint": {"instance_type": "ml.g6e.12xlarge"},
+        "container": {
+            "family": "lmi",
+            "version": "0.38.0",
+            "settings": {"max_total_tokens": None, "enable_lora": True},
+        },
+        "adapters": [{"name": "legal", "s3_uri": "s3://example-models/adapters/legal.tar.gz"}],
+        "copies": {"max": 1},
+        "components": [small],
+    }
+    assert cloud.deploy(profile(tmp_path, several)) == "CREATE_COMPLETE", cloud.reasons(STACK)
+    before = last_changes(cloud)
+    edited = {**several, "components": [{**small, "container": {"family": "tgi", "version": "3.2.3"}}]}
+    assert cloud.deploy(profile(tmp_path, edited)) == "UPDATE_COMPLETE", cloud.reasons(STACK)
+    after = last_changes(cloud)
+    assert [name for name in after if before[name] != after[name]] == [f"{STACK}-small"]
+    assert cloud.destroy(STACK) == "DELETE_COMPLETE"
+
+
+def last_changes(cloud: Cloud) -> dict[str, Any]:
+    """When each component was changed last."""
+    rows = cloud.client("sagemaker").list_inference_components(EndpointNameEquals=STACK)["InferenceComponents"]
+    return {row["InferenceComponentName"]: row["LastModifiedTime"] for row in rows}

@@ -78,6 +78,15 @@ def copies_per_instance(placed: Placed, instance: Instance) -> int:
     return max(0, min(by_accelerators, by_memory, by_cpus))
 
 
+def rooms(components: Iterable[Placed], instance: Instance) -> list[tuple[Placed, int]]:
+    """Each model with the copies of it that an empty instance holds. Empty where one does not fit at all.
+
+    That one is told by LP307 or LP310, and rules about shares of an instance have nothing to add.
+    """
+    found = [(placed, copies_per_instance(placed, instance)) for placed in components]
+    return found if all(room for _, room in found) else []
+
+
 def catalog_image(container: Container) -> ContainerImage | None:
     """The catalog's image of a container; None for an own image or a version nobody knows."""
     if container.image is not None:

@@ -13,11 +13,11 @@ from loadproof.profiles.checks.facts import (
     accelerator_of,
     alternatives,
     architecture_of,
-    copies_per_instance,
     known_instances,
     kv_cache,
     longest_request_limit,
     memory_share,
+    rooms,
     weight_bytes,
 )
 from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
@@ -132,17 +132,15 @@ def copies_exceed_instances(subject: Subject) -> Iterator[Finding]:
     if endpoint is None or endpoint.hosting != "inference_components":
         return
     for _, instance in known_instances(endpoint):
-        rooms = [(placed, copies_per_instance(placed, instance)) for placed in subject.components]
-        if any(room == 0 for _, room in rooms):
-            continue  # LP307 or LP310 says which copy does not fit at all
-        whole = ceil(sum(Fraction(placed.component.copies.max, room) for placed, room in rooms))
+        held = rooms(subject.components, instance)
+        whole = ceil(sum(Fraction(placed.component.copies.max, room) for placed, room in held))
         if whole > endpoint.max_instances:
-            copies = sum(placed.component.copies.max for placed, _ in rooms)
-            path = rooms[-1][0].at("copies", "max") if len(rooms) > 1 else ("copies", "max")
+            copies = sum(placed.component.copies.max for placed, _ in held)
+            path = held[-1][0].at("copies", "max") if len(held) > 1 else ("copies", "max")
             yield Finding(
                 path,
                 f"{copies} copies need {whole} instances of {instance.instance_type} "
-                f"({', '.join(f'{room} a machine' for _, room in rooms)}), max_instances is {endpoint.max_instances}",
+                f"({', '.join(f'{room} a machine' for _, room in held)}), max_instances is {endpoint.max_instances}",
                 f"raise endpoint.max_instances to {whole}, or lower copies.max",
             )
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from loadproof.profiles.checks.facts import copies_per_instance, known_instances
+from loadproof.profiles.checks.facts import known_instances, rooms
 from loadproof.profiles.checks.rule import MAIN, Finding, Placed, Subject, rule
 from loadproof.profiles.schema import (
     BlueGreenUpdate,
@@ -380,11 +380,9 @@ def no_room_to_update(subject: Subject) -> Iterator[Finding]:
     if endpoint is None or endpoint.hosting != "inference_components":
         return
     for _, instance in known_instances(endpoint):
-        rooms = [(placed, copies_per_instance(placed, instance)) for placed in subject.components]
-        if any(room == 0 for _, room in rooms):
-            continue  # LP307 or LP310 says which copy does not fit at all
-        steady = sum(Fraction(placed.component.copies.min, room) for placed, room in rooms)
-        for placed, room in rooms:
+        held = rooms(subject.components, instance)
+        steady = sum(Fraction(placed.component.copies.min, room) for placed, room in held)
+        for placed, room in held:
             copies = placed.component.copies
             update = copies_update(copies)
             batch = batch_copies(copies, update) if update else 0
