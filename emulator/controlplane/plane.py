@@ -18,6 +18,7 @@ from emulator.controlplane.sagemaker import SageMakerApi, Store, Timing
 from emulator.controlplane.sagemaker.lifecycle import Startable, settle
 from emulator.controlplane.sagemaker.lookup import StoreDirectory
 from emulator.controlplane.sagemaker.store import key
+from emulator.controlplane.schedules import Schedules
 from emulator.controlplane.wire import AwsError, Caller, Reply, Service, caller_of
 from emulator.directory import ComponentView, VariantView
 
@@ -55,7 +56,13 @@ class ControlPlane:
         self.sagemaker = Service("sagemaker", api)
         self.autoscaling = Service("application-autoscaling", self._autoscaling_api)
         self.cloudwatch = Service("cloudwatch", self._cloudwatch)
-        self.pulse = Pulse(self.clock, self.metrics, self._cloudwatch, self._autoscaling_api)
+        self.pulse = Pulse(
+            self.clock,
+            self.metrics,
+            self._cloudwatch,
+            self._autoscaling_api,
+            Schedules(self.clock, self._home, self.client),
+        )
         self.cloudformation = Service(
             "cloudformation", CloudFormationApi(self.clients, self.sagemaker, self.autoscaling)
         )

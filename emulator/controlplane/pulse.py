@@ -12,6 +12,7 @@ from emulator.clock import CloudClock
 from emulator.controlplane.autoscaling import AutoScalingApi
 from emulator.controlplane.cloudwatch import CloudWatchApi, MetricStore
 from emulator.controlplane.cloudwatch.queues import put_queue_metrics
+from emulator.controlplane.schedules import Schedules
 
 PERIOD_S = 10.0  # of high-resolution metrics
 _MINUTE_S = 60.0
@@ -23,10 +24,15 @@ class Pulse:
     """`turn` in any one thread; `publish` hands over what the runtime counted."""
 
     def __init__(
-        self, clock: CloudClock, store: MetricStore, cloudwatch: CloudWatchApi, autoscaling: AutoScalingApi
+        self,
+        clock: CloudClock,
+        store: MetricStore,
+        cloudwatch: CloudWatchApi,
+        autoscaling: AutoScalingApi,
+        schedules: Schedules,
     ) -> None:
         self._clock, self._store = clock, store
-        self._cloudwatch, self._autoscaling = cloudwatch, autoscaling
+        self._cloudwatch, self._autoscaling, self._schedules = cloudwatch, autoscaling, schedules
         self._minute = 0
 
     def pause_s(self) -> float:
@@ -47,3 +53,4 @@ class Pulse:
             self._cloudwatch.evaluate()
         if self._autoscaling.watched:
             self._autoscaling.apply()
+        self._schedules.turn()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from emulator.controlplane.cloudformation.resources.autoscaling import ScalableTarget, ScalingPolicy
 from emulator.controlplane.cloudformation.resources.base import ResourceType
-from emulator.controlplane.cloudformation.resources.cloudwatch import Alarm, CompositeAlarm, Dashboard, LogGroup
+from emulator.controlplane.cloudformation.resources.cloudwatch import Alarm, CompositeAlarm, Dashboard
 from emulator.controlplane.cloudformation.resources.custom import CustomResource
+from emulator.controlplane.cloudformation.resources.events import Rule, Schedule
 from emulator.controlplane.cloudformation.resources.functions import (
     EventSourceMapping,
     Function,
     LayerVersion,
     Permission,
 )
-from emulator.controlplane.cloudformation.resources.iam import ManagedPolicy, Policy, Role
+from emulator.controlplane.cloudformation.resources.iam import ManagedPolicy, OidcProvider, Policy, Role
 from emulator.controlplane.cloudformation.resources.inert import CdkMetadata, WaitConditionHandle
-from emulator.controlplane.cloudformation.resources.keys import Key, KeyAlias, Parameter, Repository
+from emulator.controlplane.cloudformation.resources.keys import Key, KeyAlias, Parameter, Repository, Secret
+from emulator.controlplane.cloudformation.resources.logs import LogGroup, LogStream, ResourcePolicy
 from emulator.controlplane.cloudformation.resources.messaging import (
     Queue,
     QueuePolicy,
@@ -22,17 +24,19 @@ from emulator.controlplane.cloudformation.resources.messaging import (
     Topic,
     TopicPolicy,
 )
+from emulator.controlplane.cloudformation.resources.network import SecurityGroup, VpcEndpoint
 from emulator.controlplane.cloudformation.resources.sagemaker import Endpoint, EndpointConfig, InferenceComponent, Model
 from emulator.controlplane.cloudformation.resources.storage import Bucket, BucketPolicy, Table
 
 _TYPES: tuple[ResourceType, ...] = (
     Model(), EndpointConfig(), Endpoint(), InferenceComponent(), ScalableTarget(), ScalingPolicy(),
-    Alarm(), CompositeAlarm(), Dashboard(), LogGroup(),
+    Alarm(), CompositeAlarm(), Dashboard(), LogGroup(), LogStream(), ResourcePolicy(),
     Function(), EventSourceMapping(), Permission(), LayerVersion(),
-    Role(), Policy(), ManagedPolicy(),
+    Role(), Policy(), ManagedPolicy(), OidcProvider(),
     Queue(), QueuePolicy(), Topic(), TopicPolicy(), Subscription(),
     Bucket(), BucketPolicy(), Table(),
-    Key(), KeyAlias(), Parameter(), Repository(),
+    Key(), KeyAlias(), Parameter(), Repository(), Secret(),
+    Rule(), Schedule(), SecurityGroup(), VpcEndpoint(),
     CustomResource(), CdkMetadata(), WaitConditionHandle(),
 )  # fmt: skip
 

@@ -1,7 +1,9 @@
-"""AWS::CloudWatch::Alarm, CompositeAlarm and Dashboard, AWS::Logs::LogGroup."""
+"""AWS::CloudWatch::Alarm, CompositeAlarm and Dashboard."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 from emulator.controlplane.cloudformation.resources.base import (
@@ -11,13 +13,10 @@ from emulator.controlplane.cloudformation.resources.base import (
     Work,
     picked,
     tag_list,
-    tag_map,
 )
 
 
 class Alarm:
-    """Kept and described; nothing evaluates it yet."""
-
     type_name = "AWS::CloudWatch::Alarm"
     _plain = (
         "ActionsEnabled", "AlarmActions", "AlarmDescription", "ComparisonOperator", "DatapointsToAlarm", "Dimensions",
@@ -78,7 +77,7 @@ class CompositeAlarm:
 
 class Dashboard:
     type_name = "AWS::CloudWatch::Dashboard"
-    supported = frozenset({"DashboardBody", "DashboardName"})
+    supported = frozenset({"DashboardBody", "DashboardName", "Tags"})
     name_property = "DashboardName"
 
     def create(self, work: Work, properties: Properties) -> Made:
@@ -87,32 +86,56 @@ class Dashboard:
         return Made(name)
 
     def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
-        work.client("cloudwatch").put_dashboard(DashboardName=physical_id, DashboardBody=new["DashboardBody"])
+        faults = list(_dashboard_faults(new["DashboardBody"]))
+        if faults:
+            raise ResourceFailedError(
+                f"The dashboard body is invalid, there are {len(faults)} validation errors: {'; '.join(faults)}"
+            )
+        tags = tag_list(work, new)
+        work.client("cloudwatch").put_dashboard(
+            DashboardName=physical_id, DashboardBody=new["DashboardBody"], **({"Tags": tags} if tags else {})
+        )
         return {}
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         work.client("cloudwatch").delete_dashboards(DashboardNames=[physical_id])
 
 
-class LogGroup:
-    type_name = "AWS::Logs::LogGroup"
-    supported = frozenset({"KmsKeyId", "LogGroupClass", "LogGroupName", "RetentionInDays", "Tags"})
-    name_property = "LogGroupName"
+def _dashboard_faults(text: str) -> Iterator[str]:
+    """What CloudWatch refuses of a dashboard's body and moto takes. Source: dashboard body structure, API reference."""
+    try:
+        body = json.loads(text)
+    except ValueError as error:
+        yield f"Invalid JSON: {error}"
+        return
+    if not isinstance(body, dict) or not isinstance(body.get("widgets"), list):
+        yield 'The body must be an object with a list "widgets"'
+        return
+    for index, widget in enumerate(body["widgets"]):
+        yield from (f"/widgets/{index}: {fault}" for fault in _widget_faults(widget))
 
-    def create(self, work: Work, properties: Properties) -> Made:
-        name = properties.get("LogGroupName") or work.generated_name(512)
-        tags = tag_map(work, properties)
-        request = {"kmsKeyId": properties["KmsKeyId"]} if "KmsKeyId" in properties else {}
-        work.client("logs").create_log_group(logGroupName=name, **request, **({"tags": tags} if tags else {}))
-        return Made(name, self.update(work, name, {}, properties))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
-        logs = work.client("logs")
-        if "RetentionInDays" in new:
-            logs.put_retention_policy(logGroupName=physical_id, retentionInDays=int(new["RetentionInDays"]))
-        elif "RetentionInDays" in old:
-            logs.delete_retention_policy(logGroupName=physical_id)
-        return {"Arn": work.caller.arn("logs", f"log-group:{physical_id}:*")}
+_WIDGETS = ("alarm", "custom", "explorer", "log", "metric", "text")
+_GRID = {"x": (0, 23), "y": (0, 1_000_000), "width": (1, 24), "height": (1, 1000)}
 
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("logs").delete_log_group(logGroupName=physical_id)
+
+def _widget_faults(widget: Any) -> Iterator[str]:
+    if not isinstance(widget, dict) or widget.get("type") not in _WIDGETS:
+        yield f"type must be one of {', '.join(_WIDGETS)}"
+        return
+    for name, (low, high) in _GRID.items():
+        value = widget.get(name, low)
+        if not isinstance(value, int) or not low <= value <= high:
+            yield f"{name} must be between {low} and {high}, found {value}"
+    properties = widget.get("properties")
+    if not isinstance(properties, dict):
+        yield "properties is required"
+        return
+    if widget["type"] == "text" and not properties.get("markdown"):
+        yield "properties.markdown is required"
+    if widget["type"] == "metric":
+        if not properties.get("region") and not properties.get("annotations", {}).get("alarms"):
+            yield "properties.region is required"
+        for row in properties.get("metrics", []):
+            if not isinstance(row, list) or not row or len([part for part in row if isinstance(part, str)]) == 1:
+                yield f"metrics must be lists of a namespace, a name and dimensions, found {row}"

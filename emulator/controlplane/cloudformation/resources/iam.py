@@ -1,4 +1,4 @@
-"""AWS::IAM::Role, Policy, ManagedPolicy. Nothing here enforces permissions; they are stored as given."""
+"""AWS::IAM::Role, Policy, ManagedPolicy, OIDCProvider. Nothing here enforces permissions; they are stored as given."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import contextlib
 import json
 from typing import Any
 
-from emulator.controlplane.cloudformation.resources.base import Made, Properties, Work, picked, tag_list
+from emulator.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    ResourceFailedError,
+    Work,
+    picked,
+    tag_list,
+)
 
 
 class Role:
@@ -138,3 +145,33 @@ class ManagedPolicy:
             if not version["IsDefaultVersion"]:
                 iam.delete_policy_version(PolicyArn=physical_id, VersionId=version["VersionId"])
         iam.delete_policy(PolicyArn=physical_id)
+
+
+class OidcProvider:
+    """An identity provider that roles may trust, such as a CI service's."""
+
+    type_name = "AWS::IAM::OIDCProvider"
+    supported = frozenset({"ClientIdList", "Tags", "ThumbprintList", "Url"})
+    name_property = None
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        tags = tag_list(work, properties)
+        arn = work.client("iam").create_open_id_connect_provider(
+            Url=properties["Url"],
+            ClientIDList=properties.get("ClientIdList", []),
+            ThumbprintList=properties.get("ThumbprintList", []),
+            **({"Tags": tags} if tags else {}),
+        )["OpenIDConnectProviderArn"]
+        return Made(arn, {"Arn": arn})
+
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+        if old.get("ClientIdList") != new.get("ClientIdList"):
+            raise ResourceFailedError("The local cloud does not change ClientIdList of an identity provider.")
+        if new.get("ThumbprintList"):
+            work.client("iam").update_open_id_connect_provider_thumbprint(
+                OpenIDConnectProviderArn=physical_id, ThumbprintList=new["ThumbprintList"]
+            )
+        return {"Arn": physical_id}
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        work.client("iam").delete_open_id_connect_provider(OpenIDConnectProviderArn=physical_id)

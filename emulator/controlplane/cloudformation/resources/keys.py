@@ -1,4 +1,4 @@
-"""AWS::KMS::Key and Alias, AWS::SSM::Parameter, AWS::ECR::Repository: what bootstrapping needs."""
+"""AWS::KMS::Key and Alias, AWS::SSM::Parameter, AWS::ECR::Repository, AWS::SecretsManager::Secret."""
 
 from __future__ import annotations
 
@@ -122,3 +122,42 @@ class Repository:
         if "ImageScanningConfiguration" in properties:
             scan = {"scanOnPush": bool(properties["ImageScanningConfiguration"].get("ScanOnPush"))}
             ecr.put_image_scanning_configuration(repositoryName=name, imageScanningConfiguration=scan)
+
+
+class Secret:
+    """A secret with the value given, or a generated one."""
+
+    type_name = "AWS::SecretsManager::Secret"
+    supported = frozenset({"Description", "GenerateSecretString", "KmsKeyId", "Name", "SecretString", "Tags"})
+    name_property = "Name"
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        secrets = work.client("secretsmanager")
+        arn = secrets.create_secret(
+            Name=properties.get("Name") or work.generated_name(512),
+            SecretString=self._value(work, properties),
+            Tags=tag_list(work, properties),
+            **picked(properties, "Description", "KmsKeyId"),
+        )["ARN"]
+        return Made(arn, {"Id": arn})
+
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+        told = ("SecretString", "GenerateSecretString")
+        changed = any(old.get(name) != new.get(name) for name in told)
+        value = {"SecretString": self._value(work, new)} if changed else {}
+        secrets = work.client("secretsmanager")
+        secrets.update_secret(SecretId=physical_id, **picked(new, "Description", "KmsKeyId"), **value)
+        if tag_list(work, new):
+            secrets.tag_resource(SecretId=physical_id, Tags=tag_list(work, new))
+        return {"Id": physical_id}
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        work.client("secretsmanager").delete_secret(SecretId=physical_id, ForceDeleteWithoutRecovery=True)
+
+    def _value(self, work: Work, properties: Properties) -> str:
+        if "SecretString" in properties:
+            return str(properties["SecretString"])
+        wanted = dict(properties.get("GenerateSecretString", {}))
+        template, name = wanted.pop("SecretStringTemplate", None), wanted.pop("GenerateStringKey", None)
+        generated: str = work.client("secretsmanager").get_random_password(**wanted)["RandomPassword"]
+        return json.dumps({**json.loads(template), name: generated}) if template and name else generated
