@@ -87,7 +87,7 @@ class StagedWeights(Construct):
             "hub": self._deployment.environment.hub_url,
             "repository": component.model.id,
             "revision": source.revision,
-            "code": component.model.trust_remote_code,
+            "code": str(component.model.trust_remote_code).lower(),
             "bucket": self.bucket.ref,
             "prefix": prefix,
         }

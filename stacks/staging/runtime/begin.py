@@ -36,7 +36,7 @@ def _begin(event: dict[str, Any]) -> None:
     source = {name: value for name, value in event["ResourceProperties"].items() if name[0].islower()}
     request = {name: event[name] for name in ("StackId", "RequestId", "LogicalResourceId", "ResponseURL")}
     request["ResourceProperties"] = {name: source[name] for name in ("bucket", "prefix")}
-    source["code"] = source["code"] == "true"  # CloudFormation hands every boolean over as text
+    source["code"] = source["code"] == "true"
     machines: Any = boto3.client("stepfunctions")
     machines.start_execution(
         stateMachineArn=os.environ[MACHINE],
