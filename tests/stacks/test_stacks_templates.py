@@ -60,9 +60,7 @@ CAPABILITIES: dict[str, dict[str, Any]] = {
     "rolling-components": {
         "endpoint": {"max_instances": 5},
         "copies": {"min": 2, "max": 4, "update": {"batch_copies": 1, "rollback_batch_percent": 50}},
-        "scaling": {
-            "policies": [{"type": "target_tracking", "metric": "concurrent_requests_per_copy", "target": 8.0}]
-        },
+        "scaling": {"policies": [{"type": "target_tracking", "metric": "concurrent_requests_per_copy", "target": 8.0}]},
     },
     "canary-variant": {
         "endpoint": {
