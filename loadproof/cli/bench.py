@@ -210,7 +210,7 @@ def bench(
     --max-error-rate allows it · 2 bad usage · 3 could not run, or INVALID: the client was too slow to measure ·
     130 interrupted.
     """
-    from loadproof.cli.bench_load import LoadOptions
+    from loadproof.cli.bench_load import LoadOptions, refuse_crowd
     from loadproof.cli.bench_spec import Options, spec_from_profile, spec_from_target
     from loadproof.cli.bench_workload import WorkloadOptions
 
@@ -263,6 +263,8 @@ def bench(
         tuple(job_subnet or ()), tuple(job_security_group or ()), engine, dry_run,
     )  # fmt: skip
     job.check(resume)
+    if not job.wanted:
+        refuse_crowd(workers)
     if profile is not None and target is not None:
         raise InputError("give either a PROFILE or --target, not both")
     spec = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast
@@ -56,6 +57,16 @@ def with_load(spec: BenchmarkSpec, options: LoadOptions) -> BenchmarkSpec:
     if options.rate is not None or (options.find_max and _opens(spec, options)):
         return _with_rates(spec, options)
     return _with_concurrency(spec, options)
+
+
+def refuse_crowd(workers: int | None) -> None:
+    """Worker processes that share a core make each other late, which the run would then be INVALID for."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if workers is not None and workers > cores:
+        raise InputError(
+            f"--workers {workers}: at most one a core, and this machine has {cores}; give --workers {cores}, "
+            "or share the load among machines (--remote --hosts)"
+        )
 
 
 def _opens(spec: BenchmarkSpec, options: LoadOptions) -> bool:

@@ -149,6 +149,7 @@ def test_an_unreachable_endpoint_exits_3(tmp_path: Path) -> None:
         ([*DEMO, "--image", "9x9"], "images need chat messages"),
         ([*DEMO, "--think-time-s", "2"], "give --turns 2 or more"),
         (["--requests-per-level", "0"], "greater than or equal to 1"),
+        ([*DEMO, "--workers", "64"], "--workers 64: at most one a core, and this machine has"),
     ],
 )
 def test_bad_usage_exits_2_and_says_what_would_do(tmp_path: Path, options: list[str], complaint: str) -> None:
