@@ -15,7 +15,7 @@ def variant_view(store: Store, endpoint: Endpoint, variant: Variant) -> VariantV
     kinds = instance_types(variant.config)
     groups: list[GroupView] = []
     new = next((one for one in endpoint.fleets()[-1] if one.name == variant.name), variant)
-    if variant.config.get("ModelName"):
+    if variant.config.get("ModelName") and (new is not variant or len(kinds) > 1):
         groups = _variant_groups(store, endpoint, variant, following=False)
         if new is not variant:
             groups += _variant_groups(store, endpoint, new, following=True)
@@ -27,7 +27,7 @@ def variant_view(store: Store, endpoint: Endpoint, variant: Variant) -> VariantV
         generation=variant.generation,
         routing_strategy=variant.config.get("RoutingConfig", {}).get("RoutingStrategy", "RANDOM"),
         weight=variant.weight,
-        groups=_unlike(groups),
+        groups=tuple(groups),
         following_share=_share(store, endpoint.rollout),
     )
 
@@ -41,11 +41,13 @@ def component_view(
     """
     endpoint = store.endpoints.get(key(component.caller, component.endpoint_name))
     variant = next((one for one in endpoint.variants if one.name == component.variant_name), None) if endpoint else None
-    groups = _component_groups(store, component, endpoint) if endpoint else []
-    kinds = (on_type,) if on_type else instance_types(variant.config) if variant else ("",)
+    pools = instance_types(variant.config) if variant else ("",)
+    kinds = (on_type,) if on_type else pools
     kind = next((one for one in kinds if _runs(store, component, one, following=following)), kinds[0])
     runs = _runs(store, component, kind, following=following) or {}
     rollout = component.rollout or (endpoint.rollout if endpoint else None)
+    unlike = endpoint is not None and (rollout is not None or len(pools) > 1)
+    groups = _component_groups(store, component, endpoint) if endpoint and unlike else []
     return ComponentView(
         name=component.name,
         endpoint_name=component.endpoint_name,
@@ -56,7 +58,7 @@ def component_view(
         instance_type=kind,
         container=_component_container(store, component, runs, following=following),
         generation=component.generation + (variant.generation - 1 if variant else 0),
-        groups=_unlike(groups),
+        groups=tuple(groups),
         following_share=_share(store, rollout),
     )
 
@@ -93,11 +95,6 @@ def capture_view(endpoint: Endpoint) -> CaptureView | None:
         csv_types=frozenset(types.get("CsvContentTypes", ["text/csv"])),
         json_types=frozenset(types.get("JsonContentTypes", ["application/json"])),
     )
-
-
-def _unlike(groups: list[GroupView]) -> tuple[GroupView, ...]:
-    """The groups where they say more than the view itself: several, or all of them on the following side."""
-    return tuple(groups) if len(groups) > 1 or any(one.following for one in groups) else ()
 
 
 def _share(store: Store, rollout: Rollout | None) -> float:

@@ -91,11 +91,17 @@ def test_each_instance_type_runs_its_own_specification(pools: World) -> None:
 
 
 def test_first_instance_that_cannot_be_had_comes_from_the_second_pool() -> None:
+    """The copy runs there, and the runtime does not take it for one on the first type."""
     world = World()
+    world.model()
     world.limits[FIRST] = 0
     world.endpoint(POOLS)
     world.pass_s(10)
     assert instances(world) == {FIRST: 0, SECOND: 1}
+    component(world, [specification()])
+    view = world.directory.component("chat-main")
+    assert view is not None
+    assert [(one.instance_type, one.copies) for one in view.groups] == [(SECOND, 1)]
 
 
 def test_endpoint_without_any_instance_fails() -> None:
