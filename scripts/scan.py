@@ -1,7 +1,7 @@
-"""checkov, a scanner that shares nothing with our own rules, over every example and capability: `make scan`.
+"""checkov, a scanner that shares nothing with our own rules, over what cdk-nag sees in the tests: `make scan`.
 
-Exit 1 on a finding without a reason here, and on a reason that nothing needs any more. What it scans is what the tests
-of templates synthesize; checkov itself lives in an environment of its own (`.venv-scan`), as it brings 290 MB along.
+Exit 1 on a finding without a reason here, and on a reason that nothing needs any more. checkov itself lives in an
+environment of its own (`.venv-scan`), as it brings 290 MB along.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any, Final
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests" / "stacks")]
 
-from stacks_support import ENVIRONMENT, KEY_ARN, NETWORK, load_profile, profile, synthesize  # noqa: E402
-from test_stacks_templates import CAPABILITIES, EXAMPLES  # noqa: E402
+from stacks_support import FEATURE_FLAGS, App  # noqa: E402
+from test_stacks_nag import deployments  # noqa: E402
 
-from loadproof.profiles import load_environment  # noqa: E402
+from stacks.application import add_stacks  # noqa: E402
 
 CHECKOV: Final = REPOSITORY / ".venv-scan" / "bin" / "checkov"
-_WITHOUT_KEY: Final = r"(dev|staging|prod|local-vllm)-.*"
+_WITHOUT_KEY: Final = r"loadproof-(dev|staging|prod|local-vllm)-.*"
 
 # (check, template, resource, reason): patterns that match whole.
 ACKNOWLEDGED: Final = (
@@ -36,7 +36,7 @@ ACKNOWLEDGED: Final = (
     (
         "CKV_AWS_111",
         r".*",
-        r"AWS::IAM::Role\.(ExecutionRole|BufferConsumerFunctionRole)\w+",
+        r"AWS::IAM::Role\.(ExecutionRole|JobRole|BufferConsumerFunctionRole)\w+",
         "network interfaces have no name before they are made; LS012 refuses any other action on `*`",
     ),
     (
@@ -74,7 +74,7 @@ ACKNOWLEDGED: Final = (
     ),
     (
         "CKV_AWS_370",
-        r"dev-qwen3-32b|vllm-from-the-hub",
+        r"loadproof-(dev-qwen3-32b|vllm-from-the-hub-chat)",
         r"AWS::SageMaker::Model\..*",
         "the server fetches open weights itself; the profile acknowledges it (LS005)",
     ),
@@ -96,22 +96,19 @@ def main() -> int:
         print(f"{template}: {check} {resource}: {name}")
     for check in stale:
         print(f"{check} is acknowledged in scripts/scan.py and no longer found; take it out")
-    print(f"checkov: {count} templates, {len(found)} findings acknowledged, {len(open_)} not, {len(stale)} stale")
+    print(
+        f"checkov: {count} templates, {len(found) - len(open_)} findings acknowledged, {len(open_)} not, {len(stale)} stale"
+    )
     return 1 if open_ or stale else 0
 
 
 def _write(templates: Path, folder: Path) -> int:
-    written = {
-        f"{file.parent.name}-{file.stem}": synthesize(
-            load_profile(file), load_environment(file.parent), environment_name=file.parent.name
-        )
-        for file in EXAMPLES
-    }
-    secured = ENVIRONMENT.model_copy(update={"network": NETWORK, "kms_key_arn": KEY_ARN})
-    written |= {name: synthesize(profile(folder, changes), secured) for name, changes in CAPABILITIES.items()}
-    for name, stack in written.items():
-        (templates / f"{name}.json").write_text(json.dumps(stack.template), encoding="utf-8")
-    return len(written)
+    app = App(builtin_cloud_formation_validation=False, context=FEATURE_FLAGS)
+    add_stacks(app, list(deployments(folder)))
+    stacks = app.synth().stacks
+    for stack in stacks:
+        (templates / f"{stack.stack_name}.json").write_text(json.dumps(stack.template), encoding="utf-8")
+    return len(stacks)
 
 
 def _scan(templates: Path) -> list[tuple[str, str, str, str]]:
