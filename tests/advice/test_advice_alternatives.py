@@ -19,8 +19,9 @@ from loadproof.advice.assessment import worst
 from loadproof.advice.candidates import copies_at, count_changes, counts
 from loadproof.advice.changes import Change, change_to, changed, net_changes
 from loadproof.advice.comparison import Constraints, find_alternatives, settle
+from loadproof.advice.families import families_for
 from loadproof.advice.ranking import divided, dominates, ranked
-from loadproof.capacity import memory_fit
+from loadproof.capacity import make_plan, memory_fit
 from loadproof.capacity.workload import planned_deployment
 from loadproof.errors import InputError
 from loadproof.profiles import Profile, load_profile
@@ -107,6 +108,17 @@ def test_a_row_beats_another_only_when_nothing_of_it_is_worse() -> None:
     assert not dominates(plain, cheaper)
     assert not dominates(some(usd_per_hour=0.5, e2e_ms=Range(101, 50, 200)), plain)
     assert not dominates(some(usd_per_hour=0.5, grade="B"), plain)
+
+
+def test_speculation_ties_a_profile_to_its_server_and_is_not_planned() -> None:
+    """Another family would need another draft: only its own is compared, and the plan says what it leaves out."""
+    guessing = {"family": "vllm", "settings": {}, "speculative": {"method": "ngram", "tokens": 3}}
+    profile = profile_of("dev/llama-3-1-8b.yaml", container=guessing)
+    assert families_for(profile) == (
+        ("vllm",),
+        "other server families are not compared: container.speculative has no counterpart there",
+    )
+    assert "speculative decoding is not planned" in make_plan(profile).notes
 
 
 def test_of_equals_the_profiles_own_comes_first_then_its_family() -> None:
