@@ -129,8 +129,12 @@ class Directory(Protocol):
         *,
         unit: str = "None",
         at_s: float | None = None,
+        count: float = 1.0,
     ) -> None:
-        """Put one CloudWatch datum as the service itself would; `at_s` on the cloud's clock, None for now."""
+        """Put one CloudWatch datum as the service itself would; `at_s` on the cloud's clock, None for now.
+
+        `count`: how often the value came.
+        """
         ...
 
     def fail_component(self, name: str, reason: str) -> None:

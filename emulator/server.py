@@ -75,6 +75,7 @@ async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> No
         region=options.region,
         access_key=options.access_key,
         secret_key=options.secret_key,
+        ran=plane.function_ran,
     )
     poller.start()
     pulse = asyncio.create_task(_beat(plane, runtime))

@@ -102,10 +102,23 @@ class ControlPlane:
             return endpoint is not None and any(variant.name == parts[3] for variant in endpoint.variants)
 
     def _put_metric(
-        self, namespace: str, name: str, value: float, dimensions: Mapping[str, str], unit: str, at_s: float | None
+        self,
+        namespace: str,
+        name: str,
+        value: float,
+        dimensions: Mapping[str, str],
+        unit: str,
+        at_s: float | None,
+        count: float = 1.0,
     ) -> None:
         key = MetricKey(self._home.account, self._home.region, namespace, name, tuple(sorted(dimensions.items())))
-        self.metrics.put(key, self.clock.now_s() if at_s is None else at_s, value, unit=unit)
+        self.metrics.put(key, self.clock.now_s() if at_s is None else at_s, value, count, unit)
+
+    def function_ran(self, name: str, failed: bool, seconds: float) -> None:
+        """One invocation of a Lambda function ended: the metrics that Lambda publishes of it."""
+        told = (("Invocations", 1.0, "Count"), ("Errors", float(failed), "Count"))
+        for metric, value, unit in (*told, ("Duration", seconds * 1000, "Milliseconds")):
+            self._put_metric("AWS/Lambda", metric, value, {"FunctionName": name}, unit, None)
 
     def _ringing(self, caller: Caller, names: Collection[str]) -> list[str]:
         """Those of the named alarms that are in ALARM."""

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,9 @@ class Result:
 
     value: Any
     error: Mapping[str, Any] | None
+
+
+Ran = Callable[[str, bool, float], None]  # (function name, whether it failed, seconds)
 
 
 def spec_of(function: Any) -> FunctionSpec:
@@ -147,8 +150,12 @@ class Worker:
 class Functions:
     """Runs functions. Workers are kept between events, as many as run at once. Thread-safe."""
 
-    def __init__(self, cloud_environment: Mapping[str, str]) -> None:
-        """`cloud_environment`: what lets code inside reach the local cloud (endpoint, keys), for every function."""
+    def __init__(self, cloud_environment: Mapping[str, str], ran: Ran = lambda name, failed, seconds: None) -> None:
+        """`cloud_environment`: what lets code inside reach the local cloud (endpoint, keys), for every function.
+
+        `ran` is told of every invocation that ended.
+        """
+        self._ran = ran
         self._cloud_environment = dict(cloud_environment)
         _remove_abandoned()
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
@@ -159,7 +166,12 @@ class Functions:
 
     def invoke(self, function: Any, event: Any) -> Result:
         """Run one event in an idle worker of moto's `function`, or in a new one."""
-        spec = spec_of(function)
+        spec, begun_s = spec_of(function), time.monotonic()
+        result = self._result(spec, function, event)
+        self._ran(spec.name, result.error is not None, time.monotonic() - begun_s)
+        return result
+
+    def _result(self, spec: FunctionSpec, function: Any, event: Any) -> Result:
         try:
             runner = self._take(spec, function)
         except (packages.UnknownLayerError, zipfile.BadZipFile, OSError) as error:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from emulator.queue.events import Message, done, sqs_event
-from emulator.queue.functions import Functions
+from emulator.queue.functions import Functions, Ran
 
 log = logging.getLogger(__name__)
 
@@ -132,8 +132,20 @@ class MappingPoller:
 class QueuePoller:
     """All SQS event source mappings of the local cloud. `start` and `stop` once; safe from any thread."""
 
-    def __init__(self, *, endpoint_url: str, account: str, region: str, access_key: str, secret_key: str) -> None:
-        """`endpoint_url` is the local cloud's own, as a client would use it (`http://localhost:PORT`)."""
+    def __init__(
+        self,
+        *,
+        endpoint_url: str,
+        account: str,
+        region: str,
+        access_key: str,
+        secret_key: str,
+        ran: Ran = lambda name, failed, seconds: None,
+    ) -> None:
+        """`endpoint_url` is the local cloud's own, as a client would use it (`http://localhost:PORT`).
+
+        `ran` is told of every invocation of a function.
+        """
         self._account = account
         self._region = region
         self._client_options = {
@@ -142,7 +154,7 @@ class QueuePoller:
             "aws_access_key_id": access_key,
             "aws_secret_access_key": secret_key,
         }
-        self.functions = Functions(cloud_environment(endpoint_url, access_key, secret_key))
+        self.functions = Functions(cloud_environment(endpoint_url, access_key, secret_key), ran)
         self._pollers: dict[str, MappingPoller] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow_forever, name="queue-poller", daemon=True)

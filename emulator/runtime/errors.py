@@ -28,6 +28,13 @@ class InvokeError(Exception):
         self.message = message
         self.fields = fields
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The error metrics it counts in, once it has reached a container."""
+        status = int(self.fields.get("OriginalStatusCode", 0))
+        by_status = {4: ("Invocation4XXErrors",), 5: ("Invocation5XXErrors",)}.get(status // 100, ())
+        return ("InvocationModelErrors", *by_status)
+
     def response(self) -> web.Response:
         return web.Response(
             status=_STATUS[self.error_type],

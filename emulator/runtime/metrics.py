@@ -18,6 +18,7 @@ from emulator.runtime.target import Target
 NAMESPACE = "AWS/SageMaker"
 # CloudWatch keeps statistics, not requests: past this many latencies per hand-over a sample is as good.
 _MAX_LATENCIES_PER_FLUSH = 200
+ERRORS = ("Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors", "MidStreamErrors")
 _UNITS = {"ModelLatency": "Microseconds", "OverheadLatency": "Microseconds"}
 
 
@@ -51,13 +52,13 @@ class Collected:
 
 
 class Invocation:
-    """One invocation under way. Set `handed_s` when it reached its copy, `error` to an error metric when it failed."""
+    """One invocation under way. Set `handed_s` when it reached its copy, `errors` to the error metrics it counts in."""
 
-    __slots__ = ("begun_s", "error", "handed_s")
+    __slots__ = ("begun_s", "errors", "handed_s")
 
     def __init__(self) -> None:
         self.begun_s = self.handed_s = time.perf_counter()
-        self.error: str | None = None
+        self.errors: tuple[str, ...] = ()
 
 
 class Metrics:
@@ -84,13 +85,15 @@ class Metrics:
             ended_s = time.perf_counter()
             for dimensions in found.dimensions:
                 self._ended(
-                    dimensions, (ended_s - call.handed_s) * 1e6, (call.handed_s - call.begun_s) * 1e6, call.error
+                    dimensions, (ended_s - call.handed_s) * 1e6, (call.handed_s - call.begun_s) * 1e6, call.errors
                 )
 
-    def _ended(self, dimensions: Mapping[str, str], model_us: float, overhead_us: float, error: str | None) -> None:
+    def _ended(
+        self, dimensions: Mapping[str, str], model_us: float, overhead_us: float, errors: tuple[str, ...]
+    ) -> None:
         found = self._collected.setdefault(tuple(sorted(dimensions.items())), _Collected())
         found.invocations += 1
-        if error is not None:
+        for error in errors:
             found.errors[error] = found.errors.get(error, 0) + 1
         if len(found.model_latency_us) < _MAX_LATENCIES_PER_FLUSH:
             found.model_latency_us.append(model_us)
@@ -125,8 +128,11 @@ class Metrics:
         for key, found in collected.invocations.items():
             dimensions = dict(key)
             self._record("Invocations", float(found.invocations), dimensions, at_s)
-            for name, count in found.errors.items():
-                self._record(name, float(count), dimensions, at_s)
+            for name in ERRORS:  # a 1 for every failure and a 0 for every other invocation, so that averages are shares
+                failed = found.errors.get(name, 0)
+                for value, count in ((1.0, failed), (0.0, found.invocations - failed)):
+                    if count:
+                        self._record(name, value, dimensions, at_s, count)
             for name, values in (
                 ("ModelLatency", found.model_latency_us),
                 ("OverheadLatency", found.overhead_latency_us),
@@ -148,5 +154,9 @@ class Metrics:
         invocations = "InvocationsPerCopy" if of_component else "InvocationsPerInstance"
         self._record(invocations, load.per_copy, dimensions, at_s)
 
-    def _record(self, name: str, value: float, dimensions: Mapping[str, str], at_s: float | None) -> None:
-        self._directory.record_metric(NAMESPACE, name, value, dimensions, unit=_UNITS.get(name, "None"), at_s=at_s)
+    def _record(
+        self, name: str, value: float, dimensions: Mapping[str, str], at_s: float | None, count: int = 1
+    ) -> None:
+        self._directory.record_metric(
+            NAMESPACE, name, value, dimensions, unit=_UNITS.get(name, "None"), at_s=at_s, count=count
+        )

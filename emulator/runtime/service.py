@@ -218,11 +218,11 @@ class Runtime:
             counted.handed_s = time.perf_counter()
             try:
                 return await answer(found, copy, call)
-            except InvokeError:
-                counted.error = "InvocationModelErrors"
+            except InvokeError as fault:
+                counted.errors = fault.metrics
                 raise
             except MidStreamError as broken:
-                counted.error = "MidStreamErrors"
+                counted.errors = ("MidStreamErrors",)
                 return broken.response
             finally:
                 copy.outstanding -= 1

@@ -9,7 +9,7 @@ from emulator.controlplane.sagemaker.store import Endpoint, Store
 from emulator.controlplane.sagemaker.views import asynchronous_view, capture_view, component_view, variant_view
 from emulator.directory import ComponentView, EndpointView
 
-MetricSink = Callable[[str, str, float, Mapping[str, str], str, float | None], None]
+MetricSink = Callable[[str, str, float, Mapping[str, str], str, float | None, float], None]
 
 
 class StoreDirectory:
@@ -51,8 +51,9 @@ class StoreDirectory:
         *,
         unit: str = "None",
         at_s: float | None = None,
+        count: float = 1.0,
     ) -> None:
-        self._put_metric(namespace, name, value, dimensions, unit, at_s)
+        self._put_metric(namespace, name, value, dimensions, unit, at_s, count)
 
     def fail_component(self, name: str, reason: str) -> None:
         with self._store.lock:

@@ -136,6 +136,21 @@ def test_a_container_that_dies_in_mid_stream_is_stream_broken(cloud: LocalRuntim
     assert names["MidStreamErrors"] == 1.0 == names["Invocations"]
 
 
+def test_errors_of_the_container_are_counted_by_their_class(cloud: LocalRuntime) -> None:
+    """One answer, one 503, one 422: Invocations 3; of each error metric a 1 a failure and a 0 for all the others."""
+    invoke(cloud)
+    for status in (503, 422):
+        with pytest.raises(ClientError):
+            invoke(cloud, status=status)
+    cloud.look(lambda: cloud.runtime.publish_metrics(cloud.runtime.take_metrics()))
+    where = {"InferenceComponentName": "e-main"}
+    found = [(name, value) for _, name, value, dimensions in cloud.directory.metrics if dimensions == where]
+    assert ("Invocations", 3.0) in found
+    for name in ("InvocationModelErrors", "Invocation5XXErrors", "Invocation4XXErrors"):
+        assert [value for metric, value in found if metric == name] == [1.0, 0.0]
+    assert [value for metric, value in found if metric == "MidStreamErrors"] == [0.0]
+
+
 def test_a_container_that_is_gone_is_a_model_error(backend: str) -> None:
     """No process behind the port: ModelError with status 0, not a hang and not a 500."""
     with local_runtime(backend_url="http://127.0.0.1:1") as cloud:
