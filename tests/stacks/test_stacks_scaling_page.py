@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def profiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    with local_cloud(tmp_path_factory.mktemp("state"), "scaling-page") as made:
+    with local_cloud(tmp_path_factory.mktemp("state"), "scaling-page", speed=100) as made:
         yield made
 
 
@@ -127,3 +128,27 @@ def test_components_keep_their_copies_through_a_new_instance_type(profiles: Path
     assert variant["InstanceType"] == "ml.g6e.4xlarge"
     component = sagemaker.describe_inference_component(InferenceComponentName=f"{name}-main")
     assert component["RuntimeConfig"]["DesiredCopyCount"] == 3
+
+
+def test_auto_is_seen_to_scale_out(profiles: Path, cloud: Cloud) -> None:
+    """The derived target is 20 in flight a copy: 50 requests, longer than the alarm's 30 s, make ⌈50 / 20⌉ = 3."""
+    chosen = load_profile(profiles / "tracked.yaml").model_copy(update={"name": "live"})
+    assert cloud.deploy(chosen) == "CREATE_COMPLETE", cloud.reasons("loadproof-test-live")
+    runtime, body = cloud.client("sagemaker-runtime"), {"inputs": "Hello", "parameters": {"max_new_tokens": 100}}
+
+    def ask(_: int) -> int:
+        answer = runtime.invoke_endpoint(
+            EndpointName="loadproof-test-live",
+            InferenceComponentName="loadproof-test-live-main",
+            ContentType="application/json",
+            Body=json.dumps(body),
+        )
+        return int(answer["ResponseMetadata"]["HTTPStatusCode"])
+
+    with ThreadPoolExecutor(50) as threads:
+        assert set(threads.map(ask, range(50))) == {200}
+    first = cloud.client("application-autoscaling").describe_scaling_activities(
+        ServiceNamespace="sagemaker", ResourceId="inference-component/loadproof-test-live-main"
+    )["ScalingActivities"][-1]
+    assert first["Description"] == "Setting desired copy count to 3."
+    assert first["Cause"].endswith("in state ALARM triggered policy track-concurrent-requests-per-copy")
