@@ -150,6 +150,9 @@ def routing_fields(subject: Subject) -> Iterator[Finding]:
         elif given and routing.strategy != "prefix_aware":
             found = f"`{name}` has no use with {routing.strategy}"
             yield Finding(("endpoint", "routing", name), found, "delete it, or write strategy: prefix_aware")
+    if routing.strategy == "prefix_aware" and endpoint.max_instances == 1:
+        found = "SageMaker routes by prefix from two instances on, max_instances is 1"
+        yield Finding(("endpoint", "routing", "strategy"), found, "raise endpoint.max_instances", "warning")
 
 
 @rule(
@@ -188,6 +191,11 @@ def hosting_kind(subject: Subject) -> Iterator[Finding]:
             yield Finding(("endpoint", "async_inference"), found, "write hosting: plain_variant, or delete it")
         return
     mend = "write hosting: inference_components, or delete it"
+    if endpoint.scale_in is not None:
+        found = "managed instance scaling exists for inference components only"
+        yield Finding(("endpoint", "scale_in"), found, mend)
+    if profile.copies.placement is not None:
+        yield Finding(("copies", "placement"), "a plain variant has one copy an instance", mend)
     if profile.components:
         yield Finding(("components",), "a plain variant holds one model", mend)
     if profile.adapters:
