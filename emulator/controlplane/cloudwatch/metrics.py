@@ -17,6 +17,7 @@ KEPT_S = 3 * 3600.0  # CloudWatch keeps data of less than a minute for 3 hours
 _SIMPLE = ("Average", "Maximum", "Minimum", "SampleCount", "Sum")
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,10})?|100)")
 _PRUNE_EVERY = 1000
+_KNOWN_POINTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,21 @@ class Series:
     times_s: list[float] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     counts: list[float] = field(default_factory=list)
+    # (statistic, from, until) -> how many data it was computed of, and the value. Data only ever come on top.
+    known: dict[tuple[str, float, float], tuple[int, float]] = field(default_factory=dict)
+
+    def point(self, from_s: float, until_s: float, statistic: str) -> float | None:
+        """The statistic of the data in [from, until); None without any. Periods that are over are computed once."""
+        low, high = bisect_left(self.times_s, from_s), bisect_left(self.times_s, until_s)
+        if low == high:
+            return None
+        size, value = self.known.get((statistic, from_s, until_s), (0, 0.0))
+        if size != high - low:
+            value = statistic_of(self.values[low:high], self.counts[low:high], statistic)
+            if len(self.known) >= _KNOWN_POINTS:
+                self.known.clear()
+            self.known[statistic, from_s, until_s] = high - low, value
+        return value
 
     def add(self, at_s: float, value: float, count: float) -> None:
         index = len(self.times_s)
@@ -87,11 +103,7 @@ class MetricStore:
             series = self._series.get(key)
             if series is None or series.times_s[-1] < edges_s[0]:
                 return [None] * (len(edges_s) - 1)
-            cuts = [bisect_left(series.times_s, edge_s) for edge_s in edges_s]
-            return [
-                statistic_of(series.values[low:high], series.counts[low:high], statistic) if low < high else None
-                for low, high in pairwise(cuts)
-            ]
+            return [series.point(low_s, high_s, statistic) for low_s, high_s in pairwise(edges_s)]
 
 
 def dimensions_of(rows: Iterable[Mapping[str, str]] | None) -> Dimensions:
