@@ -36,6 +36,12 @@ def main(profiles_root: Path) -> int:
             app.node.try_get_context("profile"),
             app.node.try_get_context("pause_scaling"),
         )
+        for deployment in deployments:
+            if deployment.scaling_paused:
+                print(
+                    f"loadproof: {deployment.stack_name}: scaling is paused until a deployment without -c pause_scaling",
+                    file=sys.stderr,
+                )
         add_stacks(app, deployments)
         app.synth()
         return int(_judged(Path(app.outdir), deployments))
@@ -59,6 +65,10 @@ def read_deployments(
         by_name = {file.stem: file for file in profile_files(profiles_root, folder.name)}
         chosen = _chosen(by_name, wanted, "profile", folder.name)
         pausing = () if paused is None else _chosen(by_name, paused, "pause_scaling", folder.name)
+        if idle := [name for name in pausing if name not in chosen]:
+            raise InputError(
+                f"-c pause_scaling={paused}: {', '.join(idle)} is not deployed; add it to -c profile={wanted}"
+            )
         try:
             environment = load_environment(folder)
         except ProfileError as error:

@@ -133,6 +133,33 @@ def test_wrong_choices_name_the_right_ones(
     assert str(caught.value) == message
 
 
+def test_scaling_is_paused_where_it_is_said(profiles_root: Path) -> None:
+    """Only the named profiles lose their scaling; without the option nobody does."""
+    paused = [one.scaling_paused for one in read_deployments(profiles_root, "dev", None, "search")]
+    assert paused == [False, True]
+    assert not any(one.scaling_paused for one in read_deployments(profiles_root, "dev", None))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "paused", "message"),
+    [
+        (
+            None,
+            "talk",
+            "-c pause_scaling=talk: talk is not in environment dev; one or more (comma-separated) of: chat, search",
+        ),
+        ("chat", "search", "-c pause_scaling=search: search is not deployed; add it to -c profile=chat"),
+    ],
+)
+def test_a_pause_that_would_not_happen_is_refused(
+    profiles_root: Path, wanted: str | None, paused: str, message: str
+) -> None:
+    """A typing mistake must not leave the scaling on that an instance type's change waits for."""
+    with pytest.raises(InputError) as caught:
+        read_deployments(profiles_root, "dev", wanted, paused)
+    assert str(caught.value) == message
+
+
 def test_a_folder_that_cannot_name_a_stack_is_refused(profiles_root: Path) -> None:
     """CloudFormation allows no underscore in a stack's name; that is told before anything is built."""
     (profiles_root / "dev").rename(profiles_root / "dev_1")

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,10 +197,58 @@ def test_scaled_variant_changes_its_instance_type_in_three_steps(project: Projec
     assert running() == ("ml.g6e.2xlarge", 3, 1)
 
     file.write_text(PLAIN)
-    deploy("-c", "pause_scaling=plain")
+    said = deploy("-c", "pause_scaling=plain")
+    assert f"loadproof: {name}: scaling is paused until a deployment without -c pause_scaling" in said
     assert running() == ("ml.g6e.2xlarge", 3, 0)
     file.write_text(PLAIN.replace("plain_variant,", "plain_variant, instance_type: ml.g6e.4xlarge,"))
     deploy("-c", "pause_scaling=plain")
     assert running() == ("ml.g6e.4xlarge", 3, 0)
     deploy()
     assert running() == ("ml.g6e.4xlarge", 3, 1)
+
+
+GUARDED = """
+extends: ../base/llama-3-1-8b.yaml
+name: guarded
+endpoint:
+  hosting: plain_variant
+  min_instances: 2
+  max_instances: 2
+  update: {type: blue_green, traffic: canary, step_percent: 50, wait_s: 60, termination_wait_s: 0}
+copies: {min: 2, max: 2}
+buffer: {enabled: false}
+objectives: {e2e_p95_ms: 2200, error_rate_max: 0.01}
+"""
+
+
+def test_update_that_an_alarm_sends_back_is_a_failed_deployment(project: Project) -> None:
+    """SageMaker ends in service on the old configuration; the CLI says why, and the stack is as it was."""
+    name, file = "loadproof-dev-guarded", project.folder / "deploy_profiles" / "dev" / "guarded.yaml"
+    sagemaker, cloudwatch = project.client("sagemaker"), project.client("cloudwatch")
+
+    def deploy(code: int = 0) -> str:
+        chosen = ("-c", "env=dev", "-c", "profile=guarded", "--require-approval", "never", "--method", "direct")
+        return project.cdk("deploy", name, *chosen, code=code)
+
+    file.write_text(GUARDED)
+    deploy()
+    before = sagemaker.describe_endpoint(EndpointName=name)
+    over = threading.Event()
+
+    def burn() -> None:
+        while not over.wait(0.1):
+            cloudwatch.set_alarm_state(AlarmName=f"{name}-latency-p95", StateValue="ALARM", StateReason="test")
+
+    burning = threading.Thread(target=burn)
+    burning.start()
+    try:
+        file.write_text(GUARDED + "container: {version: 3.3.4}\n")
+        output = deploy(code=1)
+    finally:
+        over.set()
+        burning.join()
+    assert f"alarms in state ALARM: {name}-latency-p95" in output
+    after = sagemaker.describe_endpoint(EndpointName=name)
+    assert (after["EndpointStatus"], after["EndpointConfigName"]) == ("InService", before["EndpointConfigName"])
+    stack = project.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]
+    assert stack["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
