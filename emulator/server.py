@@ -21,6 +21,7 @@ from emulator.controlplane.plane import ControlPlane
 from emulator.controlplane.sagemaker import Timing
 from emulator.front import MAX_BODY_BYTES, Front
 from emulator.queue import QueuePoller
+from emulator.queue.poller import cloud_environment
 from emulator.runtime import Runtime
 from emulator.runtime.outside import Aws
 from emulator.state import CloudState
@@ -64,6 +65,10 @@ async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> No
     )
     runtime.setup(app)
     plane.startable = runtime.check_startable
+    plane.jobs.environment = {
+        **cloud_environment(endpoint_url, options.access_key, options.secret_key),
+        "LOADPROOF_LOCAL_CLOUD": "http" if options.backend else "twin",
+    }
     Front(plane, moto_port).setup(app)
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
@@ -90,6 +95,7 @@ async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> No
             Path(options.state).unlink()
         pulse.cancel()
         await asyncio.gather(pulse, return_exceptions=True)
+        await asyncio.to_thread(plane.close)
         await asyncio.to_thread(poller.stop)
         await runner.cleanup()
         moto.stop()

@@ -1,8 +1,8 @@
 """A run that was not planned before its job: the leader plans it, from the profile as it was deployed.
 
-`input.zip` under the run's prefix holds `deploy_profiles/<environment>/<profile>.yaml` with `environment.yaml` beside
-it, the files that the profile names, and `bundle.json`: which profile, and the hash it was deployed with. It is planned
-here, not where it was written: prompts, start and copies in service are of the moment the benchmark runs.
+`input.zip` under the run's prefix holds the profile, its `environment.yaml`, the files that the profile names, and
+`bundle.json`: which profile of which environment, and the hash it was deployed with. It is planned here, not where it
+was written: prompts, start and copies in service are of the moment the benchmark runs.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def _spec(folder: Path) -> BenchmarkSpec:
     try:
         manifest = orjson.loads((folder / MANIFEST).read_bytes())
         file, deployed = Path(manifest["profile"]), str(manifest["profile_sha256"])
+        environment = str(manifest["environment"])
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise InputError(
             f"{BUNDLE}: no {MANIFEST} that names a profile ({error!r}); deploy the profile again"
@@ -62,7 +63,7 @@ def _spec(folder: Path) -> BenchmarkSpec:
         known = cast(Literal["twin", "http"], local) if local in ("twin", "http") else None
         return replace(spec, target=replace(spec.target, local_cloud=known))
 
-    spec = spec_of_profile(ProfileChoice(file), here)
+    spec = spec_of_profile(ProfileChoice(file, environment), here)
     if spec.profile is None or spec.profile.sha256 != deployed:
         raise InputError(
             f"{file}: this image's Loadproof reads another profile than the one deployed (hash {deployed[:12]}…); "

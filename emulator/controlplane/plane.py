@@ -13,6 +13,7 @@ from emulator.controlplane.cloudformation.api import CloudFormationApi
 from emulator.controlplane.cloudwatch import CloudWatchApi, MetricStore
 from emulator.controlplane.cloudwatch.evaluation import Breach
 from emulator.controlplane.cloudwatch.metrics import MetricKey
+from emulator.controlplane.jobs import JobRunner, MachineApi, ProcessingOperations
 from emulator.controlplane.pulse import Pulse
 from emulator.controlplane.sagemaker import SageMakerApi, Store, Timing
 from emulator.controlplane.sagemaker.lifecycle import Startable, settle
@@ -47,12 +48,15 @@ class ControlPlane:
         self._autoscaling_api = AutoScalingApi(
             exists=self._scalable, alarms=_Alarms(self._cloudwatch), clock=self.clock, scaled=_Scaled(self)
         )
-        api = SageMakerApi(
+        api = _SageMaker(
             self.store,
             roles=role_problem,
             scaled=self._autoscaling_api.scaled_variants,
             startable=self._startable,
         )
+        api.processing = self.jobs = JobRunner(self.clients, service_role_problem)
+        self._machine_api = MachineApi(self.clients, service_role_problem)
+        self.stepfunctions = Service("stepfunctions", self._machine_api)
         self.sagemaker = Service("sagemaker", api)
         self.autoscaling = Service("application-autoscaling", self._autoscaling_api)
         self.cloudwatch = Service("cloudwatch", self._cloudwatch)
@@ -78,6 +82,8 @@ class ControlPlane:
         caller, service = caller_of(headers.get("Authorization", ""), self._region)
         if target.startswith("SageMaker."):
             return self.sagemaker.answer_json(caller, target, body)
+        if target.startswith("AWSStepFunctions."):
+            return self.stepfunctions.answer_json(caller, target, body)
         if target.startswith("AnyScaleFrontendService."):
             return self.autoscaling.answer_json(caller, target, body)
         if target.startswith("GraniteServiceVersion20100801.") and self.cloudwatch.provides(target):
@@ -87,6 +93,11 @@ class ControlPlane:
         if service == "cloudformation":
             return self.cloudformation.answer_query(caller, body)
         return None
+
+    def close(self) -> None:
+        """Executions and jobs end; no process of theirs is left."""
+        self._machine_api.stop()
+        self.jobs.close()
 
     def _startable(self, view: ComponentView | VariantView) -> str | None:
         return self.startable(view)
@@ -211,13 +222,22 @@ def instances_to_be_had(caller: Caller, instance_type: str) -> int | None:
     return int(found.value) if found is not None and str(found.value).isdigit() else None
 
 
+class _SageMaker(SageMakerApi, ProcessingOperations):
+    """Hosting and jobs are one service."""
+
+
 def role_problem(account: str, role_arn: str) -> str | None:
-    """Why SageMaker cannot assume a role: it is missing, or its trust policy does not name the service."""
+    """Why SageMaker cannot assume a role."""
+    return service_role_problem(account, role_arn, "sagemaker.amazonaws.com")
+
+
+def service_role_problem(account: str, role_arn: str, service: str) -> str | None:
+    """Why a service cannot assume a role: it is missing, or its trust policy does not name the service."""
     from moto.iam.models import iam_backends
 
     role = next((one for one in iam_backends[account]["aws"].roles.values() if one.arn == role_arn), None)
     if role is None:
         return "no such role"
-    if "sagemaker.amazonaws.com" not in str(role.assume_role_policy_document):
-        return "its trust policy does not name sagemaker.amazonaws.com"
+    if service not in str(role.assume_role_policy_document):
+        return f"its trust policy does not name {service}"
     return None

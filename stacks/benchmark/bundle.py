@@ -39,10 +39,14 @@ def bundle_asset(scope: Construct, deployment: Deployment) -> Bundle:
 
 
 def write_bundle(deployment: Deployment, folder: Path) -> None:
-    """The profile merged with its parents, an environment of just the account and region, and the named files."""
+    """The profile merged with its parents, an environment of just the account and region, and the named files.
+
+    The environment lies in a folder of its own: what it has to say about the profile was checked here already.
+    """
     profile, environment = deployment.profile, deployment.environment
-    home = folder / _ROOT / deployment.environment_name
+    home, beside = folder / _ROOT / "_deployed", folder / _ROOT / deployment.environment_name
     home.mkdir(parents=True)
+    beside.mkdir()
     # Every value that was written, not the defaults: they follow, and some may only follow.
     written: dict[str, Any] = profile.model_dump(mode="json", exclude_unset=True)
     if profile.calibration is not None:
@@ -50,12 +54,13 @@ def write_bundle(deployment: Deployment, folder: Path) -> None:
         _write(home / name, written["calibration"])
         written["calibration"] = name
     _write(home / f"{profile.name}.yaml", written)
-    _write(home / "environment.yaml", {"account": environment.account, "region": environment.region})
+    _write(beside / "environment.yaml", {"account": environment.account, "region": environment.region})
     _write(
         folder / MANIFEST,
         {
-            "profile": f"{_ROOT}/{deployment.environment_name}/{profile.name}.yaml",
+            "profile": f"{_ROOT}/{home.name}/{profile.name}.yaml",
             "profile_sha256": profile_hash(profile),
+            "environment": deployment.environment_name,
         },
     )
     for field, name in _named_files(profile):

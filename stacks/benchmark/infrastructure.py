@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -76,12 +77,15 @@ class BenchmarkStack(Stack):
             "Machine",
             state_machine_name=self._name,
             role_arn=role.attr_arn,
-            definition=definition(
-                environment_name,
-                environment,
-                settings,
-                partition=registry(environment.region).partition,
-                tells_topic=topic is not None,
+            # As text: CDK takes every null out of an object, and ResultPath null means something.
+            definition_string=json.dumps(
+                definition(
+                    environment_name,
+                    environment,
+                    settings,
+                    partition=registry(environment.region).partition,
+                    tells_topic=topic is not None,
+                )
             ),
             definition_substitutions={
                 "Function": function.arn,

@@ -26,6 +26,7 @@ from emulator.controlplane.cloudformation.resources.messaging import (
 )
 from emulator.controlplane.cloudformation.resources.network import SecurityGroup, VpcEndpoint
 from emulator.controlplane.cloudformation.resources.sagemaker import Endpoint, EndpointConfig, InferenceComponent, Model
+from emulator.controlplane.cloudformation.resources.stepfunctions import StateMachine
 from emulator.controlplane.cloudformation.resources.storage import Bucket, BucketPolicy, Table
 
 _TYPES: tuple[ResourceType, ...] = (
@@ -37,7 +38,7 @@ _TYPES: tuple[ResourceType, ...] = (
     Bucket(), BucketPolicy(), Table(),
     Key(), KeyAlias(), Parameter(), Repository(), Secret(),
     Rule(), Schedule(), SecurityGroup(), VpcEndpoint(),
-    CustomResource(), CdkMetadata(), WaitConditionHandle(),
+    StateMachine(), CustomResource(), CdkMetadata(), WaitConditionHandle(),
 )  # fmt: skip
 
 

@@ -16,8 +16,7 @@ from typing import Any
 from emulator.controlplane.cloudformation.resources.base import Made, Properties, ResourceFailedError, Work
 
 _MOST_BYTES = 4096  # AWS's limit for an answer
-# The function has returned: its answer lies in the socket already, or never comes.
-_ANSWER_S = 1.0
+_LONGEST_S = 3600  # unless the resource's ServiceTimeout says less
 
 
 class CustomResource:
@@ -65,13 +64,14 @@ def _ask(work: Work, request_type: str, properties: Properties, **more: Any) -> 
         }
         result = work.client("lambda").invoke(FunctionName=token, Payload=json.dumps(event).encode())
         failure = result["Payload"].read().decode() if result.get("FunctionError") else ""
-        answers.arrived.wait(0 if failure else _ANSWER_S)
+        # Whoever the function has told may answer in its place, later.
+        answers.arrived.wait(0 if failure else float(properties.get("ServiceTimeout", _LONGEST_S)))
     return _checked(answers.body, event, failure)
 
 
 def _checked(body: bytes | None, event: dict[str, Any], failure: str) -> dict[str, Any]:
     if body is None:
-        # AWS would wait for the rest of an hour here.
+        # After a failure AWS would go on waiting.
         said = f"; it failed with {failure}" if failure else ""
         raise ResourceFailedError(f"CloudFormation did not receive a response from your Custom Resource{said}.")
     try:
