@@ -24,6 +24,8 @@ class Hub:
 
     files: dict[str, bytes]
     large: frozenset[str] = frozenset()
+    repository: str = REPOSITORY
+    revision: str = REVISION
     token: str | None = None
     refuses_with: int | None = None
     wrong_sum: str | None = None
@@ -102,9 +104,9 @@ def _hub_handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 return self.answer(hub.refuses_with)
             if hub.token and self.headers.get("Authorization") != f"Bearer {hub.token}":
                 return self.answer(401)
-            if path == f"/api/models/{REPOSITORY}/tree/{REVISION}":
+            if path == f"/api/models/{hub.repository}/tree/{hub.revision}":
                 return self._page(int(urllib.parse.parse_qs(url.query).get("cursor", ["0"])[0]))
-            name = path.removeprefix(f"/{REPOSITORY}/resolve/{REVISION}/")
+            name = path.removeprefix(f"/{hub.repository}/resolve/{hub.revision}/")
             if name not in hub.files:
                 return self.answer(404)
             if name in hub.large:
@@ -114,7 +116,9 @@ def _hub_handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
         def _page(self, start: int) -> None:
             """Three entries a page, the next one named in a header."""
             tree = hub.tree()
-            following = f"{hub.address}/api/models/{REPOSITORY}/tree/{REVISION}?recursive=true&cursor={start + 3}"
+            following = (
+                f"{hub.address}/api/models/{hub.repository}/tree/{hub.revision}?recursive=true&cursor={start + 3}"
+            )
             more = {"Link": f'<{following}>; rel="next"'} if start + 3 < len(tree) else {}
             self.answer(200, json.dumps(tree[start : start + 3]).encode(), **more)
 
