@@ -36,12 +36,8 @@ def main(profiles_root: Path) -> int:
             app.node.try_get_context("profile"),
             app.node.try_get_context("pause_scaling"),
         )
-        for deployment in deployments:
-            if deployment.scaling_paused:
-                print(
-                    f"loadproof: {deployment.stack_name}: scaling is paused until a deployment without -c pause_scaling",
-                    file=sys.stderr,
-                )
+        for name in (one.stack_name for one in deployments if one.scaling_paused):
+            print(f"loadproof: {name}: scaling is paused until a deployment without -c pause_scaling", file=sys.stderr)
         add_stacks(app, deployments)
         app.synth()
         return int(_judged(Path(app.outdir), deployments))
