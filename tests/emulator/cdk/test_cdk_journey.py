@@ -217,6 +217,7 @@ endpoint:
   update: {type: blue_green, traffic: canary, step_percent: 50, wait_s: 60, termination_wait_s: 0}
 copies: {min: 2, max: 2}
 buffer: {enabled: false}
+scaling: {policies: []}
 objectives: {e2e_p95_ms: 2200, error_rate_max: 0.01}
 """
 
