@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.job import RunResult
+from benchmarks.scaling import scaling_lines
 from benchmarks.sweep import Progress
 
 PLAIN_WIDTH = 150
@@ -138,6 +139,8 @@ def _print_notes(summary: dict[str, Any], console: Console) -> None:
         console.print(f"Knee: {where} ({knee['reason']})", markup=False, soft_wrap=True)
     elif not any(level.get("load") for level in summary["levels"]):
         console.print("Knee: – (needs two valid levels with data)", markup=False)
+    for line in scaling_lines(summary):
+        console.print(line, markup=False, soft_wrap=True)
     for level in summary["levels"]:
         place = level.get("load") or f"{level['concurrency']} in flight"
         for kind, count in level["errors_by_kind"].items():

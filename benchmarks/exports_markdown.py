@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.exports import Summary, figure, interval, is_judged, load_of, more_of, name_of, place_of, properties
 from benchmarks.regression import Comparison
+from benchmarks.scaling import scaling_lines
 
 _SIGNS = {
     "PASS": "✅", "FAIL": "❌", "INCONCLUSIVE": "❓", "INVALID": "⚠️",
@@ -106,6 +107,7 @@ def _levels(summary: Summary) -> list[str]:
     ]
     knee = summary["knee"]
     said = [f"Knee: {_said(knee['reason'])}"] if knee else []
+    said += map(_said, scaling_lines(summary))
     return ["### Levels", _table(head, rows), *said]
 
 

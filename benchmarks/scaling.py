@@ -95,6 +95,19 @@ def scaling_of(rows: Sequence[Mapping[str, Any]], load_changes_s: Sequence[float
     )
 
 
+def scaling_lines(summary: Mapping[str, Any]) -> list[str]:
+    """A sentence a scale-out of a run's summary; none where there was none."""
+    scaling = summary.get("scaling") or {}
+    speed = scaling.get("clock_speed", 1.0)
+    said = []
+    for one in scaling.get("scale_outs", ()):
+        took = "not there when the run ended" if one["seconds"] is None else f"{one['seconds']:g} s"
+        since = "" if one.get("after_load_s") is None else f", {one['after_load_s']:g} s after the load changed"
+        faster = "" if speed == 1 else f" (of a clock that runs {speed:g} times as fast as AWS's)"
+        said.append(f"Scale-out from {one['before']} to {one['after']} copies: {took}{since}{faster}")
+    return said
+
+
 def _after_load(one: ScaleOut, load_changes_s: Sequence[float]) -> ScaleOut:
     """With the time since the load changed, where it changed before and the copies came."""
     before = [at_s for at_s in load_changes_s if at_s <= one.started_s]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from benchmarks.connect import parse_target
 from benchmarks.observer import Watcher, observing
 from benchmarks.plan import RunPlan, planned_in_full, write_plan
 from benchmarks.records import RecordFile
-from benchmarks.scaling import deployed_of, read_observed, scaling_of
+from benchmarks.scaling import deployed_of, read_observed, scaling_lines, scaling_of
 from benchmarks.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
 from benchmarks.summary import build_summary
 
@@ -141,6 +142,29 @@ def test_a_scale_out_takes_from_wanted_to_there() -> None:
     assert (out.before, out.after, out.started_s, out.seconds, out.by) == (1, 2, 10, 42, "observed")
     found = scaling_of([*rows, activity(8.5)])
     assert found is not None and (found.scale_outs[0].seconds, found.scale_outs[0].by) == (43.5, "activity")
+
+
+def test_an_activity_says_what_no_poll_saw() -> None:
+    """Between two polls 1 copy became 4: the activity from 9.25 s to 9.75 s took 0.5 s; none known, and it is 0 s."""
+    rows = [copies(0, 1, 1), copies(10, 4, 4)]
+    found = scaling_of([*rows, activity(9.25) | {"end_ns": 9_750_000_000, "status": "Successful"}])
+    assert found is not None and [(out.seconds, out.by) for out in found.scale_outs] == [(0.5, "activity")]
+    found = scaling_of(rows)
+    assert found is not None and [(out.seconds, out.by) for out in found.scale_outs] == [(0.0, "observed")]
+
+
+def test_a_scale_out_is_counted_from_the_change_of_load_before_it() -> None:
+    """Levels begin at 0 and 4 s, copies are wanted at 10 s and there at 52 s: 48 s; the level at 60 s has no part."""
+    rows = [copies(0, 1, 1), copies(10, 1, 2), copies(52, 2, 2)]
+    found = scaling_of(rows, [0.0, 4.0, 60.0])
+    assert found is not None
+    assert (found.scale_outs[0].load_changed_s, found.scale_outs[0].after_load_s) == (4.0, 48.0)
+    summary = {"scaling": {"clock_speed": 30.0, "scale_outs": [asdict(found.scale_outs[0])]}}
+    assert scaling_lines(summary) == [
+        "Scale-out from 1 to 2 copies: 42 s, 48 s after the load changed "
+        "(of a clock that runs 30 times as fast as AWS's)"
+    ]
+    assert scaling_lines({"scaling": None}) == []
 
 
 def test_steps_on_the_way_and_scaling_in() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from benchmarks.records import RequestRecord
+from benchmarks.report.reading import CopyCount
 from benchmarks.report.timeline import DRAWN_REQUESTS, read_timeline, timeline_of
+from benchmarks.report.timeline_charts import timeline
 
 MS = 1_000_000
 
@@ -62,6 +65,25 @@ def test_rests_between_sessions_are_cut_to_two_seconds() -> None:
     run = timeline_of([request(0, 10, 100), request(hour_ms, hour_ms + 10, hour_ms + 100, session=1)])
     assert run.sessions == 2
     assert [seconds for seconds, _ in run.ttft] == [0.0, 2.1]
+
+
+def test_errors_are_counted_in_the_bins_of_the_answers() -> None:
+    """60 bins of 0.1 s: two failures in the first are 20 a second, the answer at 6 s is 10 a second in the last."""
+    run = timeline_of(
+        [request(0, None, 20, outcome="throttled"), request(0, None, 50, outcome="throttled"), request(0, 50, 6000)]
+    )
+    assert [rate for _, rate in run.errors] == [20.0] + [0.0] * 59
+    assert [rate for _, rate in run.rates] == [0.0] * 59 + [10.0]
+    assert [at for at, _ in run.errors] == [at for at, _ in run.rates]
+
+
+def test_pictures_share_one_axis_of_time() -> None:
+    """Whatever their values need at the y axis: a second is at the same place in every one, in both sizes."""
+    run = timeline_of([request(0, 12_345, 20_000), request(5_000, None, 30_000, outcome="throttled")])
+    pictures = timeline(run, [CopyCount(at_s=0.0, current=1, desired=2)])
+    assert list(pictures) == ["rate", "in-flight", "ttft", "errors", "copies"]
+    axes = [re.findall(r'class="axis" points="([0-9.]+),[0-9.]+ ([0-9.]+),', str(one)) for one in pictures.values()]
+    assert axes[0] and all(one == axes[0] for one in axes)
 
 
 def test_thinning_keeps_the_slowest_request() -> None:
