@@ -7,8 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import boto3
 import pytest
 from control_templates import create, delete, endpoint_template, reasons
+
+from emulator.local import running
 
 Aws = Callable[[str], Any]
 BODY = json.dumps({"inputs": "Hello", "parameters": {"max_new_tokens": 3}})
@@ -136,3 +139,80 @@ def test_components_are_never_asynchronous(aws: Aws) -> None:
     assert create(cfn, "odd", template)["StackStatus"] == "ROLLBACK_COMPLETE"
     assert "AllTraffic hosts inference components" in reasons(cfn, "odd")["Config"]
     delete(cfn, "odd")
+
+
+def test_request_wakes_an_endpoint_that_sleeps(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """At zero instances the backlog's alarm lets a step policy add one, which answers; nothing was lost meanwhile."""
+    template = plain_template(
+        "asleep", AsyncInferenceConfig={"OutputConfig": {"S3OutputPath": "s3://asleep-objects/o"}}
+    )
+    template["Resources"] |= {
+        "Target": {
+            "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
+            "DependsOn": "Endpoint",
+            "Properties": {
+                "ServiceNamespace": "sagemaker",
+                "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+                "ResourceId": "endpoint/asleep/variant/AllTraffic",
+                "MinCapacity": 0,
+                "MaxCapacity": 2,
+            },
+        },
+        "Wake": {
+            "Type": "AWS::ApplicationAutoScaling::ScalingPolicy",
+            "Properties": {
+                "PolicyName": "wake",
+                "PolicyType": "StepScaling",
+                "ScalingTargetId": {"Ref": "Target"},
+                "StepScalingPolicyConfiguration": {
+                    "AdjustmentType": "ChangeInCapacity",
+                    "Cooldown": 300,
+                    "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
+                },
+            },
+        },
+        "Backlog": {
+            "Type": "AWS::CloudWatch::Alarm",
+            "Properties": {
+                "Namespace": "AWS/SageMaker",
+                "MetricName": "HasBacklogWithoutCapacity",
+                "Dimensions": [{"Name": "EndpointName", "Value": "asleep"}],
+                "Statistic": "Average",
+                "Period": 60,
+                "EvaluationPeriods": 1,
+                "Threshold": 1,
+                "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+                "TreatMissingData": "missing",
+                "AlarmActions": [{"Ref": "Wake"}],
+            },
+        },
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOADPROOF_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+        with running("asleep", transition_s=10, speed=100) as cloud:
+
+            def client(service: str) -> Any:
+                return boto3.client(
+                    service,
+                    endpoint_url=cloud.endpoint_url,
+                    region_name=cloud.region,
+                    aws_access_key_id=cloud.state.access_key,
+                    aws_secret_access_key=cloud.state.secret_key,
+                )
+
+            cfn, sagemaker, s3 = client("cloudformation"), client("sagemaker"), client("s3")
+            assert create(cfn, "asleep", template)["StackStatus"] == "CREATE_COMPLETE", reasons(cfn, "asleep")
+            sagemaker.update_endpoint_weights_and_capacities(
+                EndpointName="asleep",
+                DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 0}],
+            )
+            sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="asleep", WaiterConfig={"Delay": 1})
+            (variant,) = sagemaker.describe_endpoint(EndpointName="asleep")["ProductionVariants"]
+            assert variant["CurrentInstanceCount"] == 0
+            client("sagemaker-runtime").invoke_endpoint_async(
+                EndpointName="asleep", ContentType="application/json", Body=BODY
+            )
+            (key,) = listed(s3, "asleep-objects", 1)
+            assert json.loads(s3.get_object(Bucket="asleep-objects", Key=key)["Body"].read())[0]["generated_text"]
+            (variant,) = sagemaker.describe_endpoint(EndpointName="asleep")["ProductionVariants"]
+            assert variant["CurrentInstanceCount"] == 1

@@ -98,6 +98,24 @@ def test_constraint_message_names_value_place_and_rule(client: Client, name: str
     assert "failed to satisfy constraint: Member must satisfy enum value set: [" in message
 
 
+def test_update_of_a_missing_endpoint_is_refused(client: Client, name: str) -> None:
+    code, message = refusal(client("sagemaker").update_endpoint, EndpointName=name, EndpointConfigName=name)
+    assert code == "ValidationException"
+    assert message.startswith("Could not find endpoint")
+
+
+def test_sizes_of_a_deployment_are_bounded_by_the_model(client: Client, name: str) -> None:
+    routing = {"Type": "CANARY", "WaitIntervalInSeconds": 3601, "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10}}
+    code, message = refusal(
+        client("sagemaker").update_endpoint,
+        EndpointName=name,
+        EndpointConfigName=name,
+        DeploymentConfig={"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": routing}},
+    )
+    assert code == "ValidationException"
+    assert "Member must have value less than or equal to 3600" in message
+
+
 def test_scaling_what_does_not_exist_is_refused(client: Client, name: str) -> None:
     code, _ = refusal(
         client("application-autoscaling").register_scalable_target,
