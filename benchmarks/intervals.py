@@ -10,7 +10,7 @@ Samples that hang together tell less than as many independent ones. n is then th
 "Confidence intervals for proportions with small expected number of positive counts estimated from survey data", 1998):
 
 - one sample a request, in the order sent: n over the design effect of blocks of ⌈n^(1/3)⌉ neighbours, by normal
-  scores, where it is beyond what independent samples show by chance;
+  scores, where it is beyond what independent samples show by chance; n itself where a bound lies far beyond them all;
 - several samples a request (gaps between tokens): by the variance between requests of how many lie below the
   percentile; never fewer than there are requests.
 """
@@ -35,6 +35,7 @@ _MOST_REQUESTS = 1_000_000  # past this, "more requests" is no advice
 _FEWEST_BLOCKS = 6
 _AT_ONCE = 4096  # requests
 ALIKE = 0.05
+FAR = 3.0  # times the largest sample's distance from the median
 _BEYOND_CHANCE = 2.0  # standard errors
 SETTLED_IN = 0.85  # of the cases, by the prediction; of those simulated at least four in five
 
@@ -48,16 +49,19 @@ class QuantileInterval:
     effective: int
 
 
-def quantile_interval(values: Samples | Whole, ends: NDArray[np.int64], rank_percent: float) -> QuantileInterval | None:
+def quantile_interval(
+    values: Samples | Whole, ends: NDArray[np.int64], rank_percent: float, bound: float | None = None
+) -> QuantileInterval | None:
     """The 95% interval of a percentile over samples that request after request has; None without any.
 
-    `ends[k]`: where those of the k-th request end, in the order sent. Leaves `values` sorted: a long run's gaps are
-    hundreds of MB, so there is no second array of them.
+    `ends[k]`: where those of the k-th request end, in the order sent. `bound`: what the percentile is to stay within,
+    where the interval is to decide that (see `effective_size`). Leaves `values` sorted: a long run's gaps are hundreds
+    of MB, so there is no second array of them.
     """
     if values.size == 0:
         return None
     share = rank_percent / 100
-    effective = effective_size(values, ends, share)
+    effective = effective_size(values, ends, share, bound)
     first, last = ranks(effective, share)
     values.sort()
     scale = values.size / effective
@@ -95,17 +99,22 @@ def binomial_quantile(samples: int, share: float, probability: float) -> int:
     return int(np.argmax(reached)) if reached.any() else samples
 
 
-def effective_size(values: Samples | Whole, ends: NDArray[np.int64], share: float) -> int:
-    """How many independent samples tell as much about the quantile; at least 1. Each request has one sample or more."""
+def effective_size(values: Samples | Whole, ends: NDArray[np.int64], share: float, bound: float | None = None) -> int:
+    """How many independent samples tell as much about the quantile; at least 1. Each request has one sample or more.
+
+    Of requests that rise and fall together, what matters is whether they pass the `bound` together. Where it lies
+    `FAR` beyond them all, a quantile there could not have gone with samples like these, and every request counts; where
+    it lies nearer, so does the least drift. Without a bound, drift within `ALIKE` of the median counts for nothing.
+    """
     requests = ends.size
     if values.size == requests:
-        return max(1, floor(requests / block_effect(values)))
+        return max(1, floor(requests / _effect(values, bound)))
     within = values <= np.quantile(values, share)
     sizes = np.diff(ends, prepend=0)
     counts, below = _sums(within, ends), float(within.mean())
     del within
     means = _sums(values, ends) / sizes
-    floor_of = max(1, floor(requests / block_effect(means)))
+    floor_of = max(1, floor(requests / _effect(means, bound)))
     if requests < 2 or below in (0.0, 1.0):
         return floor_of if below in (0.0, 1.0) else 1
     # The ratio estimator's variance, linearised: z_i = x_i − p·m_i.
@@ -114,6 +123,13 @@ def effective_size(values: Samples | Whole, ends: NDArray[np.int64], share: floa
         return int(values.size)
     shrunk = (_Z / _student(requests - 1)) ** 2
     return max(floor_of, min(int(values.size), floor(below * (1 - below) / variance * shrunk)))
+
+
+def _effect(samples: Samples | Whole, bound: float | None) -> float:
+    if bound is None:
+        return block_effect(samples)
+    median = float(np.median(samples))
+    return 1.0 if bound - median >= FAR * (float(samples.max()) - median) else block_effect(samples, alike=0.0)
 
 
 def _sums(values: NDArray[Any], ends: NDArray[np.int64]) -> Samples:
@@ -129,14 +145,14 @@ def _sums(values: NDArray[Any], ends: NDArray[np.int64]) -> Samples:
     return sums
 
 
-def block_effect(samples: Samples | Whole) -> float:
+def block_effect(samples: Samples | Whole, alike: float = ALIKE) -> float:
     """Variance of block means over that of independent samples, by normal scores; 1 where chance may explain it.
 
-    Samples within ALIKE of the median count as equal to it: a steady server's answers drift by microseconds, which
+    Samples within `alike` of the median count as equal to it: a steady server's answers drift by microseconds, which
     ranks would make as much of as of seconds.
     """
     median = float(np.median(samples))
-    samples = np.where(np.abs(samples - median) <= ALIKE * abs(median), median, samples)
+    samples = np.where(np.abs(samples - median) <= alike * abs(median), median, samples)
     length = ceil(samples.size ** (1 / 3))
     blocks = samples.size // length
     if blocks < _FEWEST_BLOCKS or length < 2 or np.all(samples == samples[0]):

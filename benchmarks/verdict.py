@@ -114,7 +114,7 @@ def _judge_latency(
 ) -> Judgement:
     pool = pooled(metric, succeeded)
     requests = pool.ends.size
-    interval = quantile_interval(pool.values, pool.ends, rank_percent)
+    interval = quantile_interval(pool.values, pool.ends, rank_percent, objective.bound * pool.per_ms)
     if interval is None:
         return _judgement(objective, None, (None, None), "INCONCLUSIVE", 0)
     ends = (

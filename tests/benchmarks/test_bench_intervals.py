@@ -107,6 +107,44 @@ def test_a_first_round_a_few_percent_slower_is_no_dependence() -> None:
     assert effective_size(*grouped(one_each(e2e_ms)), 0.95) == 72
 
 
+def hanging_together(size: int, share: float, random: np.random.Generator) -> Samples:
+    """Lognormal latencies of median 400 and a spread of 3%, each like the one before to that `share`."""
+    values = random.standard_normal(size)
+    for index in range(1, size):
+        values[index] = share * values[index - 1] + (1 - share**2) ** 0.5 * values[index]
+    return 400 * np.exp(0.03 * values)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("size", [72, 200])
+def test_a_bound_that_is_the_true_percentile_seldom_passes(size: int, share: float) -> None:
+    """The p95 of such latencies is 400·e^(0.03·1.645) = 420.2 ms; at most 5% of runs may say that 420.2 holds."""
+    passed = 0
+    for seed in range(200):
+        values = hanging_together(size, share, np.random.default_rng(seed))
+        found = quantile_interval(*grouped(one_each(values)), 95, 420.2)
+        assert found is not None
+        passed += found.high is not None and found.high <= 420.2
+    assert passed <= 10
+
+
+def test_a_bound_far_beyond_every_request_counts_each() -> None:
+    """72 requests that hang together, none above 450 ms, settle a p95 of 2,000 ms; one just above them not."""
+    values = hanging_together(72, 0.9, np.random.default_rng(1))
+    assert values.max() < 450
+    far = quantile_interval(*grouped(one_each(values.copy())), 95, 2000.0)
+    near = quantile_interval(*grouped(one_each(values.copy())), 95, 1.02 * values.max())
+    assert far is not None and far.effective == 72 and far.high == pytest.approx(values.max())
+    assert near is not None and near.effective < 72 and near.high is None
+
+
+def test_far_is_three_times_the_largest_distance_from_the_median() -> None:
+    """Rounds of six equal ones from 100 to 136 ms, median 118: from 118 + 3·18 = 172 ms on each request counts."""
+    values = np.repeat(np.linspace(100, 136, 12), 6)
+    assert effective_size(*grouped(one_each(values)), 0.95, 172.0) == 72
+    assert effective_size(*grouped(one_each(values)), 0.95, 171.9) < 20
+
+
 def test_coverage_of_a_rate() -> None:
     """Σ tokens / Σ seconds of independent pairs with means 50 and 2: the truth is 25."""
     held = 0
