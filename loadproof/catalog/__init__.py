@@ -16,7 +16,7 @@ from loadproof.catalog.readers import (
     instance,
     instance_regions,
     instances,
-    regions_without_scale_to_zero,
+    regions_without,
 )
 from loadproof.catalog.registries import Layer, Registry, image_uri, layer_arn, registry
 from loadproof.catalog.weights import bytes_per_parameter, weight_bytes
@@ -43,7 +43,7 @@ __all__ = [
     "instance_regions",
     "instances",
     "layer_arn",
-    "regions_without_scale_to_zero",
+    "regions_without",
     "registry",
     "weight_bytes",
 ]

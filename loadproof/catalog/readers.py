@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from loadproof.catalog.architecture import Architecture
 from loadproof.catalog.provenance import unverified
@@ -191,9 +191,9 @@ def instance_regions() -> Mapping[str, frozenset[str]]:
 
 
 @cache
-def regions_without_scale_to_zero() -> frozenset[str]:
-    """Regions that refuse a minimum of 0 instances."""
-    return frozenset(row["region"] for row in rows("region_limits.csv") if row["limit"] == "scale_to_zero")
+def regions_without(capability: Literal["inference_components", "scale_to_zero"]) -> frozenset[str]:
+    """Regions whose CloudFormation has no inference components, or that refuse a minimum of 0 instances."""
+    return frozenset(row["region"] for row in rows("region_limits.csv") if row["without"] == capability)
 
 
 @cache

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from importlib import resources
 
+from cfnlint.helpers import REGIONS
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+
 from loadproof import catalog
 
 
@@ -31,3 +34,13 @@ def test_a_new_type_is_in_few_regions() -> None:
     """ml.p6-b300.48xlarge is offered in three regions, ml.g4dn.xlarge in twenty-five."""
     assert len(catalog.instance_regions()["ml.p6-b300.48xlarge"]) == 3
     assert len(catalog.instance_regions()["ml.g4dn.xlarge"]) == 25
+
+
+def test_regions_without_inference_components_are_cloudformation_s() -> None:
+    """Regions that have endpoints and no AWS::SageMaker::InferenceComponent, as cfn-lint carries the registry."""
+    types = {region: PROVIDER_SCHEMA_MANAGER.get_resource_types(region) for region in REGIONS}
+    assert catalog.regions_without("inference_components") == {
+        region
+        for region, known in types.items()
+        if "AWS::SageMaker::Endpoint" in known and "AWS::SageMaker::InferenceComponent" not in known
+    }

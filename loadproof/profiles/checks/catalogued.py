@@ -303,9 +303,25 @@ def zero_not_in_region(subject: Subject) -> Iterator[Finding]:
     endpoint, environment = subject.profile.endpoint, subject.environment
     if endpoint is None or environment is None or endpoint.min_instances != 0:
         return
-    if environment.region in catalog.regions_without_scale_to_zero():
+    if environment.region in catalog.regions_without("scale_to_zero"):
         found = f"{environment.region} refuses a minimum of 0 instances"
         yield Finding(("endpoint", "min_instances"), found, "write 1")
+
+
+@rule(
+    "LP329",
+    "No inference components in the region",
+    reason="CloudFormation has no AWS::SageMaker::InferenceComponent there, so the stack would be refused.",
+    fix="Write hosting: plain_variant, or use another region; delete the row in region_limits.csv once AWS has them.",
+    scope="placement",
+)
+def components_not_in_region(subject: Subject) -> Iterator[Finding]:
+    endpoint, environment = subject.profile.endpoint, subject.environment
+    if endpoint is None or environment is None or endpoint.hosting != "inference_components":
+        return
+    if environment.region in catalog.regions_without("inference_components"):
+        found = f"{environment.region} has no inference components"
+        yield Finding(("endpoint", "hosting"), found, "write hosting: plain_variant, or use another region")
 
 
 def _near(name: str, known: Iterable[str]) -> str:
@@ -330,4 +346,5 @@ RULES: Final = (
     image_not_in_region,
     instance_not_in_region,
     zero_not_in_region,
+    components_not_in_region,
 )
