@@ -55,10 +55,11 @@ class ComponentOperations(Operations):
             copies = int(params["RuntimeConfig"]["CopyCount"]) if params.get("RuntimeConfig") else None
             if settings is not None:
                 check_component_deployment(self.store, caller, settings, component.desired_copies)
+            serving = component.status == "InService" and component.desired_copies > 0
             component.pending, component.pending_copies = pending, copies
             component.deployment = settings or component.deployment
             self._begin_update(component)
-            if settings is not None and pending is not None and component.desired_copies > 0:
+            if settings is not None and pending is not None and serving:
                 component.rollout = Rollout(
                     course=course_of(settings, self.store.timing.component_s, component.desired_copies),
                     settings=settings,
@@ -135,7 +136,7 @@ class ComponentOperations(Operations):
             ]
             if adapters:
                 raise refuse(f"Cannot delete {component.name}: it is the base of adapters {', '.join(adapters)}.")
-            component.status, component.modified = "Deleting", utc_now()
+            component.status, component.modified, component.rollout = "Deleting", utc_now(), None
             component.ready_at_s = self.store.clock() + self.store.timing.delete_s
 
     def _begin_update(self, component: Component) -> None:

@@ -186,14 +186,18 @@ def _start(store: Store, component: Component, startable: Startable) -> None:
         return  # waits for its endpoint
     _adopt(component)
     component.status, component.modified = "InService", utc_now()
-    reason = _unable(store, component, startable, following=False)
-    if reason is None:
-        out_of_capacity = repack(store, endpoint)
-        if component.copies < component.desired_copies:
-            reason = NO_INSTANCES if out_of_capacity else _no_place(component.desired_copies, component.copies)
+    reason = _unable(store, component, startable, following=False) or _unplaced(store, endpoint, component)
     if reason is not None:
         fail(component, reason)
         repack(store, endpoint)
+
+
+def _unplaced(store: Store, endpoint: Endpoint, component: Component) -> str | None:
+    """Place the copies. The reason when some have no room."""
+    out_of_capacity = repack(store, endpoint)
+    if component.copies >= component.desired_copies:
+        return None
+    return NO_INSTANCES if out_of_capacity else _no_place(component.desired_copies, component.copies)
 
 
 def _unable(store: Store, component: Component, startable: Startable, *, following: bool) -> str | None:
@@ -247,7 +251,10 @@ def _move_component(store: Store, component: Component, rollout: Rollout, starta
     else:
         component.pending = component.pending_copies = None
     component.status, component.failure_reason, component.modified = "InService", rollout.reason, utc_now()
-    repack(store, endpoint)
+    reason = _unplaced(store, endpoint, component)
+    if reason is not None:
+        fail(component, reason)
+        repack(store, endpoint)
 
 
 def _no_headroom(store: Store, endpoint: Endpoint, component: Component, rollout: Rollout) -> str | None:
@@ -267,7 +274,7 @@ def _no_headroom(store: Store, endpoint: Endpoint, component: Component, rollout
 def fail(component: Component, reason: str) -> None:
     """The component's containers are gone, and DescribeInferenceComponent says why."""
     component.status, component.failure_reason = "Failed", reason[:1024]
-    component.copies = 0
+    component.rollout, component.copies = None, 0
     component.modified = utc_now()
 
 

@@ -376,6 +376,26 @@ def test_component_without_room_for_a_batch_goes_back(serving: World) -> None:
     assert component_copies(serving) == (4, 0, 0.0)
 
 
+def test_component_deleted_under_way_goes(serving: World) -> None:
+    """A rolling update does not bring it back."""
+    roll(serving, component_policy(2, 30))
+    serving.pass_s(10)
+    serving.shown()
+    serving.call("DeleteInferenceComponent", InferenceComponentName="chat-main")
+    serving.pass_s(100)
+    assert "Could not find" in refusal(serving, "DescribeInferenceComponent", InferenceComponentName="chat-main")
+
+
+def test_failed_component_is_mended_all_at_once(serving: World) -> None:
+    """There is nothing to roll: no copy of it runs."""
+    serving.directory.fail_component("chat-main", "killed")
+    roll(serving, component_policy(2, 30))
+    assert component_copies(serving) == (0, 0, 0.0)
+    serving.pass_s(10)
+    assert serving.shown()["InferenceComponentStatus"] == "InService"
+    assert component_copies(serving) == (4, 0, 0.0)
+
+
 def test_component_update_sends_its_copy_count_again(serving: World) -> None:
     """Scaled to six by the autoscaler: an update that carries CopyCount 4 resets it, one without does not."""
     serving.call(
