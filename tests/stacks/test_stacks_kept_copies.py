@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
+from botocore.stub import Stubber
 from stacks_cloud import Cloud, local_cloud
 from stacks_support import Synthesized, merged, profile, synthesize
 
 from loadproof.profiles.schema import Profile
-from stacks.kept_copies.runtime.index import kept
+from stacks.kept_copies.runtime.index import kept, present
 
 STACK = "loadproof-test-chat"
 COMPONENT = "AWS::SageMaker::InferenceComponent"
@@ -130,6 +134,77 @@ def test_component_at_zero_stays_at_zero(cloud: Cloud, tmp_path: Path) -> None:
 def test_count_is_held_within_its_bounds(present: int | None, expected: int) -> None:
     """Nothing there: the first count, 2. Else what is there, between 1 and 4."""
     assert kept(present, 2, 1, 4) == expected
+
+
+class Sagemaker:
+    """DescribeInferenceComponent with prepared answers, each one once, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        client = boto3.session.Session().client(
+            "sagemaker", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none"
+        )
+        self._stub = Stubber(client)
+        self._stub.activate()
+        self.slept_s: list[float] = []
+        monkeypatch.setattr(boto3, "client", lambda service: client)
+        monkeypatch.setattr("time.sleep", self.slept_s.append)
+
+    def refuses(self, code: str, message: str = "no") -> None:
+        self._stub.add_client_error("describe_inference_component", code, message)
+
+    def has(self, copies: int | None) -> None:
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        arn = "arn:aws:sagemaker:us-east-1:123456789012:"
+        told = {
+            "InferenceComponentName": "chat-main",
+            "InferenceComponentArn": f"{arn}inference-component/chat-main",
+            "EndpointName": "chat",
+            "EndpointArn": f"{arn}endpoint/chat",
+            "CreationTime": now,
+            "LastModifiedTime": now,
+        }
+        counts = {"DesiredCopyCount": copies, "CurrentCopyCount": 1}
+        answer = told if copies is None else {**told, "RuntimeConfig": counts}
+        self._stub.add_response("describe_inference_component", answer)
+
+
+@pytest.fixture
+def sagemaker(monkeypatch: pytest.MonkeyPatch) -> Sagemaker:
+    return Sagemaker(monkeypatch)
+
+
+def test_count_is_what_scaling_wants_not_what_runs(sagemaker: Sagemaker) -> None:
+    """Three wanted, one running yet: three."""
+    sagemaker.has(3)
+    assert present("chat-main") == 3
+
+
+def test_nothing_there_nothing_kept(sagemaker: Sagemaker) -> None:
+    """No such component, and one that failed before it had a count."""
+    sagemaker.refuses("ValidationException", 'Could not find inference component "chat-main".')
+    sagemaker.has(None)
+    assert (present("chat-main"), present("chat-main")) == (None, None)
+
+
+def test_new_rights_are_waited_for_a_minute(sagemaker: Sagemaker) -> None:
+    """A role made seconds ago is refused twice and then served; one without the right is refused in the end."""
+    sagemaker.refuses("AccessDeniedException")
+    sagemaker.refuses("AccessDeniedException")
+    sagemaker.has(2)
+    assert present("chat-main") == 2
+    assert sagemaker.slept_s == [5, 5]
+    for _ in range(13):
+        sagemaker.refuses("AccessDeniedException")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        present("chat-main")
+    assert sum(sagemaker.slept_s) == 10 + 60
+
+
+def test_other_errors_fail_the_deployment_instead_of_resetting(sagemaker: Sagemaker) -> None:
+    """Any other refusal says nothing about copies: 0 or 1 would be a guess."""
+    sagemaker.refuses("ValidationException", "1 validation error detected")
+    with pytest.raises(ClientError, match="1 validation error"):
+        present("chat-main")
 
 
 def test_bounds_are_the_widest_of_the_day(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def normalized(template: dict[str, Any]) -> str:
     text = json.dumps(template, indent=1, sort_keys=True)
     text = re.sub(r"\b[0-9a-f]{64}\.zip", "<asset>.zip", text)
     text = re.sub(r"asset\.[0-9a-f]{64}", "asset.<hash>", text)
-    return re.sub(r'("ProfileHash": \{[^}]*"Value": )"[0-9a-f]{64}"', r'\1"<hash>"', text) + "\n"
+    return re.sub(r'"[0-9a-f]{64}"', '"<hash>"', text) + "\n"
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=_shown)

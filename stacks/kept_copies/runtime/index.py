@@ -33,7 +33,7 @@ def kept(copies: int | None, first: int, fewest: int, most: int) -> int:
 
 
 def present(name: str) -> int | None:
-    """Copies that scaling wants now, None without such a component. New rights may take a minute to hold."""
+    """Copies that scaling wants now, None where there are none to keep. New rights may take a minute to hold."""
     import boto3
     from botocore.exceptions import ClientError
 
@@ -41,7 +41,8 @@ def present(name: str) -> int | None:
     for patience in range(12, -1, -1):
         try:
             found = sagemaker.describe_inference_component(InferenceComponentName=name)
-            return int(found["RuntimeConfig"]["DesiredCopyCount"])
+            copies: int | None = found.get("RuntimeConfig", {}).get("DesiredCopyCount")
+            return copies
         except ClientError as error:
             said = error.response["Error"]
             if said["Code"] == "ValidationException" and "Could not find" in said["Message"]:
