@@ -7,6 +7,7 @@ import json
 from aws_cdk import CfnOutput, Environment, Stack, Tags
 from constructs import Construct, IConstruct
 
+from loadproof.capacity.duration import gate_problem
 from loadproof.errors import InputError
 from loadproof.profiles import is_staged, profile_hash
 from loadproof.profiles.gating import LONGEST_RUN_S
@@ -76,6 +77,9 @@ class EndpointStack(Stack):
         self._output("BenchmarkInput", asked, "Start the environment's benchmark with this; docs/gate.md")
         if wanted.schedule is not None:
             BenchmarkSchedule(self, "BenchmarkSchedule", deployment=deployment, bundle=bundle, schedule=wanted.schedule)
+        too_long = gate_problem(deployment.profile)
+        if too_long is not None:
+            raise InputError(f"LP269 benchmark.gate: {'; '.join(too_long)}")
         if wanted.gate != "none":
             Gate(self, "Gate", endpoint=self.endpoint, bundle=bundle, after=after)
 

@@ -15,6 +15,8 @@ from loadproof.errors import ExitCode, InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from loadproof.profiles import Checked
+
 
 class Format(StrEnum):
     """How problems are printed."""
@@ -38,7 +40,7 @@ def check(
     from loadproof.profiles import check_file
 
     files = list(dict.fromkeys(file for path in paths or [default_folder()] for file in files_of(path)))
-    outcome = check_formats.Outcome.of([check_file(file) for file in files])
+    outcome = check_formats.Outcome.of([_with_gate(check_file(file)) for file in files])
     # File names may hold anything, and a terminal may know little: show escapes, never a traceback.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -50,6 +52,24 @@ def check(
         case Format.SARIF:
             print(check_formats.as_sarif(outcome))
     return ExitCode.BAD_INPUT if outcome.errors else ExitCode.OK
+
+
+def _with_gate(checked: Checked) -> Checked:
+    """What the planner has to say: rules know the profile, not how long its benchmark takes."""
+    if checked.profile is None or checked.profile.benchmark.gate != "rollback":
+        return checked
+    from dataclasses import replace
+
+    from loadproof.capacity.duration import gate_problem
+    from loadproof.errors import Problem
+    from loadproof.profiles import place_in
+
+    found = gate_problem(checked.profile)
+    if found is None:
+        return checked
+    mark = place_in(checked.file, ("benchmark", "gate"))
+    problem = Problem(mark.file, mark.line, mark.column, "LP269", "benchmark.gate", *found)
+    return replace(checked, problems=tuple(sorted((*checked.problems, problem))), profile=None)
 
 
 def default_folder() -> Path:

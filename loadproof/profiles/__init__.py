@@ -6,6 +6,7 @@ from loadproof.profiles.loader import (
     load_calibration,
     load_environment,
     load_profile,
+    place_in,
     profile_files,
     profile_hash,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "load_calibration",
     "load_environment",
     "load_profile",
+    "place_in",
     "profile_files",
     "profile_hash",
     "protocol_of",

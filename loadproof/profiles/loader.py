@@ -110,6 +110,12 @@ def load_environment(folder: Path) -> Environment:
     return checked.environment
 
 
+def place_in(file: Path, path: tuple[str | int, ...]) -> Mark:
+    """Where a field of a good profile stands, in its file or a parent's."""
+    tree = read_with_parents(file, Problems())
+    return Mark(str(file), 1, 1) if tree is None else place_of(tree, path)
+
+
 def profile_files(root: Path, environment: str) -> list[Path]:
     """The profiles of one environment, sorted by name. Raises InputError when there is no such folder."""
     folder = root / environment

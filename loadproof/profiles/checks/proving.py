@@ -10,7 +10,8 @@ from typing import Final
 
 from loadproof.loads import Load, problems_of
 from loadproof.profiles.checks.facts import longest_request_limit, most_tokens
-from loadproof.profiles.checks.rule import Finding, Subject, rule
+from loadproof.profiles.checks.rule import Finding, Subject, reading, rule
+from loadproof.profiles.checks.scaling import is_zone, schedule_problem
 from loadproof.profiles.names import BENCHMARK
 from loadproof.profiles.schema import Objectives, TokenDistribution
 
@@ -152,6 +153,21 @@ def phases(subject: Subject) -> Iterator[Finding]:
         for problem in problems_of(Load(**{name: getattr(phase, name) for name in type(phase).model_fields})):
             found, mend = problem.split("; ")
             yield Finding(("benchmark", "phases", number), found, mend)
+
+
+@rule(
+    "LP256",
+    "Schedule that EventBridge refuses",
+    reason="Its cron has six fields (with a year), one of the two day fields must be `?`, and zones have names.",
+    fix="Write cron(minutes hours day-of-month month day-of-week year) or rate(7 days), and a zone like Europe/Berlin.",
+)
+def schedule_form(subject: Subject) -> Iterator[Finding]:
+    benchmark = subject.profile.benchmark
+    wrong = schedule_problem(benchmark.schedule) if benchmark.schedule else None
+    if wrong:
+        yield Finding(("benchmark", "schedule"), *wrong)
+    if not is_zone(benchmark.timezone):
+        yield Finding(("benchmark", "timezone"), "not the name of a time zone", "write it like Europe/Berlin, or UTC")
 
 
 @rule(
@@ -317,6 +333,15 @@ def no_benchmark_stack(subject: Subject) -> Iterator[Finding]:
         yield Finding(("benchmark", "schedule"), found, mend)
 
 
+gate_too_long = reading(
+    "LP269",
+    "Benchmark longer than a deployment waits",
+    reason="CloudFormation waits an hour for a gate with rollback; what is left of it for the benchmark itself is 48 "
+    "minutes. The benchmark's own length is the planner's: `loadproof check` and `cdk synth` say it.",
+    fix="Fewer or shorter levels, or gate: alarm, for which no deployment waits.",
+)
+
+
 def _bounds(objectives: Objectives) -> Iterator[tuple[str, object]]:
     for name in type(objectives).model_fields:
         if name != "at_concurrency":
@@ -346,5 +371,7 @@ RULES: Final = (
     above_admission,
     workload_parts,
     phases,
+    schedule_form,
     no_benchmark_stack,
+    gate_too_long,
 )

@@ -176,7 +176,7 @@ def policies_repeat(placed: Placed) -> Iterator[Finding]:
 def schedule_form(placed: Placed) -> Iterator[Finding]:
     for path, policy in _policies(placed):
         if isinstance(policy, ScheduledScaling):
-            wrong = _schedule_problem(policy.schedule)
+            wrong = schedule_problem(policy.schedule)
             if wrong:
                 yield Finding((*path, "schedule"), wrong[0], wrong[1])
 
@@ -190,7 +190,7 @@ def schedule_form(placed: Placed) -> Iterator[Finding]:
 )
 def time_zone(placed: Placed) -> Iterator[Finding]:
     for path, policy in _policies(placed):
-        if isinstance(policy, ScheduledScaling) and not _is_zone(policy.timezone):
+        if isinstance(policy, ScheduledScaling) and not is_zone(policy.timezone):
             yield Finding((*path, "timezone"), "not the name of a time zone", "write it like Europe/Berlin, or UTC")
 
 
@@ -401,7 +401,8 @@ def _has_buffer(placed: Placed) -> bool:
     return placed.profile.buffer is not None and placed.profile.buffer.enabled
 
 
-def _schedule_problem(text: str) -> tuple[str, str] | None:
+def schedule_problem(text: str) -> tuple[str, str] | None:
+    """What is wrong with an at(), rate() or cron() expression, and its mend."""
     if _AT.match(text) or _RATE.match(text):
         return None
     if text.startswith("at("):
@@ -418,7 +419,7 @@ def _schedule_problem(text: str) -> tuple[str, str] | None:
     return None
 
 
-def _is_zone(name: str) -> bool:
+def is_zone(name: str) -> bool:
     import zoneinfo  # reads the system's table: only when a schedule asks
 
     if name == "UTC":
