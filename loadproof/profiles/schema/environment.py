@@ -100,7 +100,7 @@ class Environment(Part):
     ] = Field(default="https://huggingface.co", description="the hub, or a mirror of it, that weights are staged from")
     acknowledged: Acknowledged = Field(
         default_factory=dict,
-        description="rules over templates (docs/template-checks.md) whose findings are accepted here, each with the reason",
+        description="rules over templates (docs/template-checks.md) accepted here, each with the reason",
     )
     benchmark: BenchmarkJob | None = Field(
         default=None, description="benchmarks in the cloud: what gates and schedules of profiles need"

@@ -67,5 +67,5 @@ class Profile(Part):
     acknowledged: Acknowledged = Field(
         default_factory=dict,
         exclude=True,
-        description="rules over templates (docs/template-checks.md) whose findings are accepted here, each with the reason",
+        description="rules over templates (docs/template-checks.md) accepted here, each with the reason",
     )
