@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,13 @@ class Project:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    with bootstrapped(tmp_path_factory, "cdk") as made:
+        yield made
+
+
+@contextmanager
+def bootstrapped(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[Project]:
+    """A project of its own on a bootstrapped local cloud of that name."""
     folder = tmp_path_factory.mktemp("project")
     shutil.copytree(REPOSITORY / "deploy_profiles", folder / "deploy_profiles")
     (folder / "app.py").write_text(
@@ -71,7 +79,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOADPROOF_STATE_DIR", str(tmp_path_factory.mktemp("state")))
-        with running("cdk", transition_s=0.05, speed=100) as cloud:  # an update is watched for minutes
+        with running(name, transition_s=0.05, speed=100) as cloud:  # an update is watched for minutes
             made = Project(folder, cloud)
             made.cdk("bootstrap", "aws://123456789012/us-east-1")  # before there is an app, which it would run
             settings = json.loads((REPOSITORY / "cdk.json").read_text())
@@ -157,7 +165,7 @@ endpoint: {hosting: plain_variant, max_instances: 4}
 copies: {max: 4}
 buffer: {enabled: false}
 scaling:
-  policies: [{type: target_tracking, metric: concurrent_requests_per_model, target: 8}]
+  policies: [{type: target_tracking, metric: concurrent_requests_per_model, target: 8, scale_in: false}]
 """
 
 
