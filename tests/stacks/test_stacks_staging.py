@@ -127,6 +127,19 @@ def test_a_deployment_waits_for_the_weights_and_a_destruction_takes_them_away(
     assert weights(cloud) == {}
 
 
+def test_another_commit_is_staged_before_the_old_one_goes(cloud: Cloud, hub: Hub, tmp_path: Path) -> None:
+    """The endpoint moves from one commit to the next; a commit that the hub does not have leaves all as it was."""
+    environment, following = environment_of(hub), "f" * 40
+    assert cloud.deploy(staged(tmp_path), environment) == "CREATE_COMPLETE", cloud.reasons(STACK)
+    assert cloud.deploy(staged(tmp_path, revision=following), environment) == "UPDATE_ROLLBACK_COMPLETE"
+    assert {key.split("/")[3] for key in weights(cloud)} == {REVISION}
+    assert any("the hub knows no acme/chat-7b at ffffffffffff" in reason for reason in cloud.reasons(STACK))
+    hub.revision = following
+    assert cloud.deploy(staged(tmp_path, revision=following), environment) == "UPDATE_COMPLETE", cloud.reasons(STACK)
+    assert {key.split("/")[3] for key in weights(cloud)} == {following}
+    assert cloud.destroy(STACK) == "DELETE_COMPLETE"
+
+
 def test_a_gated_repository_fails_the_deployment_with_its_reason(cloud: Cloud, hub: Hub, tmp_path: Path) -> None:
     """The stack's event says what the hub said and what to do; the rollback leaves no weights."""
     hub.refuses_with = 403
