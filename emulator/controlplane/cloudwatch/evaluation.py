@@ -191,7 +191,8 @@ def _reason(watch: Watch, points: Points, state: State) -> str:
         return f"Insufficient Data: {watch.evaluation} datapoints were unknown."
     values = ", ".join(f"{value:g}" for value in reversed(present))
     breaching = sum(map(watch.breaching, present))
+    crossed = "crossed" if state == "ALARM" else "not crossed"
     return (
-        f"Threshold Crossed: {breaching} out of the last {watch.evaluation} datapoints [{values}] breached the "
+        f"Threshold {crossed}: {breaching} out of the last {watch.evaluation} datapoints [{values}] breached the "
         f"threshold ({watch.threshold:g}, {watch.comparison}; {watch.to_alarm} needed, missing data {watch.missing})."
     )
