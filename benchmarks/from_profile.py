@@ -104,6 +104,7 @@ def workload_of(profile: Profile, folder: Path) -> WorkloadSpec:
         think_time_s=float(workload.think_time_s),
         dataset=dataset,
         tokenizer=str(folder / workload.tokenizer) if workload.tokenizer else None,
+        answer_length=workload.answer_length,
         images=ImageSpec(images.width_px, images.height_px, images.count) if images else None,
     )
 

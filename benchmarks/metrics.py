@@ -19,6 +19,7 @@ cannot hide it. A failed request is in the error figures and in no latency.
 - **lag** (ms) = dispatched − intended send, of every request: what the generator itself added. Opening a connection
   is the network's time: it is in the latencies, not in the lag.
 - **mean in flight** = Σ (end − intended send) / duration: below the level's concurrency by its ramp and its tail.
+- **asked, answered tokens** = mean output tokens asked for and given, of successful requests whose count is known.
 - **error rate** (share) = failed / finished requests.
 - **cost per million output tokens** (USD) = USD per hour / 3600 / output tokens per second · 10⁶; **per million
   tokens** the same over output and input tokens; **per 1,000 requests** = USD per hour / 3600 / requests/s · 1,000.
@@ -75,6 +76,9 @@ class LevelMetrics:
     cost_per_million_tokens_usd: float | None = None  # output and input
     cost_per_thousand_requests_usd: float | None = None
     merged_first_tokens: int = 0  # successful requests whose TTFT may be too long: read together with later tokens
+    asked_output_tokens: float | None = None  # mean of successful requests whose answer's length is known
+    answered_output_tokens: float | None = None  # of the same requests
+    wrong_counts: int = 0  # successful requests whose server counted tokens that cannot be
     load: str | None = None  # an open loop's, in words; its `concurrency` is then the mean in flight, as measured
 
     @property
@@ -210,6 +214,7 @@ def measure_level(
     requests_per_s = _rate(len(succeeded), seconds)
     tokens_per_s = None if output_per_s is None or input_per_s is None else output_per_s + input_per_s
     per_million_requests = usd_per_million_tokens(usd_per_hour, requests_per_s)
+    known = [record for record in succeeded if record.output_tokens is not None]
     in_flight = _rate(sum(record.end_ns - record.intended_ns for record in finished) / NS_PER_S, seconds)
     return LevelMetrics(
         concurrency=concurrency if load is None else max(1, round(in_flight or 0)),
@@ -237,6 +242,9 @@ def measure_level(
         mean_in_flight=in_flight,
         tokens_per_arrival=_tokens_per_arrival(succeeded),
         merged_first_tokens=sum(record.first_token_early_max_ns is not None for record in succeeded),
+        asked_output_tokens=_rate(sum(record.planned_output_tokens for record in known), len(known) or None),
+        answered_output_tokens=_rate(_total_output(known), len(known) or None),
+        wrong_counts=sum(record.disbelieved_output_tokens is not None for record in succeeded),
         token_source=_output_source(succeeded),
         input_token_source=_input_source(succeeded),
         load=load,

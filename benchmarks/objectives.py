@@ -17,7 +17,8 @@ LATENCY_METRICS = ("ttft", "itl", "tpot", "e2e")
 STATISTICS = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
 LATENCY_NAMES = tuple(f"{metric}_{statistic}_ms" for metric in LATENCY_METRICS for statistic in STATISTICS)
 ERROR_RATE = "error_rate_max"
-RATE_NAMES = ("output_tokens_per_s_min", "requests_per_s_min")
+TOKENS_PER_S = "output_tokens_per_s_min"
+RATE_NAMES = (TOKENS_PER_S, "requests_per_s_min")
 NAMES = (*LATENCY_NAMES, ERROR_RATE, *RATE_NAMES)
 
 

@@ -110,6 +110,9 @@ class RequestRecord:
     first_token_early_max_ns: int | None = None
     turn: int = 0  # of its conversation
     counted_by: str = "words"  # who counted planned_input_tokens: words (an estimate) | tokenizer
+    disbelieved_output_tokens: int | None = (
+        None  # the server's count where it cannot be true; output_tokens has none of it
+    )
     schema_version: int = SCHEMA_VERSION
 
     @property

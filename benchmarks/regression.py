@@ -33,7 +33,7 @@ from benchmarks.plan import RunPlan, read_plan
 from benchmarks.records import FILE_NAME as RECORDS_FILE
 from benchmarks.records import read_records
 from benchmarks.statistics import CONFIDENCE
-from benchmarks.verdict import Judgement, invalid_reasons, judge
+from benchmarks.verdict import SHORT_BELOW, Judgement, estimated, invalid_reasons
 from loadproof.errors import InputError
 
 TOLERANCE = 0.05
@@ -123,7 +123,7 @@ def compare_runs(before: Run, after: Run, tolerance: float = TOLERANCE) -> Compa
     outcome, reason = _decide(shown, place)
     if late:
         outcome, reason = "INCONCLUSIVE", f"at {place}: {'; '.join(late)}"
-    differences = tuple(conditions_that_differ(before.plan, after.plan))
+    differences = tuple(conditions_that_differ(before.plan, after.plan) + _answers_that_differ(place, deciding))
     return Comparison(before.plan.run_id, after.plan.run_id, place, tolerance, shown, differences, outcome, reason)
 
 
@@ -139,7 +139,7 @@ def _change(
     name: str, before: MeasuredLevel, after: MeasuredLevel, seed: int, tolerance: float, decides: bool
 ) -> Change:
     objective = Objective(name, 1.0)
-    one, other = (judge(objective, level.records, level.metrics, seed) for level in (before, after))
+    one, other = (estimated(objective, level.records, level.metrics, seed, bounded=False) for level in (before, after))
     place = after.metrics.place
     if name == ERROR_RATE:
         counts = [(level.metrics.errors, level.metrics.requests) for level in (before, after)]
@@ -260,6 +260,14 @@ def conditions_that_differ(before: RunPlan, after: RunPlan) -> list[tuple[str, s
     names = dict.fromkeys((*rows[0], *rows[1]))
     said = ((name, *("–" if row.get(name) is None else str(row[name]) for row in rows)) for name in names)
     return [(name, one, other) for name, one, other in said if one != other]
+
+
+def _answers_that_differ(place: str, levels: Sequence[MeasuredLevel]) -> list[tuple[str, str, str]]:
+    """Mean tokens of an answer where one run's are well shorter: what is shorter is quicker."""
+    before, after = (level.metrics.answered_output_tokens or 0.0 for level in levels)
+    if min(before, after) >= SHORT_BELOW * max(before, after):
+        return []
+    return [(f"tokens of an answer at {place}", f"{before:,.4g}", f"{after:,.4g}")]
 
 
 def _conditions(plan: RunPlan) -> dict[str, Any]:

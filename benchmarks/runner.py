@@ -233,7 +233,8 @@ class Runner:
             self.under_way.pop((batch.level, turn.index), None)
         # Not now: the next request of this slot is due, and leaves before the loop comes to this.
         asyncio.get_running_loop().call_soon(self._keep, batch, turn, intended_ns, dispatched_ns, invocation)
-        return invocation
+        impossible = impossible_count(invocation, planned.output_tokens) is not None
+        return counted_by_chunks(invocation) if impossible else invocation
 
     def _keep(
         self, batch: Batch, turn: _Turn, intended_ns: int, dispatched_ns: int, invocation: Invocation | None
@@ -253,6 +254,9 @@ class Runner:
         end_ns = invocation.end_ns if invocation else self.clock_ns()
         outcome = invocation.outcome if invocation else None
         kind = str(outcome.kind) if outcome else CANCELED
+        disbelieved = impossible_count(invocation, turn.planned.output_tokens) if invocation else None
+        if invocation and disbelieved is not None:
+            invocation = counted_by_chunks(invocation)
         return RequestRecord(
             phase=batch.phase,
             session=self.session,
@@ -281,6 +285,7 @@ class Runner:
             turn=turn.turn,
             counted_by=turn.planned.counted_by,
             first_token_early_max_ns=self._early_max_ns(invocation) if invocation else None,
+            disbelieved_output_tokens=disbelieved,
         )
 
     def _early_max_ns(self, invocation: Invocation) -> int | None:
@@ -294,3 +299,24 @@ class Runner:
 
     def _relative(self, time_ns: int) -> int:
         return time_ns - self.zero_ns
+
+
+def impossible_count(invocation: Invocation, asked_tokens: int) -> int | None:
+    """The server's count of an answer's tokens where it cannot be true: above what was asked for, by more than the end
+    token that some count too, or below the number of pieces with text in them. None where it may be true."""
+    tokens = invocation.output_tokens if invocation.token_source == "server" else None
+    least = len(invocation.arrival_ns) or min(1, invocation.text_length)
+    if tokens is None or least <= tokens <= asked_tokens + 1:
+        return None
+    return tokens
+
+
+def counted_by_chunks(invocation: Invocation) -> Invocation:
+    """The answer with each piece counted as one token, and none where it came whole."""
+    pieces = len(invocation.arrival_ns)
+    return replace(
+        invocation,
+        output_tokens=pieces or None,
+        token_source="chunks" if pieces else "none",
+        arrival_tokens=array("q", [1]) * pieces,
+    )

@@ -14,6 +14,7 @@ from loadproof.loads import FEWEST_A_SLOT, Load
 
 Kind = Literal["sagemaker", "openai"]
 Protocol = Literal["tgi", "lmi", "openai"]
+AnswerLength = Literal["asked", "at_most"]
 REQUESTS_APART = 2**24  # numbers between the first request of one phase and that of the next
 
 
@@ -78,6 +79,7 @@ class WorkloadSpec:
     `salt` makes prompts of this run unlike those of any other run. `unique_prompts` None: made prompts are unique,
     recorded ones are sent as they are. A conversation has up to `turns` turns of the user's, each sent `think_time_s`
     after the last answer ended, with all before it. `dataset` replaces made texts; `tokenizer` is a tokenizer.json.
+    `answer_length` at_most: models may end their answers before the length asked for, and nothing is held against it.
     """
 
     input_tokens: TokenCounts
@@ -93,6 +95,7 @@ class WorkloadSpec:
     dataset_sha256: str | None = None
     tokenizer: str | None = None
     images: ImageSpec | None = None
+    answer_length: AnswerLength = "asked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 The document's shape is a contract (docs/decisions/0001). Keys beyond it: a level's `error_examples`, `loop_lag_ms`,
 `mean_in_flight`, `tokens_per_arrival`, `input_token_source`, `error_rate`, `phases`, `histograms` and two more costs,
-an objective's `requests` (how many its interval rests on), `effective_samples` and `more_requests`, what was observed
-beside the load (`deployed`, `scaling`), and `conditions.rules`.
+an objective's `requests` (how many its interval rests on), `effective_samples`, `more_requests` and `doubt`, what was
+observed beside the load (`deployed`, `scaling`), and `conditions.rules`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from benchmarks.verdict import (
     LAG_LIMIT_MS,
     LAG_SHARE_OF_OBJECTIVE,
     LOOP_LAG_FACTOR,
+    SHORT_BELOW,
     decide,
     invalid_reasons,
     judge,
@@ -43,6 +44,7 @@ RULES = {
     "bootstrap over blocks of requests",
     "latency": "successful requests, from the intended send time",
     "itl": "gaps between instants at which tokens came; tokens that come together end one gap",
+    "answers": f"shorter than {SHORT_BELOW:.0%} of the tokens asked for, they keep E2E and rates from passing",
     "valid": f"dispatch lag p99 at most {LAG_LIMIT_MS:g} ms and at most {LAG_SHARE_OF_OBJECTIVE:.0%} of the tightest "
     f"latency objective, event loop lag p99 at most {LOOP_LAG_FACTOR:g} times that",
 }
@@ -63,7 +65,13 @@ def build_summary(
     judged = measured.get(-1 if index is None else index)
     metrics = judged.metrics if judged else None
     judgements = [
-        judge(objective, judged.records if judged else (), metrics or measure_level(1, ()), spec.workload.seed)
+        judge(
+            objective,
+            judged.records if judged else (),
+            metrics or measure_level(1, ()),
+            spec.workload.seed,
+            spec.workload.answer_length,
+        )
         for objective in spec.objectives
     ]
     load = None if index is None else plan.loads[index]
@@ -178,6 +186,7 @@ def _workload(spec: BenchmarkSpec) -> dict[str, Any]:
         "unique_prompts": workload.dataset is None if workload.unique_prompts is None else workload.unique_prompts,
         "turns": workload.turns,
         "think_time_s": workload.think_time_s,
+        "answer_length": workload.answer_length,
         "dataset": workload.dataset,
         "dataset_sha256": workload.dataset_sha256,
         "prompt_tokens_counted_by": f"tokenizer {workload.tokenizer}" if workload.tokenizer else "words (an estimate)",

@@ -6,6 +6,10 @@ end misses it, else INCONCLUSIVE, with about how many more requests like these w
 that so few requests cannot give meets and misses nothing, fewer than `FEWEST_REQUESTS` have no interval of a rate, and
 no data never passes. The share of failed requests is counted, not estimated: its objective is on this very run.
 
+What an objective leans on must be known, else it is INCONCLUSIVE with a `doubt`: E2E and rates on answers of the length
+asked for (a level's mean below `SHORT_BELOW` of it flatters them, unless the workload's lengths are only at most that),
+TPOT and tokens/s on token counts that can be true. A miss that shorter answers only make clearer stays a FAIL.
+
 A level is *valid* when the generator itself was on time: its dispatch lag p99 is at most 5 ms and at most 10% of the
 tightest latency objective, and the p99 of how late its event loop was is at most twice that (a late loop delays only
 what happens just then, and crowded machines are late by a time slice now and again). The run is INVALID when the level
@@ -17,15 +21,16 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from benchmarks.intervals import quantile_interval, requests_to_settle, requests_to_settle_rate
 from benchmarks.metrics import NS_PER_MS, LevelMetrics, pooled
-from benchmarks.objectives import ERROR_RATE, Objective
+from benchmarks.objectives import ERROR_RATE, RATE_NAMES, TOKENS_PER_S, Objective
 from benchmarks.records import RequestRecord
+from benchmarks.spec import AnswerLength
 from benchmarks.statistics import ratio_interval
 from invocation.outcomes import OutcomeKind
 from loadproof.loads import Load
@@ -33,6 +38,7 @@ from loadproof.loads import Load
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 ObjectiveVerdict = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 FEWEST_REQUESTS = 5  # below this a resampled sample says nothing
+SHORT_BELOW = 0.90  # of the mean length asked for
 LAG_LIMIT_MS = 5.0
 LAG_SHARE_OF_OBJECTIVE = 0.10
 LOOP_LAG_FACTOR = 2.0
@@ -44,7 +50,7 @@ class Judgement:
 
     An end of the interval is None where the requests are too few to give it. `requests` have data, `effective_samples`
     independent ones would tell as much, and about `more_requests` more would settle what is INCONCLUSIVE (None: no data
-    to tell by, or too close for any sensible number).
+    to tell by, or too close for any sensible number). `doubt`: why it is not settled, however many there are.
     """
 
     name: str
@@ -58,6 +64,7 @@ class Judgement:
     requests: int
     effective_samples: int | None = None
     more_requests: int | None = None
+    doubt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +99,54 @@ def invalid_reasons(level: LevelMetrics, objectives: Sequence[Objective]) -> tup
     )
 
 
-def judge(objective: Objective, records: Sequence[RequestRecord], level: LevelMetrics, seed: int) -> Judgement:
+def judge(
+    objective: Objective,
+    records: Sequence[RequestRecord],
+    level: LevelMetrics,
+    seed: int,
+    answer_length: AnswerLength = "asked",
+) -> Judgement:
     """Judge one objective on the finished records of one level and on its metrics."""
+    judgement = estimated(objective, records, level, seed)
+    wrong, short = _wrong_counts(objective, level), _short_answers(objective, level, answer_length)
+    still_fails = wrong is None and objective.name != TOKENS_PER_S and judgement.verdict == "FAIL"
+    if judgement.observed is None or still_fails or (wrong is None and short is None):
+        return judgement
+    return replace(judgement, verdict="INCONCLUSIVE", more_requests=None, doubt=wrong or short)
+
+
+def _wrong_counts(objective: Objective, level: LevelMetrics) -> str | None:
+    metric = objective.latency[0] if objective.latency else objective.name
+    if metric not in ("tpot", TOKENS_PER_S) or not level.wrong_counts:
+        return None
+    return (
+        f"the server's token count cannot be true for {level.wrong_counts} of {level.requests - level.errors} answers; "
+        "mend what it says in `usage`"
+    )
+
+
+def _short_answers(objective: Objective, level: LevelMetrics, answer_length: AnswerLength) -> str | None:
+    metric = objective.latency[0] if objective.latency else objective.name
+    asked, answered = level.asked_output_tokens, level.answered_output_tokens
+    if answer_length == "at_most" or metric not in ("e2e", *RATE_NAMES) or asked is None or answered is None:
+        return None
+    if answered >= SHORT_BELOW * asked:
+        return None
+    return (
+        f"answers had {answered:,.4g} of the {asked:,.4g} tokens asked for on average, and shorter ones are quicker; "
+        "if the model may end them sooner, say so: `answer_length: at_most` (--answer-length)"
+    )
+
+
+def estimated(
+    objective: Objective,
+    records: Sequence[RequestRecord],
+    level: LevelMetrics,
+    seed: int,
+    *,
+    bounded: bool = True,
+) -> Judgement:
+    """The objective against its interval alone. `bounded` False: its bound is no bound, only the interval is wanted."""
     stream = seed + zlib.crc32(objective.name.encode())  # each objective draws its own resamples
     if objective.name == ERROR_RATE:
         share = level.errors / level.requests if level.requests else None
@@ -105,16 +158,17 @@ def judge(objective: Objective, records: Sequence[RequestRecord], level: LevelMe
         (record for record in records if record.ok), key=lambda record: (record.intended_ns, record.index)
     )
     if objective.latency:
-        return _judge_latency(objective, *objective.latency, succeeded)
+        return _judge_latency(objective, *objective.latency, succeeded, bounded=bounded)
     return _judge_rate(objective, succeeded, level, stream)
 
 
 def _judge_latency(
-    objective: Objective, metric: str, rank_percent: float, succeeded: Sequence[RequestRecord]
+    objective: Objective, metric: str, rank_percent: float, succeeded: Sequence[RequestRecord], *, bounded: bool
 ) -> Judgement:
     pool = pooled(metric, succeeded)
     requests = pool.ends.size
-    interval = quantile_interval(pool.values, pool.ends, rank_percent, objective.bound * pool.per_ms)
+    bound = objective.bound * pool.per_ms if bounded else None
+    interval = quantile_interval(pool.values, pool.ends, rank_percent, bound)
     if interval is None:
         return _judgement(objective, None, (None, None), "INCONCLUSIVE", 0)
     ends = (
@@ -131,7 +185,7 @@ def _judge_latency(
 
 def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level: LevelMetrics, seed: int) -> Judgement:
     """Throughput by Little's law: amount / time in service, times the mean number in flight, which is not resampled."""
-    of_tokens = objective.name == "output_tokens_per_s_min"
+    of_tokens = objective.name == TOKENS_PER_S
     observed = level.output_tokens_per_s if of_tokens else level.requests_per_s
     if observed is None:
         return _judgement(objective, None, (None, None), "INCONCLUSIVE", len(succeeded))
@@ -267,6 +321,8 @@ def _describe(judgement: Judgement) -> str:
         text += f", 95% interval {ends}"
     if judgement.verdict != "INCONCLUSIVE":
         return text
+    if judgement.doubt:
+        return f"{text}; {judgement.doubt}"
     if judgement.more_requests is None:
         return f"{text}; too close for more requests to settle it"
     if low is None or high is None:

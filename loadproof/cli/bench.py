@@ -47,6 +47,13 @@ class TargetProtocol(StrEnum):
     OPENAI = "openai"
 
 
+class AnswerLength(StrEnum):
+    """What an answer's length asked for is."""
+
+    ASKED = "asked"
+    AT_MOST = "at_most"
+
+
 class Arrivals(StrEnum):
     """Processes of an open loop."""
 
@@ -138,6 +145,10 @@ def bench(
     ] = None,
     output_tokens: Annotated[
         str | None, typer.Option(help="answer length, in the same forms (default with --target: 64)")
+    ] = None,
+    answer_length: Annotated[
+        AnswerLength | None,
+        typer.Option(help="at_most: the model may end its answers before --output-tokens (default: asked)"),
     ] = None,
     shared_prefix_tokens: Annotated[
         int | None, typer.Option(min=0, help="beginning that all prompts have in common")
@@ -250,6 +261,7 @@ def bench(
             dataset=str(dataset) if dataset else None,
             tokenizer=str(tokenizer) if tokenizer else None,
             image=image,
+            answer_length=answer_length.value if answer_length else None,
         ),
         warmup_requests=warmup,
         request_timeout_s=timeout_s,

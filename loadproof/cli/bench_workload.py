@@ -36,6 +36,7 @@ class WorkloadOptions:
     dataset: str | None = None
     tokenizer: str | None = None
     image: str | None = None
+    answer_length: str | None = None
 
 
 def with_workload(workload: WorkloadSpec, options: WorkloadOptions, *, chat: bool) -> WorkloadSpec:
@@ -49,7 +50,10 @@ def with_workload(workload: WorkloadSpec, options: WorkloadOptions, *, chat: boo
         if text is not None:
             make = partial(parse_tokens, f"--{side.replace('_', '-')}", text)
             changes[side] = attempts.attempt(make, getattr(workload, side))
-    for name in ("seed", "shared_prefix_tokens", "unique_prompts", "turns", "think_time_s", "dataset", "tokenizer"):
+    for name in (
+        "seed", "shared_prefix_tokens", "unique_prompts", "turns", "think_time_s", "dataset", "tokenizer",
+        "answer_length",
+    ):  # fmt: skip
         if (value := getattr(options, name)) is not None:
             changes[name] = value
     if options.image is not None:

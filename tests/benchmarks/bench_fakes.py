@@ -40,6 +40,8 @@ class FakeEndpoint:
     ttft_s: float = 0.01
     itl_s: float = 0.002
     tokens_per_event: int = 1
+    stops_after: int | None = None  # tokens, however many are asked for
+    claims: int | None = None  # tokens, whatever was generated
     fault_of: Callable[[int], Fault | None] = lambda number: None
     endpoint_status: str = "InService"
     component_status: str = "InService"
@@ -116,6 +118,7 @@ class FakeEndpoint:
         if fault == "stall":
             await asyncio.sleep(60)
         tokens = body["max_tokens"] if self.protocol == "openai" else body["parameters"]["max_new_tokens"]
+        tokens = min(tokens, self.stops_after or tokens)
         if not body["stream"]:
             await asyncio.sleep(self.ttft_s + self.itl_s * (tokens - 1))
             details = {"finish_reason": "length", "generated_tokens": tokens}
@@ -132,7 +135,7 @@ class FakeEndpoint:
             await asyncio.sleep(max(0.0, due_s - time.perf_counter()))
             count = min(self.tokens_per_event, tokens - first)
             events = b"".join(
-                EVENTS[self.protocol](index, tokens, input_tokens) for index in range(first, first + count)
+                EVENTS[self.protocol](index, tokens, input_tokens, self.claims) for index in range(first, first + count)
             )
             if fault == "cut" and first >= tokens // 2:
                 writer.write(_chunk(b""))
@@ -165,33 +168,38 @@ async def _head(reader: asyncio.StreamReader) -> _Head | None:
     return _Head(lines[0].split(" ")[1], int(headers["content-length"]), headers.get("x-amz-target", ""))
 
 
-def _tgi_event(index: int, tokens: int, input_tokens: int) -> bytes:
+def _tgi_event(index: int, tokens: int, input_tokens: int, claims: int | None) -> bytes:
     last = index == tokens - 1
     event: dict[str, object] = {
         "index": index + 1,
         "token": {"id": index, "text": " word", "logprob": -0.1, "special": False},
         "generated_text": " word" * tokens if last else None,
-        "details": {"finish_reason": "length", "generated_tokens": tokens, "input_length": input_tokens}
+        "details": {
+            "finish_reason": "length",
+            "generated_tokens": tokens if claims is None else claims,
+            "input_length": input_tokens,
+        }
         if last
         else None,
     }
     return b"data:" + json.dumps(event).encode() + b"\n\n"
 
 
-def _lmi_event(index: int, tokens: int, input_tokens: int) -> bytes:
+def _lmi_event(index: int, tokens: int, input_tokens: int, claims: int | None) -> bytes:
     """JSON lines; its own count is one too high, as LMI's is."""
     event: dict[str, object] = {"token": {"id": [index], "text": " word", "log_prob": -0.1}}
     if index == tokens - 1:
-        details = {"finish_reason": "length", "generated_tokens": tokens + 1}
+        details = {"finish_reason": "length", "generated_tokens": tokens + 1 if claims is None else claims}
         event |= {"generated_text": " word" * tokens, "details": details}
     return json.dumps(event).encode() + b"\n"
 
 
-def _openai_event(index: int, tokens: int, input_tokens: int) -> bytes:
+def _openai_event(index: int, tokens: int, input_tokens: int, claims: int | None) -> bytes:
     last = index == tokens - 1
     events: list[dict] = [{"choices": [{"index": 0, "text": " word", "finish_reason": "length" if last else None}]}]
     if last:
-        events.append({"choices": [], "usage": {"prompt_tokens": input_tokens, "completion_tokens": tokens}})
+        counted = tokens if claims is None else claims
+        events.append({"choices": [], "usage": {"prompt_tokens": input_tokens, "completion_tokens": counted}})
     lines = [f"data: {json.dumps(event)}\n\n" for event in events] + ["data: [DONE]\n\n"] * last
     return "".join(lines).encode()
 

@@ -127,6 +127,11 @@ class Workload(Part):
     tokenizer: str | None = Field(
         default=None, description="the model's tokenizer.json, to count prompt tokens by; relative path"
     )
+    answer_length: Literal["asked", "at_most"] = Field(
+        default="asked",
+        description="asked: answers well shorter than output_tokens keep E2E and rate objectives from passing; "
+        "at_most: the model may end its answers sooner",
+    )
     images: Images | None = None
     arrivals: Arrivals = Field(default_factory=Arrivals)
 
