@@ -47,7 +47,7 @@ class Work:
     autoscaling: Service
     stack_tags: dict[str, str] = field(default_factory=dict)
     poll_s: float = 0.02
-    timeout_s: float = 120.0
+    timeout_s: float = 970 * 60.0  # as AWS's own handler of an endpoint's update, which may bake for hours
 
     def client(self, service: str) -> Any:
         """A boto3 client of this cloud in the stack's account and region."""
@@ -69,16 +69,10 @@ class Work:
         return name.lower() if lower else name
 
     def wait(
-        self,
-        physical_id: str,
-        describe: Callable[[], tuple[str, str | None]],
-        done: str,
-        moving: tuple[str, ...],
-        timeout_s: float | None = None,
+        self, physical_id: str, describe: Callable[[], tuple[str, str | None]], done: str, moving: tuple[str, ...]
     ) -> None:
         """Poll until the status is `done`. Raises ResourceFailedError with the service's reason otherwise."""
-        longest_s = self.timeout_s if timeout_s is None else timeout_s
-        end_s = time.monotonic() + longest_s
+        end_s = time.monotonic() + self.timeout_s
         while True:
             status, reason = describe()
             if status == done:
@@ -87,7 +81,7 @@ class Work:
                 raise ResourceFailedError(f"Resource is in status {status}: {reason or 'no reason given'}", physical_id)
             if time.monotonic() > end_s:
                 raise ResourceFailedError(
-                    f"Resource did not stabilize within {longest_s:g} s; it is {status}.", physical_id
+                    f"Resource did not stabilize within {self.timeout_s:g} s; it is {status}.", physical_id
                 )
             time.sleep(self.poll_s)
 

@@ -14,10 +14,6 @@ from emulator.controlplane.cloudformation.resources.base import (
 )
 from emulator.controlplane.wire import AwsError
 
-# As AWS's own handlers: a deployment with baking periods takes hours.
-_ENDPOINT_UPDATE_S = 970 * 60.0
-_COMPONENT_UPDATE_S = 490 * 60.0
-
 
 def _retag(work: Work, arn: str, new: Properties) -> None:
     """Tags as they are to be: set the new ones, drop the others."""
@@ -126,7 +122,7 @@ class Endpoint:
         )  # fmt: skip
         if request["EndpointConfigName"] != old["EndpointConfigName"]:
             work.call_sagemaker("UpdateEndpoint", EndpointName=name, **request)
-            work.wait(physical_id, lambda: _endpoint_status(work, name), "InService", ("Updating",), _ENDPOINT_UPDATE_S)
+            work.wait(physical_id, lambda: _endpoint_status(work, name), "InService", ("Updating",))
             found = work.call_sagemaker("DescribeEndpoint", EndpointName=name)
             if found["EndpointConfigName"] != request["EndpointConfigName"]:  # SageMaker has gone back by itself
                 raise ResourceFailedError(
@@ -180,9 +176,7 @@ class InferenceComponent:
         request = picked(new, "Specification", "Specifications", "RuntimeConfig", "DeploymentConfig")
         if any(old.get(part) != new.get(part) for part in request):
             work.call_sagemaker("UpdateInferenceComponent", InferenceComponentName=name, **request)
-            work.wait(
-                physical_id, lambda: _component_status(work, name), "InService", ("Updating",), _COMPONENT_UPDATE_S
-            )
+            work.wait(physical_id, lambda: _component_status(work, name), "InService", ("Updating",))
             found = work.call_sagemaker("DescribeInferenceComponent", InferenceComponentName=name)
             if found.get("FailureReason"):  # SageMaker has gone back by itself
                 raise ResourceFailedError(f"Inference component {name} was rolled back: {found['FailureReason']}")
