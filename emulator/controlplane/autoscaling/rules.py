@@ -22,11 +22,13 @@ def check_dimension(params: Params) -> None:
             f"The local cloud scales the namespace sagemaker only, found {params['ServiceNamespace']}.",
         )
     resource_id, dimension = params["ResourceId"], params["ScalableDimension"]
+    if dimension == CONCURRENCY:
+        raise AwsError("UnsupportedOperation", "The local cloud does not provide serverless variants, nor scales them.")
     parts = resource_id.split("/")
     if dimension == COPIES:
         fits = len(parts) == 2 and parts[0] == "inference-component" and bool(parts[1])
         form = "inference-component/NAME"
-    elif dimension in (INSTANCES, CONCURRENCY):
+    elif dimension == INSTANCES:
         fits = len(parts) == 4 and parts[0] == "endpoint" and parts[2] == "variant" and all(parts)
         form = "endpoint/NAME/variant/VARIANT"
     else:

@@ -131,6 +131,8 @@ def watch_of(caller: Caller, params: Params) -> Watch:
     to_alarm = int(params.get("DatapointsToAlarm") or evaluation)
     if to_alarm > evaluation:
         raise refuse("DatapointsToAlarm must be less than or equal to EvaluationPeriods.")
+    if params.get("EvaluateLowSampleCountPercentile") == "ignore":
+        raise refuse("The local cloud does not provide EvaluateLowSampleCountPercentile ignore.")
     missing = params.get("TreatMissingData") or "missing"
     if missing not in ("breaching", "notBreaching", "ignore", "missing"):
         raise refuse(f"TreatMissingData must be breaching, notBreaching, ignore or missing, found {missing}.")
@@ -158,5 +160,5 @@ def _queries(caller: Caller, params: Params) -> Queries:
     statistic = params.get("Statistic") or params.get("ExtendedStatistic")
     if not statistic or not params.get("Period") or not params.get("Namespace"):
         raise refuse("Namespace, Period and one of Statistic and ExtendedStatistic are required with MetricName.")
-    query: MetricQuery = metric_query(caller, "m", params, statistic, int(params["Period"]))
+    query: MetricQuery = metric_query(caller, "m", params, statistic, int(params["Period"]), params.get("Unit"))
     return Queries((query,), (), ("m",))

@@ -118,7 +118,7 @@ class CloudWatchApi:
         period_s = int(params["Period"])
         unit = "None"
         for statistic in [*(params.get("Statistics") or ()), *(params.get("ExtendedStatistics") or ())]:
-            query = metric_query(caller, "m", params, statistic, period_s)
+            query = metric_query(caller, "m", params, statistic, period_s, params.get("Unit"))
             unit = self._store.unit(query.key)
             for at, value in self._row(Queries((query,), (), ("m",)), "m", period_s, start_s, end_s):
                 row = found.setdefault(at, {"Timestamp": at, "Unit": unit})

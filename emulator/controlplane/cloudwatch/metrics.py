@@ -97,11 +97,13 @@ class MetricStore:
         with self._lock:
             return self._series[key].unit if key in self._series else "None"
 
-    def points(self, key: MetricKey, edges_s: Sequence[float], statistic: str) -> list[float | None]:
-        """The statistic of each period between two edges, None where there are no data."""
+    def points(
+        self, key: MetricKey, edges_s: Sequence[float], statistic: str, unit: str | None = None
+    ) -> list[float | None]:
+        """The statistic of each period between two edges, None where there are no data (of that unit)."""
         with self._lock:
             series = self._series.get(key)
-            if series is None or series.times_s[-1] < edges_s[0]:
+            if series is None or series.times_s[-1] < edges_s[0] or unit not in (None, series.unit):
                 return [None] * (len(edges_s) - 1)
             return [series.point(low_s, high_s, statistic) for low_s, high_s in pairwise(edges_s)]
 

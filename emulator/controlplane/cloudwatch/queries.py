@@ -31,6 +31,7 @@ class MetricQuery:
     key: MetricKey
     statistic: str
     period_s: int
+    unit: str | None = None  # data of another unit do not count
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Queries:
         """Values between the edges (the cloud's time), by id; those of all queries, returned or not."""
         values: dict[str, Value] = {}
         for metric in self.metrics:
-            found = store.points(metric.key, edges_s, metric.statistic)
+            found = store.points(metric.key, edges_s, metric.statistic, metric.unit)
             if speed != 1 and metric.statistic in _COUNTING:
                 found = [None if point is None else point * speed for point in found]
             values[metric.id] = found
@@ -70,7 +71,7 @@ class Queries:
 
 
 def metric_query(
-    caller: Caller, query_id: str, metric: Mapping[str, Any], statistic: str, period_s: int
+    caller: Caller, query_id: str, metric: Mapping[str, Any], statistic: str, period_s: int, unit: str | None = None
 ) -> MetricQuery:
     """One metric of the caller's account and region. Raises for a statistic or period that is not computed here."""
     check_statistic(statistic)
@@ -83,7 +84,7 @@ def metric_query(
         metric["MetricName"],
         dimensions_of(metric.get("Dimensions")),
     )
-    return MetricQuery(query_id, key, statistic, period_s)
+    return MetricQuery(query_id, key, statistic, period_s, unit)
 
 
 def queries_of(caller: Caller, rows: Sequence[Mapping[str, Any]]) -> Queries:
@@ -120,7 +121,7 @@ def _metric(caller: Caller, row: Mapping[str, Any]) -> MetricQuery:
     stat = row["MetricStat"]
     if row.get("AccountId", caller.account) != caller.account:
         raise refuse(f"The local cloud reads metrics of the caller's own account only, found {row['AccountId']}.")
-    return metric_query(caller, row["Id"], stat["Metric"], stat["Stat"], int(stat["Period"]))
+    return metric_query(caller, row["Id"], stat["Metric"], stat["Stat"], int(stat["Period"]), stat.get("Unit"))
 
 
 def _in_order(metrics: Sequence[MetricQuery], expressions: Sequence[ExpressionQuery]) -> list[ExpressionQuery]:

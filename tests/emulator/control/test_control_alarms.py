@@ -61,6 +61,20 @@ def test_percentile_alarm(world: World) -> None:
     assert world.state("tail") == "OK"
 
 
+def test_data_of_another_unit_do_not_count(world: World) -> None:
+    """ModelLatency comes in microseconds: an alarm on milliseconds never sees it."""
+    world.alarm("slow", "ModelLatency", 5.0, Unit="Milliseconds")
+    for _ in range(3):
+        world.plane.directory.record_metric(
+            "AWS/SageMaker", "ModelLatency", 9.0, {"InferenceComponentName": "chat-main"}, unit="Microseconds"
+        )
+        world.pass_s(60)
+    assert world.state("slow") == "INSUFFICIENT_DATA"
+    world.alarm("slow", "ModelLatency", 5.0, Unit="Microseconds")
+    world.pass_s(60)
+    assert world.state("slow") == "ALARM"
+
+
 def test_alarm_on_an_error_rate(world: World) -> None:
     """1 failed of 4 is 0.25, above 0.2; nothing failed and nothing invoked is 0, not missing."""
     names = {"failed": "InvocationModelErrors", "broken": "MidStreamErrors", "invocations": "Invocations"}
@@ -145,6 +159,7 @@ def test_disabled_actions_call_nothing(world: World) -> None:
         ({"ComparisonOperator": "LessThanLowerThreshold"}, "anomaly detection"),
         ({"DatapointsToAlarm": 2}, "must be less than or equal to EvaluationPeriods"),
         ({"Period": 45}, "Period must be 10, 20, 30 or a multiple of 60, found 45"),
+        ({"EvaluateLowSampleCountPercentile": "ignore"}, "does not provide EvaluateLowSampleCountPercentile ignore"),
         ({"TreatMissingData": "never"}, "TreatMissingData must be breaching"),
         ({"MetricName": None}, "Exactly one of MetricName and Metrics"),
     ],

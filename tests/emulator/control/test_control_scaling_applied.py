@@ -228,6 +228,37 @@ def test_schedule_that_lowers_the_maximum_scales_in(world: World) -> None:
     assert "maximum capacity was set to 0" in [one["Cause"] for one in world.activities()]
 
 
+def test_plain_variant_scales_its_instances(world: World) -> None:
+    """A target on DesiredInstanceCount, through UpdateEndpointWeightsAndCapacities."""
+    variant = {"VariantName": "AllTraffic", "ModelName": "model", "InstanceType": "ml.g5.2xlarge"}
+    world.sagemaker(
+        "CreateEndpointConfig", EndpointConfigName="plain", ProductionVariants=[{**variant, "InitialInstanceCount": 1}]
+    )
+    world.sagemaker("CreateEndpoint", EndpointName="plain", EndpointConfigName="plain")
+    world.pass_s(60)
+    target = {
+        "ResourceId": "endpoint/plain/variant/AllTraffic",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+    }
+    world.scaling("RegisterScalableTarget", **target, MinCapacity=1, MaxCapacity=3)
+    metric = "SageMakerVariantConcurrentRequestsPerModelHighResolution"
+    tracking = {"TargetValue": 4.0, "PredefinedMetricSpecification": {"PredefinedMetricType": metric}}
+    world.scaling(
+        "PutScalingPolicy",
+        **target,
+        PolicyName="track",
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration=tracking,
+    )
+    for _ in range(12):
+        dimensions = {"EndpointName": "plain", "VariantName": "AllTraffic"}
+        world.put("AWS/SageMaker", "ConcurrentRequestsPerModel", 7.0, dimensions)
+        world.pass_s(10)
+    found = world.sagemaker("DescribeEndpoint", EndpointName="plain")["ProductionVariants"][0]
+    assert found["CurrentInstanceCount"] == 2
+    assert world.activities(ResourceId=target["ResourceId"])[0]["Description"] == "Setting desired instance count to 2."
+
+
 def test_load_beyond_the_maximum_is_told_once(world: World) -> None:
     """64 in flight want 32 copies; 4 are the most. What is not scaled appears only where it is asked for."""
     world.track(target=2.0)
