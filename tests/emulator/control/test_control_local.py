@@ -99,6 +99,8 @@ def test_verbs_of_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert "is running already" in capsys.readouterr().out
     assert run(["local", "up", "--name", "people", "--backend", "http://localhost:1"]) == 2
     assert "stop it first: loadproof local down --name people" in capsys.readouterr().err
+    assert run(["local", "up", "--name", "people", "--speed", "30"]) == 2
+    assert "running already at speed 1, not 30" in capsys.readouterr().err
     assert run(["local", "status", "--format", "json"]) == 0
     clouds = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in clouds] == ["people"]
@@ -125,6 +127,7 @@ def test_verbs_of_people(capsys: pytest.CaptureFixture[str]) -> None:
         (["up", "--account", "²" * 12], "twelve digits"),
         (["up", "--region", "mars"], "--region: found 'mars', allowed is an AWS region"),
         (["up", "--backend", "localhost:1"], "allowed is a URL"),
+        (["up", "--speed", "200"], "found 200.0, allowed are 1 to 100"),
         (["status", "--format", "xml"], "allowed are text and json"),
     ],
 )
