@@ -269,6 +269,38 @@ def test_retained_properties_are_what_the_autoscaler_left(
     assert (variant["CurrentInstanceCount"], variant["CurrentWeight"]) == (count, weight)
 
 
+@pytest.mark.parametrize(("excluded", "percent_kept"), [([], 100), (["DataCaptureConfig"], 5)])
+def test_data_capture_is_retained_too(plain: World, excluded: list[str], percent_kept: int) -> None:
+    """What captures now goes on as it is, unless the new configuration is to have its say."""
+    role = "arn:aws:iam::123456789012:role/good"
+    for name, sampled in (("all", 100), ("some", 5)):
+        capture = {
+            "EnableCapture": True,
+            "InitialSamplingPercentage": sampled,
+            "DestinationS3Uri": "s3://seen/here",
+            "CaptureOptions": [{"CaptureMode": "Input"}],
+        }
+        plain.call(
+            "CreateEndpointConfig",
+            EndpointConfigName=name,
+            ProductionVariants=[PLAIN],
+            ExecutionRoleArn=role,
+            DataCaptureConfig=capture,
+        )
+    plain.call("UpdateEndpoint", EndpointName="chat", EndpointConfigName="all")
+    plain.pass_s(10)
+    described(plain)
+    plain.call(
+        "UpdateEndpoint",
+        EndpointName="chat",
+        EndpointConfigName="some",
+        RetainAllVariantProperties=True,
+        ExcludeRetainedVariantProperties=[{"VariantPropertyType": one} for one in excluded],
+    )
+    plain.pass_s(10)
+    assert described(plain)["DataCaptureConfig"]["CurrentSamplingPercentage"] == percent_kept
+
+
 def test_update_resets_counts_unless_they_are_retained(plain: World) -> None:
     plain.call(
         "UpdateEndpointWeightsAndCapacities",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -111,3 +112,44 @@ def test_region_without_machines_fails_the_deployment(aws: Aws) -> None:
     assert "InsufficientInstanceCapacity" in reasons(cfn, "scarce")["Endpoint"]
     ssm.delete_parameter(Name=f"{CAPACITY_PARAMETER}ml.p5.48xlarge")
     delete(cfn, "scarce")
+
+
+def test_second_pool_serves_with_its_own_specification(aws: Aws) -> None:
+    """The first pool's machines are out: the copy runs on the second pool's type, with what that type reserves."""
+    cfn, ssm = aws("cloudformation"), aws("ssm")
+    ssm.put_parameter(Name=f"{CAPACITY_PARAMETER}ml.g6e.2xlarge", Value="0", Type="String")
+    template = endpoint_template("pools")
+    variant = template["Resources"]["Config"]["Properties"]["ProductionVariants"][0]
+    del variant["InstanceType"]
+    variant["InstancePools"] = [
+        {"InstanceType": "ml.g6e.2xlarge", "Priority": 1},
+        {"InstanceType": "ml.g5.12xlarge", "Priority": 2},
+    ]
+    component = template["Resources"]["Component"]["Properties"]
+    model = component.pop("Specification")["ModelName"]
+    component["Specifications"] = [
+        {
+            "InstanceType": kind,
+            "ModelName": model,
+            "ComputeResourceRequirements": {
+                "NumberOfAcceleratorDevicesRequired": accelerators,
+                "MinMemoryRequiredInMb": 4096,
+            },
+        }
+        for kind, accelerators in (("ml.g6e.2xlarge", 1), ("ml.g5.12xlarge", 2))
+    ]
+    assert create(cfn, "pools", template)["StackStatus"] == "CREATE_COMPLETE", reasons(cfn, "pools")
+    found = aws("sagemaker").describe_inference_component(InferenceComponentName="pools-main")
+    assert found["RuntimeConfig"]["PlacementStatus"] == [
+        {"InstanceType": "ml.g6e.2xlarge", "CurrentCopyCount": 0},
+        {"InstanceType": "ml.g5.12xlarge", "CurrentCopyCount": 1},
+    ]
+    answer = aws("sagemaker-runtime").invoke_endpoint(
+        EndpointName="pools",
+        InferenceComponentName="pools-main",
+        ContentType="application/json",
+        Body=json.dumps({"inputs": "Hi", "parameters": {"max_new_tokens": 2}}),
+    )
+    assert json.loads(answer["Body"].read())
+    ssm.delete_parameter(Name=f"{CAPACITY_PARAMETER}ml.g6e.2xlarge")
+    assert delete(cfn, "pools")["StackStatus"] == "DELETE_COMPLETE"
