@@ -14,9 +14,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from benchmarks.exports import answer_length
 from benchmarks.job import RunResult
 from benchmarks.scaling import scaling_lines
+from benchmarks.search import search_lines
 from benchmarks.sweep import Progress
+from loadproof.terminal import Terminal
 
 PLAIN_WIDTH = 150
 PLAIN_INTERVAL_S = 5.0
@@ -109,7 +112,7 @@ def _sentence(progress: Progress) -> str:
 def print_result(result: RunResult, console: Console) -> None:
     """The table of levels, the knee, the objectives, the verdict and where the report is."""
     summary = result.summary
-    wide = console if console.is_terminal else Console(file=console.file, width=PLAIN_WIDTH, highlight=False)
+    wide = console if console.is_terminal else Terminal(file=console.file, width=PLAIN_WIDTH, highlight=False)
     for table in _levels_tables(summary["levels"], wide):
         wide.print(table)
     _print_notes(summary, wide)
@@ -132,7 +135,7 @@ def print_result(result: RunResult, console: Console) -> None:
 
 def _print_notes(summary: dict[str, Any], console: Console) -> None:
     knee = summary["knee"]
-    for line in _search_lines(summary["search"]) if summary.get("search") else ():
+    for line in search_lines(summary["search"]) if summary.get("search") else ():
         console.print(line, markup=False, soft_wrap=True)
     if knee:
         where = f"{knee['concurrency']} in flight" if knee["reached"] else "not reached"
@@ -151,7 +154,10 @@ def _print_notes(summary: dict[str, Any], console: Console) -> None:
         for note in _level_notes(level):
             console.print(f"At {place}: {note}", markup=False, soft_wrap=True)
     sources = {level["token_source"] for level in summary["levels"]}
+    lengths = dict.fromkeys(answer_length(level) for level in summary["levels"])
     console.print(f"Output tokens counted by: {', '.join(sorted(sources)) or '–'}", markup=False)
+    if lengths:
+        console.print(f"Tokens of an answer: {', '.join(lengths)}", markup=False)
     if summary["conditions"]["backend"] == "twin":
         console.print("The endpoint is a local cloud's twin: these latencies are simulated.", markup=False)
 
@@ -161,30 +167,14 @@ def _level_notes(level: dict[str, Any]) -> Iterator[str]:
     steady, drain = level.get("steady_state"), level.get("drain")
     if level.get("never_full"):
         yield level["never_full"]
+    if level.get("wrong_counts"):
+        yield f"{level['wrong_counts']} answers had an impossible token count: their pieces of text were counted"
     if steady and steady["reached"] is False:
         way = "kept growing" if steady["growing"] else "drifted"
         yield f"no steady state: latency {way} to the level's end"
     if drain:
         least = figure(drain["e2e_ms_at_least"]["p99"])
         yield f"{drain['unfinished']} requests unfinished; with those, E2E p99 is at least {least} ms"
-
-
-def _search_lines(search: dict[str, Any]) -> Iterator[str]:
-    """What a search found, between what, by how many measurements, and what holds it there."""
-    unit, bracket = search["unit"], search["bracket"]
-    if search["kind"] == "find_max":
-        found = "none" if search["found"] is None else f"{search['found']:g} {unit}"
-        yield f"Highest load that meets the objectives: {found}"
-        ends = [
-            f"{verb} at {bracket[end]:g} ({sum(votes) if end == 'met' else len(votes) - sum(votes)} of {len(votes)})"
-            for end, verb in (("met", "met"), ("missed", "missed"))
-            if bracket[end] is not None and (votes := bracket[f"{end}_votes"])
-        ]
-        yield f"  bracket: {', '.join(ends)}; {search['levels']} levels measured"
-    if search["kind"] == "find_max" and search["limited_by"]:
-        yield f"  limited by {search['limited_by']['rule']}: {search['limited_by']['reason']}"
-    if search["stop"]:
-        yield f"Stopped by {search['stop']['rule']}: {search['stop']['reason']}"
 
 
 _LATENCIES = (
@@ -223,11 +213,16 @@ def _table(title: str, names: tuple[str, ...]) -> Table:
 
 
 def _load(level: dict[str, Any]) -> str:
-    """In flight, or the rate of an open loop."""
-    rate = level.get("planned", {}).get("requests_per_s")
+    """In flight, or the rate of an open loop, with what else there is to it than Poisson arrivals."""
+    planned = level.get("planned", {})
+    rate, slowly = planned.get("requests_per_s"), planned.get("from_requests_per_s")
     if not level.get("load"):
-        return f"{level['concurrency']}"
-    return level["load"].split()[0] if rate is None else f"{rate:g}/s"
+        ramp = f" in {planned['ramp_s']:g} s" if planned.get("ramp_s") else ""
+        return f"{level['concurrency']}{ramp}"
+    if rate is None:
+        return str(level["load"].split()[0])
+    kind = "" if planned.get("process") in (None, "poisson") else f"{planned['process']} "
+    return f"{kind}{rate:g}/s" if slowly is None else f"{kind}{slowly:g}..{rate:g}/s"
 
 
 def _counts(level: dict[str, Any]) -> tuple[str, str]:

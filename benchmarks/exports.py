@@ -10,16 +10,21 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
 from benchmarks.regression import Comparison, describe
+from benchmarks.search import search_lines
 
 Summary = Mapping[str, Any]
 STATISTICS = ("p50", "p90", "p95", "p99", "mean", "max")
 SPREADS = ("ttft_ms", "itl_ms", "tpot_ms", "e2e_ms", "lag_ms")
 PHASES = ("queue_ms", "prefill_ms", "decode_ms")
-COUNTS = ("requests", "errors", "unfinished", "missing", "error_rate", "duration_s", "mean_in_flight")
+COUNTS = (
+    "requests", "errors", "unfinished", "missing", "error_rate", "duration_s", "mean_in_flight",
+    "asked_output_tokens", "answered_output_tokens", "wrong_counts",
+)  # fmt: skip
 RATES = (
     "output_tokens_per_s",
     "input_tokens_per_s",
@@ -32,6 +37,16 @@ RATES = (
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One test: its outcome is the verdict's, `seconds` how long the load it rests on was on."""
+
+    name: str
+    outcome: str
+    text: str
+    seconds: float = 0.0
+
+
 def to_junit(summary: Summary, comparison: Comparison | None = None) -> str:
     """JUnit XML by the Ant schema that Jenkins, GitLab and GitHub's reporters read.
 
@@ -39,17 +54,22 @@ def to_junit(summary: Summary, comparison: Comparison | None = None) -> str:
     REGRESSION are failures, since none of them was shown to hold; INVALID is an error: nothing was measured.
     """
     verdict, name = summary["verdict"], name_of(summary)
-    cases = [("verdict", verdict["outcome"], "\n".join(verdict["reasons"]))]
+    searched = search_lines(summary["search"]) if summary.get("search") else []
+    total_s = sum(level["duration_s"] or 0.0 for level in summary["levels"])
+    judged_s = sum(level["duration_s"] or 0.0 for level in summary["levels"] if is_judged(summary, level))
+    cases = [Case("verdict", verdict["outcome"], "\n".join([*verdict["reasons"], *searched]), total_s)]
     where = place_of(summary)
     cases += [
-        (f"{row['name']} {row['comparison']} {row['bound']:g} at {where}", row["verdict"], objective(row))
+        Case(f"{row['name']} {row['comparison']} {row['bound']:g} at {where}", row["verdict"], objective(row), judged_s)
         for row in summary["objectives"]
     ]
     suites = [(f"loadproof bench {name}", cases)]
     if comparison is not None:
         # A change that cannot be told from chance is no failure: only a regression closes the gate.
         compared = [
-            (f"{row.name} at {row.place}", row.outcome if row.outcome == "REGRESSION" else "PASS", describe(row))
+            Case(
+                f"{row.name} at {row.place}", "REGRESSION" if row.outcome == "REGRESSION" else "PASS", describe(row), 0
+            )
             for row in comparison.changes
             if row.decides
         ]
@@ -61,11 +81,8 @@ def to_junit(summary: Summary, comparison: Comparison | None = None) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _suite(
-    number: int, title: str, name: str, cases: Sequence[tuple[str, str, str]], summary: Summary
-) -> ElementTree.Element:
-    outcomes = [outcome for _, outcome, _ in cases]
-    seconds = sum(level["duration_s"] or 0.0 for level in summary["levels"])
+def _suite(number: int, title: str, name: str, cases: Sequence[Case], summary: Summary) -> ElementTree.Element:
+    outcomes = [case.outcome for case in cases]
     suite = ElementTree.Element(
         "testsuite",
         {
@@ -77,21 +94,25 @@ def _suite(
             "tests": str(len(cases)),
             "failures": str(sum(outcome not in ("PASS", "INVALID") for outcome in outcomes)),
             "errors": str(outcomes.count("INVALID")),
-            "time": f"{seconds:.3f}",
+            "time": f"{max((case.seconds for case in cases), default=0.0):.3f}",  # they ran side by side
         },
     )
     listed = ElementTree.SubElement(suite, "properties")
     for key, value in properties(summary):
         ElementTree.SubElement(listed, "property", {"name": _xml(key), "value": _xml(value)})
-    for case, outcome, text in cases:
+    for case in cases:
         element = ElementTree.SubElement(
-            suite, "testcase", {"name": _xml(case), "classname": _xml(f"loadproof.{name}"), "time": "0.000"}
+            suite,
+            "testcase",
+            {"name": _xml(case.name), "classname": _xml(f"loadproof.{name}"), "time": f"{case.seconds:.3f}"},
         )
-        if outcome != "PASS":
-            kind = "error" if outcome == "INVALID" else "failure"
-            said = ElementTree.SubElement(element, kind, {"message": _xml(text.split("\n")[0]), "type": outcome})
-            said.text = _xml(text)
-    ElementTree.SubElement(suite, "system-out").text = _xml("\n".join(f"{case}: {text}" for case, _, text in cases))
+        if case.outcome != "PASS":
+            kind = "error" if case.outcome == "INVALID" else "failure"
+            first = _xml(case.text.split("\n")[0])
+            said = ElementTree.SubElement(element, kind, {"message": first, "type": case.outcome})
+            said.text = _xml(case.text)
+    said_of_all = "\n".join(f"{case.name}: {case.text}" for case in cases)
+    ElementTree.SubElement(suite, "system-out").text = _xml(said_of_all)
     ElementTree.SubElement(suite, "system-err")
     return suite
 
@@ -146,11 +167,18 @@ def objective(row: Mapping[str, Any]) -> str:
     said = f"{row['name']}: observed {figure(row['observed'])}, bound {row['comparison']} {figure(row['bound'])}"
     if row["low"] is not None or row["high"] is not None:
         said += f", 95% interval {interval(row['low'], row['high'])}"
+    if row.get("doubt"):
+        return f"{said}; {row['doubt']}"
     return said + (f"; {more_of(row).strip(' ()')} would settle it in 4 of 5 cases" if more_of(row) else "")
 
 
+def answer_length(level: Mapping[str, Any]) -> str:
+    """`2 of 64 asked for`: mean tokens of a level's answers."""
+    return f"{figure(level.get('answered_output_tokens'))} of {figure(level.get('asked_output_tokens'))} asked for"
+
+
 def more_of(row: Mapping[str, Any]) -> str:
-    """` (about 1,200 more requests)`: what would settle an objective; empty where nothing is open."""
+    """` (about 1,200 more requests)`: what would settle an objective; empty where nothing would, or nothing is open."""
     more = row.get("more_requests")
     return f" (about {more:,} more requests)" if more else ""
 

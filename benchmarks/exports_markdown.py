@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks.exports import Summary, figure, interval, is_judged, load_of, more_of, name_of, place_of, properties
+from benchmarks.exports import (
+    Summary,
+    answer_length,
+    figure,
+    interval,
+    is_judged,
+    load_of,
+    more_of,
+    name_of,
+    place_of,
+    properties,
+)
 from benchmarks.regression import Comparison
 from benchmarks.scaling import scaling_lines
+from benchmarks.search import search_lines
 
 _SIGNS = {
     "PASS": "✅", "FAIL": "❌", "INCONCLUSIVE": "❓", "INVALID": "⚠️",
@@ -24,6 +36,7 @@ def to_markdown(summary: Summary, comparison: Comparison | None = None) -> str:
         "\n".join(f"- {_said(reason)}" for reason in verdict["reasons"]),
         *_objectives(summary),
         *(_changes(comparison) if comparison else ()),
+        *_search(summary),
         *_levels(summary),
         _conditions(summary),
     ]
@@ -46,7 +59,7 @@ def _objectives(summary: Summary) -> list[str]:
             f"{'≤' if row['comparison'] == '<=' else '≥'} {figure(row['bound'])}",
             interval(row["low"], row["high"]),
             "–" if row["margin"] is None else f"{row['margin']:+.0%}",
-            f"{_SIGNS[row['verdict']]} {row['verdict']}" + more_of(row),
+            f"{_SIGNS[row['verdict']]} {row['verdict']}{more_of(row)}",
         )
         for row in summary["objectives"]
     ]
@@ -83,18 +96,25 @@ def _size(name: str, change: float | None) -> str:
     return f"{change:+.2%}" if name == "error_rate_max" else f"×{change:.3f}"
 
 
+def _search(summary: Summary) -> list[str]:
+    if not summary.get("search"):
+        return []
+    return ["### Search", "\n".join(f"- {_said(line)}" for line in search_lines(summary["search"]))]
+
+
 def _levels(summary: Summary) -> list[str]:
     if not summary["levels"]:
         return []
     head = (
-        "load", "requests", "errors", "TTFT p50 / p95 ms", "ITL p50 / p99 ms", "TPOT p50 ms", "E2E p50 / p95 ms",
-        "requests/s", "output tokens/s", "USD/M output tokens",
+        "load", "requests", "errors", "tokens of an answer", "TTFT p50 / p95 ms", "ITL p50 / p99 ms", "TPOT p50 ms",
+        "E2E p50 / p95 ms", "requests/s", "output tokens/s", "USD/M output tokens",
     )  # fmt: skip
     rows = [
         (
             _said(load_of(level)) + (" (judged)" if is_judged(summary, level) else ""),
             figure(level["requests"]),
             figure(level["errors"]),
+            answer_length(level),
             f"{figure(level['ttft_ms']['p50'])} / {figure(level['ttft_ms']['p95'])}",
             f"{figure(level['itl_ms']['p50'])} / {figure(level['itl_ms']['p99'])}",
             figure(level["tpot_ms"]["p50"]),

@@ -37,6 +37,7 @@ Rule = Literal[
     "converged",
     "most_levels",
 ]
+_ENDS_OF_FIND_MAX = ("converged", "limit")
 MOST_LEVELS = 60
 MINIMUM_GAIN = 0.25  # as for the knee: doubling the load must bring a quarter more
 
@@ -239,6 +240,44 @@ def judged_probe(search: Search, probes: Mapping[int, Probe], also: float | None
     if met and (search.kind == "sweep" or wanted is not None):
         return max(met, key=lambda level: (probes[level].value, level))
     return min(probes, key=lambda level: (probes[level].value, -level))
+
+
+def is_finished(search: Mapping[str, Any]) -> bool:
+    """Did a search in summary.json come to its own end? One that was cut off, or whose client was late, did not."""
+    return search["stop"] is not None and (search["kind"] == "sweep" or search["stop"]["rule"] in _ENDS_OF_FIND_MAX)
+
+
+def search_lines(search: Mapping[str, Any]) -> list[str]:
+    """What a search in summary.json found, between what, by how many measurements, and what holds it there."""
+    said: list[str] = []
+    if search["kind"] == "find_max":
+        said = [_found(search), f"bracket: {_ends(search['bracket'])}; {search['levels']} levels measured"]
+    if search["kind"] == "find_max" and search["limited_by"]:
+        said.append(f"limited by {search['limited_by']['rule']}: {search['limited_by']['reason']}")
+    stop = search["stop"]
+    return [*said, f"Stopped by {stop['rule']}: {stop['reason']}" if stop else "Not finished: the run was cut off"]
+
+
+def _found(search: Mapping[str, Any]) -> str:
+    what = "Highest load that meets the objectives"
+    if search["found"] is None:
+        return f"{what}: none" if is_finished(search) else f"{what}: not known, search not finished"
+    load = f"{search['found']:g} {search['unit']}"
+    if not is_finished(search):
+        return f"{what}: at least {load}, search not finished"
+    return (
+        f"{what}: {load}" if search["bracket"]["missed"] is not None else f"{what}: at least {load}, the most allowed"
+    )
+
+
+def _ends(bracket: Mapping[str, Any]) -> str:
+    """`met at 8 (3 of 3), missed at 9 (2 of 3)`."""
+    counted = (("met", sum(bracket["met_votes"])), ("missed", sum(not met for met in bracket["missed_votes"])))
+    return ", ".join(
+        f"{end} at {bracket[end]:g} ({count} of {len(bracket[f'{end}_votes'])})"
+        for end, count in counted
+        if bracket[end] is not None
+    )
 
 
 def search_result(search: Search, probes: Sequence[Probe], also: float | None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from benchmarks.phases import Phases, phases_of
 from benchmarks.plan import RunPlan
 from benchmarks.records import RecordFile, RequestRecord
 from benchmarks.scaling import deployed_of, scaling_of
-from benchmarks.search import search_result
+from benchmarks.search import is_finished, search_result
 from benchmarks.spec import BenchmarkSpec, TokenCounts
 from benchmarks.steady import drain, steady_tokens_per_s
 from benchmarks.verdict import (
@@ -87,7 +87,11 @@ def build_summary(
         ]
     )
     scaling = scaling_of(observed, _load_changes_s(file.records))
-    reasons = (("the run was interrupted",) if interrupted else ()) + verdict.reasons
+    search = _search(plan, measured)
+    cut_off = ("the run was interrupted",) if interrupted else ()
+    if search and not interrupted and not is_finished(search):
+        cut_off = ("the search is not finished: a higher load may meet the objectives, too",)
+    reasons = cut_off + verdict.reasons
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": plan.run_id,
@@ -108,12 +112,12 @@ def build_summary(
         "levels": [_level(plan, level, phases[index]) for index, level in measured.items()],
         "deployed": deployed_of(observed),
         "scaling": asdict(scaling) if scaling else None,
-        "search": _search(plan, measured),
+        "search": search,
         "knee": asdict(knee) if knee else None,
         "predicted": asdict(spec.predicted) if spec.predicted else None,
         "objectives": [asdict(judgement) for judgement in judgements],
         "verdict": {
-            "outcome": "INCONCLUSIVE" if interrupted and verdict.outcome == "PASS" else verdict.outcome,
+            "outcome": "INCONCLUSIVE" if cut_off and verdict.outcome == "PASS" else verdict.outcome,
             "at_concurrency": verdict.at_concurrency,
             "at_load": load.words if load else None,
             "at_level": index,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Any
 
 from benchmarks.objectives import ERROR_RATE, LATENCY_NAMES
 from benchmarks.report.reading import Level, Objective, Summary
+from loadproof.foreign import spelled
 
 NO_DATA = "–"
 LONGEST_TEXT = 240  # characters of foreign text shown before it is cut; a name needs no more to be recognised
@@ -142,12 +142,5 @@ def visible(value: Any, longest: int = LONGEST_TEXT) -> str:
     keeps lone surrogates, which no encoding can write, out of the file.
     """
     text = value if isinstance(value, str) else str(value)
-    shown = "".join(_spelled(character) for character in text[:longest])
+    shown = spelled(text[:longest])
     return shown if len(text) <= longest else f"{shown}… ({len(text):,} characters)"
-
-
-def _spelled(character: str) -> str:
-    # Cc control, Cf format (direction overrides, zero width), Cs surrogate, Co private, Zl/Zp line separators
-    if unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}:
-        return f"\\u{ord(character):04x}"
-    return character

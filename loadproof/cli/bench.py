@@ -303,16 +303,15 @@ def _run(
     """Run or resume with progress on stderr, then print the summary or the tables on stdout."""
     from functools import partial
 
-    from rich.console import Console
-
     from benchmarks.console import ProgressView
     from benchmarks.job import resume_benchmark, run_benchmark
     from benchmarks.plan import read_plan
+    from loadproof.terminal import Terminal
 
     if resume is not None and out is not None and out.resolve() != resume.resolve():
         raise InputError(f"--out {out} and --resume {resume} differ; a resumed run stays in its folder")
     outputs.check()
-    with ProgressView(Console(stderr=True, highlight=False)) as view:
+    with ProgressView(Terminal(stderr=True, highlight=False)) as view:
         if resume is not None:
             if hosts := read_plan(resume).conditions.get("hosts"):
                 view.note(f"{len(hosts)} hosts sent this run; what is missing of it goes out from this machine alone")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loadproof.errors import ExitCode, InputError
+from loadproof.foreign import spelled
 
 if TYPE_CHECKING:
     from benchmarks.job import RunResult
@@ -112,7 +113,7 @@ class JobOptions:
             launcher = ProcessingJob(self._settings(run.plan.run_id), hosts, _sagemaker(region), region)
         result = drive(run, launcher, self._place(run.plan.run_id), terms, on_progress)
         for host, words in result.summary["conditions"]["hosts"].items():
-            print(f"{host}: {words}", file=sys.stderr)
+            print(spelled(f"{host}: {words}"), file=sys.stderr)
         return result
 
     def print_requests(self, spec: BenchmarkSpec) -> int:
@@ -176,7 +177,7 @@ class JobOptions:
             folder / "aiperf",
             _sagemaker(region),
             s3_client(region=region),
-            lambda said: print(said, file=sys.stderr),
+            lambda said: print(spelled(said, keep="\n"), file=sys.stderr),
         )
         return import_run(ImportRequest(tuple(folders), folder, run_id, time.time_ns(), spec=spec))
 

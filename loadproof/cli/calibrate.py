@@ -41,20 +41,19 @@ def calibrate(
 
     All levels must be of one server and one accelerator. Shows the planner's error at each level before and after.
     """
-    from rich.console import Console
-
     from benchmarks.imports.levels import day as day_of
     from loadproof.capacity.calibration import fit, fit_document
     from loadproof.cli.calibrate_files import sources_of, write_calibration
     from loadproof.cli.calibrate_levels import observed
     from loadproof.profiles.calibrating import is_calibration
+    from loadproof.terminal import Terminal
 
     if not is_calibration(output):
         raise InputError(f"--output {output}: expected calibration.yaml or a name ending in .calibration.yaml")
     if date is not None and day_of(date) != date:
         raise InputError(f"--date {date}: expected a day like 2026-11-21")
     levels, left_out = observed(measured, profile, concurrency)
-    with Console(stderr=True).status(f"fitting to {len(levels)} levels, and without some of them in turn"):
+    with Terminal(stderr=True).status(f"fitting to {len(levels)} levels, and without some of them in turn"):
         found = fit([level.observation for level in levels], hardware=hardware)
     day = date or max((level.date for level in levels if level.date), default=None)
     simulated = any(level.simulated for level in levels)
@@ -67,9 +66,9 @@ def calibrate(
     else:
         from loadproof.cli.calibrate_text import render
 
-        console = Console(highlight=False)
+        console = Terminal(highlight=False)
         if not console.is_terminal:
-            console = Console(highlight=False, width=120)
+            console = Terminal(highlight=False, width=120)
         for part in render(found, document, left_out, output):
             console.print(part, soft_wrap=isinstance(part, str))
     return ExitCode.OK

@@ -94,15 +94,15 @@ def _print_json(runs: list[Shown], comparisons: list[Comparison | str]) -> None:
 
 def _print_text(runs: list[Shown], comparisons: list[Comparison | str], output: Path | None) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     from benchmarks.report.comparison import facts, tables
     from benchmarks.report.wording import number
+    from loadproof.terminal import Terminal
 
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=150)
+        console = Terminal(highlight=False, width=150)
     for load, rows in tables(runs):
         table = Table(title=f"At {load}", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
         table.add_column("")

@@ -17,10 +17,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
+from loadproof.terminal import Terminal
 
 if TYPE_CHECKING:
     from emulator.local import LocalCloud
@@ -52,7 +52,7 @@ def demo(
     if not cdk.exists():
         raise CouldNotRunError("the CDK CLI is not installed; run `make setup` in the repository")
     runs = new_folder((out or REPOSITORY / "runs").resolve(), f"demo-{time.strftime('%Y%m%d-%H%M%S')}")
-    steps = _Steps(Console(highlight=False), runs)
+    steps = _Steps(Terminal(highlight=False), runs)
     options = ["--requests-per-level", str(requests_per_level)] if requests_per_level else []
     try:
         with _interrupted_by_signals():
@@ -69,7 +69,7 @@ def demo(
 class _Steps:
     """The job's steps, each with a heading, its commands' output on the terminal or in the log, and the time."""
 
-    def __init__(self, console: Console, runs: Path) -> None:
+    def __init__(self, console: Terminal, runs: Path) -> None:
         self.console = console
         self.runs = runs
         self.log = runs / "demo.log"

@@ -31,13 +31,12 @@ def import_results(
     """
     import time
 
-    from rich.console import Console
-
     from benchmarks.console import print_result
     from benchmarks.imports.run import ImportRequest, import_run
     from benchmarks.job import new_folder
     from benchmarks.objectives import parse_objective
     from benchmarks.plan import run_id_of
+    from loadproof.terminal import Terminal
 
     bounds = {}
     if profile is not None:
@@ -65,5 +64,5 @@ def import_results(
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
         raise
-    print_result(result, Console(highlight=False))
+    print_result(result, Terminal(highlight=False))
     return int(result.exit_code)

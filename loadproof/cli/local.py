@@ -9,9 +9,9 @@ import time
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
+from loadproof.terminal import Terminal
 
 app = typer.Typer(help="AWS on loopback: deploy and benchmark with no account.", no_args_is_help=True)
 
@@ -46,7 +46,7 @@ def up(
     from emulator import local
 
     _check(account, region, backend)
-    console = Console(stderr=True, highlight=False)
+    console = Terminal(stderr=True, highlight=False)
     with console.status(f"starting local cloud {name} ..."):
         cloud = local.start(
             name,

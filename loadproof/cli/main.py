@@ -7,7 +7,6 @@ import os
 import sys
 
 import typer
-from rich.console import Console
 from typer.exceptions import TyperException
 
 from loadproof.cli import (
@@ -26,6 +25,7 @@ from loadproof.cli import (
     simulate,
 )
 from loadproof.errors import ExitCode, LoadproofError
+from loadproof.terminal import Terminal
 
 app = typer.Typer(
     name="loadproof",
@@ -70,7 +70,7 @@ def run(arguments: list[str]) -> int:
     try:
         result = app(arguments, standalone_mode=False)
     except LoadproofError as error:
-        Console(stderr=True, highlight=False).print(f"loadproof: {error}", markup=False, soft_wrap=True)
+        _say(error)
         return int(error.exit_code)
     except typer.Exit as leaving:
         return leaving.exit_code
@@ -78,13 +78,17 @@ def run(arguments: list[str]) -> int:
         # Typer carries its own Click, whose usage errors show themselves: usage line, hint, message.
         show = getattr(usage, "show", None)
         if show is None:
-            print(f"loadproof: {usage.format_message()}", file=sys.stderr)
+            _say(usage.format_message())
         else:
             show()
         return int(ExitCode.BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return int(ExitCode.INTERRUPTED)
     except OSError as error:  # a full disk, a folder that may not be written
-        print(f"loadproof: {error}", file=sys.stderr)
+        _say(error)
         return int(ExitCode.COULD_NOT_RUN)
     return int(result or 0)
+
+
+def _say(message: object) -> None:
+    Terminal(stderr=True, highlight=False).print(f"loadproof: {message}", markup=False, soft_wrap=True)

@@ -14,10 +14,9 @@ import typer
 from loadproof.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from benchmarks.job import RunResult
     from benchmarks.regression import Comparison
+    from loadproof.terminal import Terminal
 
 Junit = Annotated[Path | None, typer.Option(help="write JUnit XML: a test for the verdict and for each objective")]
 Csv = Annotated[Path | None, typer.Option(help="write CSV: a row for each level")]
@@ -78,9 +77,9 @@ class Outputs:
 def show(result: RunResult, outputs: Outputs, format: Format) -> ExitCode:
     """What was asked for of a run at its end: comparison, files, tables or JSON on stdout; and the exit code."""
     import orjson
-    from rich.console import Console
 
     from benchmarks.console import print_result
+    from loadproof.terminal import Terminal
 
     comparison = outputs.compared(result.folder)
     outputs.write(result.summary, comparison)
@@ -88,7 +87,7 @@ def show(result: RunResult, outputs: Outputs, format: Format) -> ExitCode:
         body = orjson.dumps(_document(result.summary, comparison), option=orjson.OPT_INDENT_2)
         sys.stdout.write(body.decode() + "\n")
     else:
-        console = Console(highlight=False)
+        console = Terminal(highlight=False)
         print_result(result, console)
         if comparison is not None:
             _print_comparison(comparison, console)
@@ -102,7 +101,7 @@ def _document(summary: dict[str, Any], comparison: Comparison | None) -> dict[st
     return summary if comparison is None else {**summary, "regression": asdict(comparison)}
 
 
-def _print_comparison(comparison: Comparison, console: Console) -> None:
+def _print_comparison(comparison: Comparison, console: Terminal) -> None:
     """The outcome against an earlier run, and what else differs."""
     console.print(f"Against {comparison.before}: {comparison.outcome}", markup=False, style="bold")
     console.print(f"  {comparison.reason}", markup=False, soft_wrap=True)

@@ -135,9 +135,9 @@ def _write(file: Path, profile: Profile, goal: GoalName, constraints: Constraint
 
 def _searching() -> Status:
     """A line on a terminal while hundreds of instances take their seconds; gone once it is done."""
-    from rich.console import Console
+    from loadproof.terminal import Terminal
 
-    return Console(stderr=True).status("comparing machines, degrees, copies and servers")
+    return Terminal(stderr=True).status("comparing machines, degrees, copies and servers")
 
 
 def environment_beside(file: Path) -> Environment | None:
@@ -155,14 +155,13 @@ def _json(document: dict[str, object]) -> str:
 
 
 def _print_text(made: Plan, alternatives: Alternatives) -> None:
-    from rich.console import Console
-
     from loadproof.cli import plan_text
+    from loadproof.terminal import Terminal
 
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     if not console.is_terminal:  # a log or a file: no reason to fold the table
-        console = Console(highlight=False, width=120)
+        console = Terminal(highlight=False, width=120)
     elif console.width < NARROWEST:  # better a wrapped line than a figure cut away
-        console = Console(highlight=False, width=NARROWEST)
+        console = Terminal(highlight=False, width=NARROWEST)
     for part in plan_text.render(made, alternatives, width=console.width, ascii_only=console.options.ascii_only):
         console.print(part, soft_wrap=isinstance(part, str))

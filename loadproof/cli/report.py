@@ -55,11 +55,10 @@ def verify(
     Hashes tell that a file changed, not who changed it: keep evidence.json where only the pipeline writes.
     Exit code: 0 all fits · 1 something does not · 2 not a judged run.
     """
-    from rich.console import Console
-
     from benchmarks.evidence import mismatches
+    from loadproof.terminal import Terminal
 
-    console, code = Console(highlight=False), ExitCode.OK
+    console, code = Terminal(highlight=False), ExitCode.OK
     for folder in run:
         found = mismatches(folder, profile)
         for problem in found:

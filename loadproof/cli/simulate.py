@@ -67,11 +67,10 @@ def simulate(
 
     Without a load, the workload's own: its arrivals, or the objectives' concurrency. Exit 1 when nothing was served.
     """
-    from rich.console import Console
-
     from loadproof.profiles import load_profile
     from loadproof.simulation import simulate_profile, traffic_of
     from loadproof.simulation.document import simulation_document
+    from loadproof.terminal import Terminal
 
     loaded = load_profile(profile)
     recorded = loaded.workload.arrivals.trace
@@ -96,7 +95,7 @@ def simulate(
         minutes = lasts_minutes if minutes is None else minutes
     lasting = 60.0 if minutes is None else minutes
     start_up, begins = _start_up(loaded, instance_start_s, copy_start_s), _moment(starts_at)
-    with Console(stderr=True).status(f"simulating {load.words}") as status:
+    with Terminal(stderr=True).status(f"simulating {load.words}") as status:
         made = simulate_profile(
             loaded,
             minutes=lasting,

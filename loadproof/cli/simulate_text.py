@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from loadproof.simulation import CopyCount, Latencies, ProfileSimulation
 from loadproof.simulation.windows import Window, merged
+from loadproof.terminal import Terminal
 
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = ".:-=+*#@"
@@ -18,11 +18,11 @@ NARROWEST = 80
 
 
 def print_simulation(made: ProfileSimulation) -> None:
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=120)
+        console = Terminal(highlight=False, width=120)
     elif console.width < NARROWEST:
-        console = Console(highlight=False, width=NARROWEST)
+        console = Terminal(highlight=False, width=NARROWEST)
     bars = ASCII_BARS if console.options.ascii_only else BARS
     for part in _lines(made, bars):
         console.print(part, soft_wrap=isinstance(part, str))

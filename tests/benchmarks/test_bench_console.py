@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,15 +11,17 @@ import pytest
 from bench_records import record
 from rich.console import Console
 
-from benchmarks.console import ProgressView, _search_lines, _sentence, figure, print_result
+from benchmarks.console import ProgressView, _load, _sentence, figure, print_result
 from benchmarks.job import RunResult
 from benchmarks.objectives import Objective
 from benchmarks.plan import RunPlan
 from benchmarks.records import RecordFile, RequestRecord
+from benchmarks.search import search_lines
 from benchmarks.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
 from benchmarks.summary import build_summary
 from benchmarks.sweep import Progress
 from loadproof.errors import ExitCode
+from loadproof.terminal import Terminal
 
 
 def shown(records: list[RequestRecord], width: int = 80, *, terminal: bool = True, interrupted: bool = False) -> str:
@@ -33,7 +36,7 @@ def shown(records: list[RequestRecord], width: int = 80, *, terminal: bool = Tru
     plan = RunPlan("r", "2026-11-21T10:15:00Z", 0, spec, {"loadproof": "0.1.0"}, ("2026-11-21T10:15:00Z",))
     summary = build_summary(plan, RecordFile(tuple(records), 0), interrupted=interrupted)
     stream = io.StringIO()
-    console = Console(file=stream, width=width, force_terminal=terminal, color_system=None, highlight=False)
+    console = Terminal(file=stream, width=width, force_terminal=terminal, color_system=None, highlight=False)
     print_result(RunResult(Path("runs/r"), summary, Path("runs/r/report.html"), None, ExitCode.OK), console)
     return stream.getvalue()
 
@@ -128,9 +131,44 @@ def test_a_search_is_told_in_four_lines() -> None:
         "limited_by": {"rule": "objective", "reason": "tpot_p95_ms: observed 41.4, bound <= 40"},
         "stop": {"rule": "converged", "reason": "they hold at 10.5 and are missed at 11"},
     }
-    assert list(_search_lines(search)) == [
+    assert search_lines(search) == [
         "Highest load that meets the objectives: 10.5 requests/s",
-        "  bracket: met at 10.5 (2 of 3), missed at 11 (2 of 3); 17 levels measured",
-        "  limited by objective: tpot_p95_ms: observed 41.4, bound <= 40",
+        "bracket: met at 10.5 (2 of 3), missed at 11 (2 of 3); 17 levels measured",
+        "limited by objective: tpot_p95_ms: observed 41.4, bound <= 40",
         "Stopped by converged: they hold at 10.5 and are missed at 11",
     ]
+
+
+@pytest.mark.parametrize(
+    ("stop", "said"),
+    [
+        (None, "at least 20 in flight, search not finished"),
+        ({"rule": "client", "reason": "late"}, "at least 20 in flight, search not finished"),
+        ({"rule": "limit", "reason": "the highest load allowed"}, "at least 20 in flight, the most allowed"),
+    ],
+)
+def test_a_search_without_a_miss_found_a_lower_bound(stop: dict | None, said: str) -> None:
+    """What met last is the highest load only where a higher one missed."""
+    bracket = {"met": 20.0, "missed": None, "met_votes": [True], "missed_votes": []}
+    search = {"kind": "find_max", "unit": "in flight", "found": 20.0, "bracket": bracket, "levels": 2}
+    lines = search_lines(search | {"limited_by": None, "stop": stop})
+    assert lines[0] == f"Highest load that meets the objectives: {said}"
+    assert lines[-1].startswith("Stopped by" if stop else "Not finished")
+
+
+def test_what_a_server_says_cannot_steer_the_terminal() -> None:
+    """ESC, NUL and a direction override in an error's text come out spelled, in words as in colour."""
+    hostile = "\x1b[2Jgone\u202edlrow\x00"
+    failed = record(0, concurrency=1024, end_ms=5, outcome="model_error", error_message=hostile)
+    text = shown([failed], width=200)
+    assert not {"\x1b[2J", "\u202e", "\x00"} & set(re.findall("\x1b\\[2J|[\u202e\x00]", text))
+    assert r"\u001b[2Jgone\u202edlrow\u0000" in text
+
+
+def test_a_level_s_load_is_told_with_its_process() -> None:
+    """Poisson is the usual; another process, a ramp and slowly opened slots are named."""
+    planned = {"requests_per_s": 20.0, "process": "gamma", "from_requests_per_s": 1.0}
+    assert _load({"load": "gamma 1 to 20 requests/s", "concurrency": 3, "planned": planned}) == "gamma 1..20/s"
+    poisson = {"requests_per_s": 2.5, "process": "poisson"}
+    assert _load({"load": "poisson 2.5 requests/s", "concurrency": 3, "planned": poisson}) == "2.5/s"
+    assert _load({"load": None, "concurrency": 8, "planned": {"concurrency": 8, "ramp_s": 10.0}}) == "8 in 10 s"

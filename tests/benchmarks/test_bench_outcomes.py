@@ -151,7 +151,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with scripted(list(ANSWERS.values())) as url:
         spec = BenchmarkSpec(
             target=parse_target(url, "openai", streaming=True),
-            workload=WorkloadSpec(fixed_tokens(7), fixed_tokens(2)),
+            workload=WorkloadSpec(fixed_tokens(7), fixed_tokens(6)),
             concurrency=(1,),
             requests_per_level=len(ANSWERS),
             warmup_requests=0,

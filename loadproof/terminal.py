@@ -1,0 +1,18 @@
+"""The one console that verbs print to: what others wrote (a server's error, a name) reaches it as text and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from loadproof.foreign import spelled
+
+
+class Terminal(Console):
+    """A console on which control and direction characters are spelled out; its own colours and cursor moves work."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else spelled(text, keep="\n"), style, control)
