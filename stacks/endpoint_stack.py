@@ -40,8 +40,9 @@ class EndpointStack(Stack):
             analytics_reporting=False,
         )
         # On the stack for the bill, on the resources so that a template shows them.
+        tags = Tags.of(self)
         for name, value in environment.tags.items():
-            Tags.of(self).add(name, value)
+            tags.add(name, value)
         staged = any(is_staged(component.model, profile) for component in deployment.components)
         weights = StagedWeights(self, "Weights", deployment=deployment) if staged else None
         role = ExecutionRole(self, "ExecutionRole", deployment=deployment, weights=weights)

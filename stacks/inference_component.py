@@ -49,13 +49,14 @@ class InferenceComponent(Construct):
         self.model_name = model.attr_model_name
         self._tags = {**deployment.environment.tags, **{tag.key: tag.value for tag in model_tags(component.model)}}
         self._count = kept_copies.count_of(self, component, self.name) if kept_copies and component.scaling else None
+        self._specifications = _specifications(endpoint, component, model.attr_model_name)
         self.resource = Resource(
             self,
             "Base",
             inference_component_name=self.name,
             endpoint_name=endpoint_resource.attr_endpoint_name,
             variant_name=VARIANT_NAME,
-            **_specifications(endpoint, component, model.attr_model_name),
+            **self._specifications,
             runtime_config=Resource.InferenceComponentRuntimeConfigProperty(
                 # CreateInferenceComponent refuses 0.
                 copy_count=self._count.value if self._count else max(1, component.copies.min)
@@ -70,12 +71,10 @@ class InferenceComponent(Construct):
 
     def update_under(self, alarms: Sequence[cloudwatch.CfnAlarm]) -> None:
         """How the component is updated, turned back by `alarms`; to be called once, when they exist."""
-        self.resource.deployment_config = component_deployment(self.component.copies, alarms)
+        policy = component_deployment(self.component.copies, alarms)
+        self.resource.deployment_config = policy
         if self._count is not None:
-            resource = self.resource
-            self._count.changes_with(
-                resource.specification or resource.specifications, resource.deployment_config, self._tags
-            )
+            self._count.changes_with(self._specifications, policy, self._tags)
 
     def _adapter(
         self, deployment: Deployment, endpoint_resource: sagemaker.CfnEndpoint, adapter: Adapter

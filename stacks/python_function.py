@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aws_cdk import RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -57,7 +56,6 @@ class PythonFunction(Construct):
         self.log_group = logs.CfnLogGroup(
             self, "Logs", retention_in_days=environment.log_retention_days, kms_key_id=key_arn
         )
-        self.log_group.apply_removal_policy(RemovalPolicy.DESTROY)
         rights = [*statements, allow("logs:CreateLogStream", "logs:PutLogEvents", on=self.log_group.attr_arn)]
         if network is not None:
             rights.append(allow(*_NETWORK_ACTIONS, on="*"))

@@ -69,16 +69,18 @@ class Buffer(Construct):
         return self.queue.grant_send_messages(grantee)
 
     def metric_waiting_messages(self) -> Metric:
-        return self._queue_metric("ApproximateNumberOfMessagesVisible", "Maximum", self.queue)
+        return self._queue_metric("ApproximateNumberOfMessagesVisible", "Maximum", queue_name(self._endpoint.name))
 
     def metric_oldest_message_age_s(self) -> Metric:
-        return self._queue_metric("ApproximateAgeOfOldestMessage", "Maximum", self.queue)
+        return self._queue_metric("ApproximateAgeOfOldestMessage", "Maximum", queue_name(self._endpoint.name))
 
     def metric_dead_letters(self) -> Metric:
-        return self._queue_metric("ApproximateNumberOfMessagesVisible", "Maximum", self.dead_letter_queue)
+        return self._queue_metric(
+            "ApproximateNumberOfMessagesVisible", "Maximum", dead_letter_queue_name(self._endpoint.name)
+        )
 
-    def _queue_metric(self, name: str, statistic: str, queue: sqs.Queue) -> Metric:
-        return Metric("AWS/SQS", name, {"QueueName": queue.queue_name}, statistic)
+    def _queue_metric(self, name: str, statistic: str, queue: str) -> Metric:
+        return Metric("AWS/SQS", name, {"QueueName": queue}, statistic)
 
     def _queue(self, construct_id: str, name: str, *, retention_s: int, **more: Any) -> sqs.Queue:
         return sqs.Queue(

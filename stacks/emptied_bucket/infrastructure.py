@@ -10,11 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import CfnCustomResource, Tags
+from aws_cdk import Tags
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from loadproof.profiles.schema import Environment
+from stacks.custom_resource import custom_resource
 from stacks.python_function import LAMBDA_LIMIT_S, PythonFunction
 from stacks.statements import allow
 
@@ -46,5 +47,10 @@ class EmptiedBucket(Construct):
                 allow("s3:DeleteObject", "s3:DeleteObjectVersion", on=bucket.arn_for_objects("*")),
             ],
         )
-        resource = CfnCustomResource(self, "Resource", service_token=function.arn, service_timeout=LAMBDA_LIMIT_S + 60)
-        resource.add_property_override("BucketName", bucket.bucket_name)
+        custom_resource(
+            self,
+            "Resource",
+            function_arn=function.arn,
+            timeout_s=LAMBDA_LIMIT_S + 60,
+            properties={"BucketName": bucket.bucket_name},
+        )

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import CfnCustomResource
 from constructs import Construct, IConstruct
 
 from loadproof.profiles.gating import GATE_TIMEOUT_S, LONGEST_GATED_RUN_S, LONGEST_RUN_S
 from stacks.benchmark.bundle import Bundle
 from stacks.benchmark.execution import benchmark_input, machine_arn
+from stacks.custom_resource import custom_resource
 from stacks.model_endpoint import ModelEndpoint
 from stacks.python_function import PythonFunction
 from stacks.statements import allow
@@ -57,21 +57,20 @@ class Gate(Construct):
             ],
             timeout_s=_TIMEOUT_S,
         )
-        resource = CfnCustomResource(
-            self,
-            "Resource",
-            service_token=function.arn,
-            service_timeout=GATE_TIMEOUT_S if waits else _TIMEOUT_S + 30,
-        )
         longest_s = LONGEST_GATED_RUN_S if waits else LONGEST_RUN_S
         asked = benchmark_input(deployment, bundle, longest_s=longest_s)
         accepts = ["PASS"] if benchmark.gate_unproven == "rollback" else ["PASS", "INCONCLUSIVE", "INVALID"]
-        for name, value in {
-            "Name": f"{deployment.endpoint_name}-gate",
-            "Gate": benchmark.gate,
-            "Accepts": accepts,
-            "Input": json.dumps(asked, sort_keys=True),
-            "ChangesWith": [endpoint.config.attr_endpoint_config_name, *endpoint.model_names],
-        }.items():
-            resource.add_property_override(name, value)
+        resource = custom_resource(
+            self,
+            "Resource",
+            function_arn=function.arn,
+            timeout_s=GATE_TIMEOUT_S if waits else _TIMEOUT_S + 30,
+            properties={
+                "Name": f"{deployment.endpoint_name}-gate",
+                "Gate": benchmark.gate,
+                "Accepts": accepts,
+                "Input": json.dumps(asked, sort_keys=True),
+                "ChangesWith": [endpoint.config.attr_endpoint_config_name, *endpoint.model_names],
+            },
+        )
         resource.node.add_dependency(*after)

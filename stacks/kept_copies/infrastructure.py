@@ -10,12 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from aws_cdk import CfnCustomResource, Stack, Token
+from aws_cdk import Token
 from constructs import Construct
 
 from loadproof.profiles.schema import Component
 from stacks.context import Deployment
 from stacks.copy_bounds import copy_bounds
+from stacks.custom_resource import custom_resource
 from stacks.python_function import PythonFunction
 from stacks.statements import allow
 
@@ -56,17 +57,16 @@ class CopyCount(Construct):
         self, scope: Construct, construct_id: str, *, component: Component, name: str, function_arn: str
     ) -> None:
         super().__init__(scope, construct_id)
-        self._resource = CfnCustomResource(
-            self, "Resource", service_token=function_arn, service_timeout=_TIMEOUT_S + 30
-        )
-        for key, value in {
+        asked = {
             "ComponentName": name,
             # CreateInferenceComponent refuses 0; a component that may scale to zero starts with one copy.
             "FirstCopies": max(1, component.copies.min),
             "FewestCopies": copy_bounds(component)[0],
             "MostCopies": component.copies.max,
-        }.items():
-            self._resource.add_property_override(key, value)
+        }
+        self._resource = custom_resource(
+            self, "Resource", function_arn=function_arn, timeout_s=_TIMEOUT_S + 30, properties=asked
+        )
 
     @property
     def value(self) -> float:
@@ -74,4 +74,4 @@ class CopyCount(Construct):
 
     def changes_with(self, *properties: Any) -> None:
         """Ask anew whenever one of these changes. They are the component's own, complete."""
-        self._resource.add_property_override("ChangesWith", Stack.of(self).resolve(list(properties)))
+        self._resource.add_property_override("ChangesWith", list(properties))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from aws_cdk import CfnCustomResource
 from constructs import Construct
 
 from loadproof.profiles import profile_hash
 from loadproof.profiles.names import VARIANT_NAME
 from stacks.copy_bounds import copy_bounds
+from stacks.custom_resource import custom_resource
 from stacks.images import image_of
 from stacks.inference_component import InferenceComponent
 from stacks.model_endpoint import ModelEndpoint
@@ -47,14 +47,15 @@ class Proof(Construct):
             code=CODE,
             statements=[*statements, allow("cloudformation:DescribeStacks", on=stack)],
         )
-        resource = CfnCustomResource(self, "Resource", service_token=function.arn, service_timeout=LAMBDA_LIMIT_S + 60)
-        for key, value in {
+        asked = {
             "EndpointName": endpoint.name,
             "EndpointConfigName": endpoint.config.attr_endpoint_config_name,
             "ProfileSha256": profile_hash(deployment.profile),
             **({"Components": components} if components else {"Variants": [_variant(endpoint)]}),
-        }.items():
-            resource.add_property_override(key, value)
+        }
+        resource = custom_resource(
+            self, "Resource", function_arn=function.arn, timeout_s=LAMBDA_LIMIT_S + 60, properties=asked
+        )
         # Of the endpoint and its configuration it knows by their attributes.
         resource.add_resource_dependency(endpoint.resource)
         for component in endpoint.components:
