@@ -334,5 +334,6 @@ def _why_passed(judgements: Sequence[Judgement], place: str) -> str:
     if not judgements:
         return "no objectives were given, and no more requests failed than may"
     closest = min(judgements, key=lambda judgement: judgement.margin if judgement.margin is not None else 1.0)
-    what = "the objective holds" if len(judgements) == 1 else f"all {len(judgements)} objectives hold"
+    count = len(judgements)
+    what = {1: "the objective holds", 2: "both objectives hold"}.get(count, f"all {count} objectives hold")
     return f"{what} at {place}; closest is {_describe(closest)}"

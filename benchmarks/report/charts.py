@@ -12,7 +12,7 @@ from benchmarks.histogram import Histogram
 from benchmarks.report.figures import Figure, Mark, Series, figure_of, levels_ticks, tip_of
 from benchmarks.report.looks import FAR_TAIL, MIDDLE, PREDICTED, TAIL, Look
 from benchmarks.report.reading import Level, Objective, Percentiles, PredictedLevel, Summary
-from benchmarks.report.wording import SHORT, latency_of, number
+from benchmarks.report.wording import SHORT, is_judged, latency_of, number
 
 IN_FLIGHT = "requests in flight"
 _RANKS = ((50.0, "50"), (75.0, "75"), (90.0, "90"), (95.0, "95"), (99.0, "99"), (99.9, "99.9"))
@@ -20,15 +20,14 @@ _RANKS = ((50.0, "50"), (75.0, "75"), (90.0, "90"), (95.0, "95"), (99.0, "99"), 
 
 def curve(summary: Summary, latency: str, noun: str) -> Figure | None:
     """Latency over output tokens/s, a mark a level: the judged tail, p50, predicted with its range, knee, bounds."""
-    bounds = _bounds(summary, latency)
+    bounds, levels = _bounds(summary, latency), _one_a_load(summary)
     tail = max((statistic for statistic, _ in bounds if statistic != "p50"), default="p95")
     series = [
         _series(
-            [(level.output_tokens_per_s, at(level, latency, statistic), level.concurrency) for level in summary.levels],
+            [(level.output_tokens_per_s, at(level, latency, statistic), level.concurrency) for level in levels],
             f"{statistic} {noun}",
             look,
-            named=statistic == tail,
-            knee=summary.knee_concurrency,
+            named=[_mark_name(level, summary) if statistic == tail else "" for level in levels],
         )
         for statistic, look in ((tail, TAIL), ("p50", MIDDLE))
     ]
@@ -39,7 +38,7 @@ def curve(summary: Summary, latency: str, noun: str) -> Figure | None:
     series.append(_series(expected, "predicted mean", PREDICTED))
     titles = "output tokens per second", f"{SHORT[latency]} (ms)"
     ring = None
-    for level in summary.levels:
+    for level in levels:
         x, y = level.output_tokens_per_s, at(level, latency, tail)
         if level.concurrency == summary.knee_concurrency and x is not None and y is not None:
             ring = f"knee: {level.concurrency} in flight", x, y
@@ -50,7 +49,7 @@ def percentiles(summary: Summary, latency: str, noun: str) -> Figure | None:
     """One latency over concurrency: p50, p95, p99 measured, the predicted one, and the objectives on it."""
     series = [
         _series(
-            [(level.concurrency, at(level, latency, statistic), level.concurrency) for level in summary.levels],
+            [(level.concurrency, at(level, latency, statistic), level.concurrency) for level in _one_a_load(summary)],
             f"{statistic} {noun}",
             look,
         )
@@ -69,7 +68,7 @@ def throughput(summary: Summary, rates: Sequence[tuple[str, str, Look]], y_title
     """Rates over concurrency. `rates`: (field of Level, label, look); the first also has its prediction."""
     series = [
         _series(
-            [(level.concurrency, getattr(level, field), level.concurrency) for level in summary.levels],
+            [(level.concurrency, getattr(level, field), level.concurrency) for level in _one_a_load(summary)],
             label,
             look,
             unit="/s",
@@ -134,6 +133,26 @@ def position(objective: Objective) -> dict[str, float] | None:
     return {name: round(100 * max(0.0, value) / longest, 2) for name, value in marks.items()}
 
 
+def _one_a_load(summary: Summary) -> list[Level]:
+    """The levels, but of a load that a search measured several times the judged one, else the last."""
+    if summary.search is None:
+        return summary.levels
+    shown: dict[float | None, Level] = {}
+    for level in summary.levels:
+        kept = shown.get(level.planned.load)
+        if kept is None or not is_judged(kept, summary):
+            shown[level.planned.load] = level
+    return list(shown.values())
+
+
+def _mark_name(level: Level, summary: Summary) -> str:
+    """Its requests in flight, `8 (2 of 3 met)` where a search measured it several times; the knee has its own note."""
+    if level.concurrency == summary.knee_concurrency:
+        return ""
+    met, cast = summary.search.votes(level.planned.load) if summary.search else (0, 0)
+    return f"{level.concurrency:,} ({met} of {cast} met)" if cast > 1 else f"{level.concurrency:,}"
+
+
 def _predicted_levels(summary: Summary) -> list[PredictedLevel]:
     return sorted(summary.predicted.levels, key=lambda level: level.concurrency) if summary.predicted else []
 
@@ -162,10 +181,8 @@ def _level_ticks(series: Iterable[Series]) -> tuple[tuple[float, str], ...]:
 Point = tuple[float | None, float | None, int]
 
 
-def _series(
-    points: Iterable[Point], name: str, look: Look, *, named: bool = False, knee: int | None = None, unit: str = "ms"
-) -> Series:
-    """`named`: each mark has its concurrency beside it; the knee's is in its own note."""
+def _series(points: Sequence[Point], name: str, look: Look, *, named: Sequence[str] = (), unit: str = "ms") -> Series:
+    """`named`: what each mark has beside it."""
     return Series(
         name,
         look,
@@ -174,9 +191,9 @@ def _series(
                 x,
                 y,
                 tip_of(name, y, unit, f"{concurrency:,} in flight"),
-                f"{concurrency:,}" if named and concurrency != knee else "",
+                beside,
             )
-            for x, y, concurrency in points
+            for (x, y, concurrency), beside in zip(points, named or [""] * len(points), strict=True)
             if x is not None
         ),
     )

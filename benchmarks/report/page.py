@@ -16,6 +16,7 @@ from benchmarks.report.figures import Figure, draw
 from benchmarks.report.looks import FAR_TAIL, MIDDLE, TAIL
 from benchmarks.report.reading import Level, Objective, Summary, read_summary
 from benchmarks.report.timeline import Timeline, read_timeline
+from benchmarks.search import search_lines
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -75,6 +76,7 @@ def page_of(summary: Summary, timeline: Timeline | None) -> str:
             conditions=_conditions(summary),
             figures=figures | _over_time(summary, timeline),
             style=Markup(style()),
+            searched=_search_lines(summary),
             policy=POLICY,
         )
     )
@@ -119,7 +121,7 @@ def verdict_sentence(summary: Summary) -> str:
 
 
 def _passed(closest: Objective, count: int, where: str) -> str:
-    objectives = "The one objective was" if count == 1 else f"All {count} objectives were"
+    objectives = {1: "The one objective was", 2: "Both objectives were"}.get(count, f"All {count} objectives were")
     value = wording.objective_value(closest.name, closest.observed)
     room = f", {wording.margin(closest.margin)} its bound" if closest.margin is not None else ""
     return f"{objectives} met{where}; the closest is {wording.objective_title(closest.name)} with {value}{room}."
@@ -136,6 +138,8 @@ def _undecided(closest: Objective, count: int, where: str) -> str:
     if closest.observed is None:
         return f"{title} has no data{where}, so {wording.bound(closest)} stays open{more}."
     value = wording.objective_value(closest.name, closest.observed)
+    if closest.doubt:
+        return f"{title} was {value}{where}, which does not settle {wording.bound(closest)}: {closest.doubt}{more}."
     spread = f" (95 % interval {wording.interval(closest)})" if closest.low is not None else ""
     needed = closest.more_requests
     advice = f"; about {needed:,} more requests like these would in 4 of 5 cases" if needed else ""
@@ -204,6 +208,10 @@ def _other_reasons(summary: Summary) -> list[str]:
     told = tuple(f"{objective.name}:" for objective in summary.objectives)
     shown = [wording.visible(reason) for reason in summary.verdict.reasons if not reason.startswith(told)]
     return [reason for reason in shown if reason != verdict_sentence(summary)]
+
+
+def _search_lines(summary: Summary) -> list[str]:
+    return [wording.visible(line) for line in search_lines(summary.search.model_dump())] if summary.search else []
 
 
 def _judged(summary: Summary) -> Level | None:

@@ -36,6 +36,13 @@ class PlannedLevel(_Part):
     """The level's place among those of the run."""
 
     level: int | None = None
+    concurrency: int | None = None
+    requests_per_s: float | None = None
+
+    @property
+    def load(self) -> float | None:
+        """In flight, or requests per second."""
+        return self.requests_per_s if self.concurrency is None else self.concurrency
 
 
 class SteadyState(_Part):
@@ -119,6 +126,9 @@ class Level(_Part):
     invalid_reasons: list[str] = Field(default_factory=list)
     never_full: str | None = None  # why it was not as concurrent as it is called
     token_source: str | None = None
+    asked_output_tokens: float | None = None
+    answered_output_tokens: float | None = None
+    wrong_counts: int = 0  # answers whose server counted tokens that cannot be
     load: str | None = None  # an open loop's, in words; `concurrency` is then the mean in flight
     planned: PlannedLevel = PlannedLevel()
     steady_state: SteadyState = SteadyState()
@@ -168,6 +178,27 @@ class Objective(_Part):
     verdict: Literal["PASS", "FAIL", "INCONCLUSIVE"]
     requests: int | None = None
     more_requests: int | None = None
+    doubt: str | None = None  # why no number of requests settles it
+
+
+class Probe(_Part):
+    """One measurement of a search, and whether its load met."""
+
+    value: float
+    met: bool
+
+
+class Search(_Part):
+    """What chose the levels; its lines are told as everywhere (`search_lines`)."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    kind: str
+    probes: list[Probe] = Field(default_factory=list)
+
+    def votes(self, load: float | None) -> tuple[int, int]:
+        """How many measurements of a load met, and how many there were."""
+        cast = [probe.met for probe in self.probes if probe.value == load]
+        return sum(cast), len(cast)
 
 
 class Verdict(_Part):
@@ -204,6 +235,7 @@ class Summary(_Part):
     predicted: Predicted | None = None
     objectives: list[Objective] = Field(default_factory=list)
     verdict: Verdict
+    search: Search | None = None
     scaling: Scaling | None = None
     deployed: dict[str, Any] | None = None
 

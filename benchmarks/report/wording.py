@@ -89,6 +89,13 @@ def interval(objective: Objective) -> str:
     return f"{high} or less" if objective.low is None else f"{low.split(' ')[0]} to {high}"
 
 
+def open_end(objective: Objective) -> str:
+    """What would settle an objective that is not: more requests, or something else; empty where it is settled."""
+    if objective.doubt:
+        return visible(objective.doubt)
+    return f"about {objective.more_requests:,} more requests" if objective.more_requests else ""
+
+
 def is_judged(level: Level, summary: Summary) -> bool:
     """A search may measure one load several times: then only one of its levels is judged."""
     verdict = summary.verdict
@@ -113,6 +120,8 @@ def notes(level: Level, summary: Summary) -> str:
     for kind, count in sorted(level.errors_by_kind.items()):
         example = level.error_examples.get(kind)
         said.append(f"{count:,} × {visible(kind, 40)}" + (f" ({visible(example, 120)})" if example else ""))
+    if level.wrong_counts:
+        said.append(f"{level.wrong_counts:,} × impossible token count")
     if level.unfinished:
         said.append(f"{level.unfinished:,} did not finish")
     expected = summary.prediction_of(level)

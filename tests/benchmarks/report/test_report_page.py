@@ -14,6 +14,7 @@ import pytest
 from sample_run import write_sample
 
 from benchmarks.report import render_report
+from benchmarks.report.charts import curve
 from benchmarks.report.page import page_of, verdict_sentence
 from benchmarks.report.reading import Summary, read_summary
 from loadproof.errors import InputError
@@ -87,12 +88,65 @@ TTFT = {"name": "ttft_p95_ms", "bound": 500.0, "observed": 412.0, "low": 390.0, 
             {},
             "TTFT p95 was 412 ms (95 % interval 390 to 431 ms) at 8 requests in flight: too few samples",
         ),
+        (
+            "INCONCLUSIVE",
+            {"doubt": "answers were short"},
+            "TTFT p95 was 412 ms at 8 requests in flight, which does not settle ≤ 500 ms: answers were short.",
+        ),
         ("INCONCLUSIVE", {"observed": None}, "TTFT p95 has no data at 8 requests in flight, so ≤ 500 ms stays open."),
     ],
 )
 def test_the_verdict_says_why_in_one_sentence(outcome: str, objective: dict[str, Any], sentence: str) -> None:
     """What was observed, where, and the bound."""
     assert verdict(outcome, [TTFT | {"verdict": outcome} | objective]).startswith(sentence)
+
+
+def test_two_objectives_are_both() -> None:
+    """Nobody says `all 2`."""
+    assert verdict("PASS", [TTFT | {"verdict": "PASS"}] * 2).startswith("Both objectives were met")
+
+
+SEARCH = {
+    "kind": "find_max",
+    "unit": "in flight",
+    "found": 8.0,
+    "bracket": {"met": 8.0, "missed": 16.0, "met_votes": [True, False, True], "missed_votes": [False]},
+    "levels": 4,
+    "limited_by": {"rule": "objective", "reason": "ttft_p95_ms: observed 512, bound <= 500"},
+    "stop": {"rule": "converged", "reason": "they hold at 8 and are missed at 16"},
+    "probes": [{"value": value, "met": met} for value, met in ((8, True), (16, False), (8, False), (8, True))],
+}
+
+
+def test_a_search_is_told_with_its_bracket_and_votes(tmp_path: Path) -> None:
+    """The load found, what it lies between, by how many measurements, and what limits it."""
+    text = words(read_page(write_sample(tmp_path, search=SEARCH)))
+    assert "Highest load that meets the objectives: 8 in flight" in text
+    assert "met at 8 (2 of 3), missed at 16 (1 of 1); 4 levels measured" in text
+    assert "limited by objective: ttft_p95_ms: observed 512, bound <= 500" in text
+
+
+def test_a_load_measured_several_times_is_one_mark() -> None:
+    """Of three measurements at 8 the judged one is drawn, with how many of them met."""
+    latencies = {"ttft_ms": {"p95": 400.0, "p50": 300.0}}
+    levels = [
+        {"concurrency": value, "output_tokens_per_s": rate, "planned": {"level": index, "concurrency": value}}
+        | latencies
+        for index, (value, rate) in enumerate([(8, 100.0), (8, 110.0), (8, 120.0), (16, 150.0)])
+    ]
+    judged = {"outcome": "PASS", "at_concurrency": 8, "at_level": 1}
+    document = {"schema_version": 1, "run_id": "r", "levels": levels, "verdict": judged, "search": SEARCH}
+    figure = curve(Summary.model_validate(document), "ttft", "measured")
+    assert figure is not None
+    assert [(mark.x, mark.words) for mark in figure.series[0].marks] == [(110.0, "8 (2 of 3 met)"), (150.0, "16")]
+
+
+def test_an_open_objective_says_what_would_settle_it(tmp_path: Path) -> None:
+    """More requests, by their number, or something else in words: in its own row."""
+    opened = TTFT | {"verdict": "INCONCLUSIVE", "comparison": "<="}
+    rows = [opened | {"more_requests": 1200}, opened | {"name": "e2e_p95_ms", "doubt": "answers were short"}]
+    text = words(read_page(write_sample(tmp_path, objectives=rows)))
+    assert "INCONCLUSIVE about 1,200 more requests" in text and "INCONCLUSIVE answers were short" in text
 
 
 def test_a_verdict_beyond_the_objectives_gives_its_own_reason() -> None:
@@ -134,7 +188,7 @@ def test_no_data_is_a_dash(tmp_path: Path) -> None:
     }
     (tmp_path / "summary.json").write_text(json.dumps(smallest))
     seen = read_page(tmp_path)
-    assert re.search(r"In flight .* Notes 3( –){11} ", words(seen))
+    assert re.search(r"In flight .* Notes 3( –){12} ", words(seen))
     assert "panel" not in seen.classes
 
 
