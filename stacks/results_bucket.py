@@ -1,4 +1,4 @@
-"""A bucket for results: encrypted, reached by TLS only, forgetting after its days."""
+"""Buckets: encrypted, private, reached by TLS only; those for results forget after their days."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ def results_bucket(
     scope: Construct, construct_id: str, *, environment: Environment, key: kms.IKey | None, expire_days: int
 ) -> s3.Bucket:
     """Kept by its stack, unless the environment lets results go with it."""
-    removal = RemovalPolicy.DESTROY if goes_with_stack(environment) else RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+    return private_bucket(scope, construct_id, key=key, kept=not goes_with_stack(environment), expire_days=expire_days)
+
+
+def private_bucket(
+    scope: Construct, construct_id: str, *, key: kms.IKey | None, kept: bool, expire_days: int | None = None
+) -> s3.Bucket:
+    """What every bucket of ours has in common. `kept` leaves it behind when its stack goes."""
+    removal = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if kept else RemovalPolicy.DESTROY
     bucket = s3.Bucket(
         scope,
         construct_id,
@@ -32,7 +39,8 @@ def results_bucket(
         object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
         lifecycle_rules=[
             s3.LifecycleRule(
-                expiration=Duration.days(expire_days), abort_incomplete_multipart_upload_after=Duration.days(1)
+                expiration=Duration.days(expire_days) if expire_days else None,
+                abort_incomplete_multipart_upload_after=Duration.days(1),
             )
         ],
         removal_policy=removal,

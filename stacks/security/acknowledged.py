@@ -85,7 +85,7 @@ ACKNOWLEDGED: Final = (
         "python3.13 is the newest runtime with a Powertools layer in the catalog; all functions share it",
     ),
     Acknowledgement(
-        "(Buffer/)?Results/Resource|Weights/Bucket",
+        "((Buffer/)?Results|Weights/Bucket)/Resource",
         "AwsSolutions-S1",
         "who read an answer or a weight is told by CloudTrail's data events, which the account decides on; "
         "access logs would be a second bucket without an owner",

@@ -7,16 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import CfnCustomResource, RemovalPolicy
+from aws_cdk import CfnResource
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from loadproof.profiles import is_staged
 from loadproof.profiles.schema import Component, HubSource
 from stacks.context import Deployment
+from stacks.custom_resource import custom_resource
 from stacks.python_function import PythonFunction
+from stacks.results_bucket import private_bucket
 from stacks.staging.machine import definition
 from stacks.statements import Statement, allow, document, trust
 
@@ -36,7 +38,10 @@ class StagedWeights(Construct):
         super().__init__(scope, construct_id)
         self._deployment = deployment
         staged = [component for component in deployment.components if is_staged(component.model, deployment.profile)]
-        self.bucket = self._bucket()
+        key_arn = deployment.environment.kms_key_arn
+        key = kms.Key.from_key_arn(self, "Key", key_arn) if key_arn else None
+        # Goes with the stack: each staged resource takes its files away first, and the hub still has them.
+        self.bucket = private_bucket(self, "Bucket", key=key, kept=False)
         secrets = sorted({arn for component in staged if (arn := _source(component).token_secret_arn)})
         fetch = PythonFunction(
             self,
@@ -76,74 +81,30 @@ class StagedWeights(Construct):
 
     def place(self, component: Component) -> str:
         """`bucket/prefix/` of a component's weights."""
-        return f"{self.bucket.ref}/{_prefix(component)}"
+        return f"{self.bucket.bucket_name}/{_prefix(component)}"
 
-    def _resource(self, component: Component, begin_arn: str) -> CfnCustomResource:
+    def _resource(self, component: Component, begin_arn: str) -> CfnResource:
         """Its logical id names the commit: another one is another resource, and the old weights go after the move."""
         prefix, source = _prefix(component), _source(component)
         digest = hashlib.sha256(prefix.encode()).hexdigest()[:12]
-        resource = CfnCustomResource(self, f"Staged{digest}", service_token=begin_arn, service_timeout=_WAIT_S)
         properties = {
             "hub": self._deployment.environment.hub_url,
             "repository": component.model.id,
             "revision": source.revision,
             "code": str(component.model.trust_remote_code).lower(),
-            "bucket": self.bucket.ref,
+            "bucket": self.bucket.bucket_name,
             "prefix": prefix,
         }
         if source.token_secret_arn is not None:
             properties["secret"] = source.token_secret_arn
-        for name, value in properties.items():
-            resource.add_property_override(name, value)
+        resource = custom_resource(
+            self, f"Staged{digest}", function_arn=begin_arn, timeout_s=_WAIT_S, properties=properties
+        )
         resource.add_resource_dependency(self._machine)
         return resource
 
-    def _bucket(self) -> s3.CfnBucket:
-        """Goes with the stack: each staged resource takes its files away first, and the hub still has them."""
-        key = self._deployment.environment.kms_key_arn
-        encryption = s3.CfnBucket.ServerSideEncryptionByDefaultProperty(
-            sse_algorithm="aws:kms" if key else "AES256", kms_master_key_id=key
-        )
-        bucket = s3.CfnBucket(
-            self,
-            "Bucket",
-            bucket_encryption=s3.CfnBucket.BucketEncryptionProperty(
-                server_side_encryption_configuration=[
-                    s3.CfnBucket.ServerSideEncryptionRuleProperty(
-                        server_side_encryption_by_default=encryption, bucket_key_enabled=True if key else None
-                    )
-                ]
-            ),
-            lifecycle_configuration=s3.CfnBucket.LifecycleConfigurationProperty(
-                rules=[
-                    s3.CfnBucket.RuleProperty(
-                        status="Enabled",
-                        abort_incomplete_multipart_upload=s3.CfnBucket.AbortIncompleteMultipartUploadProperty(
-                            days_after_initiation=1
-                        ),
-                    )
-                ]
-            ),
-            ownership_controls=s3.CfnBucket.OwnershipControlsProperty(
-                rules=[s3.CfnBucket.OwnershipControlsRuleProperty(object_ownership="BucketOwnerEnforced")]
-            ),
-            public_access_block_configuration=s3.CfnBucket.PublicAccessBlockConfigurationProperty(
-                block_public_acls=True, block_public_policy=True, ignore_public_acls=True, restrict_public_buckets=True
-            ),
-        )
-        bucket.apply_removal_policy(RemovalPolicy.DESTROY)
-        refused = {
-            "Effect": "Deny",
-            "Principal": {"AWS": "*"},
-            "Action": "s3:*",
-            "Resource": [bucket.attr_arn, f"{bucket.attr_arn}/*"],
-            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-        }
-        s3.CfnBucketPolicy(self, "BucketPolicy", bucket=bucket.ref, policy_document=document(refused))
-        return bucket
-
     def _fetch_statements(self, secrets: list[str]) -> list[Statement]:
-        files = f"{self.bucket.attr_arn}/models/*"
+        files = f"{self.bucket.bucket_arn}/models/*"
         statements = [
             allow(
                 "s3:AbortMultipartUpload",
@@ -153,7 +114,7 @@ class StagedWeights(Construct):
                 "s3:PutObject",
                 on=files,
             ),
-            allow("s3:ListBucket", "s3:ListBucketMultipartUploads", on=self.bucket.attr_arn),
+            allow("s3:ListBucket", "s3:ListBucketMultipartUploads", on=self.bucket.bucket_arn),
         ]
         if secrets:
             statements.append(allow("secretsmanager:GetSecretValue", on=secrets))
@@ -167,8 +128,8 @@ class StagedWeights(Construct):
         return [
             allow("states:ListExecutions", "states:StartExecution", on=machine_arn),
             allow("states:DescribeExecution", "states:StopExecution", on=executions),
-            allow("s3:AbortMultipartUpload", "s3:DeleteObject", on=f"{self.bucket.attr_arn}/models/*"),
-            allow("s3:ListBucket", "s3:ListBucketMultipartUploads", on=self.bucket.attr_arn),
+            allow("s3:AbortMultipartUpload", "s3:DeleteObject", on=f"{self.bucket.bucket_arn}/models/*"),
+            allow("s3:ListBucket", "s3:ListBucketMultipartUploads", on=self.bucket.bucket_arn),
         ]
 
     def _machine_role(self, *functions: PythonFunction) -> str:

@@ -45,6 +45,18 @@ FROM_HUB: dict[str, Any] = {
     "endpoint": {"network_isolation": False},
     "acknowledged": {"LS005": "open weights, fetched by commit"},
 }
+# A model that the catalog does not know.
+OWN_SHAPE: dict[str, Any] = {
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+    "max_position_embeddings": 131072,
+    "parameters_b": 8.03,
+}
 ENVIRONMENT = Environment(account="123456789012", region="us-east-1", log_retention_days=7)
 KEY_ARN = "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555"
 NETWORK = Network(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from stacks_support import ENVIRONMENT, FEATURE_FLAGS, KEY_ARN, NETWORK, App, merged, profile
+from stacks_support import ENVIRONMENT, FEATURE_FLAGS, KEY_ARN, NETWORK, OWN_SHAPE, App, merged, profile
 
 from loadproof.profiles.schema.environment import BenchmarkJob
 from loadproof.templates.template import text
@@ -29,17 +29,7 @@ EVERYTHING: dict[str, Any] = {
             "s3_uri": None,
             "accept_eula": None,
         },
-        "architecture": {
-            "num_hidden_layers": 32,
-            "hidden_size": 4096,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 8,
-            "head_dim": 128,
-            "intermediate_size": 14336,
-            "vocab_size": 128256,
-            "max_position_embeddings": 131072,
-            "parameters_b": 8.03,
-        },
+        "architecture": OWN_SHAPE,
     },
     "container": {
         "family": "lmi",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from stacks_cloud import Cloud, local_cloud
-from stacks_support import ENVIRONMENT, profile, synthesize
+from stacks_support import ENVIRONMENT, OWN_SHAPE, profile, synthesize
 from staging_hub import REPOSITORY, REVISION, Hub, served
 
 from loadproof.profiles.schema import Environment, Profile
@@ -22,24 +22,13 @@ FILES = {
     "tokenizer.json": b'{"version": "1.0"}',
     "pytorch_model.bin": b"a pickle",
 }
-SHAPE = {
-    "num_hidden_layers": 32,
-    "hidden_size": 4096,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "intermediate_size": 14336,
-    "vocab_size": 128256,
-    "max_position_embeddings": 131072,
-    "parameters_b": 8.03,
-}
 
 
 def staged(folder: Path, *, revision: str = REVISION, secret: str | None = None) -> Profile:
     source: dict[str, Any] = {"type": "hub", "revision": revision, "s3_uri": None, "accept_eula": None}
     if secret:
         source["token_secret_arn"] = secret
-    return profile(folder, {"model": {"id": REPOSITORY, "source": source, "architecture": SHAPE}})
+    return profile(folder, {"model": {"id": REPOSITORY, "source": source, "architecture": OWN_SHAPE}})
 
 
 def test_an_isolated_model_waits_for_its_weights(tmp_path: Path) -> None:
