@@ -127,11 +127,18 @@ def test_gate_lets_pass_what_meets_its_objectives_and_turns_back_what_does_not(c
     assert told["Subject"] == "Benchmark FAIL: chat"
     assert [event["detail"]["outcome"] for event in received(cloud, "events")] == ["FAIL"]
 
-    alarming = worse | {"benchmark": SMALL | {"gate": "alarm"}}
+    alarming = worse | {"benchmark": SMALL | {"gate": "alarm", "hosts": 2}}
     assert deploy(cloud, deployment(tmp_path, **alarming)) == "UPDATE_COMPLETE"
     assert len(executions(cloud)) == 3 and "3.3.4" in image(cloud)
     assert [told["Subject"] for told in received(cloud, "alarms")] == ["Benchmark FAIL: chat"]
-    assert [event["detail"]["outcome"] for event in received(cloud, "events")] == ["FAIL"]
+    (verdict,) = received(cloud, "events")
+    assert verdict["detail"]["outcome"] == "FAIL"
+    bucket, _, key = verdict["detail"]["report"].removeprefix("s3://").partition("/")
+    summary = cloud.client("s3").get_object(Bucket=bucket, Key=key.replace("report.html", "summary.json"))
+    hosts = json.loads(summary["Body"].read())["conditions"]["hosts"]
+    assert hosts == {f"algo-{number}": "sent its 4 requests, a share of 0.5" for number in (1, 2)}
+    jobs = cloud.client("sagemaker").list_processing_jobs()["ProcessingJobSummaries"]
+    assert [job["ProcessingJobStatus"] for job in jobs] == ["Completed"] * 3  # a FAIL is a verdict, no broken job
     assert {one["status"] for one in executions(cloud)} == {"SUCCEEDED"}  # a missed objective is no broken machine
     assert cloud.destroy(STACK) == "DELETE_COMPLETE"
 
