@@ -52,11 +52,11 @@ class Project:
         assert done.returncode == code, done.stdout[-4000:]
         return done.stdout
 
-    def client(self, service: str) -> Any:
+    def client(self, service: str, region: str | None = None) -> Any:
         return boto3.client(
             service,
             endpoint_url=self.cloud.endpoint_url,
-            region_name=self.cloud.region,
+            region_name=region or self.cloud.region,
             aws_access_key_id=self.cloud.state.access_key,
             aws_secret_access_key=self.cloud.state.secret_key,
         )
@@ -69,10 +69,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 
 @contextmanager
-def bootstrapped(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[Project]:
-    """A project of its own on a bootstrapped local cloud of that name."""
+def bootstrapped(
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    profiles: Path = REPOSITORY / "deploy_profiles",
+    regions: tuple[str, ...] = ("us-east-1",),
+) -> Iterator[Project]:
+    """A project of its own, with a copy of `profiles`, on a bootstrapped local cloud of that name."""
     folder = tmp_path_factory.mktemp("project")
-    shutil.copytree(REPOSITORY / "deploy_profiles", folder / "deploy_profiles")
+    shutil.copytree(profiles, folder / "deploy_profiles")
     (folder / "app.py").write_text(
         f"import sys\nfrom pathlib import Path\nsys.path.insert(0, {str(REPOSITORY)!r})\n"
         "from stacks.application import main\nsys.exit(main(Path(__file__).parent / 'deploy_profiles'))\n"
@@ -81,7 +86,9 @@ def bootstrapped(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterato
         patch.setenv("LOADPROOF_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         with running(name, transition_s=0.05, speed=100) as cloud:  # an update is watched for minutes
             made = Project(folder, cloud)
-            made.cdk("bootstrap", "aws://123456789012/us-east-1")  # before there is an app, which it would run
+            made.cdk(
+                "bootstrap", *(f"aws://123456789012/{region}" for region in regions)
+            )  # before there is an app, which it would run
             settings = json.loads((REPOSITORY / "cdk.json").read_text())
             (folder / "cdk.json").write_text(json.dumps({**settings, "app": f"{shlex.quote(sys.executable)} app.py"}))
             yield made
