@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from emulator.clock import CloudClock
@@ -347,10 +347,10 @@ def _range(params: Mapping[str, Any]) -> tuple[float, float]:
 
 def _seconds(value: Any) -> float:
     """A timestamp as JSON (seconds) or the Query protocol (read into a datetime) brings it."""
-    if isinstance(value, datetime):
-        return value.timestamp()
     if isinstance(value, str):
-        return datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp()
+        value = datetime.fromisoformat(value.replace("Z", "+00:00"))
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     return float(value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from scaling_world import CALLER, DIMENSIONS, World, scaling_world
@@ -223,3 +224,49 @@ def test_alarm_shows_what_was_put_and_its_tags(world: World) -> None:
     assert (found["AlarmDescription"], found["Threshold"], found["ActionsEnabled"]) == ("see the runbook", 5.0, True)
     assert world.cloudwatch("ListTagsForResource", ResourceARN=found["AlarmArn"])["Tags"] == [tag]
     assert CALLER.account in found["AlarmArn"]
+
+
+def test_clients_of_the_query_protocol_are_answered(world: World) -> None:
+    """What older SDKs send as a form: an alarm is put, and described in XML; a refusal has its code."""
+    form = {
+        "AlarmName": "slow",
+        "Namespace": "AWS/SageMaker",
+        "MetricName": "ModelLatency",
+        "Dimensions.member.1.Name": "InferenceComponentName",
+        "Dimensions.member.1.Value": "chat-main",
+        "Statistic": "Maximum",
+        "Period": "60",
+        "EvaluationPeriods": "1",
+        "Threshold": "5.5",
+        "ComparisonOperator": "GreaterThanThreshold",
+    }
+
+    def sent(action: str, **fields: str) -> str:
+        body = urlencode({"Action": action, "Version": "2010-08-01", **fields}).encode()
+        authorization = "AWS4-HMAC-SHA256 Credential=AKIA/20270115/us-east-1/monitoring/aws4_request, Signature=x"
+        reply = world.plane.answer({"Authorization": authorization}, body)
+        assert reply is not None
+        return reply.body.decode()
+
+    assert "PutMetricAlarmResponse" in sent("PutMetricAlarm", **form)
+    minute(world, 9.0)
+    described = sent("DescribeAlarms", **{"AlarmNames.member.1": "slow"})
+    assert "<StateValue>ALARM</StateValue>" in described
+    assert "<Threshold>5.5</Threshold>" in described
+    assert "<StateUpdatedTimestamp>2027-01-15T" in described
+    assert "<Code>ValidationError</Code>" in sent("PutMetricAlarm", **{**form, "Period": "45"})
+    asked = {
+        "Namespace": "AWS/SageMaker",
+        "MetricName": "ModelLatency",
+        "Period": "60",
+        "Statistics.member.1": "Maximum",
+    }
+    dimension = {name: value for name, value in form.items() if name.startswith("Dimensions")}
+    found = sent(
+        "GetMetricStatistics",
+        **asked,
+        **{"Statistics.member.1": "Maximum"},
+        StartTime="2027-01-15T08:00:00Z",
+        EndTime="2027-01-15T09:00:00Z",
+    )
+    assert "<Maximum>9.0</Maximum>" in found
