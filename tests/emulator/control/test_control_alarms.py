@@ -184,6 +184,77 @@ def test_metrics_of_periods_and_percentiles(world: World) -> None:
         {"Id": "middle", "MetricStat": {"Metric": metric, "Period": 60, "Stat": "p50"}},
         {"Id": "more", "Expression": "total * 2", "Label": "twice"},
     ]
+    asked = {"StartTime": start_s, "EndTime": start_s + 120}
+    rows = world.cloudwatch("GetMetricData", MetricDataQueries=queries, **asked)["MetricDataResults"]
+    assert {row["Id"]: row["Values"] for row in rows} == {
+        "total": [5.0, 4.0],
+        "middle": [5.0, 2.0],
+        "more": [10.0, 8.0],
+    }
+    assert [at.timestamp() for at in rows[0]["Timestamps"]] == [start_s + 60, start_s]
+    assert rows[2]["Label"] == "twice"
+    found = world.cloudwatch(
+        "GetMetricStatistics", **metric, Period=120, Statistics=["Maximum"], ExtendedStatistics=["p50"], **asked
+    )["Datapoints"]
+    assert [(one["Maximum"], one["ExtendedStatistics"]["p50"]) for one in found] == [(5.0, 3.0)]
+    listed = world.cloudwatch("ListMetrics", Namespace="AWS/SageMaker", MetricName="ModelLatency")["Metrics"]
+    assert listed == [metric]
+
+
+def test_own_metrics_can_be_put_and_those_of_aws_cannot(world: World) -> None:
+    datum = {"MetricName": "m", "Values": [1.0, 2.0], "Counts": [2.0, 1.0], "Timestamp": world.clock.now_s()}
+    world.cloudwatch("PutMetricData", Namespace="Mine", MetricData=[datum])
+    found = world.cloudwatch(
+        "GetMetricStatistics",
+        Namespace="Mine",
+        MetricName="m",
+        Period=60,
+        Statistics=["Sum", "SampleCount"],
+        StartTime=world.clock.now_s() - 60,
+        EndTime=world.clock.now_s() + 60,
+    )["Datapoints"]
+    assert [(one["Sum"], one["SampleCount"]) for one in found] == [(4.0, 3.0)]
+    assert "AWS/" in refusal(world, "PutMetricData", Namespace="AWS/SageMaker", MetricData=[datum])
+
+
+def test_alarm_shows_what_was_put_and_its_tags(world: World) -> None:
+    tag = {"Key": "team", "Value": "llm"}
+    world.alarm("slow", "ModelLatency", 5.0, AlarmDescription="see the runbook", Tags=[tag])
+    found = world.cloudwatch("DescribeAlarms", AlarmNamePrefix="sl")["MetricAlarms"][0]
+    assert (found["AlarmDescription"], found["Threshold"], found["ActionsEnabled"]) == ("see the runbook", 5.0, True)
+    assert world.cloudwatch("ListTagsForResource", ResourceARN=found["AlarmArn"])["Tags"] == [tag]
+    assert CALLER.account in found["AlarmArn"]
+
+
+def test_clients_of_the_query_protocol_are_answered(world: World) -> None:
+    """What older SDKs send as a form: an alarm is put, and described in XML; a refusal has its code."""
+    form = {
+        "AlarmName": "slow",
+        "Namespace": "AWS/SageMaker",
+        "MetricName": "ModelLatency",
+        "Dimensions.member.1.Name": "InferenceComponentName",
+        "Dimensions.member.1.Value": "chat-main",
+        "Statistic": "Maximum",
+        "Period": "60",
+        "EvaluationPeriods": "1",
+        "Threshold": "5.5",
+        "ComparisonOperator": "GreaterThanThreshold",
+    }
+
+    def sent(action: str, **fields: str) -> str:
+        body = urlencode({"Action": action, "Version": "2010-08-01", **fields}).encode()
+        authorization = "AWS4-HMAC-SHA256 Credential=AKIA/20270115/us-east-1/monitoring/aws4_request, Signature=x"
+        reply = world.plane.answer({"Authorization": authorization}, body)
+        assert reply is not None
+        return reply.body.decode()
+
+    assert "PutMetricAlarmResponse" in sent("PutMetricAlarm", **form)
+    minute(world, 9.0)
+    described = sent("DescribeAlarms", **{"AlarmNames.member.1": "slow"})
+    assert "<StateValue>ALARM</StateValue>" in described
+    assert "<Threshold>5.5</Threshold>" in described
+    assert "<StateUpdatedTimestamp>2027-01-15T" in described
+    assert "<Code>ValidationError</Code>" in sent("PutMetricAlarm", **{**form, "Period": "45"})
     asked = {name: form[name] for name in form if name[:6] in ("Namesp", "Metric", "Dimens", "Period")}
     found = sent(
         "GetMetricStatistics",
