@@ -226,8 +226,10 @@ def _load(level: dict[str, Any]) -> str:
 
 
 def _counts(level: dict[str, Any]) -> tuple[str, str]:
-    unfinished = f" (+{level['unfinished']} unfinished)" if level["unfinished"] else ""
-    return f"{level['requests']}{unfinished}", str(level["errors"])
+    missing = level.get("missing", 0)
+    left = {"missing": missing, "unfinished": level["unfinished"] - missing}
+    more = "".join(f" (+{count} {what})" for what, count in left.items() if count)
+    return f"{level['requests']}{more}", str(level["errors"])
 
 
 def _latencies(level: dict[str, Any]) -> tuple[str, ...]:

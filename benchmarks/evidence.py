@@ -64,6 +64,8 @@ def mismatches(folder: Path, profile: Path | None = None) -> list[str]:
     `profile`: the file the run should be evidence for, as it is now; None: the run's own, where it can be found.
     Raises InputError where the folder holds no evidence or no plan.
     """
+    if not (folder / FILE_NAME).exists() and (folder / PLAN_FILE).exists():
+        return [f"not judged: the run was cut off; loadproof report {folder} judges what there is of it"]
     evidence = _read(folder / FILE_NAME)
     found = _changed_files(folder, evidence)
     plan, summary = read_plan(folder), _read(folder / SUMMARY_FILE)

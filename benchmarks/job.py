@@ -60,7 +60,7 @@ def run_benchmark(
     `observe`: a process of its own records the target's copies, scaling activities and metrics beside the load.
 
     Ctrl-C ends it with what there is (exit code 130). Raises InputError for a folder in use, CouldNotRunError when the
-    endpoint cannot be reached or lets no request through; then the folder is left as it was found.
+    endpoint cannot be reached or lets no request through; nothing measured, the folder is as it was found.
     """
     invoker = open_invoker(spec.target, spec.request_timeout_s)
     now_ns = time.time_ns()
@@ -128,12 +128,17 @@ def shown_again(folder: Path) -> RunResult:
     from benchmarks.report.reading import read_summary
     from benchmarks.summary import FILE_NAME as SUMMARY_FILE
 
-    if (folder / PLAN_FILE).exists() and not (folder / SUMMARY_FILE).exists():
+    planned = (folder / PLAN_FILE).exists()
+    if planned and not (folder / SUMMARY_FILE).exists():
         return judge_run(folder, interrupted=True)
     read_summary(folder)
     summary = orjson.loads((folder / SUMMARY_FILE).read_bytes())
+    conditions = summary.get("conditions", {})
+    interrupted = bool(conditions.get("interrupted"))
+    # Lines may have come since it was judged: the observer's last ones, or those of a resumed session that was killed.
+    if planned and (interrupted or len(read_plan(folder).sessions_utc) > conditions.get("sessions", 1)):
+        return judge_run(folder, interrupted=True)
     report, problem = _render(folder)
-    interrupted = bool(summary.get("conditions", {}).get("interrupted"))
     code = ExitCode.INTERRUPTED if interrupted else _EXIT_CODES[summary["verdict"]["outcome"]]
     return RunResult(folder, summary, report, problem, code)
 
@@ -177,12 +182,14 @@ async def _drive(sweep: Sweep, sender: Invoker | Crew, ask_observer: Callable[[]
 
 @contextmanager
 def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGINT and SIGTERM end the load in order; only the main thread may hear them."""
+    """SIGINT, SIGTERM and a terminal that goes away end the load in order; only the main thread may hear them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
+    signals = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` means to outlive the terminal
+        signals.append(signal.SIGHUP)
     for number in signals:
         loop.add_signal_handler(number, stop)
     try:
@@ -250,8 +257,8 @@ def claim(folder: Path) -> None:
 
 
 def release(folder: Path) -> None:
-    """Take back what a run without any result wrote, so that the same command can be tried again."""
-    if any(record.phase == "measured" and record.ok for record in each_record(folder / RECORDS_FILE)):
+    """Take back what a run that measured nothing wrote, so that the same command can be tried again."""
+    if any(record.phase == "measured" for record in each_record(folder / RECORDS_FILE)):
         return
     for name in (PLAN_FILE, RECORDS_FILE, OBSERVED_FILE):
         (folder / name).unlink(missing_ok=True)

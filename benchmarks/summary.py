@@ -46,7 +46,7 @@ RULES = {
     "itl": "gaps between instants at which tokens came; tokens that come together end one gap",
     "answers": f"shorter than {SHORT_BELOW:.0%} of the tokens asked for, they keep E2E and rates from passing",
     "valid": f"dispatch lag p99 at most {LAG_LIMIT_MS:g} ms and at most {LAG_SHARE_OF_OBJECTIVE:.0%} of the tightest "
-    f"latency objective, event loop lag p99 at most {LOOP_LAG_FACTOR:g} times that",
+    f"TTFT or E2E objective, event loop lag p99 at most {LOOP_LAG_FACTOR:g} times that",
 }
 
 

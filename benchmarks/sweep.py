@@ -286,7 +286,8 @@ def anything_left(plan: RunPlan, records: Sequence[RequestRecord]) -> bool:
 def why_never_ran(records: Iterable[RequestRecord]) -> str | None:
     """Why none of these requests reached a model, in the endpoint's own words; None if one did (even if it failed).
 
-    Not there, not ours, not ready or without capacity: that is "could not run", not a bad result.
+    Not there, not ours, not ready or without capacity: that is "could not run", not a bad result. A connection that was
+    reset after the request had left is one: somebody was there.
     """
     finished = [record for record in records if record.finished]
     if not finished or not all(_got_nowhere(record) for record in finished):
@@ -296,7 +297,7 @@ def why_never_ran(records: Iterable[RequestRecord]) -> str | None:
 
 
 def _got_nowhere(record: RequestRecord) -> bool:
-    if record.outcome in ("no_capacity", "not_ready") or (record.outcome == "connection" and not record.http_status):
+    if record.outcome in ("no_capacity", "not_ready") or (record.outcome == "connection" and record.sent_ns is None):
         return True
     if record.outcome == "timeout" and record.error_code == "connect":
         return True

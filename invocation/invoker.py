@@ -141,6 +141,7 @@ class _Answer:
         "_body",
         "_decoder",
         "_error_type",
+        "_location",
         "_read_arrived_ns",
         "_read_lag_ns",
         "_reads",
@@ -160,6 +161,7 @@ class _Answer:
         self._unwrapper = unwrapper
         self._body = bytearray()
         self._error_type = ""
+        self._location = ""
         self.status: int | None = None
         self.sent_ns: int | None = None
         self.last_byte_ns = 0
@@ -177,6 +179,7 @@ class _Answer:
     def on_head(self, status: int, headers: dict[str, str]) -> None:
         self.status = status
         self._error_type = headers.get("x-amzn-errortype", "")
+        self._location = headers.get("location", "")
         if not 200 <= status < 300:
             self._decoder = None  # an error comes as one plain body, also to a streaming request
         elif (encoding := headers.get("content-encoding", "identity").lower()) != "identity":
@@ -226,7 +229,7 @@ class _Answer:
         if self._decoder is not None:
             self._decode(self._decoder)
         if not 200 <= self.status < 300:
-            return None, outcome_of_status(self.status, self._error_type, bytes(self._body))
+            return None, outcome_of_status(self.status, self._error_type, bytes(self._body), self._location)
         if self._decoder is None:
             completion = codec.decode_unary(bytes(self._body))
         else:

@@ -95,11 +95,12 @@ def _in_band_retry(code: str) -> RetryClass:
     return RetryClass.TRY_AGAIN
 
 
-def outcome_of_status(http_status: int, error_type: str, body: bytes) -> Outcome:
+def outcome_of_status(http_status: int, error_type: str, body: bytes, location: str = "") -> Outcome:
     """The outcome of an answer with a status other than 2xx.
 
-    `error_type` is the `x-amzn-ErrorType` header or empty. Understands SageMaker's `{"Message"}`, TGI's
-    `{"error", "error_type"}`, OpenAI's `{"error": {...}}` and FastAPI's `{"detail"}`.
+    `error_type` is the `x-amzn-ErrorType` header or empty, `location` where a redirect points, which is not followed.
+    Understands SageMaker's `{"Message"}`, TGI's `{"error", "error_type"}`, OpenAI's `{"error": {...}}` and FastAPI's
+    `{"detail"}`.
     """
     fields = _object(body)
     code, message = _code_and_message(fields, error_type, body)
@@ -107,6 +108,8 @@ def outcome_of_status(http_status: int, error_type: str, body: bytes) -> Outcome
     kind, retry = _class_of_status(http_status, code, message, _original_status(fields))
     if kind is OutcomeKind.MODEL_ERROR and fields.get("OriginalMessage"):
         message = f"{message} [{fields['OriginalMessage']}]" if message else str(fields["OriginalMessage"])
+    if 300 <= http_status < 400 and location:
+        message = f"points to {location}, which is not followed: make that the target"
     return Outcome(kind, http_status, code, _trim(message), retry)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from invocation.faults import PayloadError
+import orjson
+
+from invocation.faults import InBandError, PayloadError
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024  # an endless line must not fill the memory
 
@@ -60,13 +62,17 @@ class _Lines:
 
 
 class ServerSentEvents:
-    """The `data` of each event; comments and all other fields are skipped. A bare line of JSON counts as an event."""
+    """The `data` of each event; comments and all other fields are skipped. A bare line of JSON counts as an event.
 
-    __slots__ = ("_data", "_first", "_lines", "framed")
+    Raises InBandError for an event whose type is `error`, with its data as the message.
+    """
+
+    __slots__ = ("_data", "_error", "_first", "_lines", "framed")
 
     def __init__(self) -> None:
         self._lines = _Lines()
         self._data: list[bytes] = []
+        self._error = False
         self._first = True
         self.framed = False  # was there any `data:` field, or bare lines only?
 
@@ -86,6 +92,7 @@ class ServerSentEvents:
             and data.find(b"\n") == len(data) - 2
             and data.endswith(b"\n")
             and not self._data
+            and not self._error
             and b"\r" not in data
             and self._lines.at_line_start()
         )
@@ -101,14 +108,30 @@ class ServerSentEvents:
             self._first = False
             line = line.removeprefix(b"\xef\xbb\xbf")
         if not line:
+            if self._error and self._data:
+                raise InBandError("error", _message_of(b"\n".join(self._data)))
+            self._error = False
             if self._data:
                 events.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
                 self._data = []
         elif line.startswith(b"data:"):
             self.framed = True
             self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+        elif line in (b"event: error", b"event:error"):
+            self._error = True
         elif line.startswith(b"{"):
             events.append(line)  # no SSE field: a bare JSON error where a stream was expected
+
+
+def _message_of(data: bytes) -> str:
+    """What an error event says: a message in its JSON, else its words."""
+    try:
+        row = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return data.decode("utf-8", "replace")
+    inner = row.get("error", row) if isinstance(row, dict) else row
+    said = inner.get("message") if isinstance(inner, dict) else inner
+    return str(said or data.decode("utf-8", "replace"))
 
 
 class JsonLines:

@@ -13,8 +13,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+except ImportError:
+    sys.exit("scripts/screenshot.py needs selenium: pip install selenium (and chromium, chromedriver on PATH)")
 
 FLAGS = (
     "--headless=new",

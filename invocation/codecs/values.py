@@ -1,6 +1,7 @@
 """Reading untrusted JSON without surprises: every wrong type is a PayloadError.
 
-Messages say what was found by type, size and place, never by content: it may be a user's text.
+Messages say what was found by type, size and place, never by content, which may be a user's text; but where a server
+speaks plain words in place of JSON, those are the message.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from invocation.faults import InBandError, PayloadError, TruncatedStreamError
 from loadproof.errors import InputError
 
 # A server that gives up on a request says so in the finish reason and still ends the stream in order.
+_QUOTED_BYTES = 300
 _FAILED_REASONS = frozenset({"abort", "error"})
 
 
@@ -33,6 +35,8 @@ def load_object(data: bytes) -> dict[str, Any]:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
+        if data[:1] not in b'{["':  # words, where an event was due: what the server has to say
+            raise PayloadError(f"not JSON but `{data[:_QUOTED_BYTES].decode('utf-8', 'replace')}`") from error
         raise PayloadError(f"{len(data)} bytes that are not JSON: {error}") from error
     if not isinstance(value, dict):
         raise PayloadError(f"expected a JSON object, found {type(value).__name__}")

@@ -179,7 +179,9 @@ def bench(
         int | None, typer.Option(min=0, help="requests before each level that count in no figure (default: 4)")
     ] = None,
     timeout_s: Annotated[float | None, typer.Option(min=0.001, help="for one request (default: 120)")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="of prompts and intervals (default: 0)")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**63 - 1, help="of prompts and intervals (default: 0)")
+    ] = None,
     stream: Annotated[bool | None, typer.Option(help="stream the answers (default: yes)")] = None,
     objective: Annotated[
         list[str] | None,

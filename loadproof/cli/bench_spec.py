@@ -103,6 +103,7 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
         )
     spec = attempts.attempt(partial(with_load, spec, options.load), spec)
     attempts.attempt(partial(_check_traces, spec), None)
+    attempts.attempt(partial(_check_streaming, spec), None)
     attempts.finish()
     return spec
 
@@ -114,6 +115,16 @@ def _check_traces(spec: BenchmarkSpec) -> None:
             read_trace(Path(load.trace))
             if spec.workload.dataset is not None:
                 raise InputError("a trace has lengths of its own, and so has a dataset; leave one of them out")
+
+
+def _check_streaming(spec: BenchmarkSpec) -> None:
+    """An answer that comes whole has no first token to judge."""
+    blind = [one.name for one in spec.objectives if one.latency and one.latency[0] != "e2e"]
+    if blind and not spec.target.streaming:
+        raise InputError(
+            f"{', '.join(blind)}: without streaming an answer comes whole, so there would be no data; "
+            "stream the answers (--stream), or judge by e2e and rates"
+        )
 
 
 def _local_cloud(endpoint_url: str | None) -> Literal["twin", "http"] | None:

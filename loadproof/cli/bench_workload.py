@@ -137,7 +137,9 @@ def _named(name: str) -> dict[str, Any]:
 
 def _whole(place: str, text: str, number: str) -> int:
     if not (number.isascii() and number.isdigit() and 1 <= int(number) <= MOST_TOKENS):
-        raise InputError(f"{place} {text!r}: {number!r} is no whole number from 1; expected {_FORMS}")
+        raise InputError(
+            f"{place} {text!r}: {number!r} is no whole number from 1 to {MOST_TOKENS:,}; expected {_FORMS}"
+        )
     return int(number)
 
 
@@ -149,6 +151,6 @@ def _lengths(place: str, path: Path) -> list[int]:
         raise InputError(f"{place}: {path}: cannot be read ({error}); give a file of whole numbers") from None
     bad = [word for word in words if not (word.isascii() and word.isdigit() and 1 <= int(word) <= MOST_TOKENS)]
     if bad or not words:
-        found = f"{bad[0]!r} is no whole number from 1" if bad else "no numbers"
+        found = f"{bad[0]!r} is no whole number from 1 to {MOST_TOKENS:,}" if bad else "no numbers"
         raise InputError(f"{place}: {path}: {found}; give whole numbers apart by spaces, commas or lines")
     return [int(word) for word in words]

@@ -54,6 +54,8 @@ class Outputs:
             path: Path | None = getattr(self, name)
             if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
                 raise InputError(f"--{name} {path}: is no place for a file; name one in a folder that exists")
+            if path is not None:
+                _try(path, f"--{name}")
 
     def compared(self, folder: Path) -> Comparison | None:
         """The run in `folder` against the earlier one; None where none was named. Raises InputError."""
@@ -113,6 +115,17 @@ def _exit_code(code: ExitCode, comparison: Comparison | None) -> ExitCode:
     """A regression is a miss where nothing worse happened."""
     regressed = comparison is not None and comparison.outcome == "REGRESSION"
     return ExitCode.MISSED if regressed and code == ExitCode.OK else code
+
+
+def _try(path: Path, option: str) -> None:
+    """Open it as it will be, and leave it as it was."""
+    was_there = path.exists()
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise InputError(f"{option} {path}: cannot be written ({error.strerror}); name another place") from None
+    if not was_there:
+        path.unlink()
 
 
 def _write(path: Path, text: str, option: str) -> None:

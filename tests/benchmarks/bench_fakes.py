@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from invocation.eventstream import encode_payload_part
 
-Fault = str  # "cut" | "refuse" | "stall" | "missing" | "no_capacity"
+Fault = str  # "cut" | "refuse" | "reset" | "stall" | "missing" | "no_capacity"
 
 
 @dataclass
@@ -106,6 +106,9 @@ class FakeEndpoint:
         served = Served(prompt, now_ns, path=head.path, model=body.get("model"), messages=body.get("messages"))
         self.served.append(served)
         fault = self.fault_of(number)
+        if fault == "reset":
+            writer.transport.abort()
+            return
         if fault in ERRORS:
             status, document = ERRORS[fault]
             error = "ValidationError" if status == 400 else "ModelError"

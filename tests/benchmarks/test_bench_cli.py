@@ -17,6 +17,7 @@ import pytest
 from bench_fakes import FakeEndpoint, serving
 from bench_recompute import recompute
 
+from benchmarks.evidence import mismatches
 from benchmarks.job import shown_again
 from loadproof.cli import main
 
@@ -149,6 +150,14 @@ def test_an_unreachable_endpoint_exits_3(tmp_path: Path) -> None:
         ([*DEMO, "--image", "9x9"], "images need chat messages"),
         ([*DEMO, "--think-time-s", "2"], "give --turns 2 or more"),
         (["--requests-per-level", "0"], "greater than or equal to 1"),
+        (
+            [*DEMO, "--no-stream", "--objective", "tpot_p95_ms=9"],
+            "tpot_p95_ms: without streaming an answer comes whole",
+        ),
+        ([*DEMO, "--seed", str(2**63)], "less than or equal to 9223372036854775807"),
+        ([*DEMO, "--input-tokens", "100000000"], "no whole number from 1 to 10,000,000"),
+        ([*DEMO, "--junit", "/dev/full/x.xml"], "is no place for a file"),
+        ([*DEMO, "--csv", "/proc/new.csv"], "--csv /proc/new.csv: cannot be written"),
         ([*DEMO, "--workers", "64"], "--workers 64: at most one a core, and this machine has"),
     ],
 )
@@ -175,9 +184,17 @@ def test_a_killed_run_is_readable_and_resumes_to_the_same_verdict(tmp_path: Path
         process.kill()
         process.wait()
         kept = len((tmp_path / "r" / "requests.jsonl").read_bytes().splitlines())
-        read = shown_again(tmp_path / "r")
+        unjudged = mismatches(tmp_path / "r")
+        for _ in range(50):  # until the observer, which outlives a kill, has said its last words
+            read = shown_again(tmp_path / "r")
+            if not (judged := mismatches(tmp_path / "r")):
+                break
+            time.sleep(0.2)
+        page = (tmp_path / "r" / "report.html").read_text()
         done = bench(tmp_path, [*command, "--resume", "r"])
         undisturbed = bench(tmp_path, [*command, "--out", "u"])
+    assert len(unjudged) == 1 and "loadproof report" in unjudged[0] and judged == []
+    assert "Incomplete." in page
     assert read.exit_code == 130 and read.summary["verdict"]["outcome"] != "PASS"
     assert read.summary["levels"][0]["requests"] >= 7 and read.report is not None
     assert 8 <= kept < 40
@@ -229,7 +246,7 @@ def test_a_killed_run_of_any_kind_resumes_to_the_end(tmp_path: Path, load: list[
     assert summary["search"] is None or summary["search"]["stop"] is not None
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_reports_what_there_is(tmp_path: Path, number: signal.Signals) -> None:
     """Ctrl-C while requests hang and AWS does not answer either: 130 within 3 s, a summary of the finished ones, the
     rest counted as unfinished."""

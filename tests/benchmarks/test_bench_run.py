@@ -13,7 +13,7 @@ from bench_recompute import differences, recompute
 
 from benchmarks import verdict
 from benchmarks.connect import parse_target
-from benchmarks.job import RunResult, new_folder, resume_benchmark, run_benchmark
+from benchmarks.job import RunResult, new_folder, resume_benchmark, run_benchmark, shown_again
 from benchmarks.objectives import parse_objective
 from benchmarks.records import read_records
 from benchmarks.spec import BenchmarkSpec, Protocol, WorkloadSpec, fixed_tokens
@@ -235,6 +235,26 @@ def test_an_endpoint_that_is_not_there_could_not_run(tmp_path: Path, fault: str,
         run(endpoint, tmp_path / "out")
     assert len(endpoint.served) == 2, "the warm-up was enough to know"
     assert not (tmp_path / "out").exists()
+
+
+def test_an_endpoint_that_resets_every_request_fails_by_its_errors(tmp_path: Path) -> None:
+    """Somebody was there, so that is a result: FAIL, exit 1, with every request on record."""
+    with serving(FakeEndpoint(fault_of=lambda number: "reset")) as endpoint:
+        result = run(endpoint, tmp_path / "out", concurrency=(2,))
+    assert (result.summary["verdict"]["outcome"], result.exit_code) == ("FAIL", 1)
+    assert level(result, 2)["errors_by_kind"] == {"connection": 6}
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_records_of_a_run_that_got_nowhere_are_kept(tmp_path: Path) -> None:
+    """No warm-up, and no capacity for any measured request: exit 3, but the records stay and can be judged."""
+    with (
+        serving(FakeEndpoint(fault_of=lambda number: "no_capacity")) as endpoint,
+        pytest.raises(CouldNotRunError, match="no capacity"),
+    ):
+        run(endpoint, tmp_path / "out", concurrency=(2,), warmup_requests=0)
+    read = shown_again(tmp_path / "out")
+    assert read.summary["levels"][0]["errors"] == 6 and read.summary["verdict"]["outcome"] == "FAIL"
 
 
 def test_progress_ends_at_the_total(tmp_path: Path) -> None:

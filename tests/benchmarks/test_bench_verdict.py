@@ -146,12 +146,14 @@ def test_errors_of_the_endpoint_fail_a_slow_client_too() -> None:
 
 
 def test_the_lag_limit_follows_the_tightest_objective() -> None:
-    """10% of an ITL bound of 20 ms is 2 ms; without latency objectives it is 5 ms."""
-    tight = [Objective("ttft_p95_ms", 500), Objective("itl_p99_ms", 20), Objective("requests_per_s_min", 1)]
+    """10% of a TTFT of 20 ms is 2 ms; a gap of 10 ms has no send in it; without any it is 5 ms."""
+    tight = [Objective("e2e_p95_ms", 500), Objective("ttft_p99_ms", 20), Objective("itl_p99_ms", 10)]
     assert lag_limit_ms(tight) == 2
+    assert lag_limit_ms([Objective("itl_p99_ms", 10), Objective("tpot_p95_ms", 10)]) == 5
     assert lag_limit_ms([Objective("requests_per_s_min", 1)]) == 5
     assert not invalid_reasons(measure_level(1, requests(SPREAD_OUT, lag_ms=3)), [])
-    assert invalid_reasons(measure_level(1, requests(SPREAD_OUT, lag_ms=3)), tight)
+    [reason] = invalid_reasons(measure_level(1, requests(SPREAD_OUT, lag_ms=3)), tight)
+    assert "exceeds 2.0 ms (10% of ttft_p99_ms <= 20 sets it)" in reason and "--workers" in reason
 
 
 def test_gaps_of_one_stream_are_drawn_together() -> None:

@@ -278,6 +278,34 @@ def test_an_error_in_the_stream_is_no_answer(protocol: str, event: object, code:
         assert caught.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"upstream is gone", "upstream is gone"),
+        (b'{"message": "upstream is gone", "code": 502}', "upstream is gone"),
+        (b'{"error": {"message": "upstream is gone"}}', "upstream is gone"),
+        (b'"upstream is gone"', "upstream is gone"),
+    ],
+)
+def test_an_event_of_type_error_keeps_the_server_s_words(data: bytes, message: str) -> None:
+    """Whatever its data is made of, and however it is cut."""
+    stream = sse(chat_event({"content": "a"})) + b"event: error\ndata: " + data + b"\n\n"
+    for cut in (len(stream), 3, 40):
+        decoder = codec_for("openai-chat").stream_decoder()
+        with pytest.raises(InBandError, match=f"^{message}$"):
+            for first in range(0, len(stream), cut):
+                list(decoder.feed(stream[first : first + cut]))
+
+
+def test_plain_words_in_place_of_json_are_the_message() -> None:
+    """A damaged event is not quoted, since it may hold a user's text; words are what the server has to say."""
+    with pytest.raises(PayloadError, match="not JSON but `server is busy`"):
+        _stream(codec_for("openai-chat"), b"data: server is busy\n\n")
+    with pytest.raises(PayloadError, match="11 bytes that are not JSON") as caught:
+        _stream(codec_for("openai-chat"), b'data: {"a": "text\n\n')
+    assert "text" not in str(caught.value)
+
+
 def test_events_without_done_are_truncated() -> None:
     """After the finish reason the counts may still be missing; LMI's bare JSON lines end without [DONE]."""
     events = (chat_event({"content": "a"}), chat_event({}, "stop"))

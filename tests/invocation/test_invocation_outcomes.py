@@ -104,6 +104,13 @@ def test_a_quoted_prompt_is_left_out(prompt: str) -> None:
         assert "secret" not in outcome.message and "two" not in outcome.message and "hello" not in outcome.message
 
 
+def test_a_redirect_says_where_it_points() -> None:
+    """It is not followed: the figures would be of another place."""
+    outcome = outcome_of_status(301, "", b"<html>moved</html>", "https://other.example/v1")
+    assert (outcome.kind, outcome.code) == (OutcomeKind.VALIDATION, "HTTP 301")
+    assert outcome.message == "points to https://other.example/v1, which is not followed: make that the target"
+
+
 def test_a_short_prompt_does_not_spoil_messages() -> None:
     """`a` occurs in every message; that is no quotation."""
     outcome = Outcome(OutcomeKind.INTERNAL, 500, "X", "a failure")

@@ -183,7 +183,7 @@ class Benchmark(Part):
     )
     warmup_requests: Annotated[int, Field(ge=0)] = 4
     request_timeout_s: PositiveNumber = 120
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     gate: Literal["none", "alarm", "rollback"] = Field(
         default="none", description="what a missed objective does to a deployment"
     )
