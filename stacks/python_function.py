@@ -30,8 +30,8 @@ _NETWORK_ACTIONS = (
 class PythonFunction(Construct):
     """A Lambda function with its log group and role. The policy is inline, so the function waits for it.
 
-    `code` is one file (sent inside the template) or a folder (an asset). `in_network` puts it into the environment's VPC;
-    leave it out for what only talks to AWS's own services and to CloudFormation.
+    `code` is one file (sent inside the template) or a folder (an asset). `in_network` puts it into the environment's
+    VPC; leave it out for what only talks to AWS's own services and to CloudFormation.
     """
 
     def __init__(

@@ -75,7 +75,9 @@ class MachineApi:
             raise AwsError("InvalidName", f"Invalid Name: '{name}'")
         self._check(caller, params["definition"], params["roleArn"])
         arn = caller.arn("states", f"stateMachine:{name}")
-        more: dict[str, Any] = {key: params[key] for key in ("loggingConfiguration", "tracingConfiguration") if key in params}
+        more: dict[str, Any] = {
+            key: params[key] for key in ("loggingConfiguration", "tracingConfiguration") if key in params
+        }
         with self._lock:
             if arn in self._machines:
                 raise AwsError("StateMachineAlreadyExists", f"State Machine Already Exists: '{arn}'")
