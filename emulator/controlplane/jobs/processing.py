@@ -68,7 +68,6 @@ class JobRunner:
     def __init__(self, clients: Clients, roles: Callable[[str, str, str], str | None]) -> None:
         self._clients, self._roles = clients, roles
         self.environment: Mapping[str, str] = {}
-        self.start_s = 0.0  # from Creating to the first process
         self._lock = threading.RLock()
         self._jobs: dict[str, Job] = {}
         self._threads: list[threading.Thread] = []
@@ -114,7 +113,6 @@ class JobRunner:
             if missing is not None:
                 self._end(job, "Failed", failure_reason=missing)
                 return
-            job.stop.wait(self.start_s)
             with tempfile.TemporaryDirectory(prefix="loadproof-job-") as folder:
                 self._run(job, Path(folder))
         except Exception as error:
