@@ -14,10 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.exports import answer_length
 from benchmarks.job import RunResult
 from benchmarks.scaling import scaling_lines
-from benchmarks.search import search_lines
 from benchmarks.sweep import Progress
 from loadproof.terminal import Terminal
 
@@ -134,6 +132,9 @@ def print_result(result: RunResult, console: Console) -> None:
 
 
 def _print_notes(summary: dict[str, Any], console: Console) -> None:
+    from benchmarks.exports import answer_length  # late: they load numpy, and this is imported before load is sent
+    from benchmarks.search import search_lines
+
     knee = summary["knee"]
     for line in search_lines(summary["search"]) if summary.get("search") else ():
         console.print(line, markup=False, soft_wrap=True)

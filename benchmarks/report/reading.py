@@ -128,7 +128,7 @@ class Level(_Part):
     token_source: str | None = None
     asked_output_tokens: float | None = None
     answered_output_tokens: float | None = None
-    wrong_counts: int = 0  # answers whose server counted tokens that cannot be
+    wrong_counts: int | None = None  # answers whose server counted tokens that cannot be
     load: str | None = None  # an open loop's, in words; `concurrency` is then the mean in flight
     planned: PlannedLevel = PlannedLevel()
     steady_state: SteadyState = SteadyState()

@@ -89,6 +89,8 @@ def test_evidence_is_for_one_version_of_one_profile(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_never_judged_has_no_evidence(tmp_path: Path) -> None:
-    """The message says what to give instead."""
+    """It says what judges it; a folder of no run at all is refused."""
+    [said] = mismatches(run_of(tmp_path / "run", latencies(1)))
+    assert said == f"not judged: the run was cut off; loadproof report {tmp_path / 'run'} judges what there is of it"
     with pytest.raises(InputError, match="give a judged run that has its requests"):
-        mismatches(run_of(tmp_path / "run", latencies(1)))
+        mismatches(tmp_path)

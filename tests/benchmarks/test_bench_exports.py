@@ -160,3 +160,25 @@ def test_no_text_breaks_out(hostile: str) -> None:
     parsed(to_junit(summary))
     text = to_markdown(summary)
     assert "<script" not in text and text.count("\n## ") == 0
+
+
+def test_times_are_those_of_the_load(missed: dict[str, Any]) -> None:
+    """The run's seconds for the verdict, the judged level's for what is judged there; of one level the same."""
+    seconds = f"{missed['levels'][0]['duration_s']:.3f}"
+    assert float(seconds) > 0
+    assert {case.attrib["time"] for case in parsed(to_junit(missed)).iter("testcase")} == {seconds}
+
+
+def test_a_search_and_the_length_of_answers_are_in_every_export(missed: dict[str, Any]) -> None:
+    """What was found and between what; how many tokens came of how many asked for."""
+    bracket = {"met": 20.0, "missed": 24.0, "met_votes": [True], "missed_votes": [False]}
+    stop = {"rule": "converged", "reason": "they hold at 20 and are missed at 24"}
+    search = {"kind": "find_max", "unit": "in flight", "found": 20.0, "bracket": bracket, "levels": 5}
+    [level] = missed["levels"]
+    level = level | {"asked_output_tokens": 64.0, "answered_output_tokens": 2.0, "wrong_counts": 3}
+    summary = missed | {"search": search | {"limited_by": None, "stop": stop}, "levels": [level]}
+    told = "Highest load that meets the objectives: 20 in flight"
+    assert told in to_junit(summary) and told in to_markdown(summary)
+    assert "2 of 64 asked for" in to_markdown(summary)
+    [row] = csv.DictReader(io.StringIO(to_csv(summary)))
+    assert (row["asked_output_tokens"], row["answered_output_tokens"], row["wrong_counts"]) == ("64.0", "2.0", "3")

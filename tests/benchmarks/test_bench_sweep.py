@@ -24,11 +24,12 @@ from invocation.outcomes import Outcome
 from loadproof.loads import Load
 
 
-def test_a_connection_that_breaks_in_the_answer_did_reach_a_model() -> None:
-    """A reset before any status says "not reachable"; after a 200 it is a failed request like any other."""
-    before = record(outcome="connection", http_status=None, error_code="reset", error_message="broke")
-    after = record(outcome="connection", http_status=200, error_code="reset", error_message="broke")
-    assert why_never_ran([before, before]) == "connection: reset: broke"
+def test_a_connection_that_breaks_after_the_request_left_did_reach_somebody() -> None:
+    """A refusal before it left says "not reachable"; a reset after that is a failed request like any other."""
+    before = record(outcome="connection", sent_ns=None, error_code="refused", error_message="nobody")
+    after = record(outcome="connection", http_status=None, error_code="reset", error_message="broke")
+    assert why_never_ran([before, before]) == "connection: refused: nobody"
+    assert why_never_ran([after, after]) is None
     assert why_never_ran([before, after]) is None
 
 
