@@ -143,8 +143,10 @@ def _short_answers(objective: Objective, level: LevelMetrics, answer_length: Ans
         return None
     if answered >= SHORT_BELOW * asked:
         return None
+    counted = " (counted by pieces, which may hold several)" if level.token_source == "chunks" else ""
     return (
-        f"answers had {answered:,.4g} of the {asked:,.4g} tokens asked for on average, and shorter ones are quicker; "
+        f"answers had {answered:,.4g} of the {asked:,.4g} tokens asked for on average{counted}, and shorter ones are "
+        "quicker; "
         "if the model may end them sooner, say so: `answer_length: at_most` (--answer-length)"
     )
 

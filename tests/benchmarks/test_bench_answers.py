@@ -78,6 +78,9 @@ def test_the_doubt_says_how_long_answers_were_and_what_to_write() -> None:
     found = judge(Objective("e2e_p95_ms", 100), records, measure_level(1, records), 0)
     assert found.more_requests is None and found.doubt is not None
     assert "2 of the 64 tokens" in found.doubt and "answer_length: at_most" in found.doubt
+    by_pieces = answers(2, 64, token_source="chunks")
+    found = judge(Objective("e2e_p95_ms", 100), by_pieces, measure_level(1, by_pieces), 0)
+    assert found.doubt is not None and "counted by pieces, which may hold several" in found.doubt
 
 
 def test_impossible_counts_settle_nothing_that_counts_tokens() -> None:

@@ -44,7 +44,7 @@ benchmark: {concurrency: [1, 2], requests_per_level: 6, warmup_requests: 1, seed
 def chat(tmp_path: Path) -> Path:
     folder = tmp_path / "dev"
     folder.mkdir()
-    (folder / "environment.yaml").write_text('account: "123456789012"\nregion: eu-west-1\n')
+    (folder / "environment.yaml").write_text('account: "123456789012"\nregion: eu-central-1\n')
     (folder / "chat.yaml").write_text(CHAT)
     return folder / "chat.yaml"
 
@@ -62,7 +62,7 @@ def test_the_deployed_names_are_derived_from_the_profile(chat: Path) -> None:
         target = spec_of(chat, endpoint).target
     assert endpoint.described == ["loadproof-dev-chat", "loadproof-dev-chat-main"]
     assert (target.endpoint, target.component) == ("loadproof-dev-chat", "loadproof-dev-chat-main")
-    assert (target.region, target.protocol) == ("eu-west-1", "tgi")
+    assert (target.region, target.protocol) == ("eu-central-1", "tgi")
 
 
 def test_the_profile_says_what_is_sent_and_judged(chat: Path) -> None:
