@@ -130,8 +130,12 @@ def profile_files(root: Path, environment: str) -> list[Path]:
 
 
 def profile_hash(profile: Profile) -> str:
-    """SHA-256 (hexadecimal) over the profile as canonical JSON, defaults included: what evidence is tied to."""
-    written = json.dumps(profile.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """SHA-256 (hexadecimal) over the profile as canonical JSON, defaults included: what evidence is tied to.
+
+    Without `acknowledged`: who accepted what says nothing about what runs, so evidence stays valid.
+    """
+    data = profile.model_dump(mode="json", exclude={"acknowledged"})
+    written = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(written.encode()).hexdigest()
 
 

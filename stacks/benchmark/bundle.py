@@ -48,7 +48,7 @@ def write_bundle(deployment: Deployment, folder: Path) -> None:
     home.mkdir(parents=True)
     beside.mkdir()
     # Every value that was written, not the defaults: they follow, and some may only follow.
-    written: dict[str, Any] = profile.model_dump(mode="json", exclude_unset=True)
+    written: dict[str, Any] = profile.model_dump(mode="json", exclude_unset=True, exclude={"acknowledged"})
     if profile.calibration is not None:
         name = f"{profile.name}.calibration.yaml"
         _write(home / name, written["calibration"])

@@ -63,9 +63,7 @@ class Profile(Part):
     calibration: Calibration | None = Field(
         default=None, description="calibration file from `loadproof calibrate`, relative to this one"
     )
-    # Not hashed: who accepted what says nothing about what runs, so evidence stays valid.
     acknowledged: Acknowledged = Field(
         default_factory=dict,
-        exclude=True,
         description="rules over templates (docs/template-checks.md) accepted here, each with the reason",
     )
