@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ _ATTRIBUTE_FIELDS = (
 
 
 def sqs_event(messages: Sequence[Message], queue_arn: str) -> dict[str, Any]:
-    """Lambda's SQS event from boto3's ReceiveMessage answer."""
+    """Lambda's SQS event from ReceiveMessage's answer."""
     region = queue_arn.split(":")[3]
     return {"Records": [_record(message, queue_arn, region) for message in messages]}
 
@@ -30,7 +31,7 @@ def _record(message: Message, queue_arn: str, region: str) -> dict[str, Any]:
             name: {
                 "stringListValues": [],
                 "binaryListValues": [],
-                **{ours: value[theirs] for theirs, ours in _ATTRIBUTE_FIELDS if theirs in value},
+                **{ours: _text(value[theirs]) for theirs, ours in _ATTRIBUTE_FIELDS if theirs in value},
             }
             for name, value in message.get("MessageAttributes", {}).items()
         },
@@ -39,6 +40,10 @@ def _record(message: Message, queue_arn: str, region: str) -> dict[str, Any]:
         "eventSourceARN": queue_arn,
         "awsRegion": region,
     }
+
+
+def _text(value: str | bytes) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def done(messages: Sequence[Message], answer: object, *, report_failures: bool) -> list[Message]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.queue import packages, worker
+from emulator.queue.output import Heard, follow
 
 log = logging.getLogger(__name__)
 
@@ -74,17 +75,22 @@ def spec_of(function: Any) -> FunctionSpec:
 class Worker:
     """One execution environment; one event at a time."""
 
-    def __init__(self, spec: FunctionSpec, search_path: list[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, spec: FunctionSpec, search_path: list[str], environment: Mapping[str, str], heard: Heard
+    ) -> None:
         self._spec = spec
         self._fresh = True
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", worker.__file__, spec.handler, *search_path],
+            [sys.executable, "-I", "-S", "-u", worker.__file__, spec.handler, *search_path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             cwd=search_path[0],
             env=dict(environment),
             start_new_session=True,
         )
+        assert self._process.stderr is not None
+        follow(self._process.stderr, heard)
 
     @property
     def alive(self) -> bool:
@@ -150,12 +156,18 @@ class Worker:
 class Functions:
     """Runs functions. Workers are kept between events, as many as run at once. Thread-safe."""
 
-    def __init__(self, cloud_environment: Mapping[str, str], ran: Ran = lambda name, failed, seconds: None) -> None:
+    def __init__(
+        self,
+        cloud_environment: Mapping[str, str],
+        ran: Ran = lambda name, failed, seconds: None,
+        heard: Heard = lambda line: None,
+    ) -> None:
         """`cloud_environment`: what lets code inside reach the local cloud (endpoint, keys), for every function.
 
-        `ran` is told of every invocation that ended.
+        `ran` is told of every invocation that ended, `heard` of every line that a function printed.
         """
         self._ran = ran
+        self._heard = heard
         self._cloud_environment = dict(cloud_environment)
         _remove_abandoned()
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
@@ -220,7 +232,7 @@ class Functions:
     def _new_worker(self, spec: FunctionSpec, function: Any) -> Worker:
         search_path = self._search_path(spec, function)
         environment = self._environment(spec) | {"LAMBDA_TASK_ROOT": search_path[0]}
-        return Worker(spec, search_path, environment)
+        return Worker(spec, search_path, environment, self._heard)
 
     def _search_path(self, spec: FunctionSpec, function: Any) -> list[str]:
         code = self._folder / f"{spec.name}-{uuid.uuid5(uuid.NAMESPACE_URL, spec.code_sha256)}"

@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from emulator.controlplane.wire import AwsError, Caller
+from emulator.queue.emf import Datum, metrics_of
 from emulator.queue.events import Message, done, sqs_event
 from emulator.queue.functions import Functions, Ran
+from emulator.queue.sqs.service import SqsService
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +31,10 @@ _RETRY_S = 1.0
 class MappingPoller:
     """One event source mapping, until stopped."""
 
-    def __init__(self, mapping: Any, client: Any, invoke: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, mapping: Any, sqs: SqsService, invoke: Callable[[Any, Any], Any]) -> None:
         """`mapping` is moto's EventSourceMapping, read anew each poll. `invoke(mapping, event)` gives a Result."""
         self._mapping = mapping
-        self._client = client
+        self._sqs = sqs
         self._invoke = invoke
         self._stop = threading.Event()
         self._running = threading.Semaphore(0)
@@ -55,39 +58,40 @@ class MappingPoller:
         self._thread.join(timeout_s)
 
     def _poll_forever(self) -> None:
-        url = ""
         while not self._stop.is_set():
             if not self._running.acquire(timeout=0.5):
                 continue
             messages: list[Message] = []
             try:
-                url = url or self._client.get_queue_url(QueueName=self._queue_name())["QueueUrl"]
-                messages = self._receive(url) if self._mapping.enabled else []
+                messages = self._receive() if self._mapping.enabled else []
             except Exception as error:
                 # The queue may be gone before its mapping, or the server may be stopping: neither is worth a trace.
                 if not self._stop.is_set():
                     log.info("event source mapping %s: %s", self._mapping.uuid, error)
                 self._stop.wait(_RETRY_S)
             if messages and self._stop.is_set():
-                self._hand_back(url, messages)
+                self._hand_back(messages)
             if not messages or self._stop.is_set():
                 self._running.release()
                 if not self._mapping.enabled:
                     self._stop.wait(_RETRY_S)
                 continue
-            self._batches.submit(self._run_batch, url, messages)
+            self._batches.submit(self._run_batch, messages)
 
-    def _queue_name(self) -> str:
-        return str(self._mapping.event_source_arn).rpartition(":")[2]
+    def _ask(self, action: str, **params: Any) -> Mapping[str, Any]:
+        """One operation on the mapping's queue, as Lambda's own pollers would call it."""
+        region, account, name = str(self._mapping.event_source_arn).split(":")[3:]
+        caller = Caller(account=account, region=region, access_key="")
+        return self._sqs.call(caller, action, {"QueueUrl": f"{account}/{name}", **params})
 
-    def _receive(self, url: str) -> list[Message]:
+    def _receive(self) -> list[Message]:
         """Up to one batch: at once what is there, or until the batching window closes."""
         window_ends_s = time.monotonic() + float(self._mapping.max_batch_window or 0)
         messages: list[Message] = []
         while True:
             wait_s = min(_POLL_S, int(window_ends_s - time.monotonic())) if messages else _POLL_S
-            answer = self._client.receive_message(
-                QueueUrl=url,
+            answer = self._ask(
+                "ReceiveMessage",
                 MaxNumberOfMessages=min(_MESSAGES_PER_RECEIVE, self._mapping.batch_size - len(messages)),
                 WaitTimeSeconds=max(0, wait_s),
                 AttributeNames=["All"],
@@ -98,7 +102,7 @@ class MappingPoller:
             if not messages or full or time.monotonic() >= window_ends_s or self._stop.is_set():
                 return messages
 
-    def _run_batch(self, url: str, messages: list[Message]) -> None:
+    def _run_batch(self, messages: list[Message]) -> None:
         try:
             result = self._invoke(self._mapping, sqs_event(messages, self._mapping.event_source_arn))
             if result.error is not None:
@@ -106,27 +110,25 @@ class MappingPoller:
                 return
             report = "ReportBatchItemFailures" in (self._mapping.function_response_types or ())
             finished = done(messages, result.value, report_failures=report)
-            self._delete(url, finished)
+            self._delete(finished)
         except Exception:
             log.exception("event source mapping %s: a batch of %d was not settled", self._mapping.uuid, len(messages))
         finally:
             self._running.release()
 
-    def _hand_back(self, url: str, messages: list[Message]) -> None:
+    def _hand_back(self, messages: list[Message]) -> None:
         """Received just as the mapping ended: a successor must not wait for the visibility time-out."""
-        with contextlib.suppress(Exception):  # when the whole cloud stops there is nobody to hand back to
+        with contextlib.suppress(AwsError):  # the queue is gone
             for message in messages:
-                self._client.change_message_visibility(
-                    QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
-                )
+                self._ask("ChangeMessageVisibility", ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0)
 
-    def _delete(self, url: str, messages: list[Message]) -> None:
+    def _delete(self, messages: list[Message]) -> None:
         for start in range(0, len(messages), _MESSAGES_PER_RECEIVE):
             entries = [
                 {"Id": str(number), "ReceiptHandle": message["ReceiptHandle"]}
                 for number, message in enumerate(messages[start : start + _MESSAGES_PER_RECEIVE])
             ]
-            self._client.delete_message_batch(QueueUrl=url, Entries=entries)
+            self._ask("DeleteMessageBatch", Entries=entries)
 
 
 class QueuePoller:
@@ -134,35 +136,35 @@ class QueuePoller:
 
     def __init__(
         self,
+        sqs: SqsService,
         *,
-        endpoint_url: str,
         account: str,
         region: str,
-        access_key: str,
-        secret_key: str,
+        environment: Mapping[str, str],
         ran: Ran = lambda name, failed, seconds: None,
+        put_metric: Callable[[Datum], None] = lambda datum: None,
     ) -> None:
-        """`endpoint_url` is the local cloud's own, as a client would use it (`http://localhost:PORT`).
+        """`environment` points the functions' code at the local cloud.
 
-        `ran` is told of every invocation of a function.
+        `ran` is told of every invocation, `put_metric` of every metric in what the functions print.
         """
+        self._sqs = sqs
+        self._put_metric = put_metric
         self._account = account
         self._region = region
-        self._client_options = {
-            "endpoint_url": endpoint_url,
-            "region_name": region,
-            "aws_access_key_id": access_key,
-            "aws_secret_access_key": secret_key,
-        }
-        self.functions = Functions(cloud_environment(endpoint_url, access_key, secret_key), ran)
+        self.functions = Functions(environment, ran, self._heard)
         self._pollers: dict[str, MappingPoller] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow_forever, name="queue-poller", daemon=True)
 
+    def _heard(self, line: bytes) -> None:
+        for datum in metrics_of(line):
+            self._put_metric(datum)
+
     def start(self) -> None:
         from emulator.queue import moto_patches
 
-        moto_patches.install(self.functions)
+        moto_patches.install(self.functions, self._sqs)
         self._thread.start()
 
     def stop(self, timeout_s: float = 1.0) -> None:
@@ -195,14 +197,7 @@ class QueuePoller:
                 del self._pollers[uuid]
         for uuid, mapping in wanted.items():
             if uuid not in self._pollers:
-                self._pollers[uuid] = MappingPoller(mapping, self._client(), self._invoke)
-
-    def _client(self) -> Any:
-        import boto3
-        from botocore.config import Config
-
-        config = Config(retries={"total_max_attempts": 1}, read_timeout=30, proxies={}, max_pool_connections=20)
-        return boto3.client("sqs", config=config, **self._client_options)
+                self._pollers[uuid] = MappingPoller(mapping, self._sqs, self._invoke)
 
     def _invoke(self, mapping: Any, event: Any) -> Any:
         from moto.awslambda.utils import get_backend

@@ -1,8 +1,9 @@
 """One Lambda execution environment: a child process that loads a handler once and answers events from a pipe.
 
-Run as a script, isolated from the virtual environment (`-I -S`): the handler sees its own zip, the layers and what
-Lambda's runtime provides, nothing else. Lines of JSON come in on stdin and go out on what was stdout; the handler's own
-prints go to the log. When stdin closes (the server is gone, even killed) the process ends at once, whatever it does.
+Run as a script, isolated from the virtual environment and unbuffered (`-I -S -u`): the handler sees its own zip, the
+layers and what Lambda's runtime provides, nothing else. Lines of JSON come in on stdin and go out on what was stdout;
+the handler's own prints go to stderr, which the server reads. When stdin closes (the server is gone, even killed) the
+process ends at once, whatever it does.
 """
 
 from __future__ import annotations

@@ -70,6 +70,12 @@ def test_a_queued_request_becomes_a_result_in_s3(aws: Callable[[str], Any]) -> N
     serve_a_model(aws("sagemaker"), role_arn)
     s3, sqs, functions = aws("s3"), aws("sqs"), aws("lambda")
     s3.create_bucket(Bucket="consumer-results")
+    aws("dynamodb").create_table(
+        TableName="consumer-claims",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
 
     def queue(name: str, **attributes: str) -> tuple[str, str]:
         url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
@@ -87,7 +93,14 @@ def test_a_queued_request_becomes_a_result_in_s3(aws: Callable[[str], Any]) -> N
         "RESULTS_BUCKET": "consumer-results",
         "RESULTS_PREFIX": "results/",
         "INVOCATION_TIMEOUT_S": "30",
+        "IDLE_TIMEOUT_S": "20",
+        "LEASE_S": "60",
+        "MAX_ATTEMPTS": "8",
+        "MAX_IN_FLIGHT": "2",
+        "RETENTION_S": "1209600",
+        "CLAIMS_TABLE": "consumer-claims",
         "QUEUE_URL": url,
+        "DEAD_LETTER_URL": dead_url,
     }
     functions.create_function(
         FunctionName="consumer",

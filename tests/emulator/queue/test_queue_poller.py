@@ -1,9 +1,11 @@
-"""Real moto, real zips, real processes: what happens to messages between a queue and a function."""
+"""Real queues, real zips, real processes: what happens to messages between a queue and a function."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 import time
 import uuid
 import zipfile
@@ -17,6 +19,9 @@ from botocore.exceptions import ClientError
 from moto.server import ThreadedMotoServer
 
 from emulator.queue import QueuePoller
+from emulator.queue.emf import Datum
+from emulator.queue.poller import cloud_environment
+from emulator.queue.sqs.server import running
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 POWERTOOLS = f"arn:aws:lambda:{REGION}:017000801446:layer:AWSLambdaPowertoolsPythonV3-python313-x86_64:27"
@@ -25,16 +30,13 @@ POWERTOOLS = f"arn:aws:lambda:{REGION}:017000801446:layer:AWSLambdaPowertoolsPyt
 class Cloud:
     """Clients, and the few resources a test needs."""
 
-    def __init__(self, url: str, poller: QueuePoller) -> None:
-        options = {
-            "endpoint_url": url,
-            "region_name": REGION,
-            "aws_access_key_id": "test",
-            "aws_secret_access_key": "test",
-        }
+    def __init__(self, url: str, sqs_url: str, poller: QueuePoller) -> None:
+        options = {"region_name": REGION, "aws_access_key_id": "test", "aws_secret_access_key": "test"}
         self.poller = poller
-        self.sqs, self.functions, self.s3, iam = (
-            boto3.client(service, **options) for service in ("sqs", "lambda", "s3", "iam")
+        self.metrics: list[Datum] = []
+        self.sqs = boto3.client("sqs", endpoint_url=sqs_url, **options)
+        self.functions, self.s3, iam = (
+            boto3.client(service, endpoint_url=url, **options) for service in ("lambda", "s3", "iam")
         )
         trust = json.dumps({"Version": "2012-10-17", "Statement": []})
         self._role = iam.create_role(RoleName="consumer", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
@@ -82,15 +84,22 @@ def cloud() -> Iterator[Cloud]:
     server.start()
     _, port = server.get_host_and_port()
     url = f"http://localhost:{port}"
-    poller = QueuePoller(endpoint_url=url, account=ACCOUNT, region=REGION, access_key="test", secret_key="test")
-    poller.start()
-    try:
-        yield Cloud(url, poller)
-    finally:
-        poller.stop()
-        server.stop()
-        leftover = [child for child in psutil.Process().children() if "worker.py" in " ".join(child.cmdline())]
-        assert leftover == []
+    with running(account=ACCOUNT, region=REGION) as sqs:
+        environment = cloud_environment(url, "test", "test")
+        told: list[Datum] = []
+        poller = QueuePoller(
+            sqs.service, account=ACCOUNT, region=REGION, environment=environment, put_metric=told.append
+        )
+        poller.start()
+        try:
+            cloud = Cloud(url, sqs.endpoint_url, poller)
+            cloud.metrics = told
+            yield cloud
+        finally:
+            poller.stop()
+            server.stop()
+            leftover = [child for child in psutil.Process().children() if "worker.py" in " ".join(child.cmdline())]
+            assert leftover == []
 
 
 def eventually(check: Callable[[], Any], within_s: float = 15.0) -> Any:
@@ -180,10 +189,13 @@ def handle(event, context):
     )
     dead_url, dead_arn = cloud.queue()
     redrive = json.dumps({"deadLetterTargetArn": dead_arn, "maxReceiveCount": 2})
-    url, arn = cloud.queue(VisibilityTimeout="1", RedrivePolicy=redrive)
+    url, arn = cloud.queue(VisibilityTimeout="3", RedrivePolicy=redrive)
     for body in ("one", "poison", "two"):
         cloud.sqs.send_message(QueueUrl=url, MessageBody=body)
-    cloud.connect(cloud.function(code), arn)
+    name = cloud.function(code)
+    # Warm: a cold start longer than the visibility time-out would bring the healthy ones back as well.
+    cloud.functions.invoke(FunctionName=name, Payload=json.dumps({"Records": []}))
+    cloud.connect(name, arn)
     eventually(lambda: cloud.left(dead_url) == 1)
     (dead,) = cloud.sqs.receive_message(QueueUrl=dead_url)["Messages"]
     assert dead["Body"] == "poison"
@@ -205,7 +217,7 @@ def handle(event, context):
         store("again", record["messageId"], record["attributes"]["ApproximateReceiveCount"])
 """
     )
-    url, arn = cloud.queue(VisibilityTimeout="1")
+    url, arn = cloud.queue(VisibilityTimeout="5")
     cloud.sqs.send_message(QueueUrl=url, MessageBody="x")
     cloud.connect(cloud.function(code), arn)
     answers = eventually(lambda: cloud.answers("again"))
@@ -230,6 +242,63 @@ def handle(event, context):
     eventually(lambda: _workers_of(name))
     eventually(lambda: not _workers_of(name))
     assert cloud.left(url) == 1
+
+
+def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing(cloud: Cloud) -> None:
+    """kill -9 while three messages are being worked on: all three come back after their visibility, counted twice."""
+    code = (
+        STORE
+        + """
+import time
+def handle(event, context):
+    counts = {record["attributes"]["ApproximateReceiveCount"] for record in event["Records"]}
+    if counts == {"1"}:
+        store("killed-at-work", str(os.getpid()), len(event["Records"]))
+        time.sleep(600)
+    for record in event["Records"]:
+        store("killed", record["body"], record["attributes"]["ApproximateReceiveCount"])
+"""
+    )
+    url, arn = cloud.queue(VisibilityTimeout="5")
+    name = cloud.function(code, Timeout=60)
+    for body in ("a", "b", "c"):
+        cloud.sqs.send_message(QueueUrl=url, MessageBody=body)
+    cloud.connect(name, arn)
+    ((pid, number),) = eventually(lambda: cloud.answers("killed-at-work")).items()
+    assert number == 3
+    os.kill(int(pid), signal.SIGKILL)
+    answers = eventually(lambda: len(found := cloud.answers("killed")) == 3 and found)
+    assert answers == {"a": "2", "b": "2", "c": "2"}
+    eventually(lambda: cloud.left(url) == 0)
+
+
+def test_metrics_that_a_function_prints_are_told(cloud: Cloud) -> None:
+    """A line of the embedded metric format on stdout becomes a datum; other output does not."""
+    code = """
+import json
+def handle(event, context):
+    print("not a metric")
+    about = {"Namespace": "Tests", "Dimensions": [["Kind"]], "Metrics": [{"Name": "Stored", "Unit": "Count"}]}
+    print(json.dumps({"_aws": {"Timestamp": 5000, "CloudWatchMetrics": [about]}, "Kind": "x", "Stored": 2}))
+"""
+    cloud.functions.invoke(FunctionName=cloud.function(code))
+    eventually(lambda: cloud.metrics)
+    assert cloud.metrics == [Datum("Tests", "Stored", 2.0, {"Kind": "x"}, "Count", 5000.0)]
+
+
+def test_binary_attributes_reach_a_function_as_base64(cloud: Cloud) -> None:
+    code = (
+        STORE
+        + """
+def handle(event, context):
+    store("binary", "seen", event["Records"][0]["messageAttributes"]["raw"]["binaryValue"])
+"""
+    )
+    url, arn = cloud.queue()
+    raw = {"raw": {"DataType": "Binary", "BinaryValue": b"\x00\xff"}}
+    cloud.sqs.send_message(QueueUrl=url, MessageBody="x", MessageAttributes=raw)
+    cloud.connect(cloud.function(code), arn)
+    assert eventually(lambda: cloud.answers("binary")) == {"seen": "AP8="}
 
 
 def _workers_of(name: str) -> list[psutil.Process]:
