@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+from contextlib import AbstractAsyncContextManager
+from weakref import WeakValueDictionary
 
 import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
 from emulator.controlplane.plane import ControlPlane
+from emulator.controlplane.wire import Reply
 
 log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 1024**3  # asset archives are uploaded in one piece
@@ -24,6 +28,7 @@ class Front:
         self._plane = plane
         self._moto = f"http://127.0.0.1:{moto_port}"
         self._session: aiohttp.ClientSession | None = None
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def setup(self, app: web.Application) -> None:
         app.router.add_route("*", "/{path:.*}", self.handle)
@@ -35,16 +40,42 @@ class Front:
         if request.path.startswith("/moto-api"):
             raise web.HTTPNotFound(text="moto's own API is off: it would reset the local cloud")
         body = await request.read()
+        if self._plane.sqs_door.wants(request.headers):
+            return await self._plane.sqs_door.answer(request, body)
+        reply = await self._own_reply(request, body)
+        if reply is None:
+            async with self._turn(request):
+                return await self._pass_on(request, body)
+        if reply.status >= 400:
+            log.info("refused: %.1000r", reply.body)
+        headers = {"x-amzn-RequestId": reply.request_id, "Content-Type": reply.content_type, **reply.headers}
+        if self._plane.clock.speed != 1:
+            headers[SPEED_HEADER] = f"{self._plane.clock.speed:g}"
+        return web.Response(status=reply.status, body=reply.body, headers=headers)
+
+    async def _own_reply(self, request: web.Request, body: bytes) -> Reply | None:
         if request.path == "/" and request.method == "POST":
-            reply = await asyncio.to_thread(self._plane.answer, request.headers, body)
-            if reply is not None:
-                if reply.status >= 400:
-                    log.info("refused: %.1000r", reply.body)
-                headers = {"x-amzn-RequestId": reply.request_id, "Content-Type": reply.content_type}
-                if self._plane.clock.speed != 1:
-                    headers[SPEED_HEADER] = f"{self._plane.clock.speed:g}"
-                return web.Response(status=reply.status, body=reply.body, headers=headers)
-        return await self._pass_on(request, body)
+            return await asyncio.to_thread(self._plane.answer, request.headers, body)
+        if self._plane.speaks_rest(request.headers):
+            url = request.rel_url
+            query = dict(url.query)
+            return await asyncio.to_thread(
+                self._plane.answer_rest, request.headers, request.method, url.raw_path, query, body
+            )
+        return None
+
+    def _turn(self, request: web.Request) -> AbstractAsyncContextManager[None]:
+        """moto looks and then writes, in a thread for each request: what AWS does in one step waits for its turn here.
+
+        That is every request to DynamoDB, and writes to one S3 object, so that conditions let exactly one through.
+        """
+        if request.headers.get("X-Amz-Target", "").startswith("DynamoDB_"):
+            place = "dynamodb"
+        elif request.method in ("PUT", "DELETE"):
+            place = f"{request.host}{request.raw_path.partition('?')[0]}"
+        else:
+            return contextlib.nullcontext()
+        return self._turns.setdefault(place, asyncio.Lock())
 
     async def _pass_on(self, request: web.Request, body: bytes) -> web.StreamResponse:
         """Proxy to moto: Host kept (S3 reads buckets and URLs from it), body and path bytes untouched."""

@@ -15,9 +15,12 @@ from pathlib import Path
 
 from aiohttp import web
 
+from emulator.bedrock import BedrockRuntime
+from emulator.bedrock.faults import ParameterFaults
+from emulator.bedrock.metrics import Metrics
 from emulator.clock import CloudClock
 from emulator.controlplane.moto_host import start_moto
-from emulator.controlplane.plane import ControlPlane
+from emulator.controlplane.plane import ControlPlane, parameter_value
 from emulator.controlplane.sagemaker import Timing
 from emulator.front import MAX_BODY_BYTES, Front
 from emulator.queue import QueuePoller
@@ -64,6 +67,12 @@ async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> No
         now_s=plane.clock.now_s,
     )
     runtime.setup(app)
+    BedrockRuntime(
+        plane.bedrock_store,
+        Metrics(plane.record_bedrock),
+        region=options.region,
+        fault_of=ParameterFaults(parameter_value),
+    ).setup(app)
     plane.startable = runtime.check_startable
     plane.jobs.environment = {
         **cloud_environment(endpoint_url, options.access_key, options.secret_key),
@@ -75,12 +84,12 @@ async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> No
     for sock in sockets:
         await web.SockSite(runner, sock).start()
     poller = QueuePoller(
-        endpoint_url=endpoint_url,
+        plane.sqs,
         account=options.account,
         region=options.region,
-        access_key=options.access_key,
-        secret_key=options.secret_key,
+        environment=cloud_environment(endpoint_url, options.access_key, options.secret_key),
         ran=plane.function_ran,
+        put_metric=plane.function_told,
     )
     poller.start()
     pulse = asyncio.create_task(_beat(plane, runtime))

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from emulator.bedrock import BedrockStore
+from emulator.bedrock.control import BedrockApi
+from emulator.bedrock.service_quotas import SERVICE_CODE, ServiceQuotasApi
 from emulator.clock import CloudClock
 from emulator.controlplane.autoscaling import AutoScalingApi
 from emulator.controlplane.autoscaling.targets import COPIES, Capacity, Target
 from emulator.controlplane.clients import Clients
 from emulator.controlplane.cloudformation.api import CloudFormationApi
+from emulator.controlplane.cloudtrail import CloudTrailApi
 from emulator.controlplane.cloudwatch import CloudWatchApi, MetricStore
 from emulator.controlplane.cloudwatch.evaluation import Breach
 from emulator.controlplane.cloudwatch.metrics import MetricKey
 from emulator.controlplane.jobs import JobRunner, MachineApi, ProcessingOperations
 from emulator.controlplane.pulse import Pulse
+from emulator.controlplane.rest import answer_rest
 from emulator.controlplane.sagemaker import SageMakerApi, Store, Timing
 from emulator.controlplane.sagemaker.lifecycle import Startable, settle
 from emulator.controlplane.sagemaker.lookup import StoreDirectory
@@ -22,12 +27,16 @@ from emulator.controlplane.sagemaker.store import key
 from emulator.controlplane.schedules import Schedules
 from emulator.controlplane.wire import AwsError, Caller, Reply, Service, caller_of
 from emulator.directory import ComponentView, VariantView
+from emulator.queue.emf import Datum
+from emulator.queue.sqs.door import SqsDoor
+from emulator.queue.sqs.service import SqsService
 
 
 class ControlPlane:
     """Answers requests for SageMaker, Application Auto Scaling, CloudWatch and CloudFormation; the rest is moto's.
 
-    `startable` is set once the runtime exists: it says why a container could not start.
+    SQS is ours too, with a door of its own, since its receives wait. `startable` is set once the runtime exists: it
+    says why a container could not start.
     """
 
     def __init__(self, *, account: str, region: str, timing: Timing, clock: CloudClock | None = None) -> None:
@@ -35,6 +44,8 @@ class ControlPlane:
         self._region = region
         self._home = Caller(account=account, region=region, access_key="")
         self.clients = Clients()
+        self.sqs = SqsService(endpoint_url=lambda: self.clients.endpoint_url)
+        self.sqs_door = SqsDoor(self.sqs, region)
         self.metrics = MetricStore()
         self._cloudwatch = CloudWatchApi(self.metrics, self.clock, invoke=self._invoke, publish=self._publish)
         self.store = Store(
@@ -60,12 +71,17 @@ class ControlPlane:
         self.sagemaker = Service("sagemaker", api)
         self.autoscaling = Service("application-autoscaling", self._autoscaling_api)
         self.cloudwatch = Service("cloudwatch", self._cloudwatch)
+        self.bedrock_store = BedrockStore(now_s=self.clock.now_s, ready_after_s=timing.endpoint_s)
+        self.bedrock = Service("bedrock", BedrockApi(self.bedrock_store, self.clock))
+        self.quotas = Service("service-quotas", ServiceQuotasApi(self.bedrock_store))
+        self.cloudtrail = Service("cloudtrail", CloudTrailApi())
         self.pulse = Pulse(
             self.clock,
             self.metrics,
             self._cloudwatch,
             self._autoscaling_api,
             Schedules(self.clock, self._home, self.client),
+            self.sqs,
         )
         self.cloudformation = Service(
             "cloudformation", CloudFormationApi(self.clients, self.sagemaker, self.autoscaling)
@@ -84,15 +100,30 @@ class ControlPlane:
             return self.sagemaker.answer_json(caller, target, body)
         if target.startswith("AWSStepFunctions."):
             return self.stepfunctions.answer_json(caller, target, body)
+        if target.startswith("ServiceQuotas") and f'"{SERVICE_CODE}"'.encode() in body and self.quotas.provides(target):
+            return self.quotas.answer_json(caller, target, body)
         if target.startswith("AnyScaleFrontendService."):
             return self.autoscaling.answer_json(caller, target, body)
         if target.startswith("GraniteServiceVersion20100801.") and self.cloudwatch.provides(target):
             return self.cloudwatch.answer_json(caller, target, body)
+        if service == "cloudtrail" and self.cloudtrail.provides(target):
+            return self.cloudtrail.answer_json(caller, target, body)
         if service == "monitoring" and self.cloudwatch.provides(body):
             return self.cloudwatch.answer_query(caller, body)
         if service == "cloudformation":
             return self.cloudformation.answer_query(caller, body)
         return None
+
+    def speaks_rest(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request is for a service of ours that is told apart by path and verb: Bedrock's control plane."""
+        return caller_of(headers.get("Authorization", ""), self._region)[1] == "bedrock"
+
+    def answer_rest(
+        self, headers: Mapping[str, str], verb: str, raw_path: str, query: dict[str, str], body: bytes
+    ) -> Reply | None:
+        """Its reply; None when moto is to answer. Called in a thread."""
+        caller, _ = caller_of(headers.get("Authorization", ""), self._region)
+        return answer_rest(self.bedrock, caller, verb, raw_path, query, body)
 
     def close(self) -> None:
         """Executions and jobs end; no process of theirs is left."""
@@ -125,11 +156,21 @@ class ControlPlane:
         key = MetricKey(self._home.account, self._home.region, namespace, name, tuple(sorted(dimensions.items())))
         self.metrics.put(key, self.clock.now_s() if at_s is None else at_s, value, count, unit)
 
+    def record_bedrock(self, caller: Caller, name: str, model_id: str, value: float, unit: str) -> None:
+        """One datum of AWS/Bedrock, now."""
+        key = MetricKey(caller.account, caller.region, "AWS/Bedrock", name, (("ModelId", model_id),))
+        self.metrics.put(key, self.clock.now_s(), value, unit=unit)
+
     def function_ran(self, name: str, failed: bool, seconds: float) -> None:
         """One invocation of a Lambda function ended: the metrics that Lambda publishes of it."""
         told = (("Invocations", 1.0, "Count"), ("Errors", float(failed), "Count"))
         for metric, value, unit in (*told, ("Duration", seconds * 1000, "Milliseconds")):
             self._put_metric("AWS/Lambda", metric, value, {"FunctionName": name}, unit, None)
+
+    def function_told(self, datum: Datum) -> None:
+        """A metric that a function printed."""
+        at_s = self.clock.cloud_s(datum.at_ms / 1000)
+        self._put_metric(datum.namespace, datum.name, datum.value, datum.dimensions, datum.unit, at_s)
 
     def _ringing(self, caller: Caller, names: Collection[str]) -> list[str]:
         """Those of the named alarms that are in ALARM."""
@@ -214,12 +255,18 @@ class _Scaled:
 CAPACITY_PARAMETER = "/loadproof/local-cloud/capacity/"
 
 
-def instances_to_be_had(caller: Caller, instance_type: str) -> int | None:
-    """How many instances of a type the region has: the SSM parameter named for it; without one there is no end."""
+def parameter_value(caller: Caller, name: str) -> str | None:
+    """An SSM parameter's value: how somebody tells the local cloud what to do."""
     from moto.ssm.models import ssm_backends
 
-    found = ssm_backends[caller.account][caller.region].get_parameter(CAPACITY_PARAMETER + instance_type)
-    return int(found.value) if found is not None and str(found.value).isdigit() else None
+    found = ssm_backends[caller.account][caller.region].get_parameter(name)
+    return None if found is None else str(found.value)
+
+
+def instances_to_be_had(caller: Caller, instance_type: str) -> int | None:
+    """How many instances of a type the region has: the SSM parameter named for it; without one there is no end."""
+    value = parameter_value(caller, CAPACITY_PARAMETER + instance_type)
+    return int(value) if value is not None and value.isdigit() else None
 
 
 class _SageMaker(SageMakerApi, ProcessingOperations):

@@ -13,6 +13,7 @@ from emulator.controlplane.autoscaling import AutoScalingApi
 from emulator.controlplane.cloudwatch import CloudWatchApi, MetricStore
 from emulator.controlplane.cloudwatch.queues import put_queue_metrics
 from emulator.controlplane.schedules import Schedules
+from emulator.queue.sqs.service import SqsService
 
 PERIOD_S = 10.0  # of high-resolution metrics
 _MINUTE_S = 60.0
@@ -30,8 +31,9 @@ class Pulse:
         cloudwatch: CloudWatchApi,
         autoscaling: AutoScalingApi,
         schedules: Schedules,
+        sqs: SqsService,
     ) -> None:
-        self._clock, self._store = clock, store
+        self._clock, self._store, self._sqs = clock, store, sqs
         self._cloudwatch, self._autoscaling, self._schedules = cloudwatch, autoscaling, schedules
         self._minute = 0
 
@@ -48,7 +50,7 @@ class Pulse:
             publish((now_s // PERIOD_S - 1) * PERIOD_S)
         if int(now_s // _MINUTE_S) != self._minute:
             self._minute = int(now_s // _MINUTE_S)
-            put_queue_metrics(self._store, (self._minute - 1) * _MINUTE_S, self._clock.speed)
+            put_queue_metrics(self._store, self._sqs, (self._minute - 1) * _MINUTE_S, self._clock.speed)
         if self._cloudwatch.watched:
             self._cloudwatch.evaluate()
         if self._autoscaling.watched:

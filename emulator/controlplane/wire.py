@@ -12,7 +12,7 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl
@@ -51,6 +51,7 @@ class Reply:
     content_type: str
     body: bytes
     request_id: str
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 Handler = Callable[[Caller, Params], Mapping[str, Any] | None]
@@ -91,7 +92,7 @@ class Service:
         try:
             if not isinstance(params, dict):
                 raise AwsError("SerializationException", "The request's body is no JSON object.")
-            result = self._guarded(caller, target.rpartition(".")[2], params)
+            result = self.guarded(caller, target.rpartition(".")[2], params)
         except AwsError as error:
             return self._json_error(error)
         text = json.dumps(result, default=_plain_json).encode()
@@ -113,7 +114,7 @@ class Service:
                 params = QueryParser(model).parse({"values": form})  # type: ignore[typeddict-item]
             except ValueError as error:
                 raise AwsError("ValidationError", f"The request cannot be read: {error}") from None
-            result = self._guarded(caller, action, params)
+            result = self.guarded(caller, action, params)
         except AwsError as error:
             return Reply(error.status, "text/xml", _query_error(error, request_id), request_id)
         text = QuerySerializer(model).serialize(result)["body"]
@@ -131,7 +132,7 @@ class Service:
             check(model.input_shape, params)
         return method(caller, params) or {}
 
-    def _guarded(self, caller: Caller, action: str, params: Params) -> Mapping[str, Any]:
+    def guarded(self, caller: Caller, action: str, params: Params) -> Mapping[str, Any]:
         """As `call`; a fault of ours reaches the client as AWS's own faults do, and the log with its trace."""
         try:
             return self.call(caller, action, params)
@@ -181,6 +182,8 @@ def _faults(shape: Any, value: Any, path: str) -> Iterator[str]:
     if value is None:
         return
     kind = shape.type_name
+    if getattr(shape, "is_document_type", False):
+        return  # free JSON
     if kind == "structure":
         yield from _structure_faults(shape, value, path)
     elif kind == "list":

@@ -64,6 +64,11 @@ class Generation:
     def complete(self) -> bool:
         return self._ready >= self.output_tokens
 
+    @property
+    def taken(self) -> int:
+        """Tokens that were handed out."""
+        return self._taken
+
     def deliver(self) -> None:
         self._ready += 1
         self._wake()

@@ -3,8 +3,8 @@
 Faithful: paths, headers, modelled errors with their texts, event-stream frames cut anywhere, the 6 MB body, 60 s and
 8 min limits, in-stream exceptions, routing by least outstanding requests or at random, shares of a deployment and of
 variants, CloudWatch's invocation metrics, asynchronous inference, data capture of whole answers.
-Not here: request signatures are not checked, nothing throttles, sessions are ignored, prefix-aware routing falls back
-to least outstanding, streams and asynchronous answers are not captured.
+Not here: request signatures and bearer tokens are not checked, nothing throttles, sessions are ignored, prefix-aware
+routing falls back to least outstanding, streams and asynchronous answers are not captured.
 """
 
 from emulator.runtime.answer import Limits

@@ -68,6 +68,7 @@ class Answerer:
     async def stream(
         self, request: web.Request, found: Target, copy: Copy, call: ContainerRequest
     ) -> web.StreamResponse:
+        """In SageMaker's frames."""
         deadline_s = asyncio.get_running_loop().time() + self._limits.stream_s
         response = await self._begun(found, copy, call, deadline_s)
         async with contextlib.aclosing(response.parts) as parts:
@@ -78,6 +79,28 @@ class Answerer:
             answer = web.StreamResponse(headers=headers)
             await answer.prepare(request)
             await self._send_parts(answer, parts, deadline_s)
+        return answer
+
+    async def bare_stream(
+        self, request: web.Request, found: Target, copy: Copy, call: ContainerRequest
+    ) -> web.StreamResponse:
+        """The container's bytes as they are. A stream that breaks has no frame to say so in: it is cut off."""
+        deadline_s = asyncio.get_running_loop().time() + self._limits.stream_s
+        response = await self._begun(found, copy, call, deadline_s)
+        async with contextlib.aclosing(response.parts) as parts:
+            answer = web.StreamResponse(headers=_answer_headers(found, call) | {"Content-Type": response.content_type})
+            await answer.prepare(request)
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    async for part in parts:
+                        await answer.write(part)
+                await answer.write_eof()
+            except ConnectionResetError:
+                raise ClientGoneError from None
+            except (TimeoutError, ContainerDiedError):
+                if request.transport is not None:
+                    request.transport.abort()
+                raise MidStreamError(answer) from None
         return answer
 
     async def _begun(self, found: Target, copy: Copy, call: ContainerRequest, deadline_s: float) -> ContainerResponse:

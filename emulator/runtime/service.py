@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 import aiohttp
+import orjson
 from aiohttp import web
 
 from emulator.directory import ComponentView, ContainerView, Directory, VariantView
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 Answer = Callable[[Target, Copy, ContainerRequest], Awaitable[web.StreamResponse]]
 
 _SWEEP_S = 1.0
+_CHAT = "/openai/v1/chat/completions"
 
 
 class Runtime:
@@ -87,6 +89,8 @@ class Runtime:
             web.post("/endpoints/{endpoint}/invocations", self.invoke),
             web.post("/endpoints/{endpoint}/invocations-response-stream", self.invoke_with_response_stream),
             web.post("/endpoints/{endpoint}/async-invocations", self.invoke_async),
+            web.post(f"/endpoints/{{endpoint}}{_CHAT}", self.chat_completions),
+            web.post(f"/endpoints/{{endpoint}}/inference-components/{{component}}{_CHAT}", self.chat_completions),
         ]
 
     def setup(self, app: web.Application) -> None:
@@ -158,6 +162,16 @@ class Runtime:
 
         return await self._serve(request, streamed)
 
+    async def chat_completions(self, request: web.Request) -> web.StreamResponse:
+        """POST /endpoints/{E}[/inference-components/{IC}]/openai/v1/chat/completions: the container's own answer."""
+
+        async def answered(found: Target, copy: Copy, call: ContainerRequest) -> web.StreamResponse:
+            if _wants_stream(call.body):
+                return await self._answerer.bare_stream(request, found, copy, call)
+            return await self._captured(found, copy, call)
+
+        return await self._serve(request, answered)
+
     async def invoke_async(self, request: web.Request) -> web.Response:
         """POST /endpoints/{E}/async-invocations"""
         try:
@@ -197,7 +211,9 @@ class Runtime:
 
     async def _accept(self, request: web.Request) -> tuple[Target, ContainerRequest]:
         body = await read_body(request)
-        found = target.resolve(self._directory, self._account, request.match_info["endpoint"], request.headers)
+        component = request.match_info.get("component")
+        headers = request.headers if component is None else {target.COMPONENT_HEADER: component}
+        found = target.resolve(self._directory, self._account, request.match_info["endpoint"], headers)
         if found.copies < 1:
             if found.component_name is not None:
                 self._metrics.no_capacity(found.component_name)
@@ -274,3 +290,12 @@ class Runtime:
             components = map(self._directory.component, endpoint.component_names)
             targets += [target.component_target(endpoint, one) for one in components if one is not None]
         return targets
+
+
+def _wants_stream(body: bytes) -> bool:
+    """Whether an OpenAI request asks for a stream; the container itself refuses what is no request."""
+    try:
+        request = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(request, dict) and request.get("stream") is True

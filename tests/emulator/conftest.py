@@ -5,23 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
+from cloud_clients import boto3_client
 
 from emulator.local import LocalCloud, start, stop
-
-
-def boto3_client(cloud: LocalCloud, service: str) -> Any:
-    """A plain boto3 client that means this cloud."""
-    return boto3.session.Session().client(
-        service,
-        region_name=cloud.region,
-        endpoint_url=cloud.endpoint_url,
-        aws_access_key_id=cloud.state.access_key,
-        aws_secret_access_key=cloud.state.secret_key,
-        config=Config(retries={"total_max_attempts": 1}, proxies={}),
-    )
 
 
 @pytest.fixture(scope="session")

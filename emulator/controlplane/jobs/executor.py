@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -45,15 +46,15 @@ class StoppedError(Exception):
     """Somebody stopped the execution."""
 
 
-class Tasks:
+class Tasks(ABC):
     """What Task states may ask for. `knows` says why a resource is not to be had, None when it is."""
 
-    def knows(self, resource: str) -> str | None:
-        raise NotImplementedError
+    @abstractmethod
+    def knows(self, resource: str) -> str | None: ...
 
+    @abstractmethod
     def run(self, resource: str, request: Any, until_s: float | None, stopped: threading.Event) -> Any:
         """The result. Raises StateError by AWS's name of the failure."""
-        raise NotImplementedError
 
 
 def problems_of(definition: Any, tasks: Tasks) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable
@@ -11,7 +12,16 @@ import boto3
 import pytest
 from control_templates import create, delete, endpoint_template, reasons
 
-from emulator.local import running
+from emulator.local import LocalCloud, running
+from invocation import (
+    AsynchronousTransport,
+    GenerationRequest,
+    Invocation,
+    Invoker,
+    OutcomeKind,
+    RetryClass,
+    codec_for,
+)
 
 Aws = Callable[[str], Any]
 BODY = json.dumps({"inputs": "Hello", "parameters": {"max_new_tokens": 3}})
@@ -87,6 +97,35 @@ def test_asynchronous_answer_reaches_bucket_and_topic(aws: Aws) -> None:
     assert told["responseParameters"]["outputLocation"] == answer["OutputLocation"]
     emptied(s3, "later-objects")
     assert delete(cfn, "later")["StackStatus"] == "DELETE_COMPLETE"
+
+
+def test_loadproof_s_own_transport_finds_its_answers_in_s3(
+    cloud: LocalCloud, aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inline, by S3 above 128,000 bytes, and a request that the model refuses: a failure found where it was put."""
+    cfn, s3, store = aws("cloudformation"), aws("s3"), "s3://own-objects"
+    output = {"S3OutputPath": f"{store}/answers", "S3FailurePath": f"{store}/failures"}
+    template = plain_template("own", AsyncInferenceConfig={"OutputConfig": output})
+    assert create(cfn, "own", template)["StackStatus"] == "CREATE_COMPLETE"
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", cloud.state.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", cloud.state.secret_key)
+
+    async def ask(*prompts: str) -> list[Invocation]:
+        place = {"region": cloud.region, "endpoint_url": cloud.endpoint_url}
+        transport = AsynchronousTransport("own", input_uri=f"{store}/in", look_every_s=0.05, **place)
+        invoker = Invoker(transport, codec_for("tgi"))
+        try:
+            return [await invoker.invoke(GenerationRequest(prompt, 3, stream=False)) for prompt in prompts]
+        finally:
+            await invoker.close()
+
+    short, large, wrong = asyncio.run(ask("one two", "a" * 128_000, "word " * 30_000))
+    assert [(one.outcome.kind, one.output_tokens) for one in (short, large)] == [(OutcomeKind.OK, 3)] * 2
+    assert (wrong.outcome.kind, wrong.outcome.retry) == (OutcomeKind.MODEL_ERROR, RetryClass.POISON)
+    keys = [key.partition("/")[0] for key in listed(s3, "own-objects", 5)]
+    assert sorted(keys) == ["answers", "answers", "failures", "in", "in"]
+    emptied(s3, "own-objects")
+    assert delete(cfn, "own")["StackStatus"] == "DELETE_COMPLETE"
 
 
 def test_captured_requests_lie_in_the_bucket(aws: Aws) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from scaling_world import DIMENSIONS, World, scaling_world
+from scaling_world import CALLER, DIMENSIONS, World, scaling_world
 
 WAKE = [{"MetricIntervalLowerBound": 0.0, "ScalingAdjustment": 1}]
 
@@ -94,8 +94,9 @@ def test_backlog_of_a_queue_wakes_from_zero(world: World) -> None:
     """SQS publishes what waits once a minute; a message in the queue starts the first copy."""
     world.track(target=2.0)
     world.pass_s(17 * 60, in_flight=0)
-    sqs = world.moto("sqs")
-    url = sqs.create_queue(QueueName="requests")["QueueUrl"]
+    engine = world.plane.sqs.engine
+    arn = CALLER.arn("sqs", "requests")
+    engine.create_queue(arn, {}, {})
     world.alarm(
         "backlog",
         "ApproximateNumberOfMessagesVisible",
@@ -106,7 +107,7 @@ def test_backlog_of_a_queue_wakes_from_zero(world: World) -> None:
     )
     world.pass_s(180)
     assert world.copies() == 0
-    sqs.send_message(QueueUrl=url, MessageBody="{}")
+    engine.send(engine.queue(arn), "{}", {}, sender="me")
     world.pass_s(180)
     assert world.copies() == 1
 

@@ -196,7 +196,7 @@ def test_custom_named_resource_cannot_be_replaced_under_its_name(aws: Aws) -> No
     cfn = aws("cloudformation")
     template = queue_template("named")
     create(cfn, "named", template)
-    template["Resources"]["Queue"]["Properties"] = {"QueueName": "named.fifo", "FifoQueue": True}
+    template["Resources"]["Queue"]["Properties"] = {"QueueName": "named-anew"}
     assert update(cfn, "named", template)["StackStatus"] == "UPDATE_COMPLETE"
     topic = {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "named", "Subscription": []}}
     create(cfn, "named-topic", {"Resources": {"Topic": topic}})
@@ -425,7 +425,7 @@ def _consumer(
         ("wide", _consumer(source={"BatchSize": 11}), "Maximum batch window in seconds must be greater than 0"),
         ("slow", _consumer(function={"Timeout": 901}), "at most 900 seconds"),
         ("node", _consumer(function={"Runtime": "nodejs22.x"}), "runs Python functions only"),
-        ("own", _consumer(function={"Environment": {"Variables": {"AWS_REGION": "x"}}}), "reserved keys"),
+        ("own-region", _consumer(function={"Environment": {"Variables": {"AWS_REGION": "x"}}}), "reserved keys"),
         ("full", _consumer(function={"Environment": {"Variables": {"LONG": "x" * 4093}}}), "4 KB"),
         ("two-keys", queue_template("two", KmsMasterKeyId="alias/x", SqsManagedSseEnabled=True), "one type of server"),
         (

@@ -72,6 +72,13 @@ def test_operation_that_is_not_provided_says_so(aws: Callable[[str], Any]) -> No
         aws("sagemaker").list_training_jobs()
 
 
+def test_history_of_calls_is_empty(aws: Callable[[str], Any]) -> None:
+    """The CDK CLI asks for it after a failed deployment; trails stay moto's."""
+    trails = aws("cloudtrail")
+    assert trails.lookup_events(MaxResults=50)["Events"] == []
+    assert trails.describe_trails()["trailList"] == []
+
+
 def test_large_objects_pass_untouched(aws: Callable[[str], Any]) -> None:
     """An asset archive of 12 MB comes back byte for byte."""
     body = bytes(range(256)) * 48 * 1024

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
+from cloud_clients import boto3_client
 
 from benchmarks.connect import parse_target
 from benchmarks.job import run_benchmark
@@ -51,14 +50,7 @@ def fast(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
 @pytest.fixture(scope="module")
 def aws(fast: LocalCloud) -> Aws:
     def client(service: str) -> Any:
-        return boto3.client(
-            service,
-            region_name=fast.region,
-            endpoint_url=fast.endpoint_url,
-            aws_access_key_id=fast.state.access_key,
-            aws_secret_access_key=fast.state.secret_key,
-            config=Config(retries={"total_max_attempts": 1}, proxies={}),
-        )
+        return boto3_client(fast, service)
 
     return client
 

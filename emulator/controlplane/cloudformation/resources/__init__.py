@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from emulator.controlplane.cloudformation.resources.autoscaling import ScalableTarget, ScalingPolicy
 from emulator.controlplane.cloudformation.resources.base import ResourceType
+from emulator.controlplane.cloudformation.resources.bedrock import ApplicationInferenceProfile
 from emulator.controlplane.cloudformation.resources.cloudwatch import Alarm, CompositeAlarm, Dashboard
 from emulator.controlplane.cloudformation.resources.custom import CustomResource
 from emulator.controlplane.cloudformation.resources.events import Rule, Schedule
@@ -38,7 +39,7 @@ _TYPES: tuple[ResourceType, ...] = (
     Bucket(), BucketPolicy(), Table(),
     Key(), KeyAlias(), Parameter(), Repository(), Secret(),
     Rule(), Schedule(), SecurityGroup(), VpcEndpoint(),
-    StateMachine(), CustomResource(), CdkMetadata(), WaitConditionHandle(),
+    ApplicationInferenceProfile(), StateMachine(), CustomResource(), CdkMetadata(), WaitConditionHandle(),
 )  # fmt: skip
 
 

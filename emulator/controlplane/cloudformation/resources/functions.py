@@ -115,7 +115,7 @@ def _code(code: Properties) -> dict[str, Any]:
 class EventSourceMapping:
     type_name = "AWS::Lambda::EventSourceMapping"
     _plain = (
-        "BatchSize", "Enabled", "FilterCriteria", "FunctionName", "FunctionResponseTypes",
+        "BatchSize", "Enabled", "FunctionName", "FunctionResponseTypes",
         "MaximumBatchingWindowInSeconds", "ScalingConfig",
     )  # fmt: skip
     supported = frozenset({*_plain, "EventSourceArn", "Tags"})

@@ -142,6 +142,11 @@ class Table:
         dynamodb = work.client("dynamodb")
         name = properties.get("TableName") or work.generated_name(255)
         request = picked(properties, "AttributeDefinitions", "KeySchema", "BillingMode", "ProvisionedThroughput")
+        if "SSESpecification" in properties:
+            encryption = properties["SSESpecification"]
+            request["SSESpecification"] = {
+                "Enabled": encryption["SSEEnabled"], **picked(encryption, "SSEType", "KMSMasterKeyId")
+            }  # fmt: skip
         table = dynamodb.create_table(TableName=name, **request)["TableDescription"]
         if tag_list(work, properties):
             dynamodb.tag_resource(ResourceArn=table["TableArn"], Tags=tag_list(work, properties))

@@ -1,0 +1,1 @@
+"""What Bedrock's runtime is asked and answers: Converse, and each provider's own body under InvokeModel."""
