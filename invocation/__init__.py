@@ -5,13 +5,16 @@
     invocation = await invoker.invoke(GenerationRequest("Once upon a time", max_output_tokens=64))
     invocation.outcome.kind, invocation.first_token_ns, invocation.output_tokens, invocation.token_source
 
-`HttpTransport(url)` reaches OpenAI-compatible servers and bare containers instead. Every request gives exactly one
-`Invocation` with exactly one `Outcome`; faults of the endpoint never raise. `invocation.eventstream` has the frames
-both ways (a server uses `encode_payload_part`, `encode_exception`); `invocation.endpoints` asks the control plane.
+`HttpTransport(url)` reaches OpenAI-compatible servers and bare containers instead, `open_bedrock(model_id, region=…)`
+makes an invoker of a model of Bedrock's. Every request gives exactly one `Invocation` with exactly one `Outcome`;
+faults of the endpoint never raise. `invocation.eventstream` has the frames both ways (a server uses
+`encode_payload_part`, `encode_exception`); `invocation.endpoints` asks the control plane.
 """
 
 from __future__ import annotations
 
+from invocation.asynchronous import AsynchronousTransport
+from invocation.bedrock import BedrockTransport, open_bedrock
 from invocation.codecs import (
     Codec,
     Completion,
@@ -24,10 +27,13 @@ from invocation.codecs import (
 )
 from invocation.connections import Timeouts
 from invocation.invoker import Invocation, Invoker
+from invocation.openai_path import OpenAiPathTransport
 from invocation.outcomes import Outcome, OutcomeKind, RetryClass
 from invocation.transports import HttpTransport, SageMakerTransport, Transport
 
 __all__ = [
+    "AsynchronousTransport",
+    "BedrockTransport",
     "Codec",
     "Completion",
     "GenerationRequest",
@@ -35,6 +41,7 @@ __all__ = [
     "Invocation",
     "Invoker",
     "Message",
+    "OpenAiPathTransport",
     "Outcome",
     "OutcomeKind",
     "RetryClass",
@@ -45,4 +52,5 @@ __all__ = [
     "TokenSource",
     "Transport",
     "codec_for",
+    "open_bedrock",
 ]

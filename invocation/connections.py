@@ -20,7 +20,7 @@ from invocation.faults import (
     TruncatedStreamError,
 )
 from invocation.http1 import ResponseReader
-from invocation.sockets import ClockNs, StampedSocket, connect, stamps_reads
+from invocation.sockets import ClockNs, StampedSocket, connect, keep_alive, stamps_reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,9 +311,10 @@ class ConnectionPool:
                     sock, session = await connect(self._host, self._port, self._tls)
                     connection.attach(StampedSocket(sock, connection, session, clock_ns=self._clock_ns))
                 else:
-                    await asyncio.get_running_loop().create_connection(
+                    transport, _ = await asyncio.get_running_loop().create_connection(
                         lambda: connection, self._host, self._port, ssl=self._tls
                     )
+                    keep_alive(transport.get_extra_info("socket"))
         except TimeoutError as error:
             raise TimeoutFault("connect", timeouts.connect_s) from error
         except ssl.SSLError as error:

@@ -40,7 +40,7 @@ def describe_target(
     Raises CouldNotRunError if it does not exist, may not be described, cannot be reached, or if `component` belongs
     to another endpoint.
     """
-    return describe_with(_client(region, endpoint_url), endpoint, component)
+    return describe_with(aws_client("sagemaker", region, endpoint_url), endpoint, component)
 
 
 def describe_with(client: Any, endpoint: str, component: str | None = None) -> TargetDescription:
@@ -72,23 +72,72 @@ def describe_with(client: Any, endpoint: str, component: str | None = None) -> T
     )
 
 
-def _client(region: str, endpoint_url: str | None) -> Any:
+def find_bedrock_model(name: str, *, provisioned: bool, region: str, endpoint_url: str | None = None) -> str:
+    """ARN to invoke of the provisioned throughput, else of the application inference profile, of that name.
+
+    Raises CouldNotRunError if it does not exist or does not serve, may not be described, or cannot be reached.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    client = aws_client("bedrock", region, endpoint_url)
+    what = "provisioned throughput" if provisioned else "application inference profile"
+    try:
+        if provisioned:
+            found = client.get_provisioned_model_throughput(provisionedModelId=name)
+            arn, status = str(found["provisionedModelArn"]), found["status"]
+        else:
+            arn, status = _inference_profile(client, name)
+    except ClientError as error:
+        details = error.response.get("Error", {})
+        raise CouldNotRunError(
+            f"{what} {name} in {region}: {details.get('Code', '?')}: {details.get('Message', '?')}"
+        ) from error
+    except BotoCoreError as error:
+        raise CouldNotRunError(f"{what} {name} in {region} cannot be described: {error}") from error
+    if status not in ("InService", "ACTIVE"):
+        raise CouldNotRunError(f"{what} {name} in {region} is {status}; deploy the profile, or wait until it serves")
+    return arn
+
+
+def _inference_profile(client: Any, name: str) -> tuple[str, str]:
+    pages = client.get_paginator("list_inference_profiles").paginate(typeEquals="APPLICATION")
+    for page in pages:
+        for found in page["inferenceProfileSummaries"]:
+            if found["inferenceProfileName"] == name:
+                return found["inferenceProfileArn"], found["status"]
+    return "", "not there"
+
+
+def aws_client(
+    service: str, region: str | None, endpoint_url: str | None, *, connect_timeout_s: float = 10, connections: int = 10
+) -> Any:
+    """A boto3 client that tries once; placeholders for keys on loopback, where botocore finds none.
+
+    `region` None: the environment's. Raises CouldNotRunError.
+    """
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
     try:
         session = boto3.Session(region_name=region)
+        here = endpoint_url is not None and is_loopback(endpoint_url)
         keys: dict[str, str] = {}
-        if endpoint_url is not None and is_loopback(endpoint_url) and session.get_credentials() is None:
+        if here and session.get_credentials() is None:
             keys = {
                 "aws_access_key_id": PLACEHOLDER.access_key,
                 "aws_secret_access_key": PLACEHOLDER.secret_key,
             }
-        config = Config(retries={"total_max_attempts": 1}, connect_timeout=10, read_timeout=30)
-        return session.client("sagemaker", endpoint_url=endpoint_url, config=config, **keys)
+        config = Config(
+            retries={"total_max_attempts": 1},
+            connect_timeout=connect_timeout_s,
+            read_timeout=30,
+            max_pool_connections=connections,
+            s3={"addressing_style": "path"} if here else {},  # loopback has no subdomains
+        )
+        return session.client(service, endpoint_url=endpoint_url, config=config, **keys)
     except (BotoCoreError, ValueError) as error:
-        raise CouldNotRunError(f"no SageMaker client for {region}: {error}") from error
+        raise CouldNotRunError(f"no {service} client for {region or 'the environment'}: {error}") from error
 
 
 def _component_names(client: Any, endpoint: str) -> list[str]:

@@ -209,15 +209,18 @@ class PayloadPartDecoder:
             if frame.headers.get(":event-type") == "PayloadPart":
                 yield frame.payload
             else:
-                _refuse(frame)
+                refuse(frame)
 
     def finish(self) -> None:
         """Raises TruncatedStreamError if the stream ended inside a frame."""
         self._frames.finish()
 
 
-def _refuse(frame: Frame) -> None:
-    """What is not a payload part: exceptions raise; unknown events are skipped, as AWS asks of its clients."""
+def refuse(frame: Frame) -> None:
+    """What is no event that is known: exceptions raise; unknown events are skipped, as AWS asks of its clients.
+
+    Raises FrameError, ModelStreamError, InternalStreamFailure.
+    """
     kind = frame.headers.get(":message-type")
     if kind == "event":
         return
@@ -231,7 +234,8 @@ def _refuse(frame: Frame) -> None:
     message = str(fields.get("Message") or fields.get("message") or "")
     if name == "InternalStreamFailure":
         raise InternalStreamFailure(message)
-    raise ModelStreamError(str(fields.get("ErrorCode") or name), message)
+    status = fields.get("originalStatusCode")
+    raise ModelStreamError(str(fields.get("ErrorCode") or name), message, status if isinstance(status, int) else None)
 
 
 def _json_object(payload: bytes) -> dict[str, object]:

@@ -54,11 +54,16 @@ class InBandError(InvocationFault):
 
 
 class ModelStreamError(InvocationFault):
-    """SageMaker's own: the model broke while it streamed. Codes `ModelInvocationTimeExceeded`, `StreamBroken`."""
+    """The service's own: the model broke while it streamed.
 
-    def __init__(self, code: str, message: str) -> None:
+    Codes are SageMaker's `ModelInvocationTimeExceeded` and `StreamBroken`, or the name of Bedrock's exception as its
+    event has it (`throttlingException`). `original_status`: the model's own, where the service tells it.
+    """
+
+    def __init__(self, code: str, message: str, original_status: int | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.original_status = original_status
 
 
 class InternalStreamFailure(InvocationFault):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from invocation.codecs.types import Codec, Completion, GenerationRequest, StreamDecoder, TokenSource
 from invocation.connections import Timeouts
@@ -43,7 +44,16 @@ class Invocation:
     finish_reason: str | None
     outcome: Outcome
     read_lag_ns: array[int] = field(default_factory=lambda: array("q"))
-    text: str | None = None  # the streamed answer, where the request asked for it
+    text: str | None = None  # the answer, where the request asked for it
+
+
+class UnderWay(NamedTuple):
+    """One request in flight, as it is now. `tokens`: pieces of text so far; `last_ns`: when the newest one arrived."""
+
+    sent_ns: int
+    first_token_ns: int | None
+    last_ns: int | None
+    tokens: int
 
 
 class Invoker:
@@ -104,6 +114,10 @@ class Invoker:
         """How many requests are under way without a token yet."""
         return sum(not answer.arrival_ns for answer in self._under_way)
 
+    def under_way(self) -> list[UnderWay]:
+        """All requests that were sent and have not ended."""
+        return [answer.so_far() for answer in self._under_way if answer.sent_ns is not None]
+
     def cancel_all(self) -> None:
         """End all requests in flight; each is recorded as `canceled` with the tokens it had."""
         self._transport.cancel_all()
@@ -130,7 +144,7 @@ class Invoker:
             finish_reason=completion.finish_reason if completion else None,
             outcome=outcome,
             read_lag_ns=answer.read_lag_ns,
-            text="".join(answer.texts) if answer.texts else None,
+            text=_text(answer, completion),
         )
 
 
@@ -214,6 +228,14 @@ class _Answer:
                     if self.texts is not None:
                         self.texts.append(text)
 
+    def so_far(self) -> UnderWay:
+        """Reads that are not decoded yet count as a token each."""
+        assert self.sent_ns is not None
+        arrived = self._read_arrived_ns or self.arrival_ns
+        first_ns = self.arrival_ns[0] if self.arrival_ns else None
+        tokens = len(self.arrival_ns) + len(self._reads)
+        return UnderWay(self.sent_ns, first_ns, arrived[-1] if first_ns is not None else None, tokens)
+
     def fault_read_before(self) -> InvocationFault | None:
         """Decode what is left of an answer that was cut off; the fault in it, which came before the cut."""
         try:
@@ -237,6 +259,12 @@ class _Answer:
                 self._unwrapper.finish()
             completion = self._decoder.finish()
         return completion, _judge(completion, self.status)
+
+
+def _text(answer: _Answer, completion: Completion | None) -> str | None:
+    if answer.texts is None:  # not asked for
+        return None
+    return "".join(answer.texts) or (completion.text if completion else None) or None
 
 
 def _judge(completion: Completion, status: int) -> Outcome:

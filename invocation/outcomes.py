@@ -12,6 +12,10 @@ from invocation import faults
 
 MESSAGE_LIMIT = 300
 _PAGE_TITLE, _PAGE_BYTES = re.compile(rb"<title[^>]*>([^<]+)</title>", re.IGNORECASE), 8192
+_QUOTAS = frozenset({"ThrottlingException", "TooManyRequestsException", "ServiceQuotaExceededException"})
+_STALE_CREDENTIALS = frozenset({"ExpiredTokenException", "ExpiredToken", "RequestExpired"})  # renewed behind requests
+# Limits that passed while a model may have worked: ours, SageMaker's and Bedrock's in mid-stream.
+_TIME_OUTS = frozenset({"first_byte", "idle", "total", "ModelInvocationTimeExceeded", "modelTimeoutException"})
 _QUOTE_CHARACTERS, _SHORTEST_QUOTE = 24, 8  # a prompt's beginning long enough to be no accident
 
 
@@ -19,11 +23,11 @@ class OutcomeKind(StrEnum):
     """Every way a request ends; each request has exactly one."""
 
     OK = "ok"
-    THROTTLED = "throttled"  # 400 ThrottlingException, 429
+    THROTTLED = "throttled"  # 429, ThrottlingException whatever its status, a service quota passed
     NO_CAPACITY = "no_capacity"  # 400 ValidationError of a component at zero copies
     NOT_READY = "not_ready"  # 429 ModelNotReadyException
     UNAVAILABLE = "unavailable"  # 503
-    MODEL_ERROR = "model_error"  # 424: the container answered with an error
+    MODEL_ERROR = "model_error"  # 424: the container, or Bedrock's model, answered with an error
     STREAM_ERROR = "stream_error"  # error event, damaged frame or unreadable payload after a 200
     IN_BAND_ERROR = "in_band_error"  # the model's own error object after a 200, or an answer without any token
     TRUNCATED = "truncated"  # ended in order, but without its end marker
@@ -37,7 +41,7 @@ class OutcomeKind(StrEnum):
 class RetryClass(StrEnum):
     """What the one retry policy may do. The invoker itself never retries."""
 
-    POISON = "poison"  # never: it would fail again
+    POISON = "poison"  # never: it would fail again, by its own fault or by a target or right that is wrong
     SLOW_DOWN = "slow_down"  # later, with fewer in flight
     TRY_AGAIN = "try_again"  # soon, within a budget
     NO_CAPACITY_YET = "no_capacity_yet"  # probe rarely until the first copy is up
@@ -47,7 +51,8 @@ class RetryClass(StrEnum):
 class Outcome:
     """`code` is the server's or our own name for the cause, else its status: `HTTP 503`.
 
-    `retry` is None for `ok` and `canceled`.
+    `retry` is None for `ok` and `canceled`. `retry_once`: not more than one attempt more, for a time-out may have cost
+    a whole generation.
     """
 
     kind: OutcomeKind
@@ -55,6 +60,7 @@ class Outcome:
     code: str = ""
     message: str = ""
     retry: RetryClass | None = None
+    retry_once: bool = False
 
     @property
     def ok(self) -> bool:
@@ -64,7 +70,7 @@ class Outcome:
 def outcome_of_fault(fault: faults.InvocationFault, http_status: int | None) -> Outcome:
     """The outcome of a fault met on the way, after `http_status` (None: before any answer)."""
     kind, code, retry = _class_of_fault(fault)
-    return Outcome(kind, http_status, code, _trim(str(fault)), retry)
+    return Outcome(kind, http_status, code, _trim(str(fault)), retry, code in _TIME_OUTS)
 
 
 def _class_of_fault(fault: faults.InvocationFault) -> tuple[OutcomeKind, str, RetryClass | None]:
@@ -80,10 +86,21 @@ def _class_of_fault(fault: faults.InvocationFault) -> tuple[OutcomeKind, str, Re
             return OutcomeKind.CANCELED, "Canceled", None
         case faults.InBandError(code=code):
             return OutcomeKind.IN_BAND_ERROR, code, _in_band_retry(code)
-        case faults.ModelStreamError(code=code):
-            return OutcomeKind.STREAM_ERROR, code, again
+        case faults.ModelStreamError(code=code, original_status=original_status):
+            return OutcomeKind.STREAM_ERROR, code, _retry_in_stream(code, original_status)
         case _:  # InternalStreamFailure, FrameError, PayloadError, HttpProtocolFault: the type's name says it
             return OutcomeKind.STREAM_ERROR, type(fault).__name__, again
+
+
+def _retry_in_stream(code: str, original_status: int | None) -> RetryClass:
+    """After a 200: SageMaker's `ErrorCode`s, and Bedrock's exceptions as their events are named."""
+    match code.lower():
+        case "throttlingexception" | "serviceunavailableexception":
+            return RetryClass.SLOW_DOWN
+        case "validationexception":
+            return RetryClass.POISON
+        case _:
+            return _retry_of_model_error(original_status)
 
 
 def _in_band_retry(code: str) -> RetryClass:
@@ -99,40 +116,43 @@ def outcome_of_status(http_status: int, error_type: str, body: bytes, location: 
     """The outcome of an answer with a status other than 2xx.
 
     `error_type` is the `x-amzn-ErrorType` header or empty, `location` where a redirect points, which is not followed.
-    Understands SageMaker's `{"Message"}`, TGI's `{"error", "error_type"}`, OpenAI's `{"error": {...}}` and FastAPI's
-    `{"detail"}`.
+    Understands SageMaker's `{"Message"}` and Bedrock's `{"message"}`, TGI's `{"error", "error_type"}`, OpenAI's
+    `{"error": {...}}` and FastAPI's `{"detail"}`.
     """
     fields = _object(body)
     code, message = _code_and_message(fields, error_type, body)
     code = code or f"HTTP {http_status}"
-    kind, retry = _class_of_status(http_status, code, message, _original_status(fields))
-    if kind is OutcomeKind.MODEL_ERROR and fields.get("OriginalMessage"):
-        message = f"{message} [{fields['OriginalMessage']}]" if message else str(fields["OriginalMessage"])
+    original_status = _original_status(fields)
+    kind, retry = _class_of_status(http_status, code, message, original_status)
+    timed_out = http_status in (408, 504)
+    if kind is OutcomeKind.MODEL_ERROR:
+        original = str(fields.get("OriginalMessage") or fields.get("originalMessage") or "")
+        message = f"{message} [{original}]" if message and original else message or original
+        # SageMaker gives no status of a container that was too slow, only these words.
+        timed_out = original_status in (408, 504) or "timed out" in message.lower()
     if 300 <= http_status < 400 and location:
         message = f"points to {location}, which is not followed: make that the target"
-    return Outcome(kind, http_status, code, _trim(message), retry)
+    return Outcome(kind, http_status, code, _trim(message), retry, timed_out and retry is RetryClass.TRY_AGAIN)
 
 
 def _class_of_status(
     status: int, code: str, message: str, original_status: int | None
 ) -> tuple[OutcomeKind, RetryClass]:
-    if code in ("ThrottlingException", "TooManyRequestsException"):
-        return OutcomeKind.THROTTLED, RetryClass.SLOW_DOWN
     if code == "ModelNotReadyException":
         return OutcomeKind.NOT_READY, RetryClass.SLOW_DOWN
+    if code in _QUOTAS or status == 429:
+        return OutcomeKind.THROTTLED, RetryClass.SLOW_DOWN
     if status == 400 and "has no capacity" in message.lower():
         return OutcomeKind.NO_CAPACITY, RetryClass.NO_CAPACITY_YET
-    if status == 429:
-        return OutcomeKind.THROTTLED, RetryClass.SLOW_DOWN
     if status == 503:
         return OutcomeKind.UNAVAILABLE, RetryClass.SLOW_DOWN
     if status == 424:
         return OutcomeKind.MODEL_ERROR, _retry_of_model_error(original_status)
     if status == 408:
         return OutcomeKind.TIMEOUT, RetryClass.TRY_AGAIN
-    if status in (401, 403, 404) or (code == "ValidationError" and "not found" in message.lower()):
-        return OutcomeKind.VALIDATION, RetryClass.SLOW_DOWN  # our rights or our target are wrong, not the request
-    if 400 <= status < 500 or status < 400:  # a redirect or an odd 1xx..3xx will not change by repeating it
+    if code in _STALE_CREDENTIALS:
+        return OutcomeKind.VALIDATION, RetryClass.SLOW_DOWN
+    if status < 500:  # a redirect or an odd 1xx..3xx will not change by repeating it either
         return OutcomeKind.VALIDATION, RetryClass.POISON
     return OutcomeKind.INTERNAL, RetryClass.TRY_AGAIN
 
@@ -170,7 +190,7 @@ def _plain_text(body: bytes) -> str:
 
 
 def _original_status(fields: dict[str, object]) -> int | None:
-    value = fields.get("OriginalStatusCode")
+    value = fields.get("OriginalStatusCode", fields.get("originalStatusCode"))
     return value if isinstance(value, int) else None
 
 

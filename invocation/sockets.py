@@ -26,6 +26,8 @@ _MACHINES = ("x86_64", "aarch64")
 _READ_BYTES = 16 * 1024  # many times a token; what is larger comes in several reads
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16) if hasattr(socket, "CMSG_SPACE") else 0
 _timespec = struct.Struct("=qq")
+# AWS's NAT gateways and load balancers forget a connection that was silent for 350 s; a queued answer may take longer.
+_PROBE_AFTER_S, _PROBE_EVERY_S = 60, 15
 
 ClockNs = Callable[[], int]
 
@@ -224,6 +226,15 @@ class TlsSession:
         return self._outgoing.read() if self._outgoing.pending else b""
 
 
+def keep_alive(sock: socket.socket) -> None:
+    """Have the kernel probe the connection while it is silent."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    after = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)  # Linux's name, macOS's
+    for option, seconds in ((after, _PROBE_AFTER_S), (getattr(socket, "TCP_KEEPINTVL", None), _PROBE_EVERY_S)):
+        if option is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, seconds)
+
+
 async def connect(host: str, port: int, context: ssl.SSLContext | None) -> tuple[socket.socket, TlsSession | None]:
     """A connected socket whose reads the kernel stamps; every address of `host` is tried in turn.
 
@@ -237,6 +248,7 @@ async def connect(host: str, port: int, context: ssl.SSLContext | None) -> tuple
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            keep_alive(sock)
             await loop.sock_connect(sock, address)
         except OSError as failed:
             sock.close()

@@ -51,14 +51,15 @@ class Transport(Protocol):
     async def close(self) -> None: ...
 
 
-class _PooledTransport:
-    """What both transports share: one pool to one host, and the request's head."""
+class PooledTransport:
+    """What all transports share: one pool of connections to one host."""
 
     def __init__(self, url: SplitResult, tls: ssl.SSLContext | None, kernel_times: bool) -> None:
         secure = url.scheme == "https"
         assert url.hostname is not None
         port = url.port or (443 if secure else 80)
         self._host = url.netloc
+        self._base_path = url.path.rstrip("/")
         context = (tls or trusted_tls()) if secure else None
         self._pool = ConnectionPool(url.hostname, port, context, kernel_times=kernel_times)
 
@@ -72,7 +73,7 @@ class _PooledTransport:
         self._pool.close()
 
 
-class SageMakerTransport(_PooledTransport):
+class SageMakerTransport(PooledTransport):
     """`InvokeEndpoint` and `InvokeEndpointWithResponseStream` of one endpoint (component, variant)."""
 
     def __init__(
@@ -94,11 +95,11 @@ class SageMakerTransport(_PooledTransport):
         for what, name in (("endpoint", endpoint), ("component", component), ("variant", variant)):
             if name is not None and not (_ENDPOINT_NAME.fullmatch(name) and len(name) <= 63):
                 raise InputError(f"{what} name {name!r}: expected 1 to 63 letters, digits and inner hyphens")
-        url = parse_url(endpoint_url or f"https://runtime.sagemaker.{region}.{_dns_suffix(region)}")
+        url = parse_url(endpoint_url or f"https://runtime.sagemaker.{region}.{dns_suffix(region)}")
         super().__init__(url, tls, kernel_times)
         self._credentials = credentials or from_environment(endpoint_url)
         self._signer = Signer(region, "sagemaker")
-        self._base = f"{url.path.rstrip('/')}/endpoints/{endpoint}"
+        self._base = f"{self._base_path}/endpoints/{endpoint}"
         targets = {"inference-component": component, "target-variant": variant}
         self._targets = {f"x-amzn-sagemaker-{name}": value for name, value in targets.items() if value is not None}
 
@@ -117,7 +118,7 @@ class SageMakerTransport(_PooledTransport):
         return PayloadPartDecoder() if stream else None
 
 
-class HttpTransport(_PooledTransport):
+class HttpTransport(PooledTransport):
     """A model server's own URL: `/v1/chat/completions`, `/invocations`, `/generate`, ..."""
 
     def __init__(
@@ -154,6 +155,13 @@ def request_bytes(target: str, headers: Mapping[str, str], body: bytes) -> bytes
     return f"{head}content-length: {len(body)}\r\n\r\n".encode("ascii") + body
 
 
+def bearer(token: str) -> str:
+    """The `authorization` of a bearer token. Raises InputError, which never shows it."""
+    if not re.fullmatch(r"[\x21-\x7e]+", token):
+        raise InputError("bearer token: expected printable ASCII without spaces")
+    return f"Bearer {token}"
+
+
 def parse_url(url: str) -> SplitResult:
     """An absolute http(s) URL. Raises InputError."""
     if "@" in url:
@@ -186,7 +194,8 @@ def trusted_tls() -> ssl.SSLContext:
     return context
 
 
-def _dns_suffix(region: str) -> str:
+def dns_suffix(region: str) -> str:
+    """Of AWS's names in a region. Raises InputError for what is no region."""
     if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-\d", region):
         raise InputError(f"region {region!r}: expected a name like us-east-1")
     return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"

@@ -21,6 +21,7 @@ from invocation.codecs.values import (
 from invocation.faults import PayloadError, TruncatedStreamError
 from invocation.sse import ServerSentEvents
 
+_BEDROCK_METRICS = "amazon-bedrock-invocationMetrics"  # the counts of a stream behind InvokeModel
 # Generated text under its several names; reasoning is generated like any other token.
 _TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "refusal")
 
@@ -81,6 +82,9 @@ class OpenAiDecoder:
                 self._finish_reason = text_of(part["finish_reason"])
         before = self._output_tokens
         usage = event.get("usage")
+        if usage is None and (metrics := event.get(_BEDROCK_METRICS)) is not None:
+            found = object_of(metrics)
+            usage = {"completion_tokens": found.get("outputTokenCount"), "prompt_tokens": found.get("inputTokenCount")}
         if usage is not None:
             self._take_usage(object_of(usage))
         if not text:
@@ -170,11 +174,9 @@ class OpenAiCodec:
         finish_reason = text_of(choice["finish_reason"])
         refuse_failed(finish_reason)
         usage = object_of(answer.get("usage") or {})
-        output_tokens = count_of(usage.get("completion_tokens"))
-        return Completion(
-            text_length=len(_text_of_choice(choice)),
-            finish_reason=finish_reason,
-            output_tokens=output_tokens,
+        return Completion.whole(
+            _text_of_choice(choice),
+            finish_reason,
+            output_tokens=count_of(usage.get("completion_tokens")),
             input_tokens=count_of(usage.get("prompt_tokens")),
-            token_source="none" if output_tokens is None else "server",
         )

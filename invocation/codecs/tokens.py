@@ -122,13 +122,11 @@ class _TokenCodec(ABC):
         details = object_of(answer.get("details") or {})
         finish_reason = text_of(details.get("finish_reason"))
         refuse_failed(finish_reason)
-        output_tokens = count_of(details.get("generated_tokens"))
-        return Completion(
-            text_length=len(text),
-            finish_reason=finish_reason,
-            output_tokens=output_tokens,
+        return Completion.whole(
+            text,
+            finish_reason,
+            output_tokens=count_of(details.get("generated_tokens")),
             input_tokens=count_of(details.get("input_length")),
-            token_source="none" if output_tokens is None else "server",
         )
 
 

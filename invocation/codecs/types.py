@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 TokenSource = Literal["server", "chunks", "none"]
 
 
 class Message(NamedTuple):
-    """One earlier turn of a conversation; `role` is "user" or "assistant"."""
+    """One earlier turn of a conversation; `role` is "user" or "assistant", of a first one also "system"."""
 
     role: str
     text: str
@@ -22,9 +22,9 @@ class GenerationRequest:
 
     `history` and `images` (`data:` or `http(s):` URIs) go with chat messages: there `prompt` is the user's newest turn.
     Elsewhere the prompt holds the whole conversation, and images are refused. `keep_text` asks for the answer's text
-    (`Invocation.text`), which a conversation's next turn needs; only streamed answers keep it. `ignore_eos` asks the
-    server to go on to `max_output_tokens`; TGI has no such parameter, so there a model may stop earlier. `temperature`
-    None leaves sampling to the server's default; 0 means greedy.
+    (`Invocation.text`), which a conversation's next turn needs. `ignore_eos` asks the server to go on to
+    `max_output_tokens`; TGI and Bedrock have no such parameter, so there a model may stop earlier. `temperature` None
+    leaves sampling to the server's default; 0 means greedy.
     """
 
     prompt: str
@@ -50,7 +50,7 @@ class Completion:
     """A whole answer.
 
     `token_source` says where `output_tokens` comes from: the server's own count, our count of the chunks, or nowhere
-    (then it is None).
+    (then it is None). `text` is that of an answer which came whole; a stream gave its own in chunks.
     """
 
     text_length: int
@@ -58,6 +58,13 @@ class Completion:
     output_tokens: int | None
     input_tokens: int | None
     token_source: TokenSource
+    text: str | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def whole(cls, text: str, finish_reason: str, *, output_tokens: int | None, input_tokens: int | None) -> Completion:
+        """An answer that came whole: what the server does not count is not counted."""
+        source: TokenSource = "none" if output_tokens is None else "server"
+        return cls(len(text), finish_reason, output_tokens, input_tokens, source, text)
 
 
 class StreamDecoder(Protocol):

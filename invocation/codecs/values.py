@@ -6,6 +6,7 @@ speaks plain words in place of JSON, those are the message.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from loadproof.errors import InputError
 
 # A server that gives up on a request says so in the finish reason and still ends the stream in order.
 _QUOTED_BYTES = 300
+_IMAGE = re.compile(r"data:image/(png|jpe?g|gif|webp);base64,([A-Za-z0-9+/]+=*)")
 _FAILED_REASONS = frozenset({"abort", "error"})
 
 
@@ -25,10 +27,18 @@ def dump(payload: dict[str, Any]) -> bytes:
         raise InputError(f"the prompt cannot be written as JSON: {error}; remove invalid characters") from error
 
 
+def data_image(uri: str) -> tuple[str, str]:
+    """Format (`png`, `jpeg`, `gif`, `webp`) and base64 of a `data:` URI. Raises InputError for any other image."""
+    found = _IMAGE.fullmatch(uri)
+    if found is None:
+        raise InputError("images for Bedrock are `data:image/png;base64,…` (png, jpeg, gif or webp): it fetches no URL")
+    return found[1].replace("jpg", "jpeg"), found[2]
+
+
 def refuse_images(images: tuple[str, ...]) -> None:
     """Raises InputError where a payload has no place for a picture: leaving it out would measure something else."""
     if images:
-        raise InputError("images need chat messages: use an OpenAI server's /v1/chat/completions")
+        raise InputError("images need chat messages: use protocol converse, or an OpenAI server's /v1/chat/completions")
 
 
 def load_object(data: bytes) -> dict[str, Any]:

@@ -7,16 +7,24 @@ import itertools
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import time
+from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any, cast
 
+import botocore.session
 import orjson
+from botocore.eventstream import EventStream
+from botocore.parsers import EventStreamJSONParser
 
 from invocation import GenerationRequest, HttpTransport, Invocation, Invoker, SageMakerTransport, Timeouts, codec_for
+from invocation.connections import Connection, Receiver
 from invocation.credentials import fixed
-from invocation.eventstream import encode_payload_part
+from invocation.eventstream import encode_frame, encode_payload_part
 from invocation.sigv4 import Credentials
+from invocation.transports import Unwrapper
 
 
 @dataclass
@@ -153,6 +161,53 @@ def chunkings(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     return [data[a:b] for a, b in itertools.pairwise(places)]
 
 
+BEDROCK = botocore.session.get_session().get_service_model("bedrock-runtime")
+
+
+def bedrock_frame(name: str, event: dict[str, object]) -> bytes:
+    """One event of a stream of Bedrock's runtime. `p` is the padding that AWS adds to hide how long a token is."""
+    headers = {":event-type": name, ":content-type": "application/json", ":message-type": "event"}
+    return encode_frame(headers, orjson.dumps({**event, "p": "abcd"}))
+
+
+def converse_frames(
+    texts: Sequence[str], stop_reason: str = "max_tokens", output_tokens: int | None = None
+) -> list[bytes]:
+    """ConverseStream's events of one answer, which took a prompt of 7 tokens."""
+    tokens = len(texts) if output_tokens is None else output_tokens
+    usage = {"inputTokens": 7, "outputTokens": tokens, "totalTokens": 7 + tokens}
+    return [
+        bedrock_frame("messageStart", {"role": "assistant"}),
+        *(bedrock_frame("contentBlockDelta", {"delta": {"text": text}, "contentBlockIndex": 0}) for text in texts),
+        bedrock_frame("contentBlockStop", {"contentBlockIndex": 0}),
+        bedrock_frame("messageStop", {"stopReason": stop_reason}),
+        bedrock_frame("metadata", {"usage": usage, "metrics": {"latencyMs": 12}}),
+    ]
+
+
+class _Raw:
+    """What botocore reads a stream from."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def stream(self) -> Iterator[bytes]:
+        yield self._data
+
+    def close(self) -> None: ...
+
+
+def botocore_events(operation: str, member: str, data: bytes) -> list[dict[str, Any]]:
+    """What botocore's own parser makes of a stream, the `member` of an operation's answer."""
+    shape = BEDROCK.operation_model(operation).output_shape.members[member]
+    return list(EventStream(_Raw(data), shape, EventStreamJSONParser(), operation))
+
+
+def invoke_chunk(event: dict[str, object]) -> bytes:
+    """One event of InvokeModelWithResponseStream: a model's own JSON, in base64."""
+    return bedrock_frame("chunk", {"bytes": b64encode(orjson.dumps(event)).decode()})
+
+
 # One request against a script
 
 REQUEST = GenerationRequest("Once", 3)
@@ -206,3 +261,54 @@ def sends(*pieces: bytes, close: bool = False, reset: bool = False) -> Script:
             exchange.reset()
 
     return script
+
+
+# One recorded answer, without a server
+
+
+class _Deaf:
+    """An asyncio transport that sends nothing."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class _Canned:
+    """A transport that plays one recorded answer into a real connection and closes it."""
+
+    def __init__(self, raw: bytes, unwrapper: Callable[[], Unwrapper | None]) -> None:
+        self._raw = raw
+        self._unwrapper = unwrapper
+
+    async def send(
+        self, body: bytes, *, stream: bool, content_type: str, accept: str, receiver: Receiver, timeouts: Timeouts
+    ) -> None:
+        connection = Connection(time.perf_counter_ns)
+        connection.connection_made(cast(asyncio.BaseTransport, _Deaf()))
+        loop = asyncio.get_running_loop()
+        if self._raw:
+            loop.call_soon(connection.data_received, self._raw)
+        loop.call_soon(connection.connection_lost, None)
+        await connection.exchange(b"", receiver, timeouts, time.perf_counter_ns())
+
+    def unwrapper(self, stream: bool) -> Unwrapper | None:
+        return self._unwrapper()
+
+    async def warm(self, count: int, timeouts: Timeouts) -> None: ...
+
+    def cancel_all(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def played(
+    answers: Sequence[bytes], protocol: str, unwrapper: Callable[[], Unwrapper | None] = lambda: None
+) -> list[Invocation]:
+    """What each of these answers, from the status line to the last chunk, amounts to."""
+
+    async def main() -> list[Invocation]:
+        request, codec = GenerationRequest("x", 2), codec_for(protocol)
+        return [await Invoker(_Canned(raw, unwrapper), codec).invoke(request) for raw in answers]
+
+    return asyncio.run(main())

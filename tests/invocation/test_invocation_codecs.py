@@ -91,7 +91,7 @@ def test_a_prompt_no_json_can_carry_is_bad_input() -> None:
 
 def test_an_unknown_protocol_names_the_known_ones() -> None:
     """The message lists what is allowed."""
-    with pytest.raises(InputError, match="use tgi, lmi, openai or openai-chat"):
+    with pytest.raises(InputError, match="use tgi, lmi, openai, openai-chat, converse, llama or claude"):
         codec_for("grpc")
 
 

@@ -130,11 +130,11 @@ FAULTS: dict[str, tuple[Script, OutcomeKind, RetryClass, int | None, str, int]] 
     ),
     "an endpoint that is not there": (
         sends(answer(400, b'{"Message":"Endpoint ep of account 1 not found."}', x_amzn_errortype="ValidationError")),
-        OutcomeKind.VALIDATION, RetryClass.SLOW_DOWN, 400, "ValidationError", 0,
+        OutcomeKind.VALIDATION, RetryClass.POISON, 400, "ValidationError", 0,
     ),
     "no right to invoke": (
         sends(answer(403, b'{"Message":"denied"}', x_amzn_errortype="AccessDeniedException")),
-        OutcomeKind.VALIDATION, RetryClass.SLOW_DOWN, 403, "AccessDeniedException", 0,
+        OutcomeKind.VALIDATION, RetryClass.POISON, 403, "AccessDeniedException", 0,
     ),
     "model not ready": (
         sends(answer(429, b"{}", x_amzn_errortype="ModelNotReadyException")),

@@ -70,6 +70,32 @@ def test_a_sagemaker_unary_request() -> None:
     assert (invocation.first_token_ns, invocation.output_tokens, invocation.token_source) == (None, 3, "server")
 
 
+@pytest.mark.parametrize(
+    ("protocol", "body"),
+    [
+        ("tgi", {"generated_text": "abc", "details": {"finish_reason": "length", "generated_tokens": 3}}),
+        ("openai", {"choices": [{"text": "abc", "finish_reason": "stop"}]}),
+        ("openai-chat", {"choices": [{"message": {"content": "abc"}, "finish_reason": "stop"}]}),
+        (
+            "converse",
+            {
+                "output": {"message": {"content": [{"text": "ab"}, {"text": "c"}]}},
+                "stopReason": "end_turn",
+                "usage": {"outputTokens": 3},
+            },
+        ),
+        ("llama", {"generation": "abc", "stop_reason": "stop"}),
+        ("claude", {"content": [{"text": "ab"}, {"text": "c"}], "stop_reason": "end_turn"}),
+    ],
+)
+def test_the_text_of_a_whole_answer(protocol: str, body: object) -> None:
+    """Kept where it was asked for, and nowhere else."""
+    for keep in (True, False):
+        request = GenerationRequest("Once", 3, stream=False, keep_text=keep)
+        invocation, _ = invoke(sends(answer(200, orjson.dumps(body))), request, protocol, http=True)
+        assert invocation.text == ("abc" if keep else None)
+
+
 def test_an_openai_server() -> None:
     """The URL's own path and query; the role chunk is no token, the usage counts."""
     usage = {"prompt_tokens": 4, "completion_tokens": 6}

@@ -5,40 +5,120 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from invocation.faults import InBandError
+from invocation.eventstream import PayloadPartDecoder, encode_frame
+from invocation.faults import InBandError, InvocationFault, TimeoutFault
 from invocation.outcomes import Outcome, OutcomeKind, RetryClass, outcome_of_fault, outcome_of_status, without_prompt
 
 POISON, SLOW_DOWN, TRY_AGAIN = RetryClass.POISON, RetryClass.SLOW_DOWN, RetryClass.TRY_AGAIN
 
 
+ORIGINAL = "OriginalStatusCode"
+THROTTLED, MODEL_ERROR, VALIDATION = OutcomeKind.THROTTLED, OutcomeKind.MODEL_ERROR, OutcomeKind.VALIDATION
+NO_CAPACITY = {"Message": "Inference Component has no capacity to process this request."}
+TIMED_OUT = {ORIGINAL: 0, "OriginalMessage": "Your invocation timed out while waiting for a response from container"}
+
+
 @pytest.mark.parametrize(
-    ("status", "error_type", "fields", "kind", "retry"),
+    ("status", "error_type", "fields", "kind", "retry", "once"),
     [
-        (400, "ThrottlingException", {}, OutcomeKind.THROTTLED, SLOW_DOWN),
-        (429, "", {"error": "Model is overloaded", "error_type": "overloaded"}, OutcomeKind.THROTTLED, SLOW_DOWN),
-        (429, "ModelNotReadyException", {}, OutcomeKind.NOT_READY, SLOW_DOWN),
-        (503, "ServiceUnavailable", {}, OutcomeKind.UNAVAILABLE, SLOW_DOWN),
-        (500, "InternalFailure", {}, OutcomeKind.INTERNAL, TRY_AGAIN),
-        (530, "InternalDependencyException", {}, OutcomeKind.INTERNAL, TRY_AGAIN),
-        (408, "ModelTimeoutException", {}, OutcomeKind.TIMEOUT, TRY_AGAIN),
-        (400, "ValidationError", {"Message": "bad"}, OutcomeKind.VALIDATION, POISON),
-        (302, "", {}, OutcomeKind.VALIDATION, POISON),
-        (403, "ExpiredTokenException", {}, OutcomeKind.VALIDATION, SLOW_DOWN),
-        (424, "ModelError", {"OriginalStatusCode": 400}, OutcomeKind.MODEL_ERROR, POISON),
-        (424, "ModelError", {"OriginalStatusCode": 408}, OutcomeKind.MODEL_ERROR, TRY_AGAIN),
-        (424, "ModelError", {"OriginalStatusCode": 422}, OutcomeKind.MODEL_ERROR, POISON),
-        (424, "ModelError", {"OriginalStatusCode": 424}, OutcomeKind.MODEL_ERROR, TRY_AGAIN),
-        (424, "ModelError", {"OriginalStatusCode": 503}, OutcomeKind.MODEL_ERROR, SLOW_DOWN),
-        (424, "ModelError", {"OriginalStatusCode": 500}, OutcomeKind.MODEL_ERROR, TRY_AGAIN),
-        (424, "ModelError", {}, OutcomeKind.MODEL_ERROR, TRY_AGAIN),
+        # SageMaker
+        (400, "ThrottlingException", {}, THROTTLED, SLOW_DOWN, False),
+        (400, "ValidationError", {"Message": "bad"}, VALIDATION, POISON, False),
+        (400, "ValidationError", {"Message": "Endpoint e of account 1 not found."}, VALIDATION, POISON, False),
+        (400, "ValidationError", NO_CAPACITY, OutcomeKind.NO_CAPACITY, RetryClass.NO_CAPACITY_YET, False),
+        (403, "AccessDeniedException", {}, VALIDATION, POISON, False),
+        (403, "ExpiredTokenException", {}, VALIDATION, SLOW_DOWN, False),
+        (424, "ModelError", {}, MODEL_ERROR, TRY_AGAIN, False),
+        (424, "ModelError", {ORIGINAL: 0, "Message": "connection refused"}, MODEL_ERROR, TRY_AGAIN, False),
+        (424, "ModelError", {ORIGINAL: 400}, MODEL_ERROR, POISON, False),
+        (424, "ModelError", {ORIGINAL: 404}, MODEL_ERROR, POISON, False),
+        (424, "ModelError", {ORIGINAL: 422}, MODEL_ERROR, POISON, False),
+        (424, "ModelError", {ORIGINAL: 424}, MODEL_ERROR, TRY_AGAIN, False),
+        (424, "ModelError", {ORIGINAL: 429}, MODEL_ERROR, SLOW_DOWN, False),
+        (424, "ModelError", {ORIGINAL: 500}, MODEL_ERROR, TRY_AGAIN, False),
+        (424, "ModelError", {ORIGINAL: 503}, MODEL_ERROR, SLOW_DOWN, False),
+        (424, "ModelError", {ORIGINAL: 408}, MODEL_ERROR, TRY_AGAIN, True),
+        (424, "ModelError", {ORIGINAL: 504}, MODEL_ERROR, TRY_AGAIN, True),
+        (424, "ModelError", TIMED_OUT, MODEL_ERROR, TRY_AGAIN, True),
+        (429, "ModelNotReadyException", {}, OutcomeKind.NOT_READY, SLOW_DOWN, False),
+        (500, "InternalFailure", {}, OutcomeKind.INTERNAL, TRY_AGAIN, False),
+        (503, "ServiceUnavailable", {}, OutcomeKind.UNAVAILABLE, SLOW_DOWN, False),
+        (530, "InternalDependencyException", {}, OutcomeKind.INTERNAL, TRY_AGAIN, False),
+        # Bedrock
+        (400, "ServiceQuotaExceededException", {}, THROTTLED, SLOW_DOWN, False),
+        (
+            400,
+            "ValidationException",
+            {"message": "The provided model identifier is invalid."},
+            VALIDATION,
+            POISON,
+            False,
+        ),
+        (403, "AccessDeniedException", {"message": "no access to the model"}, VALIDATION, POISON, False),
+        (404, "ResourceNotFoundException", {}, VALIDATION, POISON, False),
+        (408, "ModelTimeoutException", {}, OutcomeKind.TIMEOUT, TRY_AGAIN, True),
+        (424, "ModelErrorException", {"originalStatusCode": 400}, MODEL_ERROR, POISON, False),
+        (424, "ModelErrorException", {"originalStatusCode": 503}, MODEL_ERROR, SLOW_DOWN, False),
+        (424, "ModelErrorException", {}, MODEL_ERROR, TRY_AGAIN, False),
+        (424, "ModelStreamErrorException", {"originalStatusCode": 504}, MODEL_ERROR, TRY_AGAIN, True),
+        (429, "ModelNotReadyException", {}, OutcomeKind.NOT_READY, SLOW_DOWN, False),
+        (429, "ThrottlingException", {"message": "Too many tokens"}, THROTTLED, SLOW_DOWN, False),
+        (500, "InternalServerException", {}, OutcomeKind.INTERNAL, TRY_AGAIN, False),
+        (503, "ServiceUnavailableException", {}, OutcomeKind.UNAVAILABLE, SLOW_DOWN, False),
+        # Bare servers and what stands before them
+        (302, "", {}, VALIDATION, POISON, False),
+        (401, "", {"error": "no key"}, VALIDATION, POISON, False),
+        (404, "", {"detail": "Not Found"}, VALIDATION, POISON, False),
+        (429, "", {"error": "Model is overloaded", "error_type": "overloaded"}, THROTTLED, SLOW_DOWN, False),
+        (502, "", {}, OutcomeKind.INTERNAL, TRY_AGAIN, False),
+        (504, "", {}, OutcomeKind.INTERNAL, TRY_AGAIN, True),
     ],
 )
 def test_every_documented_error(
-    status: int, error_type: str, fields: dict[str, object], kind: OutcomeKind, retry: RetryClass
+    status: int, error_type: str, fields: dict[str, object], kind: OutcomeKind, retry: RetryClass, once: bool
 ) -> None:
-    """SageMaker's errors, a container's own statuses behind its 424, and bare servers' answers."""
+    """SageMaker's and Bedrock's errors, a container's own statuses behind a 424, and bare servers' answers."""
     outcome = outcome_of_status(status, error_type, orjson.dumps(fields))
-    assert (outcome.kind, outcome.retry, outcome.http_status) == (kind, retry, status)
+    assert (outcome.kind, outcome.retry, outcome.retry_once) == (kind, retry, once)
+    assert (outcome.http_status, outcome.code) == (status, error_type or outcome.code)
+
+
+@pytest.mark.parametrize(
+    ("exception", "fields", "retry", "once"),
+    [
+        ("ModelStreamError", {"ErrorCode": "ModelInvocationTimeExceeded"}, TRY_AGAIN, True),
+        ("ModelStreamError", {"ErrorCode": "StreamBroken"}, TRY_AGAIN, False),
+        ("InternalStreamFailure", {}, TRY_AGAIN, False),
+        ("internalServerException", {}, TRY_AGAIN, False),
+        ("modelStreamErrorException", {}, TRY_AGAIN, False),
+        ("modelStreamErrorException", {"originalStatusCode": 400}, POISON, False),
+        ("modelStreamErrorException", {"originalStatusCode": 503}, SLOW_DOWN, False),
+        ("modelTimeoutException", {}, TRY_AGAIN, True),
+        ("serviceUnavailableException", {}, SLOW_DOWN, False),
+        ("throttlingException", {}, SLOW_DOWN, False),
+        ("validationException", {}, POISON, False),
+    ],
+)
+def test_every_documented_exception_in_a_stream(
+    exception: str, fields: dict[str, object], retry: RetryClass, once: bool
+) -> None:
+    """As their frames come after a 200: SageMaker's two, and the six of Bedrock's streams."""
+    frame = encode_frame(
+        {":message-type": "exception", ":exception-type": exception, ":content-type": "application/json"},
+        orjson.dumps({"message": "why", **fields}),
+    )
+    with pytest.raises(InvocationFault) as caught:
+        list(PayloadPartDecoder().feed(frame))
+    outcome = outcome_of_fault(caught.value, 200)
+    assert (outcome.kind, outcome.retry, outcome.retry_once) == (OutcomeKind.STREAM_ERROR, retry, once)
+    assert (outcome.code, outcome.message) == (fields.get("ErrorCode", outcome.code), "why")
+
+
+@pytest.mark.parametrize(("phase", "once"), [("connect", False), ("first_byte", True), ("idle", True), ("total", True)])
+def test_a_limit_that_passed_is_tried_once_more(phase: str, once: bool) -> None:
+    """The model may have worked all that time; a connection that never was cost nothing."""
+    outcome = outcome_of_fault(TimeoutFault(phase, 60.0), None)
+    assert (outcome.kind, outcome.retry, outcome.retry_once) == (OutcomeKind.TIMEOUT, TRY_AGAIN, once)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,126 @@
+"""The retry policy: what is tried again, how often, after how long, and out of what budget."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from invocation import Outcome, OutcomeKind, RetryClass
+from invocation.retry import Attempts, Retries, RetryBudget, RetryPolicy
+
+ACCIDENT = Outcome(OutcomeKind.INTERNAL, 500, retry=RetryClass.TRY_AGAIN)
+TIMED_OUT = Outcome(OutcomeKind.TIMEOUT, retry=RetryClass.TRY_AGAIN, retry_once=True)
+POISON = Outcome(OutcomeKind.VALIDATION, 422, retry=RetryClass.POISON)
+REFUSED = Outcome(OutcomeKind.THROTTLED, 429, retry=RetryClass.SLOW_DOWN)
+NO_COPY = Outcome(OutcomeKind.NO_CAPACITY, 400, retry=RetryClass.NO_CAPACITY_YET)
+CANCELED = Outcome(OutcomeKind.CANCELED)
+
+
+class Most(Random):
+    """Chance that always draws the upper end."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return b
+
+
+def retries(policy: RetryPolicy | None = None, floor: float = 100.0, chance: Random | None = None) -> Retries:
+    return Retries(policy or RetryPolicy(), RetryBudget(floor), chance or Most())
+
+
+def delays(outcome: Outcome, times: int, policy: RetryPolicy | None = None) -> list[float | str]:
+    """What follows the first, second … attempt of one item that always ends so."""
+    one, attempts = retries(policy), Attempts(first_s=0.0)
+    decisions = [one.after(outcome, attempts, 0.0) for _ in range(times)]
+    return [decision.give_up or decision.delay_s for decision in decisions]
+
+
+def test_an_accident_is_tried_seven_times_with_doubling_waits_up_to_the_cap() -> None:
+    """0.5 · 2^n up to 20 s is what chance draws from; the seventh failure is the last."""
+    assert delays(ACCIDENT, 7) == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, "attempts"]
+    assert delays(ACCIDENT, 4, RetryPolicy(cap_s=1.5)) == [0.5, 1.0, 1.5, 1.5]
+
+
+def test_a_time_out_is_tried_once_more_at_most() -> None:
+    """It may have cost a whole generation each time."""
+    assert delays(TIMED_OUT, 2) == [0.5, "attempts"]
+
+
+@pytest.mark.parametrize(("outcome", "reason"), [(POISON, "poison"), (CANCELED, "canceled")])
+def test_poison_and_our_own_cancellation_are_never_tried_again(outcome: Outcome, reason: str) -> None:
+    """The first attempt is the last."""
+    assert delays(outcome, 1) == [reason]
+
+
+@pytest.mark.parametrize("outcome", [REFUSED, NO_COPY])
+def test_refusals_spend_no_attempt_and_no_budget(outcome: Outcome) -> None:
+    """A thousand of them are waited for, and then all seven attempts are still there."""
+    one, attempts = retries(floor=6), Attempts(0.0)
+    assert all(one.after(outcome, attempts, 0.0).give_up is None for _ in range(1000))
+    spent = [one.after(ACCIDENT, attempts, 0.0).give_up for _ in range(7)]
+    assert spent == [None] * 6 + ["attempts"]
+
+
+def test_a_broken_endpoint_is_paid_for_by_the_budget_alone() -> None:
+    """With a floor of 10 retries and no success, 10 of 100 failing items get a second attempt."""
+    one = retries(floor=10)
+    again = [one.after(ACCIDENT, Attempts(0.0), 0.0).give_up for _ in range(100)]
+    assert again == [None] * 10 + ["budget"] * 90
+
+
+def test_each_success_pays_for_half_a_retry() -> None:
+    """An empty budget and four successes are two retries."""
+    one = retries(floor=1)
+    assert one.after(ACCIDENT, Attempts(0.0), 0.0).give_up is None
+    for _ in range(4):
+        one.succeeded()
+    assert [one.after(ACCIDENT, Attempts(0.0), 0.0).give_up for _ in range(3)] == [None, None, "budget"]
+
+
+def test_the_budget_does_not_hoard() -> None:
+    """A thousand successes are at most ten times the floor."""
+    budget = RetryBudget(floor=2)
+    for _ in range(1000):
+        budget.success()
+    assert sum(budget.take() for _ in range(1000)) == 20
+
+
+@pytest.mark.parametrize("outcome", [ACCIDENT, REFUSED, NO_COPY])
+def test_a_deadline_ends_every_kind_of_waiting(outcome: Outcome) -> None:
+    """A wait that would end at the deadline or later is not begun; it counts from the first attempt."""
+    one = retries(RetryPolicy(deadline_s=10))
+    assert one.after(outcome, Attempts(first_s=100.0), 109.4).give_up is None
+    assert one.after(outcome, Attempts(first_s=100.0), 109.5).give_up == "deadline"
+
+
+@given(st.integers(0, 5), st.integers(0, 2**32))
+def test_waits_are_drawn_from_zero_to_the_bound(failures: int, seed: int) -> None:
+    """Full jitter: anywhere between 0 and 0.5 · 2^n."""
+    one, attempts = retries(chance=Random(seed)), Attempts(0.0, spent=failures)
+    assert 0 <= one.after(ACCIDENT, attempts, 0.0).delay_s <= 0.5 * 2**failures
+
+
+def test_jitter_is_not_a_constant() -> None:
+    """Of 50 first waits no two are the same, and they spread over both halves."""
+    one = retries(chance=Random(0))
+    drawn = [one.after(ACCIDENT, Attempts(0.0), 0.0).delay_s for _ in range(50)]
+    assert len(set(drawn)) == 50 and min(drawn) < 0.25 < max(drawn)
+
+
+def test_a_third_of_failures_loses_less_than_one_in_a_thousand() -> None:
+    """30% of 500s over 20,000 items: at least 99.9% answered, at most 1.6 requests an item (chance 0.3^7 = 0.02%)."""
+    chance, one = Random(7), retries(RetryPolicy(), floor=20.0, chance=Random(1))
+    sent = lost = 0
+    for _ in range(20_000):
+        attempts = Attempts(0.0)
+        while True:
+            sent += 1
+            if chance.random() >= 0.3:
+                one.succeeded()
+                break
+            if one.after(ACCIDENT, attempts, 0.0).give_up:
+                lost += 1
+                break
+    assert lost <= 20 and sent / 20_000 <= 1.6
