@@ -8,7 +8,7 @@ from math import ceil, log
 from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.errors import InputError
 from loadproof.loads import Load
-from loadproof.profiles.gating import LONGEST_GATED_RUN_S
+from loadproof.profiles.gating import LONGEST_GATED_RUN_S, WAKING_S
 from loadproof.profiles.schema import Profile
 
 _BETWEEN_LEVELS_S = 6.0  # warm-up and level each begin three looks of the hosts at their store after they are announced
@@ -31,11 +31,14 @@ def gate_problem(profile: Profile) -> tuple[str, str] | None:
         seconds = benchmark_duration_s(profile)
     except InputError:
         return None  # nothing can be predicted of it, which has a message of its own
-    if seconds <= LONGEST_GATED_RUN_S:
+    sleeps = profile.scaling is not None and profile.scaling.to_zero is not None
+    longest_s = LONGEST_GATED_RUN_S - (WAKING_S if sleeps else 0)
+    if seconds <= longest_s:
         return None
+    waking = ", since waking an endpoint at zero takes its time" if sleeps else ""
     found = (
         f"the benchmark is predicted to take {seconds / 60:.0f} minutes, and a deployment waits for "
-        f"{LONGEST_GATED_RUN_S // 60} of load at most"
+        f"{longest_s // 60} of load at most{waking}"
     )
     return found, "send less at each level, or write gate: alarm"
 

@@ -9,6 +9,7 @@ no answer in one piece is cut off after 60 s, and never past the knee by margina
   "Load test your auto scaling configuration" (MAX_RPS · SAFETY_FACTOR · 60, the factor 0.5 to begin with).
 - backlog per copy or instance: `requests/s at the concurrency target · start-up in s`, rounded down, at least 1: what a
   copy answers while a further one starts. A smaller backlog is gone before that copy is there.
+- consumers of the buffer: `ceiling · most copies ÷ batch size`.
 - cooldown after scaling out, a step or waking up: the start-up of a copy; after scaling in: the same, at least 300 s.
 """
 
@@ -28,7 +29,8 @@ from loadproof.capacity.search import ladder, last_that
 from loadproof.capacity.start_up import StartUp, start_up_of
 from loadproof.capacity.workload import PlannedWorkload, planned_workload
 from loadproof.errors import InputError
-from loadproof.profiles.schema import Component, Profile, Scaling, ScalingMetric, SimpleScaling, TargetTracking
+from loadproof.profiles.on_bedrock import bedrock_settings
+from loadproof.profiles.schema import Buffer, Component, Profile, Scaling, ScalingMetric, SimpleScaling, TargetTracking
 from loadproof.profiles.secrets import shown_path
 from loadproof.profiles.settings import components_of
 from loadproof.profiles.tree import Path
@@ -36,6 +38,8 @@ from loadproof.profiles.tree import Path
 CONCURRENCY_SHARE: Final = 0.75
 INVOCATIONS_SAFETY: Final = 0.5
 LEAST_SCALE_IN_COOLDOWN_S: Final = 300
+FEWEST_CONSUMERS: Final = 2
+MOST_CONSUMERS: Final = 1000
 _COOLDOWN_GRAIN_S: Final = 10
 
 
@@ -55,12 +59,45 @@ class DerivedValue:
 
 
 def derived_values(profile: Profile) -> tuple[DerivedValue, ...]:
-    """All `auto`s of all models of the profile; empty where everything is written out."""
-    return tuple(
+    """All `auto`s of all models of the profile, and of its buffer; empty where everything is written out."""
+    values = tuple(
         value
         for at, component in enumerate(components_of(profile))
         for value in _derived(profile, component, ("components", at - 1) if at else ())
     )
+    buffer = profile.buffer
+    wanted = buffer is not None and buffer.enabled and buffer.max_concurrency == "auto"
+    return (*values, buffer_concurrency(profile)) if wanted else values
+
+
+def buffer_concurrency(profile: Profile) -> DerivedValue:
+    """Consumers of the buffer that keep the most copies at their ceiling: `ceiling · copies ÷ batch size`, 2..1000.
+
+    Where the planner cannot tell it is 2, the fewest that Lambda takes: a buffer works slowly rather than not at all.
+    """
+    path: Path = ("buffer", "max_concurrency")
+    buffer = profile.buffer or Buffer()
+    if profile.backend == "bedrock":
+        allowed = bedrock_settings(profile).max_concurrency
+        return DerivedValue(
+            "main", path, _consumers(allowed // buffer.batch_size), f"bedrock.max_concurrency {allowed:,}"
+        )
+    main = components_of(profile)[0]
+    try:
+        copy = _copy(profile, main)
+    except InputError as error:
+        return DerivedValue(main.name, path, FEWEST_CONSUMERS, str(error))
+    assert profile.endpoint is not None
+    plain = profile.endpoint.hosting == "plain_variant"
+    copies = profile.endpoint.max_instances if plain else main.copies.max
+    reason = f"{copy.ceiling:,} in flight a copy ({copy.ceiling_reason}) x {copies:,} copies"
+    if buffer.batch_size > 1:
+        reason += f" / {buffer.batch_size} messages a consumer"
+    return DerivedValue(main.name, path, _consumers(copy.ceiling * copies / buffer.batch_size), reason)
+
+
+def _consumers(wanted: float) -> int:
+    return min(MOST_CONSUMERS, max(FEWEST_CONSUMERS, ceil(wanted)))
 
 
 def resolved_scaling(profile: Profile, component: Component) -> Scaling | None:
@@ -231,4 +268,7 @@ def _most_from_queue(profile: Profile) -> int:
     asynchronous = profile.endpoint.async_inference if profile.endpoint else None
     if asynchronous is not None:
         return asynchronous.max_concurrent_invocations_per_instance or 1 << 30
-    return profile.buffer.max_concurrency if profile.buffer is not None else 1 << 30
+    buffer = profile.buffer
+    if buffer is None or buffer.max_concurrency == "auto":
+        return 1 << 30
+    return buffer.max_concurrency * buffer.batch_size

@@ -65,6 +65,16 @@ def test_a_gate_may_take_48_minutes(tmp_path: Path) -> None:
     assert gate_problem(chat(tmp_path, {**level, "duration_s": 2875, "gate": "alarm"})) is None
 
 
+def test_a_gate_that_may_have_to_wake_its_endpoint_has_a_quarter_of_an_hour_less(tmp_path: Path) -> None:
+    """2,880 s less 900: a level of 1,974 s and its 6 s fill them."""
+    level = {"concurrency": [4], "gate": "rollback"}
+    policy = {"type": "target_tracking", "metric": "concurrent_requests_per_copy", "target": 8}
+    zero = {"copies": {"min": 0}, "scaling": {"policies": [policy], "to_zero": {}}}
+    assert gate_problem(chat(tmp_path, {**level, "duration_s": 1974}, **zero)) is None
+    found = gate_problem(chat(tmp_path, {**level, "duration_s": 1975}, **zero))
+    assert found is not None and "waits for 33 of load at most, since waking" in found[0]
+
+
 def test_check_names_the_gates_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """LP269 at the line that asks for the gate; an error."""
     file = tmp_path / "chat.yaml"

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from profiles_samples import BAD, REPOSITORY
+from profiles_samples import BAD
 
 from loadproof.cli.check_formats import Outcome, as_text
 from loadproof.profiles import check_file
-from loadproof.profiles.checks import RULES, not_provisioned
+from loadproof.profiles.checks import RULES
 
 CASES = sorted([*BAD.glob("LP*.yaml"), *(file for file in BAD.glob("LP*") if file.is_dir())])
 # Too large for a file of the repository, the absence of a file, what no known file reaches, and the planner's word.
@@ -34,23 +34,6 @@ def test_a_bad_profile_gives_exactly_these_lines(case: Path, monkeypatch: pytest
 def test_every_code_has_a_bad_profile() -> None:
     """No rule is without a file that shows it firing."""
     assert {rule.code for rule in RULES} - ELSEWHERE == {case.stem for case in CASES}
-
-
-@pytest.mark.parametrize("code", ["LP901"])
-def test_what_is_not_provisioned_is_one_line_for_synthesis(code: str) -> None:
-    """A profile that only warns is good to check, and refused by the stacks with the same words."""
-    checked = check_file(BAD / f"{code}.yaml")
-    assert checked.profile is not None
-    (line,) = not_provisioned(checked.profile)
-    (problem,) = (problem for problem in checked.problems if problem.code == code)
-    assert line == f"{code} {problem.path}: {problem.message}; {problem.mend}"
-
-
-def test_shipped_profiles_are_provisioned_whole() -> None:
-    """Nothing in deploy_profiles waits for later."""
-    for file in (REPOSITORY / "deploy_profiles").rglob("*.yaml"):
-        profile = check_file(file).profile
-        assert profile is None or not_provisioned(profile) == []
 
 
 def test_codes_are_unique() -> None:

@@ -12,12 +12,14 @@ from loadproof.profiles.checks import (
     catalogued,
     fitting,
     hosting,
+    on_bedrock,
     proving,
-    provisioning,
     reading,
     scaling,
+    scheduling,
     security,
     servers,
+    updating,
 )
 from loadproof.profiles.checks.rule import MAIN, Finding, Placed, Rule, Subject
 from loadproof.profiles.schema import Component, Environment, Part, Profile
@@ -29,21 +31,23 @@ RULES: Final[tuple[Rule, ...]] = tuple(
         (
             *reading.RULES,
             *hosting.RULES,
+            *updating.RULES,
             *servers.RULES,
             *scaling.RULES,
+            *scheduling.RULES,
             *buffering.RULES,
             *proving.RULES,
             *security.RULES,
             *fitting.RULES,
             *catalogued.RULES,
             *calibrated.RULES,
-            *provisioning.RULES,
+            *on_bedrock.RULES,
         ),
         key=lambda rule: rule.code,
     )
 )
 
-__all__ = ["RULES", "Finding", "Placed", "Rule", "Subject", "check_rules", "errors_of", "not_provisioned"]
+__all__ = ["RULES", "Finding", "Placed", "Rule", "Subject", "check_rules", "errors_of"]
 
 
 def check_rules(part: Profile | Environment, tree: Node, problems: Problems, environment: Environment | None) -> None:
@@ -60,15 +64,6 @@ def check_rules(part: Profile | Environment, tree: Node, problems: Problems, env
             finding.mend,
             finding.severity or rule.severity,
         )
-
-
-def not_provisioned(profile: Profile) -> list[str]:
-    """What the profile asks for that the stacks do not provision yet, a line each; empty when all is well."""
-    return [
-        f"{rule.code} {shown_path(finding.path)}: {finding.message}; {finding.mend}"
-        for rule, finding in _findings(profile, None)
-        if rule in provisioning.RULES
-    ]
 
 
 def errors_of(profile: Profile, environment: Environment | None = None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Time-outs and the buffer: what repeats, loses or cuts generations (LP240-LP246)."""
+"""Time-outs and the buffer: what repeats, loses or cuts generations (LP240-LP247)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ UNARY_LIMIT_S: Final = 60  # InvokeEndpoint
 STREAM_LIMIT_S: Final = 480  # InvokeEndpointWithResponseStream
 FUNCTION_LIMIT_S: Final = 900  # Lambda
 STORE_MARGIN_S: Final = 30  # left after the last answer to write it and to report
+_WAITING_S: Final = 120  # in which a message may wait for the endpoint in its consumer's hand
 _SAFE_RECEIVES: Final = 5  # 3 put 126 of 10,000 healthy messages into the dead-letter queue under crashes, 5 none
 
 
 @rule(
     "LP240",
     "Visibility shorter than the work",
-    reason="A message that becomes visible again while it is worked on is generated, and paid for, twice.",
+    reason="Lambda refuses a queue that hides its messages for less than the function may run.",
     fix="Leave visibility_timeout_s out: the default is six times the consumer's time-out.",
 )
 def visibility(subject: Subject) -> Iterator[Finding]:
@@ -30,7 +31,7 @@ def visibility(subject: Subject) -> Iterator[Finding]:
     path = ("buffer", "visibility_timeout_s")
     if buffer.visibility_timeout_s < work_s:
         found = f"visibility of {buffer.visibility_timeout_s} s is shorter than the consumer's {work_s} s"
-        yield Finding(path, f"{found}: generations repeat", f"write at least {6 * work_s}, or leave it out")
+        yield Finding(path, f"{found}: Lambda refuses it", f"write at least {6 * work_s}, or leave it out")
     elif buffer.visibility_timeout_s < 6 * work_s:
         found = f"visibility of {buffer.visibility_timeout_s} s is under 6 x {work_s} s, which Lambda asks for"
         yield Finding(path, found, f"write at least {6 * work_s}, or leave it out", "warning")
@@ -87,25 +88,21 @@ def stream_limit(subject: Subject) -> Iterator[Finding]:
 
 @rule(
     "LP244",
-    "Batch longer than the consumer may run",
-    reason="The consumer is a Lambda function of at most 900 s, and works through a batch one by one.",
-    fix="Lower batch_size or invocation_timeout_s.",
+    "Answers longer than the consumer may run",
+    reason="The consumer is a Lambda function of at most 900 s: a longer answer is cut off, and paid for again.",
+    fix="Lower invocation_timeout_s or idle_timeout_s.",
 )
-def batch_limit(subject: Subject) -> Iterator[Finding]:
+def function_limit(subject: Subject) -> Iterator[Finding]:
     buffer = _enabled(subject)
     if buffer is None:
         return
-    work_s = buffer.batch_size * buffer.invocation_timeout_s
-    if work_s + STORE_MARGIN_S > FUNCTION_LIMIT_S:
-        work = f"{buffer.batch_size} messages of {buffer.invocation_timeout_s} s"
-        found = f"{work} exceed the function's {FUNCTION_LIMIT_S} s"
-        most = (FUNCTION_LIMIT_S - STORE_MARGIN_S) // buffer.invocation_timeout_s
-        mend = (
-            f"lower batch_size to {most}"
-            if most >= 1
-            else f"lower invocation_timeout_s to {FUNCTION_LIMIT_S - STORE_MARGIN_S}"
+    work_s = buffer.invocation_timeout_s + buffer.idle_timeout_s + STORE_MARGIN_S
+    if work_s > FUNCTION_LIMIT_S:
+        found = (
+            f"{buffer.invocation_timeout_s} s, the idle timeout and {STORE_MARGIN_S} s to store exceed the function's"
         )
-        yield Finding(("buffer", "batch_size" if most >= 1 else "invocation_timeout_s"), found, mend)
+        most = FUNCTION_LIMIT_S - STORE_MARGIN_S - buffer.idle_timeout_s
+        yield Finding(("buffer", "invocation_timeout_s"), f"{found} {FUNCTION_LIMIT_S} s", f"lower it to {most}")
 
 
 @rule(
@@ -125,9 +122,49 @@ def retention(subject: Subject) -> Iterator[Finding]:
         yield Finding(("buffer", "retention_s"), found, f"write at least {needed}, or leave it out")
 
 
+@rule(
+    "LP246",
+    "Silence that is found no sooner than the end",
+    reason="A stalled stream is given up by its silence; one that may last as long as the answer itself never is.",
+    fix="Keep idle_timeout_s below invocation_timeout_s; 55 s leave room for a first token that waits.",
+    severity="warning",
+)
+def idle_limit(subject: Subject) -> Iterator[Finding]:
+    buffer = _enabled(subject)
+    if buffer is None or "idle_timeout_s" not in buffer.model_fields_set:
+        return  # the default is cut to the answer's time
+    if buffer.idle_timeout_s >= buffer.invocation_timeout_s:
+        found = (
+            f"a silence of {buffer.idle_timeout_s} s is as long as the whole answer's {buffer.invocation_timeout_s} s"
+        )
+        yield Finding(("buffer", "idle_timeout_s"), found, f"write less than {buffer.invocation_timeout_s}")
+
+
+@rule(
+    "LP247",
+    "Callbacks in another region",
+    reason="The consumer tells queues and topics of its own region only.",
+    fix="Name queues and topics of the environment's region.",
+    scope="placement",
+)
+def callbacks_in_region(subject: Subject) -> Iterator[Finding]:
+    buffer, environment = _enabled(subject), subject.environment
+    if buffer is None or environment is None:
+        return
+    for at, arn in enumerate(buffer.callbacks):
+        region = arn.split(":")[3]
+        if region != environment.region:
+            mend = f"name a queue or topic of {environment.region}"
+            yield Finding(("buffer", "callbacks", at), f"{region} is not the environment's {environment.region}", mend)
+
+
 def consumer_timeout_s(buffer: Buffer) -> int:
-    """Time-out of the consumer = invocation_timeout_s · batch_size + margin, at most Lambda's own limit."""
-    return min(FUNCTION_LIMIT_S, buffer.invocation_timeout_s * buffer.batch_size + STORE_MARGIN_S)
+    """The consumer's timeout = answer + silence that ends it + waiting for the endpoint + storing, at most Lambda's.
+
+    A batch is served at once, so its size does not matter.
+    """
+    work_s = buffer.invocation_timeout_s + buffer.idle_timeout_s + _WAITING_S + STORE_MARGIN_S
+    return min(FUNCTION_LIMIT_S, work_s)
 
 
 def _enabled(subject: Subject) -> Buffer | None:
@@ -135,4 +172,13 @@ def _enabled(subject: Subject) -> Buffer | None:
     return buffer if buffer is not None and buffer.enabled else None
 
 
-RULES: Final = (visibility, receive_count, unary_limit, stream_limit, batch_limit, retention)
+RULES: Final = (
+    visibility,
+    receive_count,
+    unary_limit,
+    stream_limit,
+    function_limit,
+    retention,
+    idle_limit,
+    callbacks_in_region,
+)

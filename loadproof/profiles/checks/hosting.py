@@ -1,37 +1,29 @@
-"""Backend, instances, routing, components: rules across fields about where copies live (LP201-LP229)."""
+"""Backend, instances, routing, components: rules across fields about where copies live, and what runs in them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
-from math import ceil
 from typing import Final
 
-from loadproof.profiles.checks.facts import known_instances, rooms
 from loadproof.profiles.checks.rule import MAIN, Finding, Placed, Subject, rule
 from loadproof.profiles.schema import (
-    BlueGreenUpdate,
     Copies,
-    CopiesUpdate,
     HubSource,
     JumpStartSource,
     LmiSettings,
-    RollingUpdate,
+    Profile,
     S3Source,
     VllmSettings,
 )
 from loadproof.profiles.settings import container_variables, reserved_variables
-from loadproof.profiles.tree import Path
-from loadproof.profiles.updates import batch_copies, copies_update, waiting_s
 
 # Organisations whose every model asks for its licence on the hub.
 _GATED: Final = ("meta-llama/",)
 _MOST_VARIABLES: Final = 100
 _MOST_VARIABLE_BYTES: Final = 32 * 1024
 _LONGEST_VALUE_BYTES: Final = 1024
-# CloudFormation's own patience with an update: 970 minutes for an endpoint, 490 for a component.
-_ENDPOINT_UPDATE_S: Final = 970 * 60
-_COMPONENT_UPDATE_S: Final = 490 * 60
+_PACKED: Final = (".tar.gz", ".tgz")
+_ALARM_PERIOD_S: Final = 60
 
 # Names the servers still read, or once read, for what a typed setting says.
 _OLD_NAMES: Final = {
@@ -82,8 +74,11 @@ def useless_for_backend(subject: Subject) -> Iterator[Finding]:
     for name in ("container", "endpoint", "scaling", "adapters", "components"):
         if getattr(profile, name):
             yield Finding((name,), f"`{name}` has no use with backend bedrock", "delete it")
-    if profile.model.source is not None:
-        yield Finding(("model", "source"), "Bedrock hosts the weights itself", "delete `source`")
+    if profile.copies != Copies():
+        yield Finding(("copies",), "`copies` has no use with backend bedrock", "delete it")
+    for name in ("source", "architecture", "quantization", "trust_remote_code"):
+        if getattr(profile.model, name) not in (None, "none", False):
+            yield Finding(("model", name), "Bedrock hosts the weights itself", f"delete `{name}`")
 
 
 @rule(
@@ -185,6 +180,8 @@ def hosting_kind(subject: Subject) -> Iterator[Finding]:
     profile, endpoint = subject.profile, subject.profile.endpoint
     if endpoint is None:
         return
+    if endpoint.async_inference is not None:
+        yield from _asynchronous(profile)
     if endpoint.hosting == "inference_components":
         if endpoint.async_inference is not None:
             found = "async inference cannot target inference components"
@@ -202,12 +199,28 @@ def hosting_kind(subject: Subject) -> Iterator[Finding]:
         yield Finding(("adapters",), "a plain variant takes no adapters", mend)
     if profile.scaling is not None and profile.scaling.to_zero is not None and endpoint.async_inference is None:
         yield Finding(("scaling", "to_zero"), "a plain variant cannot go to zero in real time", mend)
+    if profile.copies.min not in (0, 1, endpoint.min_instances):
+        found = f"a plain variant has one copy an instance, so copies.min {profile.copies.min} has no use"
+        yield Finding(("copies", "min"), found, f"write endpoint.min_instances: {profile.copies.min}", "warning")
+
+
+def _asynchronous(profile: Profile) -> Iterator[Finding]:
+    """InvokeEndpoint is refused there, with and without a stream: only InvokeEndpointAsync is served."""
+    if profile.buffer is not None and profile.buffer.enabled:
+        found = "an asynchronous endpoint has a queue of its own, and refuses the consumer's requests"
+        yield Finding(("buffer",), found, "delete it, or delete endpoint.async_inference")
+    found = "a benchmark waits for each answer, and an asynchronous endpoint refuses such requests"
+    if profile.benchmark.gate != "none":
+        yield Finding(("benchmark", "gate"), found, "write gate: none, or delete endpoint.async_inference")
+    if profile.benchmark.schedule is not None:
+        yield Finding(("benchmark", "schedule"), found, "delete it, or delete endpoint.async_inference")
 
 
 @rule(
     "LP221",
     "Names that collide",
-    reason="Components and adapters become inference components of one endpoint; `main` is the profile's own model.",
+    reason="Components and adapters become inference components of one endpoint; `main` is the profile's own model, "
+    "and an adapter is named after its base and itself.",
     fix="Give each its own name.",
 )
 def names_collide(subject: Subject) -> Iterator[Finding]:
@@ -215,9 +228,9 @@ def names_collide(subject: Subject) -> Iterator[Finding]:
     for placed in subject.components:
         if placed.path:
             yield from _taken(placed.component.name, placed.at("name"), seen)
-        names: set[str] = set()
+    for placed in subject.components:
         for at, adapter in enumerate(placed.component.adapters):
-            yield from _taken(adapter.name, placed.at("adapters", at, "name"), names)
+            yield from _taken(f"{placed.component.name}-{adapter.name}", placed.at("adapters", at, "name"), seen)
 
 
 def _taken(name: str, path: tuple[str | int, ...], seen: set[str]) -> Iterator[Finding]:
@@ -259,19 +272,25 @@ def licence_not_accepted(placed: Placed) -> Iterator[Finding]:
     "LP225",
     "S3 address and compression disagree",
     reason="An uncompressed artifact is a prefix, a compressed one is a single tar.gz; SageMaker refuses the other.",
-    fix="End a prefix with a slash; write compression: gzip for a tar.gz.",
+    fix="End a prefix with a slash; write compression: gzip for a tar.gz. An adapter is always a tar.gz.",
     scope="component",
 )
 def s3_form(placed: Placed) -> Iterator[Finding]:
+    for at, adapter in enumerate(placed.component.adapters):
+        if not adapter.s3_uri.endswith(_PACKED):
+            yield Finding(
+                placed.at("adapters", at, "s3_uri"), "an adapter is one tar.gz object", "pack it, and name the .tar.gz"
+            )
     source = placed.component.model.source
-    if not isinstance(source, S3Source):
+    if not isinstance(source, S3Source | JumpStartSource):
         return
-    path, packed = placed.at("model", "source", "s3_uri"), source.s3_uri.endswith((".tar.gz", ".tgz"))
-    if source.compression == "gzip" and not packed:
+    path, packed = placed.at("model", "source", "s3_uri"), source.s3_uri.endswith(_PACKED)
+    compression = source.compression if isinstance(source, S3Source) else "none"
+    if compression == "gzip" and not packed:
         yield Finding(path, "compression gzip needs one tar.gz object", "name the .tar.gz, or write compression: none")
-    elif source.compression == "none" and packed:
+    elif compression == "none" and packed:
         yield Finding(path, "a tar.gz without compression gzip", "write compression: gzip, or a prefix")
-    elif source.compression == "none" and not source.s3_uri.endswith("/"):
+    elif compression == "none" and not source.s3_uri.endswith("/"):
         yield Finding(path, "a prefix without its closing slash", "add the slash")
 
 
@@ -291,117 +310,17 @@ def gated_without_token(placed: Placed) -> Iterator[Finding]:
 
 
 @rule(
-    "LP227",
-    "An update that cannot go this way",
-    reason="Variants and components are updated by different calls, and a batch is at most half of what there is.",
-    fix="endpoint.update for a plain variant, copies.update for components; rolling from two on.",
+    "LP234",
+    "Metrics too rare for alarms and scaling",
+    reason="With enhanced metrics period_s holds for requests, errors and latency too. Alarms want three bad minutes "
+    "of five and take missing ones for good, so they would never fire; scaling looks every minute as well.",
+    fix="Write period_s: 60 or less, or enhanced: false.",
 )
-def update_kind(subject: Subject) -> Iterator[Finding]:
+def metrics_too_rare(subject: Subject) -> Iterator[Finding]:
     endpoint = subject.profile.endpoint
-    if endpoint is None:
-        return
-    components = endpoint.hosting == "inference_components"
-    if endpoint.update is not None and components:
-        found = "inference components are updated one by one, not with the endpoint"
-        yield Finding(("endpoint", "update"), found, "write copies.update, or hosting: plain_variant")
-    elif isinstance(endpoint.update, RollingUpdate) and endpoint.min_instances < 2:
-        found = f"a batch is at most half of the instances, min_instances is {endpoint.min_instances}"
-        yield Finding(("endpoint", "update"), found, "write type: blue_green, or raise min_instances to 2")
-    for placed in subject.components:
-        copies = placed.component.copies
-        if copies.update is None:
-            continue
-        if not components:
-            found = "a plain variant has no copies to exchange"
-            yield Finding(
-                placed.at("copies", "update"), found, "write endpoint.update, or hosting: inference_components"
-            )
-        elif copies.min < 2:
-            found = f"a batch is at most half of the copies, copies.min is {copies.min}"
-            mend = "raise copies.min to 2, or delete it: SageMaker then starts the new copy beside the old one"
-            yield Finding(placed.at("copies", "update"), found, mend)
-
-
-@rule(
-    "LP228",
-    "Steps of an update that contradict each other",
-    reason="SageMaker refuses the deployment configuration, or turns back every update when its time is over.",
-    fix="Give canary and linear their step_percent, one of batch_copies and batch_percent, and time for all waits.",
-)
-def update_steps(subject: Subject) -> Iterator[Finding]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None:
-        return
-    update = endpoint.update
-    if isinstance(update, BlueGreenUpdate):
-        yield from _traffic_steps(update)
-    if update is not None:
-        yield from _time_for_waits(("endpoint", "update"), update, subject.profile.copies, _ENDPOINT_UPDATE_S)
-    for placed in subject.components:
-        copies = placed.component.copies
-        if copies.update is None:
-            continue
-        path, wanted = placed.at("copies", "update"), copies.update.batch_copies
-        if wanted is not None and copies.update.batch_percent is not None:
-            found = "batch_copies and batch_percent are both given"
-            yield Finding((*path, "batch_percent"), found, "keep one of them")
-        if wanted is not None and 2 <= copies.min < 2 * wanted:
-            found = f"a batch of {wanted} copies is more than half of copies.min {copies.min}"
-            yield Finding((*path, "batch_copies"), found, f"lower it to {copies.min // 2}, or raise copies.min")
-        yield from _time_for_waits(path, copies.update, copies, _COMPONENT_UPDATE_S)
-
-
-def _traffic_steps(update: BlueGreenUpdate) -> Iterator[Finding]:
-    path: Path = ("endpoint", "update")
-    step = update.step_percent
-    if update.traffic == "all_at_once" and step is not None:
-        found = "`step_percent` has no use with traffic all_at_once"
-        yield Finding((*path, "step_percent"), found, "delete it, or write traffic: canary")
-    if update.traffic != "all_at_once" and step is None:
-        yield Finding(path, f"traffic {update.traffic} needs `step_percent`", "add `step_percent: 10`")
-    if update.traffic == "linear" and step is not None and step < 10:
-        found = f"a linear step is 10 to 50 percent, found {step}"
-        yield Finding((*path, "step_percent"), found, "write at least 10, or traffic: canary")
-
-
-def _time_for_waits(
-    path: Path, update: BlueGreenUpdate | RollingUpdate | CopiesUpdate, copies: Copies, patience_s: int
-) -> Iterator[Finding]:
-    waits_s = waiting_s(update, copies)
-    if waits_s >= patience_s:
-        found = f"the steps only wait for {waits_s} s, CloudFormation gives up after {patience_s} s"
-        yield Finding((*path, "wait_s"), found, "shorten wait_s, or take larger steps")
-    if update.max_execution_s is not None and update.max_execution_s <= waits_s:
-        found = f"max_execution_s {update.max_execution_s} ends within the {waits_s} s that the update only waits"
-        yield Finding((*path, "max_execution_s"), found, f"write more than {waits_s}, or shorten wait_s")
-
-
-@rule(
-    "LP229",
-    "No room for an update",
-    reason="A batch starts beside the copies it replaces; without room for it SageMaker turns the update back.",
-    fix="Raise endpoint.max_instances, or lower the batch.",
-    severity="warning",
-)
-def no_room_to_update(subject: Subject) -> Iterator[Finding]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None or endpoint.hosting != "inference_components":
-        return
-    for _, instance in known_instances(endpoint):
-        held = rooms(subject.components, instance)
-        steady = sum(Fraction(placed.component.copies.min, room) for placed, room in held)
-        for placed, room in held:
-            copies = placed.component.copies
-            update = copies_update(copies)
-            batch = batch_copies(copies, update) if update else 0
-            whole = ceil(steady + Fraction(batch, room))
-            # More copies than machines without any update are LP309's.
-            if update is not None and ceil(steady) <= endpoint.max_instances < whole:
-                found = (
-                    f"a batch of {batch} beside {copies.min} copies needs {whole} instances of "
-                    f"{instance.instance_type}, max_instances is {endpoint.max_instances}"
-                )
-                yield Finding(placed.at("copies"), found, f"raise endpoint.max_instances to {whole}")
+    if endpoint is not None and endpoint.metrics.enhanced and endpoint.metrics.period_s > _ALARM_PERIOD_S:
+        found = f"requests and latency every {endpoint.metrics.period_s} s, alarms look every {_ALARM_PERIOD_S} s"
+        yield Finding(("endpoint", "metrics", "period_s"), found, "write 60, or enhanced: false")
 
 
 @rule(
@@ -468,9 +387,7 @@ RULES: Final = (
     licence_not_accepted,
     s3_form,
     gated_without_token,
-    update_kind,
-    update_steps,
-    no_room_to_update,
+    metrics_too_rare,
     version_and_image,
     variable_is_typed,
     environment_too_large,

@@ -11,7 +11,7 @@ from typing import Final
 from loadproof.loads import Load, problems_of
 from loadproof.profiles.checks.facts import longest_request_limit, most_tokens
 from loadproof.profiles.checks.rule import Finding, Subject, reading, rule
-from loadproof.profiles.checks.scaling import is_zone, schedule_problem
+from loadproof.profiles.checks.scheduling import is_zone, schedule_problem
 from loadproof.profiles.names import BENCHMARK
 from loadproof.profiles.schema import Objectives, TokenDistribution
 
@@ -168,6 +168,24 @@ def schedule_form(subject: Subject) -> Iterator[Finding]:
         yield Finding(("benchmark", "schedule"), *wrong)
     if not is_zone(benchmark.timezone):
         yield Finding(("benchmark", "timezone"), "not the name of a time zone", "write it like Europe/Berlin, or UTC")
+
+
+@rule(
+    "LP257",
+    "Benchmark that cannot wake its endpoint",
+    reason="A gate's or a schedule's benchmark wakes an endpoint at zero by a request that is refused; where only "
+    "waiting messages wake it, the benchmark ends INVALID, and a gate with rollback turns the deployment back.",
+    fix="Set scaling.to_zero.wake_on_failed_invocation to true, or leave gate and schedule out.",
+    severity="warning",
+)
+def cannot_wake(subject: Subject) -> Iterator[Finding]:
+    profile = subject.profile
+    zero = profile.scaling.to_zero if profile.scaling is not None else None
+    unattended = [name for name in ("gate", "schedule") if getattr(profile.benchmark, name) not in ("none", None)]
+    if unattended and zero is not None and zero.wake_on_backlog and not zero.wake_on_failed_invocation:
+        found = "its benchmark cannot wake an endpoint that only waiting messages wake"
+        mend = "write scaling.to_zero.wake_on_failed_invocation: true, or delete this"
+        yield from (Finding(("benchmark", name), found, mend) for name in unattended)
 
 
 @rule(
@@ -372,6 +390,7 @@ RULES: Final = (
     workload_parts,
     phases,
     schedule_form,
+    cannot_wake,
     no_benchmark_stack,
     gate_too_long,
 )

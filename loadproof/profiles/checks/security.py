@@ -1,4 +1,4 @@
-"""Secrets, pinning, remote code, network (LP4xx), and the environment's own rules (LP280)."""
+"""Secrets, pinning, remote code, network (LP4xx), and the environment's own rules (LP280-LP283)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any, Final
 
 from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
 from loadproof.profiles.names import NETWORK
-from loadproof.profiles.schema import Environment, HubSource
+from loadproof.profiles.schema import Environment, HubSource, JumpStartSource
 from loadproof.profiles.secrets import is_secret_key, is_secret_value, shown_key
+from loadproof.profiles.tree import Path
 
 _IMAGE: Final = re.compile(
     r"[a-z0-9][a-z0-9.:-]*(?:/[a-z0-9._-]+)+(?::(?P<tag>[A-Za-z0-9_][\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?\Z"
 )
-_REGISTRY: Final = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?/")
+_REGISTRY: Final = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/")
+_TOPICS: Final = ("success_topic_arn", "error_topic_arn")
 _MOVING_TAGS: Final = ("latest", "nightly", "main", "dev", "stable")
 # Values that name a secret's place instead of holding it.
 _NOT_A_SECRET: Final = ("", "true", "false", "0", "1")
@@ -126,6 +128,11 @@ def arn_of_service(placed: Placed) -> Iterator[Finding]:
     if endpoint.capacity_reservation is not None and not placed.path:
         path = ("endpoint", "capacity_reservation", "arn")
         yield from _arn_is(endpoint.capacity_reservation.arn, path, "sagemaker", "")
+    if endpoint.async_inference is not None and not placed.path:
+        for name in _TOPICS:
+            topic = getattr(endpoint.async_inference, name)
+            if topic is not None:
+                yield from _arn_is(topic, ("endpoint", "async_inference", name), "sns", "")
 
 
 @rule(
@@ -153,10 +160,10 @@ def environment_arns(environment: Environment) -> Iterator[Finding]:
         if arn is None:
             continue
         yield from _arn_is(arn, (name,), service, kind)
-        region = arn.split(":")[3]
-        if region != environment.region:
-            found = f"region {region or 'none'} is not the environment's {environment.region}"
-            yield Finding((name,), found, f"use one in {environment.region}")
+        yield from _in_region(arn.split(":")[3], environment.region, (name,))
+    job = environment.benchmark
+    if job is not None:
+        yield from _in_region(_region_of_image(job.image), environment.region, ("benchmark", "image"))
     for key in environment.tags:
         if key.lower().startswith("aws:"):
             yield Finding(("tags", key), "tags may not begin with aws:", "rename it")
@@ -174,6 +181,53 @@ def gateway_without_routes(environment: Environment) -> Iterator[Finding]:
     if network is not None and network.vpc_endpoints and not network.route_table_ids:
         found = "S3's endpoint needs the subnets' route tables"
         yield Finding(("network", "vpc_endpoints"), found, "add network.route_table_ids")
+
+
+@rule(
+    "LP283",
+    "Resource of another region",
+    reason="SageMaker pulls images, and reads reservations, topics and secrets, in its own region only; a profile that "
+    "extends another region's brings that region's along.",
+    fix="Write the one of the environment's region.",
+    scope="placement",
+)
+def of_another_region(subject: Subject) -> Iterator[Finding]:
+    if subject.environment is None:
+        return
+    for path, region in _regions(subject):
+        yield from _in_region(region, subject.environment.region, path)
+
+
+def _regions(subject: Subject) -> Iterator[tuple[Path, str | None]]:
+    """Whatever of a profile names its region, with that region."""
+    for placed in subject.components:
+        source, image = placed.component.model.source, placed.component.container.image
+        if image is not None:
+            yield placed.at("container", "image"), _region_of_image(image)
+        if isinstance(source, HubSource) and source.token_secret_arn is not None:
+            yield placed.at("model", "source", "token_secret_arn"), source.token_secret_arn.split(":")[3]
+        if isinstance(source, JumpStartSource) and source.hub_content_arn is not None:
+            yield placed.at("model", "source", "hub_content_arn"), source.hub_content_arn.split(":")[3]
+    endpoint = subject.profile.endpoint
+    if endpoint is None:
+        return
+    if endpoint.capacity_reservation is not None:
+        yield ("endpoint", "capacity_reservation", "arn"), endpoint.capacity_reservation.arn.split(":")[3]
+    for name in _TOPICS if endpoint.async_inference is not None else ():
+        topic = getattr(endpoint.async_inference, name)
+        if topic is not None:
+            yield ("endpoint", "async_inference", name), topic.split(":")[3]
+
+
+def _region_of_image(image: str) -> str | None:
+    """The region in an image's URI; None where it is none of ECR's, which another rule says."""
+    registry = _REGISTRY.match(image)
+    return registry["region"] if registry else None
+
+
+def _in_region(found: str | None, wanted: str, path: Path) -> Iterator[Finding]:
+    if found is not None and found != wanted:
+        yield Finding(path, f"region {found or 'none'} is not the environment's {wanted}", f"use one in {wanted}")
 
 
 @rule(
@@ -219,4 +273,5 @@ RULES: Final = (
     environment_arns,
     gateway_without_routes,
     named_like_network,
+    of_another_region,
 )

@@ -12,12 +12,16 @@ from loadproof.profiles.schema.endpoint import Adapter, Copies, Endpoint
 from loadproof.profiles.schema.model import Model
 from loadproof.profiles.schema.proving import Benchmark, Buffer, Objectives, Workload
 from loadproof.profiles.schema.scaling import Scaling
-from loadproof.profiles.schema.vocabulary import Acknowledged, Name, Part, PositiveInt
+from loadproof.profiles.schema.vocabulary import Acknowledged, Fraction, Name, Part, PositiveInt
 
 
 class ProvisionedThroughput(Part):
+    """Model units of one's own, billed by the hour whether used or not."""
+
     model_units: PositiveInt
-    commitment: Literal["none", "one_month", "six_months"] = "none"
+    commitment: Literal["none", "one_month", "six_months"] = Field(
+        default="none", description="until it ends, AWS refuses to delete the throughput, and bills it"
+    )
 
 
 class Bedrock(Part):
@@ -26,9 +30,18 @@ class Bedrock(Part):
     inference_profile: Literal["none", "us", "eu", "au", "apac", "global"] = Field(
         default="none", description="cross-region inference profile prefix"
     )
-    service_tier: Literal["default", "priority", "flex", "reserved"] = "default"
-    provisioned_throughput: ProvisionedThroughput | None = None
-    max_concurrency: PositiveInt = 8
+    service_tier: Literal["default", "priority", "flex", "reserved"] = Field(
+        default="default", description="sent with every request of ours; it is not a property of what is deployed"
+    )
+    provisioned_throughput: ProvisionedThroughput | None = Field(
+        default=None, description="instead of an application inference profile on the account's quotas"
+    )
+    max_concurrency: PositiveInt = Field(default=8, description="the most requests in flight at once")
+    quota_alarm_share: Fraction | None = Field(
+        default=0.8,
+        description="alarm past this share of the account's tokens per minute for the model; null: no alarm, and the "
+        "quota is not looked up",
+    )
 
 
 class Component(Part):

@@ -16,6 +16,15 @@ _OF_ITS_NAME: Any = None  # filled in from the workload's name; without one the 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+CallbackArn = Annotated[
+    str,
+    Field(
+        pattern=r"^arn:aws[a-z-]*:(sqs|sns):[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$",
+        description="a standard queue or topic",
+    ),
+]
+
+
 class Buffer(Part):
     """An SQS queue in front of the endpoint, so that no request is dropped while copies start."""
 
@@ -23,16 +32,34 @@ class Buffer(Part):
     invocation_timeout_s: Annotated[int, Field(ge=1, le=900)] = Field(
         default=300, description="longest time for one answer; the consumer streams, so SageMaker's 60 s does not bind"
     )
+    idle_timeout_s: Annotated[int, Field(ge=1, le=480)] = Field(
+        default=55, description="longest silence of a stream, its first token included; then it is given up"
+    )
+    lease_s: Annotated[int, Field(ge=15, le=600)] = Field(
+        default=60, description="how soon a killed consumer's messages are tried again; renewed every third of it"
+    )
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=8, description="failures of the model before a message goes to the dead-letter queue"
+    )
     visibility_timeout_s: Annotated[int, Field(ge=1, le=43200)] | None = Field(
-        default=None, description="default: 6 x the function's timeout, as Lambda asks"
+        default=None, description="default: 6 x the function's timeout, as Lambda asks; a lease shortens it at once"
     )
-    max_receive_count: Annotated[int, Field(ge=1, le=1000)] = 5
-    max_concurrency: Annotated[int, Field(ge=2, le=1000)] = Field(
-        default=2, description="consumers at work at once (MaximumConcurrency of the event source)"
+    max_receive_count: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=5, description="how many consumers a message may kill before it goes to the dead-letter queue"
     )
-    batch_size: Annotated[int, Field(ge=1, le=10)] = 1
+    max_concurrency: Annotated[int, Field(ge=2, le=1000)] | Literal["auto"] = Field(
+        default="auto",
+        description="consumers at work at once (MaximumConcurrency of the event source); auto: what the most copies "
+        "take together, as `loadproof plan` shows it, and 2 where the planner cannot tell",
+    )
+    batch_size: Annotated[int, Field(ge=1, le=10)] = Field(
+        default=1, description="messages that one consumer works on at once, each in a thread of its own"
+    )
     retention_s: Annotated[int, Field(ge=60, le=1209600)] = 1209600
     max_message_bytes: Annotated[int, Field(ge=1024, le=1048576)] = 1048576
+    callbacks: tuple[CallbackArn, ...] = Field(
+        default=(), description="queues and topics that a message may name to be told when its result is stored"
+    )
 
 
 class Objectives(Part):

@@ -1,0 +1,151 @@
+"""Scaling by the clock: rules about schedules, and the form of AWS's schedules (LP213-LP215, LP273, LP274)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from loadproof.profiles.checks.rule import Finding, Placed, rule
+from loadproof.profiles.checks.scaling import BOUND_NAMES, bounds_of, policies_of
+from loadproof.profiles.schema import ScheduledScaling
+
+_AT: Final = re.compile(r"at\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\)\Z")
+_RATE: Final = re.compile(r"rate\((?:1 (?:minute|hour|day)|(?!1 |0 )\d+ (?:minutes|hours|days))\)\Z")
+_CRON: Final = re.compile(r"cron\((\S+) (\S+) (\S+) (\S+) (\S+) (\S+)\)\Z")
+_CRON_FIELD: Final = re.compile(r"[0-9A-Z*?,/#LW-]+\Z")
+
+
+@rule(
+    "LP213",
+    "Schedule that Application Auto Scaling refuses",
+    reason="Its cron has six fields (with a year), and one of the two day fields must be `?`.",
+    fix="Write cron(minutes hours day-of-month month day-of-week year), rate(1 hour) or at(2026-12-24T08:00:00).",
+    scope="component",
+)
+def schedule_form(placed: Placed) -> Iterator[Finding]:
+    for path, policy in policies_of(placed):
+        if isinstance(policy, ScheduledScaling):
+            wrong = schedule_problem(policy.schedule)
+            if wrong:
+                yield Finding((*path, "schedule"), wrong[0], wrong[1])
+
+
+@rule(
+    "LP214",
+    "Unknown time zone",
+    reason="Schedules follow daylight saving of a named zone.",
+    fix="Use a name of the IANA database, such as Europe/Berlin.",
+    scope="component",
+)
+def time_zone(placed: Placed) -> Iterator[Finding]:
+    for path, policy in policies_of(placed):
+        if isinstance(policy, ScheduledScaling) and not is_zone(policy.timezone):
+            yield Finding((*path, "timezone"), "not the name of a time zone", "write it like Europe/Berlin, or UTC")
+
+
+@rule(
+    "LP215",
+    "Scheduled bounds that cannot hold",
+    reason="A scheduled action moves the bounds; the result must still be a range, and zero must be able to wake.",
+    fix="Give min_copies or max_copies, in order, and within what the instances hold.",
+    scope="component",
+)
+def scheduled_bounds(placed: Placed) -> Iterator[Finding]:
+    scaling, (least, most) = placed.component.scaling, bounds_of(placed)
+    most_name = BOUND_NAMES[placed.endpoint.hosting][1]
+    schedules = [(path, policy) for path, policy in policies_of(placed) if isinstance(policy, ScheduledScaling)]
+    for path, policy in schedules:
+        low, high = policy.min_copies, policy.max_copies
+        if low is None and high is None:
+            yield Finding(path, "neither min_copies nor max_copies is given", "add one of them")
+            continue
+        others = [other for _, other in schedules if other is not policy]
+        # A bound that another action has moved stays moved: the action must fit that one too, or bring both.
+        lowered = min((other.max_copies for other in others if other.max_copies is not None), default=most)
+        raised = max((other.min_copies for other in others if other.min_copies is not None), default=least)
+        ceiling = high if high is not None else most
+        if low is not None and low > ceiling:
+            mend = f"lower it to {ceiling}, or raise {most_name if high is None else 'max_copies'}"
+            yield Finding((*path, "min_copies"), f"{low} is above the maximum of {ceiling}", mend)
+        elif low is not None and high is None and low > lowered:
+            mend = f"give max_copies beside it, or lower it to {lowered}"
+            yield Finding((*path, "min_copies"), f"{low} is above the maximum of {lowered} in force by then", mend)
+        if high is not None and high > most:
+            found = f"{high} is above {most_name} {most}, which the instances are sized for"
+            yield Finding((*path, "max_copies"), found, f"lower it to {most}, or raise {most_name}")
+        if high is not None and low is None and high < raised:
+            mend = f"give min_copies beside it, or raise it to {raised}"
+            yield Finding((*path, "max_copies"), f"{high} is below the minimum of {raised} in force by then", mend)
+        if 0 in (low, high) and (scaling is None or scaling.to_zero is None):
+            name = "min_copies" if low == 0 else "max_copies"
+            yield Finding((*path, name), "0 copies would never wake", "add scaling.to_zero, or write 1")
+
+
+@rule(
+    "LP273",
+    "A raised minimum that nothing lowers",
+    reason="A scheduled action moves the bounds for good: the copies of the first morning stay for ever.",
+    fix="Add a scheduled policy that lowers the minimum again.",
+    scope="component",
+    severity="warning",
+)
+def minimum_stays(placed: Placed) -> Iterator[Finding]:
+    least = bounds_of(placed)[0]
+    schedules = [(path, policy) for path, policy in policies_of(placed) if isinstance(policy, ScheduledScaling)]
+    raised = [(policy.min_copies, path) for path, policy in schedules if policy.min_copies is not None]
+    if raised and min(raised)[0] > least:
+        low, path = min(raised)
+        found = f"no schedule lowers the minimum of {low} again"
+        yield Finding((*path, "min_copies"), found, f"add a scheduled policy with min_copies: {least}")
+
+
+@rule(
+    "LP274",
+    "Two schedules at one moment",
+    reason="Application Auto Scaling does not say which of two actions of the same moment comes last.",
+    fix="Make one of the two, or move one of them.",
+    scope="component",
+)
+def schedules_collide(placed: Placed) -> Iterator[Finding]:
+    seen: set[tuple[str, str]] = set()
+    for path, policy in policies_of(placed):
+        if isinstance(policy, ScheduledScaling):
+            moment = (policy.schedule, policy.timezone)
+            if moment in seen:
+                found = f"another scheduled policy runs at {policy.schedule} {policy.timezone}"
+                yield Finding((*path, "schedule"), found, "make one of the two")
+            seen.add(moment)
+
+
+def schedule_problem(text: str) -> tuple[str, str] | None:
+    """What is wrong with an at(), rate() or cron() expression, and its mend."""
+    if _AT.match(text) or _RATE.match(text):
+        return None
+    if text.startswith("at("):
+        return "not a date and time", "write it like at(2026-12-24T08:00:00)"
+    if text.startswith("rate("):
+        return "not a rate", "write it like rate(1 hour) or rate(5 minutes)"
+    fields = _CRON.match(text)
+    if fields is None:
+        return "cron needs six fields", "write cron(minutes hours day-of-month month day-of-week year)"
+    if not all(_CRON_FIELD.match(field) for field in fields.groups()):
+        return "a cron field holds more than digits, names and * ? , - / # L W", "use capital names, such as MON-FRI"
+    if (fields.group(3) == "?") == (fields.group(5) == "?"):
+        return "exactly one of day-of-month and day-of-week must be `?`", "write ? for the one that does not matter"
+    return None
+
+
+def is_zone(name: str) -> bool:
+    import zoneinfo  # reads the system's table: only when a schedule asks
+
+    if name == "UTC":
+        return True
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        return False
+    return True
+
+
+RULES: Final = (schedule_form, time_zone, scheduled_bounds, minimum_stays, schedules_collide)
