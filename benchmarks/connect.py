@@ -7,13 +7,14 @@ import re
 from urllib.parse import urlsplit
 
 from benchmarks.spec import Protocol, Target
-from invocation import HttpTransport, Invoker, SageMakerTransport, Timeouts, codec_for
+from invocation import HttpTransport, Invoker, SageMakerTransport, Timeouts, codec_for, open_bedrock
 from loadproof.errors import InputError
 
 DEFAULT_REGION = "us-east-1"
 CONNECT_TIMEOUT_S = 10.0
 # A container of SageMaker's contract answers here, an OpenAI-compatible server there.
 DEFAULT_PATHS: dict[Protocol, str] = {"tgi": "/invocations", "lmi": "/invocations", "openai": "/v1/completions"}
+_BEDROCK = "bedrock://"
 _SAGEMAKER = re.compile(r"sagemaker://(?P<endpoint>[A-Za-z0-9-]+)(/(?P<component>[A-Za-z0-9-]+))?/?")
 
 
@@ -26,21 +27,28 @@ def parse_target(
     region: str | None = None,
     model: str | None = None,
 ) -> Target:
-    """`sagemaker://ENDPOINT[/COMPONENT]` or `http(s)://HOST[:PORT][/PATH]`. Raises InputError.
+    """`sagemaker://ENDPOINT[/COMPONENT]`, `bedrock://MODEL` or `http(s)://HOST[:PORT][/PATH]`. Raises InputError.
 
-    An http target without a path gets the protocol's usual one; a path that ends in `/chat/completions` is spoken to
-    in chat messages.
+    MODEL is a model id, a cross-region profile or an ARN, and speaks converse, which nothing else does. An http target
+    without a path gets the protocol's usual one; a path that ends in `/chat/completions` is spoken to in chat messages.
     """
+    if text.startswith(_BEDROCK) != (protocol == "converse"):
+        raise InputError(f"--target {text!r} with --protocol {protocol}: bedrock:// and converse go together")
+    region = region or DEFAULT_REGION
+    if text.startswith(_BEDROCK):
+        model_id = text.removeprefix(_BEDROCK)
+        return Target("bedrock", model_id, protocol, streaming, endpoint_url=endpoint_url, region=region)
     if text.startswith(("http://", "https://")):
         if endpoint_url is not None:
-            raise InputError("--endpoint-url goes with sagemaker:// targets; an http target is its own URL")
+            raise InputError("--endpoint-url goes with AWS's targets; an http target is its own URL")
         path = urlsplit(text).path
         url = text.rstrip("/") + DEFAULT_PATHS[protocol] if path in ("", "/") else text
         return Target("openai", url, protocol, streaming, model=model)
     match = _SAGEMAKER.fullmatch(text)
     if match is None:
         raise InputError(
-            f"--target {text!r}: expected sagemaker://ENDPOINT[/COMPONENT] or http(s)://HOST[:PORT][/PATH]"
+            f"--target {text!r}: expected sagemaker://ENDPOINT[/COMPONENT], bedrock://MODEL or "
+            "http(s)://HOST[:PORT][/PATH]"
         )
     return Target(
         kind="sagemaker",
@@ -49,7 +57,7 @@ def parse_target(
         protocol=protocol,
         streaming=streaming,
         endpoint_url=endpoint_url,
-        region=region or DEFAULT_REGION,
+        region=region,
         model=model,
     )
 
@@ -59,21 +67,36 @@ def service_url(service: str) -> str | None:
     return os.environ.get(f"AWS_ENDPOINT_URL_{service}") or os.environ.get("AWS_ENDPOINT_URL") or None
 
 
-def open_invoker(target: Target, request_timeout_s: float) -> Invoker:
-    """Raises InputError for names and URLs that cannot be, CouldNotRunError without credentials."""
-    codec = codec_for("openai-chat" if target.chat else target.protocol, model=target.model)
+def open_invoker(
+    target: Target, request_timeout_s: float, *, chat: bool | None = None, idle_s: float | None = None
+) -> Invoker:
+    """Raises InputError for names and URLs that cannot be, CouldNotRunError without credentials.
+
+    `chat`: speak in chat messages, or not; None: as the target says. SageMaker's containers take both. `idle_s`: the
+    longest gap between two tokens; None: that of the whole request.
+    """
     timeouts = Timeouts(
         connect_s=min(CONNECT_TIMEOUT_S, request_timeout_s),
         first_byte_s=request_timeout_s,
-        idle_s=request_timeout_s,
+        idle_s=min(request_timeout_s, idle_s or request_timeout_s),
         total_s=request_timeout_s,
     )
+    region = target.region or DEFAULT_REGION
+    if target.kind == "bedrock":
+        return open_bedrock(
+            target.endpoint,
+            region=region,
+            service_tier=target.service_tier,
+            endpoint_url=target.endpoint_url,
+            timeouts=timeouts,
+        )
+    codec = codec_for("openai-chat" if (target.chat if chat is None else chat) else target.protocol, model=target.model)
     if target.kind == "openai":
         return Invoker(HttpTransport(target.endpoint), codec, timeouts=timeouts)
     transport = SageMakerTransport(
         target.endpoint,
         component=target.component,
-        region=target.region or DEFAULT_REGION,
+        region=region,
         endpoint_url=target.endpoint_url,
     )
     return Invoker(transport, codec, timeouts=timeouts)

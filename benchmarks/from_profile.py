@@ -19,7 +19,7 @@ from benchmarks.spec import (
     TokenCounts,
     WorkloadSpec,
 )
-from invocation.endpoints import TargetDescription, describe_target
+from invocation.endpoints import TargetDescription, describe_target, find_bedrock_model
 from loadproof.capacity.cost import hourly_cost
 from loadproof.capacity.deployment import Deployment, deployment_of
 from loadproof.capacity.workload import mean_tokens, planned_workload
@@ -27,6 +27,7 @@ from loadproof.errors import CouldNotRunError, InputError
 from loadproof.loads import Load, checked
 from loadproof.profiles import components_of, load_environment, load_profile, profile_hash, protocol_of
 from loadproof.profiles.names import endpoint_name, inference_component_name
+from loadproof.profiles.on_bedrock import bedrock_settings, deployed_name, invoked_id
 from loadproof.profiles.schema import Component, Profile, TokenDistribution
 
 
@@ -52,31 +53,16 @@ def spec_of_profile(
     Raises ProfileError or InputError for the files, CouldNotRunError when the endpoint is not there or not InService.
     """
     profile = load_profile(choice.file)
-    if profile.backend != "sagemaker" or profile.endpoint is None:
-        raise InputError(f"{choice.file}: backend {profile.backend} cannot be benchmarked; use backend sagemaker")
-    component = _component(profile, choice)
-    environment_name, folder = _environment_of(choice)
+    environment_name, folder = environment_of(choice)
     region = load_environment(folder).region
+    if profile.endpoint is None:  # Bedrock: nobody tells its machines, so nothing is predicted, and tokens are paid for
+        return adjust(_spec(profile, choice, _bedrock_target(profile, choice, environment_name, region)))
+    component = _component(profile, choice)
     target = _target(profile, component, environment_name, region, choice.endpoint_url)
     deployment = deployment_of(profile, component)
     if choice.ask:
         deployment = _with_copies(deployment, _in_service(target, choice.endpoint_url))
-    spec = BenchmarkSpec(
-        target=target,
-        workload=workload_of(profile, choice.file.parent),
-        concurrency=tuple(sorted(set(profile.benchmark.concurrency))),
-        requests_per_level=profile.benchmark.requests_per_level,
-        warmup_requests=profile.benchmark.warmup_requests,
-        request_timeout_s=profile.benchmark.request_timeout_s,
-        objectives=objectives_of(profile),
-        at_concurrency=profile.objectives.at_concurrency,
-        profile=ProfileRef(profile.name, str(choice.file), profile_hash(profile), environment_name),
-        usd_per_hour=_usd_per_hour(profile, deployment),
-        loads=loads_of(profile, choice.file),
-        drain_s=profile.benchmark.drain_s,
-        requests_at_objectives=requests_to_judge(objectives_of(profile)),
-    )
-    spec = adjust(spec)
+    spec = adjust(replace(_spec(profile, choice, target), usd_per_hour=_usd_per_hour(profile, deployment)))
     if spec.target.local_cloud == "http":
         # Another server answers in the instance's place: neither its price nor its prediction belongs beside that.
         return replace(spec, usd_per_hour=None)
@@ -86,6 +72,24 @@ def spec_of_profile(
         deployment,
         cached_tokens=min(cached, spec.workload.shared_prefix_tokens),
         routing="random" if profile.endpoint.routing.strategy == "random" else "least_outstanding",
+    )
+
+
+def _spec(profile: Profile, choice: ProfileChoice, target: Target) -> BenchmarkSpec:
+    """What the profile says of its load and of how it is judged."""
+    return BenchmarkSpec(
+        target=target,
+        workload=workload_of(profile, choice.file.parent),
+        concurrency=tuple(sorted(set(profile.benchmark.concurrency))),
+        requests_per_level=profile.benchmark.requests_per_level,
+        warmup_requests=profile.benchmark.warmup_requests,
+        request_timeout_s=profile.benchmark.request_timeout_s,
+        objectives=objectives_of(profile),
+        at_concurrency=profile.objectives.at_concurrency,
+        profile=ProfileRef(profile.name, str(choice.file), profile_hash(profile), environment_of(choice)[0]),
+        loads=loads_of(profile, choice.file),
+        drain_s=profile.benchmark.drain_s,
+        requests_at_objectives=requests_to_judge(objectives_of(profile)),
     )
 
 
@@ -157,7 +161,7 @@ def _component(profile: Profile, choice: ProfileChoice) -> Component:
     return components[name]
 
 
-def _environment_of(choice: ProfileChoice) -> tuple[str, Path]:
+def environment_of(choice: ProfileChoice) -> tuple[str, Path]:
     """An environment is a folder: the profile's own, or with --env the one beside it."""
     own = choice.file.resolve().parent
     folder = own if choice.environment is None else own.parent / choice.environment
@@ -181,6 +185,29 @@ def _target(profile: Profile, component: Component, environment: str, region: st
         streaming=profile.workload.streaming,
         endpoint_url=endpoint_url or service_url("SAGEMAKER_RUNTIME"),
         region=region,
+    )
+
+
+def _bedrock_target(profile: Profile, choice: ProfileChoice, environment: str, region: str) -> Target:
+    """The deployed profile's inference profile or provisioned throughput; in a dry run the model that it is made of."""
+    if choice.component is not None:
+        raise InputError(f"{choice.file}: --component {choice.component}: a model of Bedrock's has no components")
+    settings, model_id = bedrock_settings(profile), invoked_id(profile)
+    if choice.ask:
+        model_id = find_bedrock_model(
+            deployed_name(environment, profile),
+            provisioned=settings.provisioned_throughput is not None,
+            region=region,
+            endpoint_url=choice.endpoint_url or service_url("BEDROCK"),
+        )
+    return Target(
+        kind="bedrock",
+        endpoint=model_id,
+        protocol="converse",
+        streaming=profile.workload.streaming,
+        endpoint_url=choice.endpoint_url or service_url("BEDROCK_RUNTIME"),
+        region=region,
+        service_tier=None if settings.service_tier == "default" else settings.service_tier,
     )
 
 

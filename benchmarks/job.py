@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -24,7 +22,7 @@ from benchmarks.observer import FILE_NAME as OBSERVED_FILE
 from benchmarks.observer import observing
 from benchmarks.plan import FILE_NAME as PLAN_FILE
 from benchmarks.plan import RunPlan, planned_in_full, read_plan, run_id_of, utc_text, write_json, write_plan
-from benchmarks.process import first_in_line, loop_factory
+from benchmarks.process import first_in_line, heard_signals, loop_factory
 from benchmarks.records import FILE_NAME as RECORDS_FILE
 from benchmarks.records import RecordWriter, each_record, read_records
 from benchmarks.spec import BenchmarkSpec
@@ -173,30 +171,11 @@ async def _drive(sweep: Sweep, sender: Invoker | Crew, ask_observer: Callable[[]
         ask_observer()  # now: its last words and those of the requests in flight take their time side by side
         sweep.runner.stop()
 
-    with _stopped_by_signals(stop):
+    with heard_signals(stop):
         try:
             await sweep.run()
         finally:
             await sender.close()
-
-
-@contextmanager
-def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGINT, SIGTERM and a terminal that goes away end the load in order; only the main thread may hear them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    signals = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` means to outlive the terminal
-        signals.append(signal.SIGHUP)
-    for number in signals:
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
 
 
 def _render(folder: Path) -> tuple[Path | None, str | None]:

@@ -1,9 +1,11 @@
-"""What a process under load asks of its system: a fast event loop, and to be woken before others."""
+"""What a process under load asks of its system: a fast event loop, to be woken before others, to hear signals."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -43,6 +45,25 @@ def first_in_line() -> Iterator[None]:
         if session_before is not None:
             # Raised already: by a run beside this one, or by one that was killed and could not take it back.
             _set_session_nice(session_before if session_before > PRIORITY else 0)
+
+
+@contextmanager
+def heard_signals(hear: Callable[[], None]) -> Iterator[None]:
+    """SIGINT, SIGTERM and a terminal that goes away call `hear` in the running loop; only the main thread may hear."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` means to outlive the terminal
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, hear)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
 
 
 def _session_nice() -> int | None:

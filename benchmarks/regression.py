@@ -277,6 +277,7 @@ def _conditions(plan: RunPlan) -> dict[str, Any]:
         "component": target.component,
         "region": target.region,
         "protocol": target.protocol,
+        "service tier": target.service_tier,
         "local cloud": target.local_cloud,
         "profile": profile.sha256[:12] if profile else None,
         "USD per hour": plan.spec.usd_per_hour,

@@ -12,15 +12,16 @@ from benchmarks.images import ImageSpec
 from benchmarks.objectives import Objective
 from loadproof.loads import FEWEST_A_SLOT, Load
 
-Kind = Literal["sagemaker", "openai"]
-Protocol = Literal["tgi", "lmi", "openai"]
+Kind = Literal["sagemaker", "openai", "bedrock"]
+Protocol = Literal["tgi", "lmi", "openai", "converse"]
 AnswerLength = Literal["asked", "at_most"]
 REQUESTS_APART = 2**24  # numbers between the first request of one phase and that of the next
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where requests go. Kind "sagemaker" is the SageMaker runtime; "openai" is any HTTP server, by `endpoint` URL.
+    """Where requests go: the SageMaker runtime ("sagemaker"), any HTTP server by its URL ("openai"), or a model of
+    Bedrock's ("bedrock", where `endpoint` is the model id or ARN, and `service_tier` None is Bedrock's default).
 
     `local_cloud` names what answers behind a local cloud's runtime: its twin (then every latency is simulated), or a
     real model server over HTTP. None: no local cloud known.
@@ -35,10 +36,13 @@ class Target:
     region: str | None = None
     model: str | None = None
     local_cloud: Literal["twin", "http"] | None = None
+    service_tier: str | None = None
 
     @property
     def chat(self) -> bool:
         """Requests are chat messages."""
+        if self.protocol == "converse":
+            return True
         return self.protocol == "openai" and urlsplit(self.endpoint).path.endswith("/chat/completions")
 
 

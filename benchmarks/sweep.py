@@ -62,6 +62,8 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 OnPlan = Callable[[RunPlan], None]
 
+_ASLEEP = " (asleep? This request wakes it, if its scaling says so: try again once it has a copy)"
+
 
 @dataclass(slots=True)
 class Sweep:
@@ -184,7 +186,8 @@ class Sweep:
         if batch.phase == "warmup" and not self.runner.stopped:
             reason = why_never_ran(meter.kept)
             if reason:
-                raise CouldNotRunError(f"no warm-up request got through: {reason}")
+                mend = _ASLEEP if reason.startswith("no_capacity") else ""
+                raise CouldNotRunError(f"no warm-up request got through: {reason}{mend}")
 
     def waiting(self) -> int | None:
         """How many requests in flight have no token yet; None where the sender cannot tell."""

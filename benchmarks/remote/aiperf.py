@@ -93,7 +93,7 @@ def _lengths(name: str, counts: TokenCounts) -> dict[str, Any]:
 def _refuse(spec: BenchmarkSpec) -> None:
     workload, target = spec.workload, spec.target
     cannot = {
-        "an http target (only deployed endpoints)": target.kind != "sagemaker",
+        f"a target of kind {target.kind} (only SageMaker's endpoints)": target.kind != "sagemaker",
         f"protocol {target.protocol} (only openai chat completions)": target.protocol != "openai",
         "a search (give its levels)": spec.search is not None,
         "a trace": any(load.trace for load in spec.fixed_loads),

@@ -2,7 +2,7 @@
 
 `input.zip` under the run's prefix holds the profile, its `environment.yaml`, the files that the profile names, and
 `bundle.json`: which profile of which environment, and the hash it was deployed with. It is planned here, not where it
-was written: prompts, start and copies in service are of the moment the benchmark runs.
+was written: prompts, start and copies in service are of the moment the benchmark runs, once the endpoint is awake.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from benchmarks.connect import service_url
 from benchmarks.from_profile import ProfileChoice, spec_of_profile
 from benchmarks.plan import FILE_NAME as PLAN_FILE
 from benchmarks.plan import write_plan
+from benchmarks.remote.awake import await_serving
 from benchmarks.remote.planning import planned_for_hosts
 from benchmarks.remote.settings import LOCAL_TERMS, Terms, write_terms
 from benchmarks.remote.store import Store
@@ -63,6 +64,7 @@ def _spec(folder: Path) -> BenchmarkSpec:
         known = cast(Literal["twin", "http"], local) if local in ("twin", "http") else None
         return replace(spec, target=replace(spec.target, local_cloud=known))
 
+    await_serving(spec_of_profile(ProfileChoice(file, environment, ask=False), here).target)
     spec = spec_of_profile(ProfileChoice(file, environment), here)
     if spec.profile is None or spec.profile.sha256 != deployed:
         raise InputError(

@@ -45,6 +45,7 @@ class TargetProtocol(StrEnum):
     TGI = "tgi"
     LMI = "lmi"
     OPENAI = "openai"
+    CONVERSE = "converse"
 
 
 class AnswerLength(StrEnum):
@@ -67,20 +68,25 @@ def bench(
     target: Annotated[
         str | None,
         typer.Option(
-            help="instead of a profile: sagemaker://ENDPOINT[/COMPONENT] or http(s)://HOST[:PORT][/PATH]; "
-            "without PATH /invocations for tgi and lmi, /v1/completions for openai"
+            help="instead of a profile: sagemaker://ENDPOINT[/COMPONENT], bedrock://MODEL (an id or ARN) or "
+            "http(s)://HOST[:PORT][/PATH]; without PATH /invocations for tgi and lmi, /v1/completions for openai"
         ),
     ] = None,
-    protocol: Annotated[TargetProtocol | None, typer.Option(help="payloads the target speaks")] = None,
+    protocol: Annotated[
+        TargetProtocol | None, typer.Option(help="payloads the target speaks (bedrock: converse)")
+    ] = None,
     endpoint_url: Annotated[
         str | None, typer.Option(help="AWS endpoint URL, for example a local cloud's; default: AWS_ENDPOINT_URL")
     ] = None,
     region: Annotated[
-        str | None, typer.Option(help="of a sagemaker:// target; default: AWS_REGION, AWS_DEFAULT_REGION, us-east-1")
+        str | None, typer.Option(help="of an AWS target; default: AWS_REGION, AWS_DEFAULT_REGION, us-east-1")
     ] = None,
     component: Annotated[str | None, typer.Option(help="component of the profile; default: its own model")] = None,
     env: Annotated[str | None, typer.Option(help="environment; default: the folder the profile lies in")] = None,
     model: Annotated[str | None, typer.Option(help="model name to send, where the server wants one")] = None,
+    service_tier: Annotated[
+        str | None, typer.Option(help="of a model of Bedrock's: default, priority, flex or reserved")
+    ] = None,
     concurrency: Annotated[
         str | None,
         typer.Option(
@@ -234,6 +240,7 @@ def bench(
         component=component,
         environment=env,
         model=model,
+        service_tier=service_tier,
         load=LoadOptions(
             concurrency=concurrency,
             rate=rate,

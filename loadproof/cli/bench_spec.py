@@ -13,6 +13,7 @@ from benchmarks.connect import parse_target, service_url
 from benchmarks.objectives import Objective, parse_objective
 from benchmarks.spec import BenchmarkSpec, Protocol, WorkloadSpec, fixed_tokens
 from benchmarks.traces import read_trace
+from invocation.codecs.converse import check_service_tier
 from loadproof.cli.attempts import Attempts
 from loadproof.cli.bench_load import LoadOptions, with_load
 from loadproof.cli.bench_workload import WorkloadOptions, with_workload
@@ -34,6 +35,7 @@ class Options:
     component: str | None = None
     environment: str | None = None
     model: str | None = None
+    service_tier: str | None = None
     load: LoadOptions = field(default_factory=LoadOptions)
     workload: WorkloadOptions = field(default_factory=WorkloadOptions)
     warmup_requests: int | None = None
@@ -47,15 +49,15 @@ class Options:
 def spec_from_target(text: str, options: Options) -> BenchmarkSpec:
     """A spec without a profile. Raises InputError."""
     _refuse(options, "a PROFILE", component=options.component, env=options.environment)
-    if options.protocol is None:
+    service = {"sagemaker": "SAGEMAKER_RUNTIME", "bedrock": "BEDROCK_RUNTIME"}.get(text.partition(":")[0])
+    protocol = options.protocol or ("converse" if service == "BEDROCK_RUNTIME" else None)
+    if protocol is None:
         raise InputError("--target needs --protocol tgi, lmi or openai: the payloads the server speaks")
-    streaming = options.streaming is not False
-    sagemaker = text.startswith("sagemaker:")
     target = parse_target(
         text,
-        cast(Protocol, options.protocol),
-        streaming=streaming,
-        endpoint_url=options.endpoint_url or (service_url("SAGEMAKER_RUNTIME") if sagemaker else None),
+        cast(Protocol, protocol),
+        streaming=options.streaming is not False,
+        endpoint_url=options.endpoint_url or (service_url(service) if service else None),
         region=options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
         model=options.model,
     )
@@ -93,6 +95,7 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
             spec.target,
             local_cloud=_local_cloud(spec.target.endpoint_url),
             model=options.model or spec.target.model,
+            service_tier=options.service_tier or spec.target.service_tier,
             streaming=spec.target.streaming if options.streaming is None else options.streaming,
         ),
         **changes,
@@ -104,6 +107,7 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
     spec = attempts.attempt(partial(with_load, spec, options.load), spec)
     attempts.attempt(partial(_check_traces, spec), None)
     attempts.attempt(partial(_check_streaming, spec), None)
+    attempts.attempt(partial(_check_tier, spec), None)
     attempts.finish()
     return spec
 
@@ -125,6 +129,13 @@ def _check_streaming(spec: BenchmarkSpec) -> None:
             f"{', '.join(blind)}: without streaming an answer comes whole, so there would be no data; "
             "stream the answers (--stream), or judge by e2e and rates"
         )
+
+
+def _check_tier(spec: BenchmarkSpec) -> None:
+    tier = spec.target.service_tier
+    if tier is not None and spec.target.kind != "bedrock":
+        raise InputError(f"--service-tier {tier}: goes with a model of Bedrock's only; leave it out")
+    check_service_tier(tier)
 
 
 def _local_cloud(endpoint_url: str | None) -> Literal["twin", "http"] | None:

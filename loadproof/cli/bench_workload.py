@@ -75,7 +75,7 @@ def checked_workload(workload: WorkloadSpec, *, chat: bool) -> None:
     for is_wrong, complaint in (
         (
             workload.images is not None and not chat,
-            "images need chat messages: use an http target whose path ends in /chat/completions",
+            "images need chat messages: use an http target whose path ends in /chat/completions, or bedrock://MODEL",
         ),
         (
             workload.dataset is not None and workload.shared_prefix_tokens > 0,

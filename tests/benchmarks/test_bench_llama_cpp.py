@@ -29,7 +29,6 @@ pytest.importorskip("xllamacpp", reason="there is no wheel for every platform")
 SLOTS = 4
 OUTPUT_TOKENS = 300
 SERVER = Path(__file__).parent / "llama_cpp_server.py"
-pytestmark = pytest.mark.xdist_group("llama_cpp")
 
 
 @pytest.fixture(scope="module")

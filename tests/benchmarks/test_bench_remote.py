@@ -41,7 +41,6 @@ PATIENT_HOST = (
     "import sys; from benchmarks import verdict; verdict.LAG_LIMIT_MS = 1e4; "
     "from benchmarks.remote.host import main; sys.exit(main())",
 )
-pytestmark = pytest.mark.xdist_group("remote")
 
 
 @pytest.fixture(scope="module")

@@ -224,7 +224,7 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "complaint"),
-    [("missing", "Endpoint demo of account 123456789012 not found"), ("no_capacity", "has no capacity")],
+    [("missing", "Endpoint demo of account 123456789012 not found"), ("no_capacity", "has no capacity.*wakes it")],
 )
 def test_an_endpoint_that_is_not_there_could_not_run(tmp_path: Path, fault: str, complaint: str) -> None:
     """Nothing was measured, so there is no verdict: exit 3, and the folder is free for the next try."""
