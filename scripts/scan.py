@@ -30,13 +30,13 @@ ACKNOWLEDGED: Final = (
     (
         "CKV_AWS_109",
         r".*",
-        r"AWS::IAM::Role\.(ExecutionRole|JobRole)\w+",
+        r"AWS::IAM::(Role|Policy)\.(ExecutionRole|JobRole)\w+",
         "kms:CreateGrant, for AWS resources only (a condition)",
     ),
     (
         "CKV_AWS_111",
         r".*",
-        r"AWS::IAM::Role\.(ExecutionRole|JobRole|BufferConsumerFunctionRole)\w+",
+        r"AWS::IAM::(Role|Policy)\.(ExecutionRole|JobRole|BufferConsumerFunctionRole)\w+",
         "network interfaces have no name before they are made; LS012 refuses any other action on `*`",
     ),
     (
@@ -59,6 +59,12 @@ ACKNOWLEDGED: Final = (
     ),
     ("CKV_AWS_158", _WITHOUT_KEY, r"AWS::Logs::LogGroup\..*", "the environment has no key and says why (LS006)"),
     ("CKV_AWS_173", _WITHOUT_KEY, r"AWS::Lambda::Function\..*", "the environment has no key and says why (LS006)"),
+    (
+        "CKV_AWS_119",
+        _WITHOUT_KEY,
+        r"AWS::DynamoDB::Table\..*",
+        "encrypted with DynamoDB's own key; the environment has none",
+    ),
     ("CKV_AWS_27", _WITHOUT_KEY, r"AWS::SQS::Queue\..*", "encrypted with SQS's own key; the environment has none"),
     (
         "CKV_AWS_18",

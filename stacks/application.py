@@ -15,20 +15,24 @@ from aws_cdk import App
 
 from loadproof.errors import ExitCode, InputError, LoadproofError, Problem, ProfileError
 from loadproof.profiles import load_environment, load_profile, profile_files
-from loadproof.profiles.checks import not_provisioned
+from loadproof.profiles.names import stack_name
+from stacks.bedrock.stack import BedrockStack
 from stacks.benchmark.infrastructure import BenchmarkStack
 from stacks.context import Deployment
 from stacks.endpoint_stack import EndpointStack
 from stacks.network import NetworkStack
+from stacks.profile_stack import ProfileStack
 from stacks.security.synthesized import findings_of
 
 _ENVIRONMENT_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_LONGEST_NAME: Final = 40  # rights hold for the prefix `loadproof-<environment>-`, which no shortened name may lose
 
 
 def main(profiles_root: Path) -> int:
     """Synthesize into the folder the CDK CLI names. Bad input is told line by line, without a traceback."""
     # CDK's own validator costs 4 to 14 s in every synthesis; the tests hold every template to cfn-lint instead.
-    app = App(builtin_cloud_formation_validation=False)
+    # Nor does it note where Node was when Python made a construct: that says nothing, and takes time for each.
+    app = App(builtin_cloud_formation_validation=False, context={"aws:cdk:disable-creation-stack-traces": True})
     try:
         deployments = read_deployments(
             profiles_root,
@@ -81,7 +85,26 @@ def read_deployments(
                 )
     if problems:
         raise ProfileError(problems)
+    _refuse_names_that_meet(profiles_root, deployments)
     return tuple(deployments)
+
+
+def _refuse_names_that_meet(profiles_root: Path, deployments: Sequence[Deployment]) -> None:
+    """`eu-chat` of `prod` and `chat` of `prod-eu` make one name: in one place, either would become the other."""
+    named: dict[str, list[tuple[str, str]]] = {}
+    for folder in sorted(file.parent for file in profiles_root.glob("*/environment.yaml")):
+        for file in profile_files(profiles_root, folder.name):
+            named.setdefault(stack_name(folder.name, file.stem), []).append((folder.name, file.stem))
+    for one in deployments:
+        for environment_name, profile_name in named.get(one.stack_name, ()):
+            if environment_name == one.environment_name:
+                continue
+            other = load_environment(profiles_root / environment_name)
+            if (other.account, other.region) == (one.environment.account, one.environment.region):
+                raise InputError(
+                    f"{one.environment_name}/{one.profile.name}.yaml and {environment_name}/{profile_name}.yaml are "
+                    f"one stack, {one.stack_name}, in account {other.account} and {other.region}; rename one of them"
+                )
 
 
 def add_stacks(app: App, deployments: Sequence[Deployment]) -> None:
@@ -93,13 +116,8 @@ def add_stacks(app: App, deployments: Sequence[Deployment]) -> None:
     benchmarks: dict[str, BenchmarkStack] = {}
     networks: dict[str, NetworkStack] = {}
     for deployment in deployments:
-        place = f"profile {deployment.profile.name}"
-        missing = not_provisioned(deployment.profile)
-        refused.extend(f"{place}: {line}" for line in missing)
-        if missing:
-            continue
         try:
-            stack = EndpointStack(app, deployment=deployment)
+            stack = _profile_stack(app, deployment)
             network = _network_stack(app, deployment, networks)
             if network is not None:
                 stack.add_stack_dependency(network, reason="its containers reach AWS through the VPC endpoints")
@@ -107,9 +125,16 @@ def add_stacks(app: App, deployments: Sequence[Deployment]) -> None:
             if benchmark is not None and stack.starts_benchmarks:
                 stack.add_stack_dependency(benchmark, reason="it starts the environment's state machine")
         except InputError as error:
-            refused.append(f"{place}: {error}")
+            refused.append(f"profile {deployment.profile.name}: {error}")
     if refused:
         raise InputError("\n".join(refused))
+
+
+def _profile_stack(app: App, deployment: Deployment) -> ProfileStack:
+    """By the profile's backend."""
+    if deployment.profile.backend == "bedrock":
+        return BedrockStack(app, deployment=deployment)
+    return EndpointStack(app, deployment=deployment)
 
 
 def _benchmark_stack(app: App, deployment: Deployment, made: dict[str, BenchmarkStack]) -> BenchmarkStack | None:
@@ -146,10 +171,10 @@ def _environment_folders(profiles_root: Path, names: str | None) -> list[Path]:
             raise InputError(
                 f"-c env={names}: no {profiles_root.name}/{name}/environment.yaml; one of: {', '.join(allowed)}"
             )
-        if not _ENVIRONMENT_NAME.fullmatch(name):
+        if not _ENVIRONMENT_NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
             raise InputError(
                 f"-c env={names}: resources are named after the folder, so it may hold a-z, 0-9 and single hyphens "
-                f"only; rename {profiles_root.name}/{name}"
+                f"only, {_LONGEST_NAME} of them at most; rename {profiles_root.name}/{name}"
             )
     return [profiles_root / name for name in dict.fromkeys(chosen)]
 

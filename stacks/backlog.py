@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
-from aws_cdk import aws_applicationautoscaling as autoscaling
-
-from stacks.cloudwatch import SAGEMAKER, Metric
+from stacks.cloudwatch import SAGEMAKER, Metric, named
 
 LABEL: Final = "messages waiting per copy"
 # SageMaker publishes a component's copies only as OpenTelemetry data, which neither alarms nor target tracking can
@@ -28,33 +26,14 @@ class BacklogPerCopy:
     expression: str
     metrics: Mapping[str, Metric]
 
-    def specification(self) -> autoscaling.CfnScalingPolicy.CustomizedMetricSpecificationProperty:
+    def specification(self) -> dict[str, Any]:
         """The same for Application Auto Scaling, whose periods are always a minute."""
-        policy = autoscaling.CfnScalingPolicy
-        query = policy.TargetTrackingMetricDataQueryProperty
-        return policy.CustomizedMetricSpecificationProperty(
-            metrics=[
-                query(id="backlog_per_copy", expression=self.expression, label=LABEL, return_data=True),
-                *(
-                    query(
-                        id=name,
-                        metric_stat=policy.TargetTrackingMetricStatProperty(
-                            metric=policy.TargetTrackingMetricProperty(
-                                namespace=metric.namespace,
-                                metric_name=metric.name,
-                                dimensions=[
-                                    policy.TargetTrackingMetricDimensionProperty(name=key, value=value)
-                                    for key, value in metric.dimensions.items()
-                                ],
-                            ),
-                            stat=metric.statistic,
-                        ),
-                        return_data=False,
-                    )
-                    for name, metric in self.metrics.items()
-                ),
-            ]
-        )
+        result = {"Id": "backlog_per_copy", "Expression": self.expression, "Label": LABEL, "ReturnData": True}
+        variables = [
+            {"Id": name, "MetricStat": {"Metric": named(metric), "Stat": metric.statistic}, "ReturnData": False}
+            for name, metric in self.metrics.items()
+        ]
+        return {"Metrics": [result, *variables]}
 
 
 def backlog_per_copy(*, waiting: Metric, dimensions: Mapping[str, str], period_s: int = 60) -> BacklogPerCopy:

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import CfnResource
 from constructs import Construct
+
+from stacks.resource import resource
 
 SAGEMAKER: Final = "AWS/SageMaker"
 ENDPOINT_INSTANCES: Final = "/aws/sagemaker/Endpoints"
@@ -48,24 +50,17 @@ def alarm_on_metric(
     rule: AlarmRule,
     description: str,
     actions: Sequence[str],
+    tags: Mapping[str, str],
     name: str | None = None,
-) -> cloudwatch.CfnAlarm:
+) -> CfnResource:
     """An alarm on one metric. `actions` are the ARNs told when it fires; without `name` CloudFormation makes one up."""
-    percentile = metric.statistic.startswith("p")
-    return cloudwatch.CfnAlarm(
-        scope,
-        construct_id,
-        alarm_name=name,
-        alarm_description=description,
-        namespace=metric.namespace,
-        metric_name=metric.name,
-        dimensions=_dimensions(metric),
-        statistic=None if percentile else metric.statistic,
-        extended_statistic=metric.statistic if percentile else None,
-        period=metric.period_s,
-        **_rule(rule),
-        alarm_actions=list(actions),
-    )
+    properties = {
+        **_said(rule, name, description, actions),
+        **named(metric),
+        "ExtendedStatistic" if metric.statistic.startswith("p") else "Statistic": metric.statistic,
+        "Period": metric.period_s,
+    }
+    return resource(scope, construct_id, "CloudWatch::Alarm", properties, tags=tags)
 
 
 def alarm_on_expression(
@@ -78,40 +73,40 @@ def alarm_on_expression(
     rule: AlarmRule,
     description: str,
     actions: Sequence[str],
+    tags: Mapping[str, str],
     name: str | None = None,
-) -> cloudwatch.CfnAlarm:
+) -> CfnResource:
     """An alarm on metric math: `metrics` are the expression's variables by name."""
-    query = cloudwatch.CfnAlarm.MetricDataQueryProperty
-    queries = [query(id="result", expression=expression, label=label, return_data=True)]
-    for variable, metric in metrics.items():
-        stat = cloudwatch.CfnAlarm.MetricStatProperty(
-            metric=cloudwatch.CfnAlarm.MetricProperty(
-                namespace=metric.namespace, metric_name=metric.name, dimensions=_dimensions(metric)
-            ),
-            stat=metric.statistic,
-            period=metric.period_s,
-        )
-        queries.append(query(id=variable, metric_stat=stat, return_data=False))
-    return cloudwatch.CfnAlarm(
-        scope,
-        construct_id,
-        alarm_name=name,
-        alarm_description=description,
-        metrics=queries,
-        **_rule(rule),
-        alarm_actions=list(actions),
-    )
+    result = {"Id": "result", "Expression": expression, "Label": label, "ReturnData": True}
+    variables = [
+        {
+            "Id": variable,
+            "MetricStat": {"Metric": named(metric), "Stat": metric.statistic, "Period": metric.period_s},
+            "ReturnData": False,
+        }
+        for variable, metric in metrics.items()
+    ]
+    properties = {**_said(rule, name, description, actions), "Metrics": [result, *variables]}
+    return resource(scope, construct_id, "CloudWatch::Alarm", properties, tags=tags)
 
 
-def _rule(rule: AlarmRule) -> dict[str, Any]:
+def _said(rule: AlarmRule, name: str | None, description: str, actions: Sequence[str]) -> dict[str, Any]:
     return {
-        "threshold": rule.threshold,
-        "comparison_operator": rule.comparison,
-        "evaluation_periods": rule.periods,
-        "datapoints_to_alarm": rule.to_alarm,
-        "treat_missing_data": "notBreaching",
+        "AlarmName": name,
+        "AlarmDescription": description,
+        "AlarmActions": list(actions),
+        "Threshold": rule.threshold,
+        "ComparisonOperator": rule.comparison,
+        "EvaluationPeriods": rule.periods,
+        "DatapointsToAlarm": rule.to_alarm,
+        "TreatMissingData": "notBreaching",
     }
 
 
-def _dimensions(metric: Metric) -> list[cloudwatch.CfnAlarm.DimensionProperty]:
-    return [cloudwatch.CfnAlarm.DimensionProperty(name=name, value=value) for name, value in metric.dimensions.items()]
+def named(metric: Metric) -> dict[str, Any]:
+    """A metric without its statistic, as CloudFormation has it in alarms and in scaling policies."""
+    return {
+        "Namespace": metric.namespace,
+        "MetricName": metric.name,
+        "Dimensions": [{"Name": name, "Value": value} for name, value in metric.dimensions.items()],
+    }

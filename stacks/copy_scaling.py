@@ -6,8 +6,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any, Final
 
-from aws_cdk import CfnResource, Fn
-from aws_cdk import aws_applicationautoscaling as autoscaling
+from aws_cdk import CfnResource
 from constructs import Construct
 
 from loadproof.capacity.targets import as_number
@@ -18,9 +17,7 @@ from stacks.backlog import LABEL, BacklogPerCopy, backlog_per_copy
 from stacks.buffer.infrastructure import Buffer
 from stacks.cloudwatch import SAGEMAKER, AlarmRule, Metric, alarm_on_expression, alarm_on_metric
 from stacks.context import Deployment
-
-Policy = autoscaling.CfnScalingPolicy
-Target = autoscaling.CfnScalableTarget
+from stacks.resource import resource
 
 _SERVICE_LINKED_ROLE: Final = (
     "arn:${AWS::Partition}:iam::${AWS::AccountId}:role/aws-service-role/"
@@ -72,6 +69,7 @@ class CopyScaling(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._deployment = deployment
+        self._tags = deployment.environment.tags
         self._component_name = component_name
         self._buffer = buffer
         self.target = self._target(scaling, min_copies, max_copies)
@@ -88,7 +86,7 @@ class CopyScaling(Construct):
         if scaling.to_zero is not None:
             self._wake(scaling.to_zero)
 
-    def _target(self, scaling: Scaling, min_copies: int, max_copies: int) -> autoscaling.CfnScalableTarget:
+    def _target(self, scaling: Scaling, min_copies: int, max_copies: int) -> CfnResource:
         if self._component_name is not None:
             resource_id = f"inference-component/{self._component_name}"
             dimension = "sagemaker:inference-component:DesiredCopyCount"
@@ -96,69 +94,54 @@ class CopyScaling(Construct):
             resource_id = f"endpoint/{self._deployment.endpoint_name}/variant/{VARIANT_NAME}"
             dimension = "sagemaker:variant:DesiredInstanceCount"
         schedules = [policy for policy in scaling.policies if isinstance(policy, ScheduledScaling)]
-        return Target(
-            self,
-            "Target",
-            service_namespace="sagemaker",
-            scalable_dimension=dimension,
-            resource_id=resource_id,
-            min_capacity=0 if scaling.to_zero else min_copies,
-            max_capacity=max_copies,
+        properties = {
+            "ServiceNamespace": "sagemaker",
+            "ScalableDimension": dimension,
+            "ResourceId": resource_id,
+            "MinCapacity": 0 if scaling.to_zero else min_copies,
+            "MaxCapacity": max_copies,
             # Named, so that nothing makes a role: the service-linked one is the only one SageMaker's scaling uses.
-            role_arn=Fn.sub(_SERVICE_LINKED_ROLE),
-            scheduled_actions=[_scheduled_action(schedule) for schedule in schedules] or None,
-        )
+            "RoleARN": {"Fn::Sub": _SERVICE_LINKED_ROLE},
+            "ScheduledActions": [_scheduled_action(schedule) for schedule in schedules] or None,
+        }
+        return resource(self, "Target", "ApplicationAutoScaling::ScalableTarget", properties, tags=self._tags)
 
     def _track(self, policy: TargetTracking) -> None:
-        self._policy(
-            f"Track-{policy.metric}",
-            policy_name=f"track-{policy.metric.replace('_', '-')}",
-            policy_type="TargetTrackingScaling",
-            target_tracking_scaling_policy_configuration=Policy.TargetTrackingScalingPolicyConfigurationProperty(
-                target_value=as_number(policy.target),
-                **self._tracked(policy.metric),
-                scale_out_cooldown=as_number(policy.scale_out_cooldown_s),
-                scale_in_cooldown=as_number(policy.scale_in_cooldown_s),
-                disable_scale_in=not policy.scale_in,
-            ),
-        )
+        tracking = {
+            "TargetValue": as_number(policy.target),
+            **self._tracked(policy.metric),
+            "ScaleOutCooldown": as_number(policy.scale_out_cooldown_s),
+            "ScaleInCooldown": as_number(policy.scale_in_cooldown_s),
+            "DisableScaleIn": not policy.scale_in,
+        }
+        name = f"track-{policy.metric.replace('_', '-')}"
+        self._policy(f"Track-{policy.metric}", name, "TargetTrackingScaling", tracking)
 
     def _tracked(self, metric: ScalingMetric) -> dict[str, Any]:
         if metric == "backlog_per_copy":
-            return {"customized_metric_specification": self._backlog_per_copy().specification()}
+            return {"CustomizedMetricSpecification": self._backlog_per_copy().specification()}
         if metric == "async_backlog_per_instance":
             name, statistic = _ASYNC_BACKLOG
             return {
-                "customized_metric_specification": Policy.CustomizedMetricSpecificationProperty(
-                    namespace=SAGEMAKER,
-                    metric_name=name,
-                    dimensions=[
-                        Policy.MetricDimensionProperty(name="EndpointName", value=self._deployment.endpoint_name)
-                    ],
-                    statistic=statistic,
-                )
+                "CustomizedMetricSpecification": {
+                    "Namespace": SAGEMAKER,
+                    "MetricName": name,
+                    "Dimensions": [{"Name": "EndpointName", "Value": self._deployment.endpoint_name}],
+                    "Statistic": statistic,
+                }
             }
         known = _VARIANT_TRACKING if self._component_name is None else _COMPONENT_TRACKING
         if metric not in known:
             raise InputError(f"scaling.policies: found metric {metric}; allowed here: {', '.join(known)}")
-        return {
-            "predefined_metric_specification": Policy.PredefinedMetricSpecificationProperty(
-                predefined_metric_type=known[metric]
-            )
-        }
+        return {"PredefinedMetricSpecification": {"PredefinedMetricType": known[metric]}}
 
     def _step(self, policy: StepScaling, name: str) -> None:
         policy_name = f"step-{name.replace('_', '-')}"
-        resource = self._policy(
+        scaling_policy = self._policy(
             f"Step-{name}",
-            policy_name=policy_name,
-            policy_type="StepScaling",
-            step_scaling_policy_configuration=Policy.StepScalingPolicyConfigurationProperty(
-                adjustment_type="ChangeInCapacity",
-                metric_aggregation_type="Maximum",
-                cooldown=as_number(policy.cooldown_s),
-                step_adjustments=_step_adjustments(policy),
-            ),
+            policy_name,
+            "StepScaling",
+            _stepping(as_number(policy.cooldown_s), _step_adjustments(policy)),
         )
         above = policy.comparison == "above"
         rule = AlarmRule(
@@ -167,7 +150,7 @@ class CopyScaling(Construct):
             periods=policy.evaluation_periods,
             to_alarm=policy.evaluation_periods,
         )
-        alarm_id, actions = f"Step-{name}-Alarm", [resource.ref]
+        alarm_id, actions = f"Step-{name}-Alarm", [scaling_policy.ref]
         description = f"Scales {self._scaled_name} by its step policy {policy_name}"
         if policy.metric == "backlog_per_copy":
             backlog = self._backlog_per_copy(policy.period_s)
@@ -180,27 +163,24 @@ class CopyScaling(Construct):
                 rule=rule,
                 description=description,
                 actions=actions,
+                tags=self._tags,
             )
             return
         metric_name, statistic = _STEP_METRICS[policy.metric]
         metric = Metric(SAGEMAKER, metric_name, self._dimensions(policy.metric), statistic, policy.period_s)
-        alarm_on_metric(self, alarm_id, metric=metric, rule=rule, description=description, actions=actions)
+        alarm_on_metric(
+            self, alarm_id, metric=metric, rule=rule, description=description, actions=actions, tags=self._tags
+        )
 
     def _wake(self, to_zero: ToZero) -> None:
         """Target tracking cannot leave zero; one more copy does, as soon as somebody asked in vain."""
-        resource = self._policy(
-            "Wake",
-            policy_name="wake-from-zero",
-            policy_type="StepScaling",
-            step_scaling_policy_configuration=Policy.StepScalingPolicyConfigurationProperty(
-                adjustment_type="ChangeInCapacity",
-                metric_aggregation_type="Maximum",
-                cooldown=as_number(to_zero.wake_cooldown_s),
-                step_adjustments=[Policy.StepAdjustmentProperty(metric_interval_lower_bound=0, scaling_adjustment=1)],
-            ),
+        one_more = [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}]
+        policy = self._policy(
+            "Wake", "wake-from-zero", "StepScaling", _stepping(as_number(to_zero.wake_cooldown_s), one_more)
         )
+        actions = [policy.ref]
         if to_zero.wake_on_failed_invocation:
-            self._wake_on_refusals(resource)
+            self._wake_on_refusals(actions)
         if to_zero.wake_on_backlog:
             if self._buffer is None:
                 raise InputError("scaling.to_zero.wake_on_backlog: there is no buffer; add `buffer: {}` or drop it")
@@ -210,10 +190,11 @@ class CopyScaling(Construct):
                 metric=self._buffer.metric_waiting_messages(),
                 rule=_AT_LEAST_ONE,
                 description=f"Messages wait for {self._scaled_name}: starts the first copy",
-                actions=[resource.ref],
+                actions=actions,
+                tags=self._tags,
             )
 
-    def _wake_on_refusals(self, resource: autoscaling.CfnScalingPolicy) -> None:
+    def _wake_on_refusals(self, actions: list[str]) -> None:
         """A component refuses whom it has no copy for; an asynchronous endpoint keeps the request and says so."""
         if self._component_name is not None:
             alarm_on_metric(
@@ -227,7 +208,8 @@ class CopyScaling(Construct):
                 ),
                 rule=_AT_LEAST_ONE,
                 description=f"A request found no copy of {self._scaled_name}: starts the first one",
-                actions=[resource.ref],
+                actions=actions,
+                tags=self._tags,
             )
             return
         alarm_on_metric(
@@ -238,7 +220,8 @@ class CopyScaling(Construct):
             ),
             rule=AlarmRule(threshold=1, comparison="GreaterThanOrEqualToThreshold", periods=2, to_alarm=2),
             description=f"Requests wait for {self._scaled_name} without an instance: starts the first one",
-            actions=[resource.ref],
+            actions=actions,
+            tags=self._tags,
         )
 
     def _backlog_per_copy(self, period_s: int = 60) -> BacklogPerCopy:
@@ -250,8 +233,14 @@ class CopyScaling(Construct):
             period_s=period_s,
         )
 
-    def _policy(self, construct_id: str, **properties: Any) -> autoscaling.CfnScalingPolicy:
-        return Policy(self, construct_id, scaling_target_id=self.target.ref, **properties)
+    def _policy(self, construct_id: str, name: str, kind: str, configuration: dict[str, Any]) -> CfnResource:
+        properties = {
+            "PolicyName": name,
+            "PolicyType": kind,
+            "ScalingTargetId": self.target.ref,
+            f"{kind}PolicyConfiguration": configuration,
+        }
+        return resource(self, construct_id, "ApplicationAutoScaling::ScalingPolicy", properties)
 
     def _dimensions(self, metric: ScalingMetric) -> dict[str, str]:
         if metric == "async_backlog_per_instance":
@@ -265,33 +254,42 @@ class CopyScaling(Construct):
         return self._component_name or self._deployment.endpoint_name
 
 
-def _scheduled_action(schedule: ScheduledScaling) -> Target.ScheduledActionProperty:
-    return Target.ScheduledActionProperty(
-        scheduled_action_name=schedule.name,
-        schedule=schedule.schedule,
-        timezone=schedule.timezone,
-        scalable_target_action=Target.ScalableTargetActionProperty(
-            min_capacity=schedule.min_copies, max_capacity=schedule.max_copies
-        ),
-    )
+def _scheduled_action(schedule: ScheduledScaling) -> dict[str, Any]:
+    return {
+        "ScheduledActionName": schedule.name,
+        "Schedule": schedule.schedule,
+        "Timezone": schedule.timezone,
+        "ScalableTargetAction": {"MinCapacity": schedule.min_copies, "MaxCapacity": schedule.max_copies},
+    }
 
 
-def _step_adjustments(policy: StepScaling) -> list[Policy.StepAdjustmentProperty]:
+def _stepping(cooldown_s: float, adjustments: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "AdjustmentType": "ChangeInCapacity",
+        "MetricAggregationType": "Maximum",
+        "Cooldown": cooldown_s,
+        "StepAdjustments": adjustments,
+    }
+
+
+def _step_adjustments(policy: StepScaling) -> list[dict[str, Any]]:
     """The profile's `at` values as intervals away from the threshold: upwards for above, downwards for below."""
     steps = sorted(policy.steps, key=lambda step: step.at)
     ends = [*(later.at for _, later in pairwise(steps)), None]
     if policy.comparison == "above":
         return [
-            Policy.StepAdjustmentProperty(
-                metric_interval_lower_bound=step.at, metric_interval_upper_bound=end, scaling_adjustment=step.add_copies
-            )
+            {
+                "MetricIntervalLowerBound": step.at,
+                "MetricIntervalUpperBound": end,
+                "ScalingAdjustment": step.add_copies,
+            }
             for step, end in zip(steps, ends, strict=True)
         ]
     return [
-        Policy.StepAdjustmentProperty(
-            metric_interval_lower_bound=None if end is None else -end,
-            metric_interval_upper_bound=-step.at,
-            scaling_adjustment=step.add_copies,
-        )
+        {
+            "MetricIntervalLowerBound": None if end is None else -end,
+            "MetricIntervalUpperBound": -step.at,
+            "ScalingAdjustment": step.add_copies,
+        }
         for step, end in zip(steps, ends, strict=True)
     ]

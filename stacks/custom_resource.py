@@ -7,6 +7,8 @@ from typing import Any
 from aws_cdk import CfnResource
 from constructs import Construct
 
+from stacks.resource import resource
+
 
 def custom_resource(
     scope: Construct, construct_id: str, *, function_arn: str, timeout_s: int, properties: dict[str, Any]
@@ -16,4 +18,4 @@ def custom_resource(
     The plain resource takes them all at once; CDK's own class for custom resources takes each by a call of its own.
     """
     asked = {"ServiceToken": function_arn, "ServiceTimeout": timeout_s, **properties}
-    return CfnResource(scope, construct_id, type="AWS::CloudFormation::CustomResource", properties=asked)
+    return resource(scope, construct_id, "CloudFormation::CustomResource", asked)

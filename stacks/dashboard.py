@@ -14,7 +14,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from loadproof.catalog import instances
-from loadproof.profiles.schema import Component, Endpoint, TargetTracking
+from loadproof.profiles.schema import Component, Endpoint, Objectives, TargetTracking
 from stacks.buffer.infrastructure import Buffer
 from stacks.cloudwatch import Metric
 from stacks.context import Deployment
@@ -48,18 +48,24 @@ class Dashboard(Construct):
         alarm_names: Sequence[str],
     ) -> None:
         super().__init__(scope, construct_id)
-        widgets = _placed(_widgets(deployment, buffer, alarm_names))
-        # Names of functions are known to CloudFormation only, so the body goes through CDK's own JSON.
-        body = Stack.of(self).to_json_string({"start": "-PT3H", "periodOverride": "inherit", "widgets": widgets})
-        cloudwatch.CfnDashboard(self, "Resource", dashboard_name=deployment.endpoint_name, dashboard_body=body)
+        dashboard_resource(self, deployment, _widgets(deployment, buffer, alarm_names))
+
+
+def dashboard_resource(scope: Construct, deployment: Deployment, widgets: Sequence[Widget]) -> None:
+    """The dashboard of a profile, its widgets placed from left to right."""
+    content = {"start": "-PT3H", "periodOverride": "inherit", "widgets": placed(widgets)}
+    # Names of functions are known to CloudFormation only, so the body goes through CDK's own JSON.
+    body = Stack.of(scope).to_json_string(content)
+    cloudwatch.CfnDashboard(scope, "Resource", dashboard_name=deployment.endpoint_name, dashboard_body=body)
 
 
 def _widgets(deployment: Deployment, buffer: Buffer | None, alarm_names: Sequence[str]) -> list[Widget]:
-    graphs = _Graphs(deployment.environment.region)
+    graphs = Graphs(deployment.environment.region)
     models = served_models(deployment)
-    widgets = [_heading(deployment), _alarms(deployment, alarm_names)]
+    widgets = [heading(deployment), alarm_states(deployment, alarm_names)]
     for model, component in zip(models, deployment.components, strict=False):
-        bounds = _latency_bounds(deployment) if model is models[0] else {}  # objectives are of the profile's own model
+        # Objectives are of the profile's own model.
+        bounds = latency_bounds(deployment.profile.objectives, "e2e") if model is models[0] else {}
         widgets += [
             _requests(graphs, model),
             _latency(graphs, model, bounds),
@@ -69,11 +75,11 @@ def _widgets(deployment: Deployment, buffer: Buffer | None, alarm_names: Sequenc
         ]
     widgets.append(_cost(graphs, deployment))
     if buffer is not None:
-        widgets += _queue(graphs, buffer)
+        widgets += queue_widgets(graphs, buffer)
     return widgets
 
 
-def _heading(deployment: Deployment) -> Widget:
+def heading(deployment: Deployment) -> Widget:
     profile = deployment.profile
     objectives = profile.objectives.model_dump(exclude_none=True)
     at = objectives.pop("at_concurrency")
@@ -85,12 +91,12 @@ def _heading(deployment: Deployment) -> Widget:
     return {"type": "text", "width": 2 * _THIRD, "height": 3, "properties": {"markdown": text}}
 
 
-def _alarms(deployment: Deployment, names: Sequence[str]) -> Widget:
+def alarm_states(deployment: Deployment, names: Sequence[str]) -> Widget:
     arns = [deployment.arn("cloudwatch", f"alarm:{name}") for name in names]
     return {"type": "alarm", "width": _THIRD, "height": 3, "properties": {"title": "Alarms", "alarms": arns}}
 
 
-def _requests(graphs: _Graphs, model: Served) -> Widget:
+def _requests(graphs: Graphs, model: Served) -> Widget:
     rows = [graphs.row(model.metric("Invocations", "Sum"), "requests")]
     rows += [graphs.row(model.metric(name, "Sum"), label, right=True) for name, label in _ERRORS.items()]
     if model.component is not None:
@@ -99,7 +105,7 @@ def _requests(graphs: _Graphs, model: Served) -> Widget:
     return graphs.graph(f"{model.title}: requests and errors a minute", rows)
 
 
-def _latency(graphs: _Graphs, model: Served, bounds: Mapping[str, float]) -> Widget:
+def _latency(graphs: Graphs, model: Served, bounds: Mapping[str, float]) -> Widget:
     """Both metrics are microseconds; the graph is in the objectives' unit."""
     rows: list[Row] = []
     for at, percentile in enumerate(_PERCENTILES):
@@ -110,7 +116,7 @@ def _latency(graphs: _Graphs, model: Served, bounds: Mapping[str, float]) -> Wid
     return graphs.graph(f"{model.title}: latency, ms", rows, bounds)
 
 
-def _in_flight(graphs: _Graphs, model: Served, component: Component) -> Widget:
+def _in_flight(graphs: Graphs, model: Served, component: Component) -> Widget:
     targets = {
         f"scaling target {policy.target:g}": policy.target
         for policy in (component.scaling.policies if component.scaling else ())
@@ -122,7 +128,7 @@ def _in_flight(graphs: _Graphs, model: Served, component: Component) -> Widget:
     return graphs.graph(f"{model.title}: in flight on a copy", [row], targets)
 
 
-def _copies(graphs: _Graphs, model: Served, component: Component) -> Widget:
+def _copies(graphs: Graphs, model: Served, component: Component) -> Widget:
     expression, metrics = model.copies()
     rows = [graphs.row(metric, name, id=name, visible=False) for name, metric in metrics.items()]
     rows.append(graphs.formula(expression, "copies, as far as requests tell"))
@@ -131,7 +137,7 @@ def _copies(graphs: _Graphs, model: Served, component: Component) -> Widget:
     return graphs.graph(f"{model.title}: copies (left), instances (right)", rows, most)
 
 
-def _utilization(graphs: _Graphs, model: Served, deployment: Deployment) -> Widget:
+def _utilization(graphs: Graphs, model: Served, deployment: Deployment) -> Widget:
     """A variant's GPU figures are sums over the devices: divided by their number they are comparable."""
     devices = 1 if model.component or deployment.profile.endpoint is None else _devices(deployment.profile.endpoint)
     rows: list[Row] = []
@@ -151,7 +157,7 @@ def _devices(endpoint: Endpoint) -> int:
     return max(1, min((row.accelerator_count for row in known if row is not None), default=1))
 
 
-def _cost(graphs: _Graphs, deployment: Deployment) -> Widget:
+def _cost(graphs: Graphs, deployment: Deployment) -> Widget:
     rows: list[Row] = []
     priced: list[str] = []
     for at, (kind, metric) in enumerate(instance_counts(deployment)):
@@ -167,33 +173,43 @@ def _cost(graphs: _Graphs, deployment: Deployment) -> Widget:
     return graphs.graph(f"Cost rate at list price: {'; '.join(priced)}", rows)
 
 
-def _queue(graphs: _Graphs, buffer: Buffer) -> list[Widget]:
+def queue_widgets(graphs: Graphs, buffer: Buffer) -> list[Widget]:
     waiting = [
         graphs.row(buffer.metric_waiting_messages(), "waiting"),
         graphs.row(buffer.metric_dead_letters(), "dead letters", right=True),
     ]
     age = graphs.row(buffer.metric_oldest_message_age_s(), "oldest message")
+    handled = graphs.row(buffer.metric("Age", "Maximum"), "oldest handled, since its first send")
     consumer = [
         graphs.row(buffer.consumer.metric(name), name.lower()) for name in ("Invocations", "Errors", "Throttles")
+    ]
+    ended = [
+        graphs.row(buffer.metric(name, "Sum"), words)
+        for name, words in (
+            ("Stored", "results stored"),
+            ("Postponed", "postponed"),
+            ("Poisoned", "dead-lettered"),
+            ("Expired", "expired"),
+            ("DuplicatesAvoided", "duplicates avoided"),
+            ("WastedGenerations", "wasted generations"),
+        )
     ]
     visibility = {"visibility timeout": float(buffer.visibility_timeout_s)}
     return [
         graphs.graph("Queue: messages", waiting),
-        graphs.graph("Queue: age of the oldest message, s", [age], visibility),
+        graphs.graph("Queue: age of the oldest message, s", [age, handled], visibility),
+        graphs.graph("Messages by their end, a minute", ended),
         graphs.graph("Consumer, a minute", consumer),
     ]
 
 
-def _latency_bounds(deployment: Deployment) -> dict[str, float]:
-    objectives = deployment.profile.objectives
-    bounds = {
-        f"e2e_{percentile}_ms": getattr(objectives, f"e2e_{percentile}_ms")
-        for percentile in ("p50", "p90", "p95", "p99")
-    }
-    return {name: bound for name, bound in bounds.items() if bound is not None}
+def latency_bounds(objectives: Objectives, kind: str) -> dict[str, float]:
+    """The profile's bounds of one latency (`e2e`, `ttft`), by objective."""
+    names = [f"{kind}_{percentile}_ms" for percentile in ("p50", "p90", "p95", "p99")]
+    return {name: bound for name in names if (bound := getattr(objectives, name)) is not None}
 
 
-class _Graphs:
+class Graphs:
     """Metric widgets of one region, in CloudWatch's own words."""
 
     def __init__(self, region: str) -> None:
@@ -227,7 +243,7 @@ class _Graphs:
         return {"type": "metric", "width": _THIRD, "height": _HEIGHT, "properties": properties}
 
 
-def _placed(widgets: Sequence[Widget]) -> list[Widget]:
+def placed(widgets: Sequence[Widget]) -> list[Widget]:
     """Left to right, row by row, on the grid of 24 columns."""
     placed: list[Widget] = []
     x = y = deepest = 0

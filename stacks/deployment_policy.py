@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import CfnResource
 from aws_cdk import aws_sagemaker as sagemaker
 
 from loadproof.profiles.schema import BlueGreenUpdate, Copies, CopiesUpdate, Endpoint, RollingUpdate
@@ -18,7 +18,7 @@ _TRAFFIC: Final = {"all_at_once": "ALL_AT_ONCE", "canary": "CANARY", "linear": "
 
 
 def endpoint_deployment(
-    endpoint: Endpoint, alarms: Sequence[cloudwatch.CfnAlarm]
+    endpoint: Endpoint, alarms: Sequence[CfnResource]
 ) -> sagemaker.CfnEndpoint.DeploymentConfigProperty:
     """The policy of a plain variant, with the alarms that turn an update back."""
     update = endpoint_update(endpoint)
@@ -36,7 +36,7 @@ def endpoint_deployment(
 
 
 def component_deployment(
-    copies: Copies, alarms: Sequence[cloudwatch.CfnAlarm]
+    copies: Copies, alarms: Sequence[CfnResource]
 ) -> sagemaker.CfnInferenceComponent.InferenceComponentDeploymentConfigProperty | None:
     """The policy of a component; None for one copy, which has no batches: SageMaker takes alarms only with them."""
     update = copies_update(copies)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from aws_cdk import aws_logs as logs
+from aws_cdk import CfnResource
 from constructs import Construct
 
 from stacks.context import Deployment
+from stacks.resource import resource
 
 
-def endpoint_log_group(scope: Construct, construct_id: str, *, name: str, deployment: Deployment) -> logs.CfnLogGroup:
+def endpoint_log_group(scope: Construct, construct_id: str, *, name: str, deployment: Deployment) -> CfnResource:
     """A log group with the environment's retention and key; whatever writes to it must depend on it."""
-    return logs.CfnLogGroup(
-        scope,
-        construct_id,
-        log_group_name=name,
-        retention_in_days=deployment.environment.log_retention_days,
-        kms_key_id=deployment.environment.kms_key_arn,
-    )
+    environment = deployment.environment
+    properties = {
+        "LogGroupName": name,
+        "RetentionInDays": environment.log_retention_days,
+        "KmsKeyId": environment.kms_key_arn,
+    }
+    return resource(scope, construct_id, "Logs::LogGroup", properties, tags=environment.tags)

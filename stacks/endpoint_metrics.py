@@ -62,12 +62,15 @@ def served_models(deployment: Deployment) -> tuple[Served, ...]:
 
 
 def instance_counts(deployment: Deployment) -> Iterator[tuple[str, Metric]]:
-    """Instance type and the metric that counts its instances: each reports its CPU once a minute."""
+    """Instance type and the metric that counts its instances: each reports its CPU once a publishing period."""
     endpoint = deployment.profile.endpoint
     if endpoint is None:
         return
-    dimensions = {"EndpointName": deployment.endpoint_name, "VariantName": VARIANT_NAME}
+    dimensions, period_s = (
+        {"EndpointName": deployment.endpoint_name, "VariantName": VARIANT_NAME},
+        endpoint.metrics.period_s,
+    )
     kinds = [endpoint.instance_type] if endpoint.instance_type else [p.instance_type for p in endpoint.instance_pools]
     for kind in kinds:
         of_pool = {"InstanceType": kind} if endpoint.instance_pools else {}
-        yield kind, Metric(ENDPOINT_INSTANCES, "CPUUtilization", dimensions | of_pool, "SampleCount")
+        yield kind, Metric(ENDPOINT_INSTANCES, "CPUUtilization", dimensions | of_pool, "SampleCount", period_s)

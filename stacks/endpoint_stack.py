@@ -3,70 +3,49 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
-from aws_cdk import CfnOutput, Environment, Stack, Tags
 from constructs import Construct, IConstruct
 
 from loadproof.capacity.duration import gate_problem
 from loadproof.errors import InputError
-from loadproof.profiles import is_staged, profile_hash
+from loadproof.profiles import is_staged
 from loadproof.profiles.gating import LONGEST_RUN_S
 from stacks.alarms import Alarms
 from stacks.benchmark.bundle import bundle_asset
 from stacks.benchmark.execution import benchmark_input
 from stacks.benchmark.schedule import BenchmarkSchedule
-from stacks.buffer.infrastructure import Buffer
+from stacks.buffer.target import sagemaker_target
 from stacks.context import Deployment
 from stacks.copy_scaling import CopyScaling
 from stacks.dashboard import Dashboard
 from stacks.execution_role import ExecutionRole
 from stacks.gate.infrastructure import Gate
 from stacks.model_endpoint import ModelEndpoint
+from stacks.profile_stack import ProfileStack
 from stacks.proof.infrastructure import Proof
 from stacks.staging.infrastructure import StagedWeights
 
 
-class EndpointStack(Stack):
+class EndpointStack(ProfileStack):
     """An LLM endpoint on SageMaker with its scaling, buffer and alarms."""
 
     def __init__(self, scope: Construct, *, deployment: Deployment) -> None:
-        environment, profile = deployment.environment, deployment.profile
-        super().__init__(
-            scope,
-            deployment.stack_name,
-            env=Environment(account=environment.account, region=environment.region),
-            description=profile.description,
-            tags=dict(environment.tags),
-            analytics_reporting=False,
-        )
-        # On the stack for the bill, on the resources so that a template shows them.
-        tags = Tags.of(self)
-        for name, value in environment.tags.items():
-            tags.add(name, value)
+        super().__init__(scope, deployment=deployment)
+        profile = deployment.profile
         staged = any(is_staged(component.model, profile) for component in deployment.components)
         weights = StagedWeights(self, "Weights", deployment=deployment) if staged else None
         role = ExecutionRole(self, "ExecutionRole", deployment=deployment, weights=weights)
         self.endpoint = ModelEndpoint(self, "Endpoint", deployment=deployment, role=role, weights=weights)
-        buffered = profile.buffer is not None and profile.buffer.enabled
-        self.buffer = (
-            Buffer(self, "Buffer", endpoint=self.endpoint, settings=profile.buffer)
-            if profile.buffer is not None and buffered
-            else None
-        )
+        self._put_in_front(sagemaker_target(self.endpoint))
         scaling = self._scale()
         alarms = Alarms(self, "Alarms", endpoint=self.endpoint, objectives=profile.objectives, buffer=self.buffer)
         self.endpoint.update_under(alarms.on_objectives)
         Dashboard(self, "Dashboard", deployment=deployment, buffer=self.buffer, alarm_names=alarms.names)
-        self._outputs(profile_hash(profile))
-        self._benchmark(after=[Proof(self, "Proof", endpoint=self.endpoint), *scaling])
+        self._outputs()
+        self._benchmark(after=[Proof(self, "Proof", endpoint=self.endpoint, scaling=scaling), *scaling])
 
-    @property
-    def starts_benchmarks(self) -> bool:
-        """After a deployment, or at times."""
-        wanted = self.endpoint.deployment.profile.benchmark
-        return wanted.gate != "none" or wanted.schedule is not None
-
-    def _benchmark(self, *, after: list[IConstruct]) -> None:
+    def _benchmark(self, *, after: Sequence[IConstruct]) -> None:
         """What starts this profile's benchmark in the cloud, where the environment has one."""
         deployment, wanted = self.endpoint.deployment, self.endpoint.deployment.profile.benchmark
         if deployment.environment.benchmark is None:
@@ -84,8 +63,8 @@ class EndpointStack(Stack):
         if wanted.gate != "none":
             Gate(self, "Gate", endpoint=self.endpoint, bundle=bundle, after=after)
 
-    def _scale(self) -> list[IConstruct]:
-        made: list[IConstruct] = []
+    def _scale(self) -> list[CopyScaling]:
+        made: list[CopyScaling] = []
         deployment, components = self.endpoint.deployment, self.endpoint.components
         machines = deployment.profile.endpoint
         if deployment.scaling_paused or machines is None:
@@ -124,17 +103,10 @@ class EndpointStack(Stack):
             )
         return made
 
-    def _outputs(self, profile_sha256: str) -> None:
-        endpoint, buffer = self.endpoint, self.buffer
+    def _outputs(self) -> None:
+        super()._outputs()
+        endpoint = self.endpoint
         self._output("EndpointName", endpoint.resource.attr_endpoint_name, "What InvokeEndpoint is called with")
-        self._output("ProfileHash", profile_sha256, "SHA-256 of the deployed profile; ties benchmark runs to it")
         if endpoint.components:
             names = ",".join(component.name for component in endpoint.components)
             self._output("ComponentNames", names, "Inference components; the first serves the profile's own model")
-        if buffer is not None:
-            self._output("QueueUrl", buffer.queue.queue_url, "Requests go in here")
-            self._output("DeadLetterQueueUrl", buffer.dead_letter_queue.queue_url, "Requests that failed too often")
-            self._output("ResultsBucketName", buffer.results.bucket_name, "Answers, as results/<key>.json")
-
-    def _output(self, name: str, value: str, description: str) -> None:
-        CfnOutput(self, name, value=value, description=description)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable
 
+from aws_cdk import CfnResource, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -35,7 +38,12 @@ PULL_ACTIONS = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:Get
 
 
 class ExecutionRole(Construct):
-    """Trusts SageMaker for this account only. Policies are inline, so whatever uses the role waits for them."""
+    """Trusts SageMaker for this account only.
+
+    Its rights are a policy of their own, named after what they allow. An edit of weights, image or outputs so makes a
+    second policy before anything moves, and CloudFormation takes the first away when everything has moved: until then,
+    and when an update is turned back, the old copies must still be able to start.
+    """
 
     def __init__(
         self, scope: Construct, construct_id: str, *, deployment: Deployment, weights: StagedWeights | None = None
@@ -49,16 +57,19 @@ class ExecutionRole(Construct):
             assume_role_policy_document=trust(
                 "sagemaker.amazonaws.com", when={"StringEquals": {"aws:SourceAccount": account}}
             ),
-            policies=[
-                iam.CfnRole.PolicyProperty(
-                    policy_name="endpoint", policy_document=document(*_statements(deployment, weights))
-                )
-            ],
+        )
+        self.arn = self.role.attr_arn
+        rights = document(*_statements(deployment, weights))
+        # Only the bucket of staged weights has no name yet.
+        written = json.dumps(Stack.of(self).resolve(rights) if weights else rights, sort_keys=True)
+        digest = hashlib.sha256(written.encode()).hexdigest()[:8]
+        self._rights = iam.CfnPolicy(
+            self, f"Rights{digest}", policy_name=f"endpoint-{digest}", policy_document=rights, roles=[self.role.ref]
         )
 
-    @property
-    def arn(self) -> str:
-        return self.role.attr_arn
+    def before(self, user: CfnResource) -> None:
+        """Whatever is made with the role waits for its rights, and goes before they go."""
+        user.add_resource_dependency(self._rights)
 
 
 def _statements(deployment: Deployment, weights: StagedWeights | None) -> Iterable[Statement]:
@@ -74,7 +85,9 @@ def _statements(deployment: Deployment, weights: StagedWeights | None) -> Iterab
 def _logs_and_metrics(deployment: Deployment) -> Iterable[Statement]:
     groups = [f"/aws/sagemaker/Endpoints/{deployment.endpoint_name}"]
     if deployment.hosts_components:
-        groups.append(f"/aws/sagemaker/InferenceComponents/{deployment.endpoint_name}-*")
+        # One by one: a name that was too long no longer begins with the endpoint's.
+        names = [deployment.component_name(component) for component in deployment.components]
+        groups += [f"/aws/sagemaker/InferenceComponents/{name}" for name in names]
     # `:*` is part of a log group's ARN in IAM, for the group's own actions as for its streams'.
     arns = [deployment.arn("logs", f"log-group:{group}:*") for group in groups]
     actions = ("logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents")

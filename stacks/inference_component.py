@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import CfnResource, CfnTag
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
@@ -40,16 +40,16 @@ class InferenceComponent(Construct):
         component: Component,
         endpoint: Endpoint,
         endpoint_resource: sagemaker.CfnEndpoint,
-        model: sagemaker.CfnModel,
+        model_name: str,
         kept_copies: KeptCopies | None,
     ) -> None:
         super().__init__(scope, f"Component-{component.name}-{_place_digest(deployment)}")
         self.component = component
         self.name = deployment.component_name(component)
-        self.model_name = model.attr_model_name
-        self._tags = {**deployment.environment.tags, **{tag.key: tag.value for tag in model_tags(component.model)}}
+        self.model_name = model_name
+        self._tags = {**deployment.environment.tags, **model_tags(component.model)}
         self._count = kept_copies.count_of(self, component, self.name) if kept_copies and component.scaling else None
-        self._specifications = _specifications(endpoint, component, model.attr_model_name)
+        self._specifications = _specifications(endpoint, component, model_name)
         self.resource = Resource(
             self,
             "Base",
@@ -61,7 +61,7 @@ class InferenceComponent(Construct):
                 # CreateInferenceComponent refuses 0.
                 copy_count=self._count.value if self._count else max(1, component.copies.min)
             ),
-            tags=model_tags(component.model),
+            tags=_tags(component),
         )
         logs = endpoint_log_group(
             self, "Logs", name=f"/aws/sagemaker/InferenceComponents/{self.name}", deployment=deployment
@@ -69,7 +69,7 @@ class InferenceComponent(Construct):
         self.resource.add_resource_dependency(logs)
         self.adapters = [self._adapter(deployment, endpoint_resource, adapter) for adapter in component.adapters]
 
-    def update_under(self, alarms: Sequence[cloudwatch.CfnAlarm]) -> None:
+    def update_under(self, alarms: Sequence[CfnResource]) -> None:
         """How the component is updated, turned back by `alarms`; to be called once, when they exist."""
         policy = component_deployment(self.component.copies, alarms)
         self.resource.deployment_config = policy
@@ -89,10 +89,14 @@ class InferenceComponent(Construct):
                 base_inference_component_name=self.name,
                 container=Resource.InferenceComponentContainerSpecificationProperty(artifact_url=adapter.s3_uri),
             ),
-            tags=model_tags(self.component.model),
+            tags=_tags(self.component),
         )
         resource.add_resource_dependency(self.resource)
         return resource
+
+
+def _tags(component: Component) -> list[CfnTag]:
+    return [CfnTag(key=name, value=value) for name, value in model_tags(component.model).items()]
 
 
 def _place_digest(deployment: Deployment) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import CfnResource
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -18,6 +18,7 @@ from stacks.execution_role import ExecutionRole
 from stacks.inference_component import InferenceComponent
 from stacks.kept_copies.infrastructure import KeptCopies
 from stacks.models import model_resource
+from stacks.resource import attribute
 from stacks.staging.infrastructure import StagedWeights
 from stacks.statements import Statement, allow
 
@@ -55,15 +56,19 @@ class ModelEndpoint(Construct):
             )
             for component in deployment.components
         }
-        self.model_names = [model.attr_model_name for model in models.values()]
-        self.config = endpoint_config_resource(
+        model_names = {name: attribute(model, "ModelName") for name, model in models.items()}
+        self.model_names = list(model_names.values())
+        config = endpoint_config_resource(
             self,
             "Config",
             deployment=deployment,
             endpoint=endpoint,
             role_arn=role.arn,
-            model=None if deployment.hosts_components else models["main"],
+            model_name=None if deployment.hosts_components else model_names["main"],
         )
+        self.config_name = attribute(config, "EndpointConfigName")
+        for user in (*models.values(), config):
+            role.before(user)
         self.resource = self._endpoint()
         logs = endpoint_log_group(self, "Logs", name=f"/aws/sagemaker/Endpoints/{self.name}", deployment=deployment)
         self.resource.add_resource_dependency(logs)
@@ -77,7 +82,7 @@ class ModelEndpoint(Construct):
                     component=component,
                     endpoint=endpoint,
                     endpoint_resource=self.resource,
-                    model=models[component.name],
+                    model_name=model_names[component.name],
                     kept_copies=kept_copies,
                 )
                 for component in deployment.components
@@ -86,7 +91,7 @@ class ModelEndpoint(Construct):
             else []
         )
 
-    def update_under(self, alarms: Sequence[cloudwatch.CfnAlarm]) -> None:
+    def update_under(self, alarms: Sequence[CfnResource]) -> None:
         """How updates go on, turned back by `alarms` on the profile's own model; once, when the alarms exist."""
         if not self.components:
             self.resource.deployment_config = endpoint_deployment(self._machines, alarms)
@@ -123,7 +128,7 @@ class ModelEndpoint(Construct):
             self,
             "Endpoint",
             endpoint_name=self.name,
-            endpoint_config_name=self.config.attr_endpoint_config_name,
+            endpoint_config_name=self.config_name,
             retain_all_variant_properties=True,
             exclude_retained_variant_properties=[
                 sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=kind) for kind in from_profile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from aws_cdk import Environment as CdkEnvironment
@@ -15,12 +16,23 @@ from loadproof.profiles.names import NETWORK, stack_name
 from loadproof.profiles.schema import Environment, Network
 
 # What containers, the consumer and the benchmark's hosts call from inside.
-SERVICES: Final = ("ecr.api", "ecr.dkr", "kms", "logs", "monitoring", "sagemaker.runtime", "secretsmanager", "sqs")
+SERVICES: Final = (
+    "application-autoscaling",
+    "ecr.api",
+    "ecr.dkr",
+    "kms",
+    "logs",
+    "monitoring",
+    "sagemaker.api",
+    "sagemaker.runtime",
+    "secretsmanager",
+    "sqs",
+)
 _HTTPS: Final = 443
 
 
 class NetworkStack(Stack):
-    """An interface endpoint a service, reached from the environment's security groups only, and S3's gateway."""
+    """An interface endpoint a service, reached from the environment's security groups only, and two gateways."""
 
     def __init__(self, scope: Construct, *, environment_name: str, environment: Environment, network: Network) -> None:
         if registry(environment.region).partition != "aws":
@@ -42,7 +54,7 @@ class NetworkStack(Stack):
         for service in SERVICES:
             ec2.CfnVPCEndpoint(
                 self,
-                service.title().replace(".", ""),
+                re.sub(r"\W", "", service.title()),
                 vpc_id=network.vpc_id,
                 service_name=f"com.amazonaws.{environment.region}.{service}",
                 vpc_endpoint_type="Interface",
@@ -50,14 +62,15 @@ class NetworkStack(Stack):
                 subnet_ids=list(network.subnet_ids),
                 security_group_ids=[group.attr_group_id],
             )
-        ec2.CfnVPCEndpoint(
-            self,
-            "S3",
-            vpc_id=network.vpc_id,
-            service_name=f"com.amazonaws.{environment.region}.s3",
-            vpc_endpoint_type="Gateway",
-            route_table_ids=list(network.route_table_ids),
-        )
+        for name, service in (("S3", "s3"), ("DynamoDb", "dynamodb")):
+            ec2.CfnVPCEndpoint(
+                self,
+                name,
+                vpc_id=network.vpc_id,
+                service_name=f"com.amazonaws.{environment.region}.{service}",
+                vpc_endpoint_type="Gateway",
+                route_table_ids=list(network.route_table_ids),
+            )
 
     def _security_group(self, network: Network) -> ec2.CfnSecurityGroup:
         """In by HTTPS from the environment's own groups; out to nowhere, since an endpoint only answers."""

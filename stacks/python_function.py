@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
-from loadproof.profiles.schema import Environment
+from loadproof.profiles.schema import Environment, Network
+from stacks.resource import attribute, resource
 from stacks.statements import Statement, allow, document, trust
 
 LAMBDA_LIMIT_S = 900
@@ -69,39 +69,33 @@ class PythonFunction(Construct):
         asset = (
             None if code.is_file() else assets.Asset(self, "Code", path=str(code), exclude=["**/__pycache__", "*.pyc"])
         )
-        self.resource = lambda_.CfnFunction(
-            self,
-            "Resource",
-            description=description,
-            runtime="python3.13",
-            architectures=["arm64"],
-            handler=handler,
-            code=_code(code, asset),
-            layers=list(layers) or None,
-            role=self.role.attr_arn,
-            logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=self.log_group.ref, log_format="JSON"),
-            timeout=timeout_s,
-            memory_size=memory_mib,
-            environment=lambda_.CfnFunction.EnvironmentProperty(variables=dict(variables)) if variables else None,
-            kms_key_arn=key_arn if variables else None,
-            vpc_config=(
-                lambda_.CfnFunction.VpcConfigProperty(
-                    security_group_ids=list(network.security_group_ids), subnet_ids=list(network.subnet_ids)
-                )
-                if network
-                else None
-            ),
-        )
+        properties = {
+            "Description": description,
+            "Runtime": "python3.13",
+            "Architectures": ["arm64"],
+            "Handler": handler,
+            "Code": _code(code, asset),
+            "Layers": list(layers) or None,
+            "Role": self.role.attr_arn,
+            "LoggingConfig": {"LogGroup": self.log_group.ref, "LogFormat": "JSON"},
+            "Timeout": timeout_s,
+            "MemorySize": memory_mib,
+            "Environment": {"Variables": dict(variables)} if variables else None,
+            "KmsKeyArn": key_arn if variables else None,
+            "VpcConfig": _vpc_config(network) if network else None,
+        }
+        self.resource = resource(self, "Resource", "Lambda::Function", properties, tags=environment.tags)
+        self.arn = attribute(self.resource, "Arn")
         if asset is not None:
             # Lets tools that start the function from its sources (and `cdk watch`) find them.
             asset.add_resource_metadata(self.resource, "Code")
 
-    @property
-    def arn(self) -> str:
-        return self.resource.attr_arn
+
+def _vpc_config(network: Network) -> dict[str, list[str]]:
+    return {"SecurityGroupIds": list(network.security_group_ids), "SubnetIds": list(network.subnet_ids)}
 
 
-def _code(code: Path, asset: assets.Asset | None) -> lambda_.CfnFunction.CodeProperty:
+def _code(code: Path, asset: assets.Asset | None) -> dict[str, str]:
     if asset is None:
-        return lambda_.CfnFunction.CodeProperty(zip_file=code.read_text(encoding="utf-8"))
-    return lambda_.CfnFunction.CodeProperty(s3_bucket=asset.s3_bucket_name, s3_key=asset.s3_object_key)
+        return {"ZipFile": code.read_text(encoding="utf-8")}
+    return {"S3Bucket": asset.s3_bucket_name, "S3Key": asset.s3_object_key}

@@ -45,6 +45,7 @@ def private_bucket(
         ],
         removal_policy=removal,
     )
-    if bucket.policy is not None:
-        bucket.policy.apply_removal_policy(removal)  # a bucket that stays keeps its demand for TLS
+    policy = bucket.policy
+    if policy is not None:
+        policy.apply_removal_policy(removal)  # a bucket that stays keeps its demand for TLS
     return bucket

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnTag
-
 from loadproof.profiles.schema import ArchitectureOverride, Model
 
 MODEL_ID = "loadproof:model-id"
 ARCHITECTURE = "loadproof:architecture"
 
 
-def model_tags(model: Model) -> list[CfnTag]:
+def model_tags(model: Model) -> dict[str, str]:
     """`loadproof:model-id`, and with an override `loadproof:architecture`."""
-    tags = [CfnTag(key=MODEL_ID, value=model.id)]
+    tags = {MODEL_ID: model.id}
     if model.architecture is not None:
-        tags.append(CfnTag(key=ARCHITECTURE, value=architecture_text(model.architecture)))
+        tags[ARCHITECTURE] = architecture_text(model.architecture)
     return tags
 
 

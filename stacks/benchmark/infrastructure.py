@@ -140,6 +140,7 @@ class BenchmarkStack(Stack):
             "sagemaker:AddTags",
             "sagemaker:CreateProcessingJob",
             "sagemaker:DescribeProcessingJob",
+            "sagemaker:ListTags",  # asked for in every policy that Step Functions writes for SageMaker's jobs
             "sagemaker:StopProcessingJob",
             on=jobs,
         )

@@ -22,7 +22,11 @@ class BenchmarkSchedule(Construct):
         self, scope: Construct, construct_id: str, *, deployment: Deployment, bundle: Bundle, schedule: str
     ) -> None:
         super().__init__(scope, construct_id)
-        machine = machine_arn(deployment)
+        machine, key = machine_arn(deployment), deployment.environment.kms_key_arn
+        rights = [allow("states:StartExecution", on=machine)]
+        if key is not None:
+            # The schedule's input is encrypted; Scheduler reads it by this role when the time has come.
+            rights.append(allow("kms:Decrypt", on=key))
         role = iam.CfnRole(
             self,
             "Role",
@@ -30,11 +34,7 @@ class BenchmarkSchedule(Construct):
             assume_role_policy_document=trust(
                 "scheduler.amazonaws.com", when={"StringEquals": {"aws:SourceAccount": deployment.environment.account}}
             ),
-            policies=[
-                iam.CfnRole.PolicyProperty(
-                    policy_name="schedule", policy_document=document(allow("states:StartExecution", on=machine))
-                )
-            ],
+            policies=[iam.CfnRole.PolicyProperty(policy_name="schedule", policy_document=document(*rights))],
         )
         asked = benchmark_input(deployment, bundle, longest_s=LONGEST_RUN_S)
         properties = scheduler.CfnSchedule
@@ -45,7 +45,7 @@ class BenchmarkSchedule(Construct):
             flexible_time_window=properties.FlexibleTimeWindowProperty(mode="OFF"),
             schedule_expression=schedule,
             schedule_expression_timezone=deployment.profile.benchmark.timezone,
-            kms_key_arn=deployment.environment.kms_key_arn,
+            kms_key_arn=key,
             target=properties.TargetProperty(
                 arn=machine, role_arn=role.attr_arn, input=json.dumps(asked, sort_keys=True)
             ),

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from loadproof.catalog import layer_arn
-from loadproof.profiles import protocol_of
+from loadproof.profiles.checks.buffering import consumer_timeout_s
 from loadproof.profiles.schema import Buffer as BufferSettings
-from loadproof.profiles.schema import HubSource, Model
+from stacks.buffer.target import Target
 from stacks.cloudwatch import Metric
-from stacks.model_endpoint import ModelEndpoint
-from stacks.python_function import LAMBDA_LIMIT_S, PythonFunction
+from stacks.python_function import PythonFunction
+from stacks.resource import resource
 from stacks.statements import Statement, allow
 
 RUNTIME: Final = Path(__file__).parent / "runtime"
 RESULTS_PREFIX: Final = "results/"
+REQUESTS_PREFIX: Final = "requests/"
+METRICS_NAMESPACE: Final = "Loadproof/Buffer"
 
-_STORE_MARGIN_S: Final = 30  # left after the last answer to write it and to report
 _MEMORY_MIB: Final = 512
 
 
-def consumer_timeout_s(settings: BufferSettings) -> int:
-    """The function's timeout: a whole batch of longest answers and a margin, within Lambda's limit."""
-    return min(LAMBDA_LIMIT_S, settings.invocation_timeout_s * settings.batch_size + _STORE_MARGIN_S)
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What a consumer reads and writes beside its model."""
+
+    queue: sqs.Queue
+    dead_letters: sqs.Queue
+    claims: dynamodb.CfnTable
+    results: s3.Bucket
 
 
 class Consumer(Construct):
@@ -39,26 +46,27 @@ class Consumer(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: ModelEndpoint,
+        target: Target,
         settings: BufferSettings,
-        queue: sqs.Queue,
-        results: s3.Bucket,
-        key_arn: str | None,
+        concurrency: int,
+        stores: Stores,
     ) -> None:
+        """`concurrency`: consumers at work at once."""
         super().__init__(scope, construct_id)
-        self._endpoint = endpoint
-        self._queue = queue
-        self._results = results
-        environment = endpoint.deployment.environment
+        self._concurrency = concurrency
+        self._target = target
+        self._settings = settings
+        self._stores = stores
+        environment = target.deployment.environment
         function = PythonFunction(
             self,
             "Function",
             environment=environment,
-            description=f"Sends queued requests to {endpoint.name} and stores the answers",
+            description=f"Sends queued requests to {target.name} and stores the answers",
             code=RUNTIME,
             handler="consumer.handler.handler",
-            statements=self._statements(key_arn),
-            variables=self._variables(settings),
+            statements=self._statements(),
+            variables=self._variables(),
             layers=[layer_arn("powertools", environment.region)],
             timeout_s=consumer_timeout_s(settings),
             memory_mib=_MEMORY_MIB,
@@ -66,64 +74,72 @@ class Consumer(Construct):
         )
         self.role = function.role
         self.function = function.resource
-        lambda_.CfnEventSourceMapping(
-            self,
-            "Source",
-            event_source_arn=queue.queue_arn,
-            function_name=self.function.ref,
-            batch_size=settings.batch_size,
-            function_response_types=["ReportBatchItemFailures"],
-            scaling_config=lambda_.CfnEventSourceMapping.ScalingConfigProperty(
-                maximum_concurrency=settings.max_concurrency
-            ),
-        )
+        self._name = function.resource.ref
+        source = {
+            "EventSourceArn": stores.queue.queue_arn,
+            "FunctionName": self._name,
+            "BatchSize": settings.batch_size,
+            "FunctionResponseTypes": ["ReportBatchItemFailures"],
+            "ScalingConfig": {"MaximumConcurrency": concurrency},
+        }
+        resource(self, "Source", "Lambda::EventSourceMapping", source, tags=environment.tags)
 
     def metric(self, name: str) -> Metric:
         """A metric of the function: `Errors`, `Throttles`, `Invocations`, each a sum."""
-        return Metric("AWS/Lambda", name, {"FunctionName": self.function.ref}, "Sum")
+        return Metric("AWS/Lambda", name, {"FunctionName": self._name}, "Sum")
 
-    def _variables(self, settings: BufferSettings) -> dict[str, str]:
-        deployment = self._endpoint.deployment
+    def _variables(self) -> dict[str, str]:
+        """Read by runtime/consumer/settings.py."""
+        settings, stores = self._settings, self._stores
         variables = {
-            "ENDPOINT_NAME": self._endpoint.name,
-            "QUEUE_URL": self._queue.queue_url,
-            "RESULTS_BUCKET": self._results.bucket_name,
+            **self._target.variables,
+            "BUFFER_NAME": self._target.name,
+            "QUEUE_URL": stores.queue.queue_url,
+            "DEAD_LETTER_URL": stores.dead_letters.queue_url,
+            "CLAIMS_TABLE": stores.claims.ref,
+            "RESULTS_BUCKET": stores.results.bucket_name,
             "RESULTS_PREFIX": RESULTS_PREFIX,
-            "PROTOCOL": protocol_of(deployment.components[0].container),
-            "MODEL_REVISION": _revision(deployment.profile.model),
             "INVOCATION_TIMEOUT_S": str(settings.invocation_timeout_s),
+            "IDLE_TIMEOUT_S": str(min(settings.idle_timeout_s, settings.invocation_timeout_s)),
+            "LEASE_S": str(settings.lease_s),
+            "MAX_ATTEMPTS": str(settings.max_attempts),
+            "MAX_IN_FLIGHT": str(self._concurrency * settings.batch_size),
+            "RETENTION_S": str(settings.retention_s),
         }
-        if self._endpoint.main_component_name is not None:
-            variables["COMPONENT_NAME"] = self._endpoint.main_component_name
-        return variables
+        return variables | ({"CALLBACKS": " ".join(settings.callbacks)} if settings.callbacks else {})
 
-    def _statements(self, key_arn: str | None) -> list[Statement]:
-        """One queue, one endpoint, one prefix."""
+    def _statements(self) -> list[Statement]:
+        """One queue and its dead letters, one table, one model, two prefixes, and the callbacks by name."""
+        stores = self._stores
         statements = [
             allow(
                 "sqs:ChangeMessageVisibility",
                 "sqs:DeleteMessage",
                 "sqs:GetQueueAttributes",
                 "sqs:ReceiveMessage",
-                on=self._queue.queue_arn,
+                "sqs:SendMessage",
+                on=stores.queue.queue_arn,
             ),
-            self._endpoint.invoke_statement(),
-            allow("s3:GetObject", "s3:PutObject", on=self._results.arn_for_objects(f"{RESULTS_PREFIX}*")),
-            # A missing result is a 404 only to who may list; to anybody else it is a 403.
+            allow("sqs:SendMessage", on=stores.dead_letters.queue_arn),
+            allow("dynamodb:GetItem", "dynamodb:UpdateItem", on=stores.claims.attr_arn),
+            *self._target.statements,
+            allow(
+                "s3:GetObject",
+                "s3:PutObject",
+                on=[stores.results.arn_for_objects(f"{prefix}*") for prefix in (RESULTS_PREFIX, REQUESTS_PREFIX)],
+            ),
+            # What is missing is a 404 only to who may list; to anybody else it is a 403.
             allow(
                 "s3:ListBucket",
-                on=self._results.bucket_arn,
-                when={"StringLike": {"s3:prefix": f"{RESULTS_PREFIX}*"}},
+                on=stores.results.bucket_arn,
+                when={"StringLike": {"s3:prefix": [f"{RESULTS_PREFIX}*", f"{REQUESTS_PREFIX}*"]}},
             ),
         ]
+        for service, action in (("sqs", "sqs:SendMessage"), ("sns", "sns:Publish")):
+            arns = [arn for arn in self._settings.callbacks if arn.split(":")[2] == service]
+            if arns:
+                statements.append(allow(action, on=arns))
+        key_arn = self._target.deployment.environment.kms_key_arn
         if key_arn is not None:
             statements.append(allow("kms:Decrypt", "kms:GenerateDataKey", on=key_arn))
         return statements
-
-
-def _revision(model: Model) -> str:
-    """What tells two versions of the weights apart; part of a result's key."""
-    source = model.source
-    if isinstance(source, HubSource):
-        return source.revision
-    return source.s3_uri if source is not None else model.id

@@ -70,7 +70,7 @@ class Gate(Construct):
                 "Gate": benchmark.gate,
                 "Accepts": accepts,
                 "Input": json.dumps(asked, sort_keys=True),
-                "ChangesWith": [endpoint.config.attr_endpoint_config_name, *endpoint.model_names],
+                "ChangesWith": [endpoint.config_name, *endpoint.model_names],
             },
         )
         resource.node.add_dependency(*after)

@@ -1,8 +1,9 @@
 """What keeps a deployment from undoing what scaling has reached.
 
 CloudFormation sends a component's CopyCount whenever it changes anything of it. So the count of a scaled component is
-an attribute of a custom resource, which reads the present count and holds it within the profile's bounds. The custom
-resource carries the component's own properties too: both change together, so it is asked exactly when it matters.
+an attribute of a custom resource, which reads the present count and holds it within the profile's bounds. It waits
+for scaling that is at work, since SageMaker refuses to change a component meanwhile. It carries the component's own
+properties too: both change together, so it is asked exactly when it matters.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ from loadproof.profiles.schema import Component
 from stacks.context import Deployment
 from stacks.copy_bounds import copy_bounds
 from stacks.custom_resource import custom_resource
-from stacks.python_function import PythonFunction
+from stacks.python_function import LAMBDA_LIMIT_S, PythonFunction
 from stacks.statements import allow
 
 CODE: Final = Path(__file__).parent / "runtime" / "index.py"
-_TIMEOUT_S: Final = 120  # new rights are waited for a minute
 
 
 class KeptCopies(Construct):
@@ -42,7 +42,6 @@ class KeptCopies(Construct):
                     on=[deployment.arn("sagemaker", f"inference-component/{name}") for name in names],
                 )
             ],
-            timeout_s=_TIMEOUT_S,
         )
 
     def count_of(self, scope: Construct, component: Component, name: str) -> CopyCount:
@@ -65,7 +64,7 @@ class CopyCount(Construct):
             "MostCopies": component.copies.max,
         }
         self._resource = custom_resource(
-            self, "Resource", function_arn=function_arn, timeout_s=_TIMEOUT_S + 30, properties=asked
+            self, "Resource", function_arn=function_arn, timeout_s=LAMBDA_LIMIT_S + 60, properties=asked
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +10,10 @@ from constructs import Construct
 
 from loadproof.profiles import profile_hash
 from loadproof.profiles.names import VARIANT_NAME
-from stacks.copy_bounds import copy_bounds
+from loadproof.profiles.schema import Component
+from stacks.context import Deployment
+from stacks.copy_bounds import copy_bounds, instance_bounds
+from stacks.copy_scaling import CopyScaling
 from stacks.custom_resource import custom_resource
 from stacks.images import image_of
 from stacks.inference_component import InferenceComponent
@@ -23,7 +27,9 @@ CODE: Final = Path(__file__).parent / "runtime"
 class Proof(Construct):
     """Fails the deployment, with what it found, where SageMaker turned an update back or runs something else."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, endpoint: ModelEndpoint) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, endpoint: ModelEndpoint, scaling: Sequence[CopyScaling]
+    ) -> None:
         super().__init__(scope, construct_id)
         deployment = endpoint.deployment
         arns = [deployment.arn("sagemaker", f"endpoint/{endpoint.name}")]
@@ -49,7 +55,7 @@ class Proof(Construct):
         )
         asked = {
             "EndpointName": endpoint.name,
-            "EndpointConfigName": endpoint.config.attr_endpoint_config_name,
+            "EndpointConfigName": endpoint.config_name,
             "ProfileSha256": profile_hash(deployment.profile),
             **({"Components": components} if components else {"Variants": [_variant(endpoint)]}),
         }
@@ -61,16 +67,17 @@ class Proof(Construct):
         for component in endpoint.components:
             for one in (component.resource, *component.adapters):
                 resource.add_resource_dependency(one)
+        # A scalable target with new bounds moves the count into them.
+        for one_scaling in scaling:
+            resource.add_resource_dependency(one_scaling.target)
 
 
 def _planned(endpoint: ModelEndpoint, component: InferenceComponent) -> dict[str, Any]:
-    fewest, most = copy_bounds(component.component)
     return {
         "Name": component.name,
         "ModelName": component.model_name,
         "Image": image_of(component.component.container, endpoint.deployment.environment.region),
-        "Fewest": fewest,
-        "Most": most,
+        **_counts(endpoint.deployment, component.component, copy_bounds(component.component)),
     }
 
 
@@ -79,10 +86,16 @@ def _variant(endpoint: ModelEndpoint) -> dict[str, Any]:
     deployment = endpoint.deployment
     component, machines = deployment.components[0], deployment.profile.endpoint
     assert machines is not None  # ModelEndpoint refused a profile without
-    scaled = component.scaling is not None
     return {
         "Name": VARIANT_NAME,
         "Image": image_of(component.container, deployment.environment.region),
-        "Fewest": machines.min_instances,
-        "Most": machines.max_instances if scaled else machines.min_instances,
+        **_counts(deployment, component, instance_bounds(component, machines)),
     }
+
+
+def _counts(deployment: Deployment, component: Component, bounds: tuple[int, int]) -> dict[str, int]:
+    """Nothing holds a count that is scaled within its bounds while its scaling is paused."""
+    if deployment.scaling_paused and component.scaling is not None:
+        return {}
+    fewest, most = bounds
+    return {"Fewest": fewest, "Most": most}

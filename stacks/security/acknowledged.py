@@ -29,23 +29,23 @@ def _wildcard(resource: str) -> str:
 
 ACKNOWLEDGED: Final = (
     Acknowledgement(
-        "ExecutionRole/Role",
+        r"ExecutionRole/Rights\w+",
         _wildcard(r"\*"),
         "ecr:GetAuthorizationToken, cloudwatch:PutMetricData (bound to a namespace) and the network interfaces of "
         "SageMaker know no narrower resource; LS012 refuses any other action on it",
     ),
     Acknowledgement(
-        "ExecutionRole/Role",
+        r"ExecutionRole/Rights\w+",
         _wildcard(r"arn:aws:logs:[^*]*:log-group:/aws/sagemaker/(Endpoints|InferenceComponents)/[^*]+(-\*)?:\*"),
         "`:*` is part of a log group's ARN in IAM; the groups are the endpoint's own",
     ),
     Acknowledgement(
-        "ExecutionRole/Role",
+        r"ExecutionRole/Rights\w+",
         _wildcard(r"arn:aws:cloudwatch:[^*]*:alarm:[^*]+-\*"),
         "SageMaker reads the profile's own alarms, which begin with the endpoint's name, to turn an update back",
     ),
     Acknowledgement(
-        "ExecutionRole/Role",
+        r"ExecutionRole/Rights\w+",
         _wildcard(r"arn:aws:s3:::[^*]+/\*"),
         "a model is every object below its prefix, and so are captured data and asynchronous answers",
     ),
@@ -56,8 +56,8 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         "Buffer/Consumer/Function/Role",
-        _wildcard(r"<BufferResults\w+\.Arn>/results/\*"),
-        "answers are stored below one prefix, each under its message's key",
+        _wildcard(r"<BufferResults\w+\.Arn>/(results|requests)/\*"),
+        "answers are stored below one prefix under their messages' keys, long requests below another",
     ),
     Acknowledgement(
         "(Buffer/)?Emptied/Function/Role",
@@ -110,6 +110,16 @@ ACKNOWLEDGED: Final = (
         "Job/Role",
         _wildcard(r"arn:aws:sagemaker:[^*]*:(endpoint-config/|(endpoint|inference-component)/loadproof-[^*]+-)\*"),
         "the environment's own endpoints, by their prefix; configurations have names that CloudFormation makes",
+    ),
+    Acknowledgement(
+        "Alarms/Quota/Function/Role",
+        _wildcard(r"\*"),
+        "Service Quotas' lists know no resources; the function only reads them",
+    ),
+    Acknowledgement(
+        "Model/Throughput/Function/Role",
+        _wildcard(r"arn:aws:bedrock:[^*]*:provisioned-model/\*"),
+        "Bedrock generates the ids of provisioned models; names are no part of their ARNs",
     ),
     Acknowledgement(
         "MachineRole",

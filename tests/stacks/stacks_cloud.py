@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from aws_cdk import App
-from botocore.config import Config
+from cloud_clients import boto3_client
 from stacks_support import ENVIRONMENT, FEATURE_FLAGS
 
 from emulator.local import LocalCloud, running
@@ -36,14 +35,7 @@ class Cloud:
     def client(self, service: str) -> Any:
         """A boto3 client of this cloud; making one costs more than most of what it is asked."""
         if service not in self._clients:
-            self._clients[service] = boto3.session.Session().client(
-                service,
-                region_name=self.local.region,
-                endpoint_url=self.local.endpoint_url,
-                aws_access_key_id=self.local.state.access_key,
-                aws_secret_access_key=self.local.state.secret_key,
-                config=Config(retries={"total_max_attempts": 1}, proxies={}, s3={"addressing_style": "path"}),
-            )
+            self._clients[service] = boto3_client(self.local, service, s3={"addressing_style": "path"})
         return self._clients[service]
 
     def deploy(self, chosen: Profile, environment: Environment = ENVIRONMENT) -> str:

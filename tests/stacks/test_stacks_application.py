@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from aws_cdk import Stack
 from stacks_support import PROFILE, App, merged, synthesize
 
 from loadproof.errors import ExitCode, InputError, ProfileError
@@ -89,6 +90,33 @@ def test_a_second_region_is_two_small_files(profiles_root: Path) -> None:
     assert "763104351884.dkr.ecr.eu-central-1.amazonaws.com/" in texts["prod-eu"]
 
 
+@pytest.mark.parametrize(("region", "meet"), [("us-east-1", True), ("eu-central-1", False)])
+def test_two_profiles_that_would_be_one_stack_are_refused(profiles_root: Path, region: str, meet: bool) -> None:
+    """`eu-chat` of prod and `chat` of prod-eu: in one account and region either would overwrite the other."""
+    shutil.copy(profiles_root / "prod" / "chat.yaml", profiles_root / "prod" / "eu-chat.yaml")
+    own = profiles_root / "prod" / "eu-chat.yaml"
+    own.write_text(own.read_text(encoding="utf-8").replace("name: chat", "name: eu-chat"), encoding="utf-8")
+    other = profiles_root / "prod-eu"
+    other.mkdir()
+    (other / "environment.yaml").write_text(f'account: "123456789012"\nregion: {region}\n', encoding="utf-8")
+    (other / "chat.yaml").write_text("extends: ../prod/chat.yaml\n", encoding="utf-8")
+    if meet:
+        with pytest.raises(
+            InputError, match=r"prod/eu-chat.yaml and prod-eu/chat.yaml are one stack, loadproof-prod-eu-chat"
+        ):
+            read_deployments(profiles_root, "prod", "eu-chat")
+    else:
+        assert len(read_deployments(profiles_root, "prod", "eu-chat")) == 1
+    assert len(read_deployments(profiles_root, "prod", "chat")) == 1
+
+
+def test_an_environment_s_name_leaves_room_for_the_prefix_of_its_rights(profiles_root: Path) -> None:
+    """Endpoint names end in a hash past 63 characters; the benchmark's rights name their beginning."""
+    (profiles_root / "prod").rename(profiles_root / ("p" * 41))
+    with pytest.raises(InputError, match=r"40 of them at most; rename deploy_profiles/p{41}"):
+        read_deployments(profiles_root, "p" * 41, None)
+
+
 def test_an_unknown_acknowledgement_is_refused(profiles_root: Path, tmp_path: Path) -> None:
     """Accepting what no rule says would hide a misspelling."""
     file = profiles_root / "prod" / "chat.yaml"
@@ -163,7 +191,9 @@ def test_a_pause_that_would_not_happen_is_refused(
 def test_a_folder_that_cannot_name_a_stack_is_refused(profiles_root: Path) -> None:
     """CloudFormation allows no underscore in a stack's name; that is told before anything is built."""
     (profiles_root / "dev").rename(profiles_root / "dev_1")
-    with pytest.raises(InputError, match=r"a-z, 0-9 and single hyphens only; rename deploy_profiles/dev_1"):
+    with pytest.raises(
+        InputError, match=r"a-z, 0-9 and single hyphens only, 40 of them at most; rename deploy_profiles/dev_1"
+    ):
         read_deployments(profiles_root, "dev_1", None)
 
 
@@ -174,20 +204,17 @@ def test_an_environment_without_profiles_says_so(profiles_root: Path) -> None:
         read_deployments(profiles_root, "prod", None)
 
 
-def test_what_is_not_provisioned_is_refused_in_one_go(profiles_root: Path) -> None:
-    """Every profile's missing parts come in one message; no template is made of the rest."""
-    for name in ("chat", "search"):
-        file = profiles_root / "dev" / f"{name}.yaml"
-        content = yaml.safe_load(file.read_text(encoding="utf-8")) | {"backend": "bedrock"}
-        kept = {key: value for key, value in content.items() if key not in ("container", "endpoint", "copies")}
-        kept["model"] = {"id": "amazon.nova-lite-v1:0"}
-        file.write_text(yaml.safe_dump(kept), encoding="utf-8")
-    with pytest.raises(InputError) as caught:
-        add_stacks(App(), read_deployments(profiles_root, "dev", None))
-    assert [line.split(" backend")[0] for line in str(caught.value).splitlines()] == [
-        "profile chat: LP901",
-        "profile search: LP901",
-    ]
+def test_each_backend_has_its_stack(profiles_root: Path) -> None:
+    """One environment may hold a profile on SageMaker beside one on Bedrock: a stack each, nothing refused."""
+    file = profiles_root / "dev" / "search.yaml"
+    content = yaml.safe_load(file.read_text(encoding="utf-8")) | {"backend": "bedrock"}
+    kept = {key: value for key, value in content.items() if key not in ("container", "endpoint", "copies")}
+    kept["model"] = {"id": "amazon.nova-lite-v1:0"}
+    file.write_text(yaml.safe_dump(kept), encoding="utf-8")
+    app = App()
+    add_stacks(app, read_deployments(profiles_root, "dev", None))
+    made = {type(stack).__name__: stack.stack_name for stack in app.node.children if isinstance(stack, Stack)}
+    assert made == {"EndpointStack": "loadproof-dev-chat", "BedrockStack": "loadproof-dev-search"}
 
 
 def test_problems_of_all_files_come_together(profiles_root: Path) -> None:

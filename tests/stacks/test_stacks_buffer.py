@@ -7,6 +7,8 @@ from typing import Any
 
 from stacks_support import ENVIRONMENT, KEY_ARN, NETWORK, Synthesized, profile, synthesize
 
+from loadproof.capacity.targets import buffer_concurrency
+
 QUEUE = "AWS::SQS::Queue"
 FUNCTION = "AWS::Lambda::Function"
 
@@ -34,10 +36,10 @@ def consumer_logs(stack: Synthesized) -> str:
 
 
 def test_queue_and_dead_letters(tmp_path: Path) -> None:
-    """Visibility is six times the function's timeout (300 + 30 s); five receives, then the dead-letter queue."""
+    """Visibility is six times the function's timeout (300 + 55 + 120 + 30 s); five receives, then dead letters."""
     stack = buffered(tmp_path)
     queue = stack.named(QUEUE, QueueName="loadproof-test-chat-requests")["Properties"]
-    assert queue["VisibilityTimeout"] == 6 * 330
+    assert queue["VisibilityTimeout"] == 6 * 505
     assert queue["MessageRetentionPeriod"] == 1209600
     assert queue["MaximumMessageSize"] == 1048576
     assert queue["SqsManagedSseEnabled"] is True
@@ -107,7 +109,7 @@ def test_results_go_with_their_stack_where_the_environment_says_so(tmp_path: Pat
 
 
 def test_function(tmp_path: Path) -> None:
-    """Python 3.13 with the Powertools layer of the region, the whole batch's time, and where to send what."""
+    """Python 3.13 with the Powertools layer of the region, one answer's time whatever the batch, and what to do."""
     stack = buffered(tmp_path, {"batch_size": 2, "invocation_timeout_s": 120})
     function = stack.only(FUNCTION)
     assert function["Handler"] == "consumer.handler.handler"
@@ -115,24 +117,33 @@ def test_function(tmp_path: Path) -> None:
     assert function["Layers"] == [
         "arn:aws:lambda:us-east-1:017000801446:layer:AWSLambdaPowertoolsPythonV3-python313-arm64:27"
     ]
-    assert function["Timeout"] == 2 * 120 + 30
+    assert function["Timeout"] == 120 + 55 + 120 + 30
     variables = function["Environment"]["Variables"]
     (bucket,) = stack.all("AWS::S3::Bucket")
     assert variables.pop("RESULTS_BUCKET") == {"Ref": bucket}
-    assert variables.pop("QUEUE_URL")["Ref"] in stack.all(QUEUE)
+    assert variables.pop("QUEUE_URL")["Ref"].startswith("BufferQueue")
+    assert variables.pop("DEAD_LETTER_URL")["Ref"].startswith("BufferDeadLetters")
+    assert variables.pop("CLAIMS_TABLE") == {"Ref": stack.logical_id("AWS::DynamoDB::Table")}
     assert variables == {
+        "BUFFER_NAME": "loadproof-test-chat",
         "ENDPOINT_NAME": "loadproof-test-chat",
         "COMPONENT_NAME": "loadproof-test-chat-main",
         "RESULTS_PREFIX": "results/",
         "PROTOCOL": "tgi",
         "MODEL_REVISION": "s3://example-models/llama/",
         "INVOCATION_TIMEOUT_S": "120",
+        "IDLE_TIMEOUT_S": "55",
+        "LEASE_S": "60",
+        "MAX_ATTEMPTS": "8",
+        "MAX_IN_FLIGHT": "8",
+        "RETENTION_S": "1209600",
+        "CONTEXT_TOKENS": "4096",
     }
 
 
 def test_function_stays_within_lambdas_limit(tmp_path: Path) -> None:
-    """480 + 30 s is fine; 890 + 30 s, which Lambda would refuse, is cut to 900 s."""
-    assert buffered(tmp_path, {"invocation_timeout_s": 480}).only(FUNCTION)["Timeout"] == 510
+    """480 + 55 + 120 + 30 s is fine; with 890 s, which Lambda would refuse, it is cut to 900 s."""
+    assert buffered(tmp_path, {"invocation_timeout_s": 480}).only(FUNCTION)["Timeout"] == 685
     long = profile(tmp_path, {"buffer": {"max_concurrency": 4}})
     assert long.buffer is not None
     longest = long.buffer.model_copy(update={"invocation_timeout_s": 890})
@@ -148,6 +159,16 @@ def test_event_source(tmp_path: Path) -> None:
     assert (source["BatchSize"], source["ScalingConfig"]) == (1, {"MaximumConcurrency": 4})
 
 
+def test_without_a_number_the_most_copies_decide_how_many_consumers_work(tmp_path: Path) -> None:
+    """`buffer: {}` is what the planner derives, and the consumers share it as the most in flight."""
+    chosen = profile(tmp_path, {"buffer": {"batch_size": 2}})
+    stack = synthesize(chosen)
+    derived = buffer_concurrency(chosen).value
+    assert derived is not None and derived > 2
+    assert stack.only("AWS::Lambda::EventSourceMapping")["ScalingConfig"] == {"MaximumConcurrency": derived}
+    assert stack.only(FUNCTION)["Environment"]["Variables"]["MAX_IN_FLIGHT"] == str(2 * int(derived))
+
+
 def test_logs_are_kept_as_long_as_the_environment_says(tmp_path: Path) -> None:
     """One log group, made by the stack, with a retention."""
     stack = buffered(tmp_path, log_retention_days=90)
@@ -157,9 +178,9 @@ def test_logs_are_kept_as_long_as_the_environment_says(tmp_path: Path) -> None:
 
 
 def test_consumer_rights(tmp_path: Path) -> None:
-    """One queue, one endpoint with its component, one prefix, one log group; nothing with a star but its objects."""
+    """One queue, its dead letters, one table, one endpoint with its component, two prefixes, one log group."""
     stack = buffered(tmp_path)
-    (queue,) = [name for name in stack.all(QUEUE) if name.startswith("BufferQueue")]
+    dead, queue = sorted(stack.all(QUEUE))
     bucket = {"Fn::GetAtt": [stack.logical_id("AWS::S3::Bucket"), "Arn"]}
     assert [(entry["Action"], entry["Resource"]) for entry in consumer_policy(stack)] == [
         (
@@ -168,8 +189,14 @@ def test_consumer_rights(tmp_path: Path) -> None:
                 "sqs:DeleteMessage",
                 "sqs:GetQueueAttributes",
                 "sqs:ReceiveMessage",
+                "sqs:SendMessage",
             ],
             {"Fn::GetAtt": [queue, "Arn"]},
+        ),
+        ("sqs:SendMessage", {"Fn::GetAtt": [dead, "Arn"]}),
+        (
+            ["dynamodb:GetItem", "dynamodb:UpdateItem"],
+            {"Fn::GetAtt": [stack.logical_id("AWS::DynamoDB::Table"), "Arn"]},
         ),
         (
             ["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"],
@@ -178,7 +205,10 @@ def test_consumer_rights(tmp_path: Path) -> None:
                 "arn:aws:sagemaker:us-east-1:123456789012:inference-component/loadproof-test-chat-main",
             ],
         ),
-        (["s3:GetObject", "s3:PutObject"], {"Fn::Join": ["", [bucket, "/results/*"]]}),
+        (
+            ["s3:GetObject", "s3:PutObject"],
+            [{"Fn::Join": ["", [bucket, "/results/*"]]}, {"Fn::Join": ["", [bucket, "/requests/*"]]}],
+        ),
         ("s3:ListBucket", bucket),
         (
             ["logs:CreateLogStream", "logs:PutLogEvents"],
@@ -187,13 +217,36 @@ def test_consumer_rights(tmp_path: Path) -> None:
     ]
 
 
+def test_claims_table(tmp_path: Path) -> None:
+    """Paid by the request, restorable, its records forgotten by themselves, gone with its stack."""
+    stack = buffered(tmp_path)
+    ((_, table),) = stack.all("AWS::DynamoDB::Table").items()
+    assert table["Properties"]["BillingMode"] == "PAY_PER_REQUEST"
+    assert table["Properties"]["KeySchema"] == [{"AttributeName": "id", "KeyType": "HASH"}]
+    assert table["Properties"]["TimeToLiveSpecification"] == {"AttributeName": "expires_s", "Enabled": True}
+    assert table["Properties"]["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("Delete", "Delete")
+
+
+def test_callbacks_are_rights_and_a_list(tmp_path: Path) -> None:
+    """Only the queues and topics that the profile names may be told, each by its own action."""
+    queue, topic = "arn:aws:sqs:us-east-1:123456789012:told", "arn:aws:sns:us-east-1:123456789012:told"
+    stack = buffered(tmp_path, {"callbacks": [queue, topic]})
+    assert stack.only(FUNCTION)["Environment"]["Variables"]["CALLBACKS"] == f"{queue} {topic}"
+    rights = [(entry["Action"], entry["Resource"]) for entry in consumer_policy(stack)]
+    assert ("sqs:SendMessage", queue) in rights
+    assert ("sns:Publish", topic) in rights
+
+
 def test_key_and_network_reach_every_part(tmp_path: Path) -> None:
-    """The environment's key encrypts queues, bucket, logs and variables; the function runs in its network."""
+    """The environment's key encrypts queues, table, bucket, logs and variables; the function runs in its network."""
     stack = buffered(tmp_path, kms_key_arn=KEY_ARN, network=NETWORK)
     assert {body["Properties"]["KmsMasterKeyId"] for body in stack.all(QUEUE).values()} == {KEY_ARN}
     (encryption,) = stack.only("AWS::S3::Bucket")["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     assert encryption["ServerSideEncryptionByDefault"]["KMSMasterKeyID"] == KEY_ARN
     assert {body["Properties"]["KmsKeyId"] for body in stack.all("AWS::Logs::LogGroup").values()} == {KEY_ARN}
+    encrypted = stack.only("AWS::DynamoDB::Table")["SSESpecification"]
+    assert encrypted == {"KMSMasterKeyId": KEY_ARN, "SSEEnabled": True, "SSEType": "KMS"}
     function = stack.only(FUNCTION)
     assert function["KmsKeyArn"] == KEY_ARN
     assert function["VpcConfig"]["SecurityGroupIds"] == ["sg-0123456789abcdef0"]
@@ -218,5 +271,7 @@ def test_outputs_lead_to_queue_and_results(tmp_path: Path) -> None:
         "ProfileHash",
         "QueueUrl",
         "DeadLetterQueueUrl",
+        "ClaimsTableName",
         "ResultsBucketName",
+        "ModelRevision",
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stacks_support import ENVIRONMENT, Synthesized, profile, synthesize
+from stacks_support import ENVIRONMENT, Synthesized, merged, profile, synthesize
 
 DASHBOARD = "AWS::CloudWatch::Dashboard"
 SCALED = {
@@ -93,6 +93,14 @@ def test_cost_rate_is_instances_times_list_price(tmp_path: Path) -> None:
     assert "us-east-1, 20" in graph["title"]
 
 
+@pytest.mark.parametrize("period_s", [10, 60, 300])
+def test_instances_are_counted_once_however_often_they_report(tmp_path: Path, period_s: int) -> None:
+    """An instance publishes one figure a period: counting by the minute would show six of one, or a fifth of it."""
+    changes = merged(VARIANT, {"endpoint": {"metrics": {"period_s": period_s}}})
+    counted, _ = titled(synthesize(profile(tmp_path, changes)), "Cost rate")["metrics"]
+    assert (counted[-1]["stat"], counted[-1]["period"]) == ("SampleCount", period_s)
+
+
 def test_every_alarm_of_the_stack_is_shown(tmp_path: Path) -> None:
     """The alarm widget lists each by its ARN."""
     stack = synthesize(profile(tmp_path, SCALED))
@@ -104,6 +112,6 @@ def test_every_alarm_of_the_stack_is_shown(tmp_path: Path) -> None:
 
 
 def test_queue_is_shown_only_where_there_is_one(tmp_path: Path) -> None:
-    """Three graphs more with a buffer, none without."""
+    """Four graphs more with a buffer, none without."""
     with_queue, without = (widgets(synthesize(profile(tmp_path, changes))) for changes in (SCALED, {}))
-    assert len(with_queue) - len(without) == 3
+    assert len(with_queue) - len(without) == 4

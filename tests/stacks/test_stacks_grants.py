@@ -21,7 +21,11 @@ def test_invoke_and_send_are_granted_by_their_owners(tmp_path: Path) -> None:
     stack.endpoint.grant_invoke(caller)
     stack.buffer.grant_send(caller)
     template = app.synth().get_stack_by_name("loadproof-test-chat").template
-    (policy,) = [body for body in template["Resources"].values() if body["Type"] == "AWS::IAM::Policy"]
+    (policy,) = [
+        body
+        for name, body in template["Resources"].items()
+        if body["Type"] == "AWS::IAM::Policy" and name.startswith("Caller")
+    ]
     invoke, send = policy["Properties"]["PolicyDocument"]["Statement"]
     assert invoke["Action"] == ["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"]
     assert invoke["Resource"] == [

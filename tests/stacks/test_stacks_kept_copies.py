@@ -152,7 +152,7 @@ class Sagemaker:
     def refuses(self, code: str, message: str = "no") -> None:
         self._stub.add_client_error("describe_inference_component", code, message)
 
-    def has(self, copies: int | None) -> None:
+    def has(self, copies: int | None, status: str = "InService") -> None:
         now = datetime(2026, 1, 1, tzinfo=UTC)
         arn = "arn:aws:sagemaker:us-east-1:123456789012:"
         told = {
@@ -160,6 +160,7 @@ class Sagemaker:
             "InferenceComponentArn": f"{arn}inference-component/chat-main",
             "EndpointName": "chat",
             "EndpointArn": f"{arn}endpoint/chat",
+            "InferenceComponentStatus": status,
             "CreationTime": now,
             "LastModifiedTime": now,
         }
@@ -177,6 +178,24 @@ def test_count_is_what_scaling_wants_not_what_runs(sagemaker: Sagemaker) -> None
     """Three wanted, one running yet: three."""
     sagemaker.has(3)
     assert present("chat-main") == 3
+
+
+def test_scaling_at_work_is_waited_for(sagemaker: Sagemaker) -> None:
+    """SageMaker refuses to change a component that is Updating; the count is read when it no longer is."""
+    sagemaker.has(2, "Updating")
+    sagemaker.has(3, "Updating")
+    sagemaker.has(3)
+    assert present("chat-main") == 3
+    assert sagemaker.slept_s == [5, 5]
+
+
+def test_a_change_without_end_is_left_to_sagemaker(sagemaker: Sagemaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 750 s the count is given as it is: no answer would hold up a rollback."""
+    now_s = iter([0.0, 400.0, 751.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(now_s))
+    sagemaker.has(3, "Updating")
+    sagemaker.has(4, "Updating")
+    assert present("chat-main") == 4
 
 
 def test_nothing_there_nothing_kept(sagemaker: Sagemaker) -> None:

@@ -1,4 +1,4 @@
-"""cdk-nag's AwsSolutions pack over every example and capability, in one synthesis."""
+"""cdk-nag's AwsSolutions pack over the templates of every example and capability, in one synthesis."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from pathlib import Path
 
 import cdk_nag
 import pytest
-from aws_cdk import App, Stack, Validations
-from aws_cdk import aws_s3 as s3
+from aws_cdk import App, CfnResource, DefaultStackSynthesizer, Stack, Validations
+from aws_cdk.cloudformation_include import CfnInclude
+from aws_cdk.cx_api import CloudAssembly
+from bedrock_profiles import bedrock_profile
 from stacks_support import ENVIRONMENT, FEATURE_FLAGS, KEY_ARN, NETWORK, profile
+from test_stacks_bedrock import CAPABILITIES as ON_BEDROCK
 from test_stacks_roles import ENVIRONMENT_WITH_ALL, EVERYTHING
 from test_stacks_templates import CAPABILITIES, EXAMPLES
 
@@ -27,21 +30,34 @@ def deployments(folder: Path) -> Iterator[Deployment]:
     secured = ENVIRONMENT.model_copy(update={"network": NETWORK, "kms_key_arn": KEY_ARN})
     for capability, changes in CAPABILITIES.items():
         yield Deployment(capability, secured, profile(folder, changes))
+    for capability, changes in ON_BEDROCK.items():
+        yield Deployment(f"bedrock-{capability}", secured, bedrock_profile(folder, changes))
     routed = NETWORK.model_copy(update={"vpc_endpoints": True, "route_table_ids": ("rtb-0123456789abcdef0",)})
     environment = ENVIRONMENT_WITH_ALL.model_copy(update={"network": routed})
     yield Deployment("everything", environment, profile(folder, EVERYTHING))
 
 
-def nag(app: App, out: Path) -> set[tuple[str, str]]:
-    """What the pack found: (construct's path below its stack, finding). Synthesis fails when there is anything."""
+def reread(assembly: CloudAssembly, out: Path) -> App:
+    """Each template as CDK's own classes: the pack's rules know a resource by its class, and many of ours are plain."""
+    app = App(builtin_cloud_formation_validation=False, context=FEATURE_FLAGS, outdir=str(out))
+    for stack in assembly.stacks:
+        # The template has the parameter and the rule of the bootstrap already.
+        synthesizer = DefaultStackSynthesizer(generate_bootstrap_version_rule=False)
+        again = Stack(app, stack.stack_name, synthesizer=synthesizer)
+        CfnInclude(again, "Template", template_file=stack.template_full_path)
+    return app
+
+
+def nag(app: App) -> set[tuple[str, str]]:
+    """What the pack found: (construct's path, finding). Synthesis fails when there is anything."""
     Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))
     try:
         app.synth()
     except Exception as error:
         assert "ValidationFailed" in str(error)
-    report = json.loads((out / "validation-report.json").read_text(encoding="utf-8"))
+    report = json.loads((Path(app.outdir) / "validation-report.json").read_text(encoding="utf-8"))
     return {
-        (construct["constructPath"].partition("/")[2], violation["ruleName"])
+        (construct["constructPath"], violation["ruleName"])
         for plugin in report["pluginReports"]
         for violation in plugin["violations"]
         for construct in violation["violatingConstructs"]
@@ -50,10 +66,17 @@ def nag(app: App, out: Path) -> set[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
-    out = tmp_path_factory.mktemp("nag")
-    app = App(builtin_cloud_formation_validation=False, context=FEATURE_FLAGS, outdir=str(out))
+    """(our construct's path below its stack, finding)."""
+    context = {**FEATURE_FLAGS, "aws:cdk:enable-path-metadata": True}
+    app = App(builtin_cloud_formation_validation=False, context=context, outdir=str(tmp_path_factory.mktemp("ours")))
     add_stacks(app, list(deployments(tmp_path_factory.mktemp("profiles"))))
-    return nag(app, out)
+    assembly = app.synth()
+    own_paths = {
+        f"{stack.stack_name}/Template/{name}": body["Metadata"]["aws:cdk:path"].partition("/")[2]
+        for stack in assembly.stacks
+        for name, body in stack.template["Resources"].items()
+    }
+    return {(own_paths[path], finding) for path, finding in nag(reread(assembly, tmp_path_factory.mktemp("nag")))}
 
 
 def test_nothing_is_found_without_a_reason(found: set[tuple[str, str]]) -> None:
@@ -67,7 +90,8 @@ def test_every_reason_is_still_needed(found: set[tuple[str, str]]) -> None:
 
 
 def test_the_pack_is_awake(tmp_path: Path) -> None:
-    """A plain bucket is found without TLS: a pack that ran over nothing would pass everything."""
-    app = App(builtin_cloud_formation_validation=False, outdir=str(tmp_path))
-    s3.CfnBucket(Stack(app, "Plain"), "Bucket")
-    assert ("Bucket", "AwsSolutions-S10") in nag(app, tmp_path)
+    """A plain resource is found as CDK's own class is: a pack that ran over nothing would pass everything."""
+    ours = App(builtin_cloud_formation_validation=False, outdir=str(tmp_path / "ours"))
+    CfnResource(Stack(ours, "Plain"), "Bucket", type="AWS::S3::Bucket")
+    again = reread(ours.synth(), tmp_path / "nag")
+    assert ("Plain/Template/Bucket", "AwsSolutions-S10") in nag(again)

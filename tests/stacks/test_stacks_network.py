@@ -6,13 +6,15 @@ from pathlib import Path
 
 import cloudformation_validate
 import pytest
-from stacks_support import ENVIRONMENT, FEATURE_FLAGS, NETWORK, App, Synthesized, profile
+from stacks_support import ENVIRONMENT, FEATURE_FLAGS, KEY_ARN, NETWORK, App, Synthesized, profile
 from test_stacks_templates import findings
 
 from loadproof.errors import InputError
 from loadproof.profiles.schema import Environment
 from stacks.application import add_stacks
+from stacks.benchmark.job_role import job_statements
 from stacks.context import Deployment
+from stacks.network import SERVICES
 
 WITH_ENDPOINTS = ENVIRONMENT.model_copy(
     update={
@@ -28,27 +30,46 @@ def stacks_of(folder: Path, environment: Environment) -> dict[str, Synthesized]:
 
 
 def test_endpoints_are_made_where_the_environment_says_so(tmp_path: Path) -> None:
-    """Eight interfaces and S3's gateway; nothing without `vpc_endpoints`."""
+    """Ten interfaces, and the gateways of S3 and DynamoDB; nothing without `vpc_endpoints`."""
     network = stacks_of(tmp_path, WITH_ENDPOINTS)["loadproof-test-network"]
     bodies = [body["Properties"] for body in network.all("AWS::EC2::VPCEndpoint").values()]
     services = {
         body["ServiceName"].removeprefix("com.amazonaws.us-east-1."): body["VpcEndpointType"] for body in bodies
     }
     assert services == {
+        "application-autoscaling": "Interface",
         "ecr.api": "Interface",
         "ecr.dkr": "Interface",
         "kms": "Interface",
         "logs": "Interface",
         "monitoring": "Interface",
+        "sagemaker.api": "Interface",
         "sagemaker.runtime": "Interface",
         "secretsmanager": "Interface",
         "sqs": "Interface",
         "s3": "Gateway",
+        "dynamodb": "Gateway",
     }
-    (gateway,) = [body for body in bodies if body["VpcEndpointType"] == "Gateway"]
+    gateway, _ = [body for body in bodies if body["VpcEndpointType"] == "Gateway"]
     assert gateway["RouteTableIds"] == ["rtb-0123456789abcdef0"]
     plain = ENVIRONMENT.model_copy(update={"network": NETWORK})
     assert list(stacks_of(tmp_path, plain)) == ["loadproof-test-chat"]
+
+
+def test_everything_that_a_benchmark_s_host_asks_has_its_endpoint(tmp_path: Path) -> None:
+    """A host inside a network without a way out could not even ask whether the endpoint is in service."""
+    image = "123456789012.dkr.ecr.us-east-1.amazonaws.com/bench:1.0"
+    inside = WITH_ENDPOINTS.model_copy(update={"kms_key_arn": KEY_ARN})
+    asked = {
+        action
+        for statement in job_statements("test", inside, image, "arn:aws:s3:::results")
+        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+    }
+    names = {"cloudwatch": "monitoring", "ecr": "ecr.api", "sagemaker": "sagemaker.api"}
+    needed = {names.get(service, service) for service, _, _ in (action.partition(":") for action in asked)}
+    needed |= {"sagemaker.runtime"} if "sagemaker:InvokeEndpoint" in asked else set()
+    # S3 has its gateway; network interfaces are made from outside, before there is anything inside.
+    assert needed - {"s3", "ec2"} <= set(SERVICES)
 
 
 def test_only_the_environment_s_groups_reach_them(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_the_vpc_endpoints_are_deployed_and_taken_down(root: Path, cloud: Cloud)
     assert cloud.apply("loadproof-test-network", template) == "CREATE_COMPLETE", cloud.reasons("loadproof-test-network")
     made = ec2.describe_vpc_endpoints(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["VpcEndpoints"]
     assert sorted(one["ServiceName"].removeprefix("com.amazonaws.us-east-1.") for one in made) == sorted(
-        [*SERVICES, "s3"]
+        [*SERVICES, "dynamodb", "s3"]
     )
     assert cloud.destroy("loadproof-test-network") == "DELETE_COMPLETE"
 

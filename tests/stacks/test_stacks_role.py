@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stacks_support import ENVIRONMENT, FROM_HUB, KEY_ARN, NETWORK, Synthesized, profile, synthesize
+import yaml
+from stacks_support import ENVIRONMENT, FROM_HUB, KEY_ARN, NETWORK, PROFILE, Synthesized, merged, profile, synthesize
 
 from loadproof.errors import InputError
+from loadproof.profiles import load_profile
 
 
 def execution_role(stack: Synthesized) -> dict[str, Any]:
@@ -21,8 +23,8 @@ def execution_role(stack: Synthesized) -> dict[str, Any]:
 
 
 def statements(stack: Synthesized) -> dict[str, dict[str, Any]]:
-    (policy,) = execution_role(stack)["Policies"]
-    return {statement["Sid"]: statement for statement in policy["PolicyDocument"]["Statement"]}
+    (policy,) = stack.all("AWS::IAM::Policy").values()
+    return {statement["Sid"]: statement for statement in policy["Properties"]["PolicyDocument"]["Statement"]}
 
 
 def test_trusts_sagemaker_for_this_account_only(tmp_path: Path) -> None:
@@ -41,7 +43,9 @@ def test_trusts_sagemaker_for_this_account_only(tmp_path: Path) -> None:
 def test_rights_of_a_component_endpoint(tmp_path: Path) -> None:
     """One prefix, one repository, the endpoint's own log groups; a star only where AWS knows nothing narrower."""
     endpoint_logs = "arn:aws:logs:us-east-1:123456789012:log-group:/aws/sagemaker/Endpoints/loadproof-test-chat"
-    copy_logs = "arn:aws:logs:us-east-1:123456789012:log-group:/aws/sagemaker/InferenceComponents/loadproof-test-chat-*"
+    copy_logs = (
+        "arn:aws:logs:us-east-1:123456789012:log-group:/aws/sagemaker/InferenceComponents/loadproof-test-chat-main"
+    )
     assert list(statements(synthesize(profile(tmp_path))).values()) == [
         {
             "Sid": "Logs",
@@ -92,6 +96,60 @@ def test_rights_of_a_component_endpoint(tmp_path: Path) -> None:
             "Condition": {"StringLike": {"s3:prefix": ["llama/*"]}},
         },
     ]
+
+
+def test_the_role_has_these_rights_and_no_others(tmp_path: Path) -> None:
+    """One policy, the role's alone."""
+    stack = synthesize(profile(tmp_path))
+    assert "Policies" not in execution_role(stack)
+    roles = [name for name, body in stack.all("AWS::IAM::Role").items() if body["Properties"] == execution_role(stack)]
+    assert stack.only("AWS::IAM::Policy")["Roles"] == [{"Ref": name} for name in roles]
+
+
+NEW_RIGHTS: dict[str, dict[str, Any]] = {
+    "weights": {"model": {"source": {"s3_uri": "s3://example-models/llama-v2/"}}},
+    "image": {"container": {"version": None, "image": "123456789012.dkr.ecr.us-east-1.amazonaws.com/own:1.0"}},
+    "outputs": {"endpoint": {"data_capture": {"s3_uri": "s3://captures/chat/"}}},
+}
+
+
+@pytest.mark.parametrize("edit", NEW_RIGHTS)
+def test_old_copies_keep_their_rights_while_the_endpoint_moves(tmp_path: Path, edit: str) -> None:
+    """New rights are another resource of another name, so CloudFormation takes the old ones away last of all."""
+    before, after = synthesize(profile(tmp_path)), synthesize(profile(tmp_path, NEW_RIGHTS[edit]))
+    policy = "AWS::IAM::Policy"
+    assert before.logical_id(policy) != after.logical_id(policy)
+    assert before.only(policy)["PolicyName"] != after.only(policy)["PolicyName"]
+
+
+def test_rights_that_stay_the_same_stay_where_they_are(tmp_path: Path) -> None:
+    """An edit of something else leaves the policy alone."""
+    other = {"container": {"settings": {"max_total_tokens": 2048}}, "objectives": {"e2e_p95_ms": 1000}}
+    before, after = synthesize(profile(tmp_path)), synthesize(profile(tmp_path, other))
+    assert before.all("AWS::IAM::Policy") == after.all("AWS::IAM::Policy")
+
+
+@pytest.mark.parametrize("hosting", ["inference_components", "plain_variant"])
+def test_nothing_is_made_before_its_rights(tmp_path: Path, hosting: str) -> None:
+    """Models and configuration wait for the policy: SageMaker tries the role at once, and again when it deletes."""
+    stack = synthesize(profile(tmp_path, {"endpoint": {"hosting": hosting}}))
+    rights = stack.logical_id("AWS::IAM::Policy")
+    for kind in ("AWS::SageMaker::Model", "AWS::SageMaker::EndpointConfig"):
+        for body in stack.all(kind).values():
+            assert rights in body["DependsOn"]
+
+
+def test_a_copy_with_a_shortened_name_may_write_its_log(tmp_path: Path) -> None:
+    """63 characters are SageMaker's limit: the names of an endpoint and of its component begin differently then."""
+    name = "chat-" + "x" * 34
+    (tmp_path / f"{name}.yaml").write_text(
+        yaml.safe_dump(merged(PROFILE, {"name": name}), sort_keys=False), encoding="utf-8"
+    )
+    stack = synthesize(load_profile(tmp_path / f"{name}.yaml"), environment_name="production-in-ireland")
+    component = stack.only("AWS::SageMaker::InferenceComponent")["InferenceComponentName"]
+    assert not component.startswith(stack.only("AWS::SageMaker::Endpoint")["EndpointName"])
+    group = f"arn:aws:logs:us-east-1:123456789012:log-group:/aws/sagemaker/InferenceComponents/{component}:*"
+    assert group in statements(stack)["Logs"]["Resource"]
 
 
 def test_hub_weights_need_no_bucket(tmp_path: Path) -> None:

@@ -53,14 +53,20 @@ ENVIRONMENT_WITH_ALL = ENVIRONMENT.model_copy(
 
 
 def roles(folder: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Stack, construct's path and properties of every role."""
+    """Stack, logical id and properties of every role, its policies among them wherever the template has them."""
     app = App(builtin_cloud_formation_validation=False, context=FEATURE_FLAGS)
     add_stacks(app, [Deployment("test", ENVIRONMENT_WITH_ALL, profile(folder, merged(EVERYTHING, {})))])
     for stack in sorted(app.synth().stacks, key=lambda stack: stack.stack_name):
-        for name, body in sorted(stack.template["Resources"].items()):
+        resources: dict[str, dict[str, Any]] = stack.template["Resources"]
+        assert [name for name, body in resources.items() if body["Type"] == "AWS::IAM::ManagedPolicy"] == []
+        apart = [body["Properties"] for body in resources.values() if body["Type"] == "AWS::IAM::Policy"]
+        for name, body in sorted(resources.items()):
             if body["Type"] == "AWS::IAM::Role":
-                yield stack.stack_name, name, body["Properties"]
-            assert body["Type"] not in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"), f"{name} is not inline"
+                own = [policy for policy in apart if policy["Roles"] == [{"Ref": name}]]
+                apart = [policy for policy in apart if policy not in own]
+                policies = [*body["Properties"].get("Policies", []), *own]
+                yield stack.stack_name, name, {**body["Properties"], "Policies": policies}
+        assert apart == []
 
 
 def written(folder: Path) -> str:

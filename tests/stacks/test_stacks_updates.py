@@ -101,6 +101,36 @@ def test_burning_objective_turns_the_update_back(deployed: dict[str, Any], cloud
     assert any("latency-p95" in reason for reason in cloud.reasons(STACK)), cloud.reasons(STACK)
 
 
+def test_old_weights_can_be_read_until_the_new_ones_are_served(
+    deployed: dict[str, Any], cloud: Cloud, tmp_path: Path
+) -> None:
+    """A copy that restarts meanwhile, or an update that is turned back, reads the old prefix; afterwards nobody may."""
+    weights = {"model": {"source": {"s3_uri": "s3://example-models/llama-v2/"}}}
+    assert cloud.deploy(profile(tmp_path, merged(deployed, weights))) == "UPDATE_COMPLETE", cloud.reasons(STACK)
+    events = [
+        (event["ResourceType"], event["ResourceStatus"])
+        for event in reversed(cloud.client("cloudformation").describe_stack_events(StackName=STACK)["StackEvents"])
+    ]
+    kind = "Endpoint" if "hosting" in deployed["endpoint"] else "InferenceComponent"
+    moved = events.index((f"AWS::SageMaker::{kind}", "UPDATE_COMPLETE"))
+    assert events.index(("AWS::IAM::Policy", "DELETE_COMPLETE")) > moved
+    assert len(events) - events[::-1].index(("AWS::IAM::Policy", "CREATE_COMPLETE")) - 1 < moved
+    assert read_places(cloud) == ["arn:aws:s3:::example-models/llama-v2/*"]
+
+
+def read_places(cloud: Cloud) -> list[str]:
+    """What the endpoint's role may read from S3, by all policies that it has."""
+    iam, sagemaker = cloud.client("iam"), cloud.client("sagemaker")
+    (model, *_) = sagemaker.list_models(NameContains="chat")["Models"]
+    role = sagemaker.describe_model(ModelName=model["ModelName"])["ExecutionRoleArn"].rpartition("/")[2]
+    documents = [
+        iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
+        for name in iam.list_role_policies(RoleName=role)["PolicyNames"]
+    ]
+    statements = [statement for document in documents for statement in document["Statement"]]
+    return [statement["Resource"] for statement in statements if statement["Action"] == "s3:GetObject"]
+
+
 def test_one_model_of_several_is_edited_alone(cloud: Cloud, tmp_path: Path) -> None:
     """Another image for `small`: `main` and its adapter are not touched. All of it goes in order at the end."""
     small = {

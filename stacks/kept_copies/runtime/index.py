@@ -6,6 +6,9 @@ import traceback
 import urllib.request
 from typing import Any
 
+PATIENCE_S = 750.0  # and a minute for new rights: within the function's 900 s
+POLL_S = 5.0
+
 
 def handler(event: dict[str, Any], context: object) -> None:
     """Always answers CloudFormation. A rollback asks anew, with the bounds from before: the count is kept there too."""
@@ -33,21 +36,35 @@ def kept(copies: int | None, first: int, fewest: int, most: int) -> int:
 
 
 def present(name: str) -> int | None:
-    """Copies that scaling wants now, None where there are none to keep. New rights may take a minute to hold."""
+    """Copies that scaling wants, None where there are none to keep; once scaling is done with what it does just now.
+
+    SageMaker changes no component that is Updating, which a scale-out is for minutes. Still so after that time, the
+    count is given all the same: SageMaker then refuses the change in its own words.
+    """
+    until_s = time.monotonic() + PATIENCE_S
+    while True:
+        found = described(name)
+        if found is None or found["InferenceComponentStatus"] != "Updating" or time.monotonic() > until_s:
+            break
+        time.sleep(POLL_S)
+    return None if found is None else found.get("RuntimeConfig", {}).get("DesiredCopyCount")
+
+
+def described(name: str) -> dict[str, Any] | None:
+    """The component, None where there is none. New rights may take a minute to hold."""
     import boto3
     from botocore.exceptions import ClientError
 
     sagemaker = boto3.client("sagemaker")
     for patience in range(12, -1, -1):
         try:
-            found = sagemaker.describe_inference_component(InferenceComponentName=name)
-            copies: int | None = found.get("RuntimeConfig", {}).get("DesiredCopyCount")
-            return copies
+            found: dict[str, Any] = sagemaker.describe_inference_component(InferenceComponentName=name)
+            return found
         except ClientError as error:
             said = error.response["Error"]
             if said["Code"] == "ValidationException" and "Could not find" in said["Message"]:
                 return None
             if said["Code"] != "AccessDeniedException" or not patience:
                 raise
-            time.sleep(5)
+            time.sleep(POLL_S)
     return None

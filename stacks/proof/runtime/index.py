@@ -55,12 +55,16 @@ def looked_at(sagemaker: Any, given: dict[str, Any]) -> tuple[bool, list[str]]:
     """(something still moves, everything that is not as deployed)."""
     endpoint = patiently(partial(sagemaker.describe_endpoint, EndpointName=given["EndpointName"]))
     statuses, wrong = [endpoint["EndpointStatus"]], [*of_endpoint(endpoint, given)]
+    scaled = [(planned, instances(endpoint, planned)) for planned in given.get("Variants", [])]
     for planned in given.get("Components", []):
         name = planned["Name"]
         found = patiently(partial(sagemaker.describe_inference_component, InferenceComponentName=name))
         statuses.append(found["InferenceComponentStatus"])
         wrong += of_component(found, planned)
-    return any(status in MOVING for status in statuses), wrong
+        scaled.append((planned, found.get("RuntimeConfig", {}).get("CurrentCopyCount", 0)))
+    # A count outside new bounds has not moved yet: scaling brings it in, a little later.
+    late = any(outside(count, planned) and planned["Fewest"] != planned["Most"] for planned, count in scaled)
+    return late or any(status in MOVING for status in statuses), wrong
 
 
 def of_endpoint(found: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
@@ -73,11 +77,8 @@ def of_endpoint(found: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
             f"SageMaker turned the update back{said}"
         )
     for planned in given.get("Variants", []):
-        variant: dict[str, Any] = next(
-            (one for one in found["ProductionVariants"] if one["VariantName"] == planned["Name"]), {}
-        )
-        images = [image["SpecifiedImage"] for image in variant.get("DeployedImages", [])]
-        yield from counted(f"variant {planned['Name']}", "instances", variant.get("CurrentInstanceCount", 0), planned)
+        images = [image["SpecifiedImage"] for image in variant(found, planned).get("DeployedImages", [])]
+        yield from counted(f"variant {planned['Name']}", "instances", instances(found, planned), planned)
         if images and images != [planned["Image"]]:
             yield f"variant {planned['Name']} runs {', '.join(images)}, not {planned['Image']}"
 
@@ -96,11 +97,22 @@ def of_component(found: dict[str, Any], planned: dict[str, Any]) -> Iterator[str
         yield from counted(f"component {name}", "copies", found["RuntimeConfig"]["CurrentCopyCount"], planned)
 
 
+def variant(endpoint: dict[str, Any], planned: dict[str, Any]) -> dict[str, Any]:
+    return next((one for one in endpoint["ProductionVariants"] if one["VariantName"] == planned["Name"]), {})
+
+
+def instances(endpoint: dict[str, Any], planned: dict[str, Any]) -> int:
+    return int(variant(endpoint, planned).get("CurrentInstanceCount", 0))
+
+
+def outside(count: int, planned: dict[str, Any]) -> bool:
+    return "Fewest" in planned and not int(planned["Fewest"]) <= count <= int(planned["Most"])
+
+
 def counted(what: str, unit: str, count: int, planned: dict[str, Any]) -> Iterator[str]:
-    fewest, most = int(planned["Fewest"]), int(planned["Most"])
-    if not fewest <= count <= most:
-        wanted = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-        yield f"{what} has {count} {unit}, not {wanted}"
+    if outside(count, planned):
+        fewest, most = planned["Fewest"], planned["Most"]
+        yield f"{what} has {count} {unit}, not {fewest if fewest == most else f'{fewest} to {most}'}"
 
 
 def patiently(ask: Callable[[], Any]) -> Any:

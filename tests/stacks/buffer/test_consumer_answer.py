@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stacks.buffer.runtime.consumer.answer import AnswerBuilder, StreamError, streaming_request
+from stacks.buffer.runtime.consumer.answer import AnswerBuilder, streaming_request
+from stacks.buffer.runtime.consumer.failures import Kind, ModelFailure
 
 
 def sse(*events: dict[str, Any], done: bool = False) -> bytes:
@@ -108,27 +109,28 @@ def test_every_truncation_before_the_end_marker_is_an_error(protocol: str) -> No
     stream, expected = ANSWERS[protocol]
     marker = {"tgi": b'"generated_text": "Gr', "lmi": b'"generated_text"', "openai": b'"finish_reason": "stop"'}
     for cut in range(stream.index(marker[protocol])):
-        with pytest.raises(StreamError):
+        with pytest.raises(ModelFailure):
             assembled(stream[:cut])
     assert assembled(stream) == expected
 
 
 def test_done_without_a_finish_reason_is_an_error() -> None:
     """Some servers end a broken generation with [DONE] and finish_reason null."""
-    with pytest.raises(StreamError, match="end marker"):
+    with pytest.raises(ModelFailure, match="end marker"):
         assembled(sse({"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": None}]}, done=True))
 
 
 def test_errors_inside_the_stream_are_errors() -> None:
-    """TGI reports a failed generation as an event; its type is kept, its text is not."""
-    with pytest.raises(StreamError, match=r"^the model reported an error \(overloaded\)$"):
+    """A failed generation comes as an event: its type decides what to do, and its text goes nowhere."""
+    with pytest.raises(ModelFailure, match=r"^the model reported an error in its stream$") as caught:
         assembled(sse({"error": "Model is overloaded: secret prompt", "error_type": "overloaded"}))
+    assert caught.value.kind is Kind.SLOW_DOWN
 
 
 @pytest.mark.parametrize("line", [b"data: {oops\n", b"data: [1]\n", b"<html>\n"])
 def test_nonsense_is_an_error(line: bytes) -> None:
     """Lines that are neither JSON objects nor the protocol's own marks."""
-    with pytest.raises(StreamError, match="the stream holds something that is not"):
+    with pytest.raises(ModelFailure, match="the stream holds something that is not"):
         assembled(line)
 
 
@@ -147,8 +149,8 @@ def test_tool_calls_grow_by_their_index() -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_answer_or_an_error(data: bytes) -> None:
-    """Nothing but StreamError leaves the builder for bytes that are not an answer."""
-    with pytest.raises(StreamError):
+    """Nothing but ModelFailure leaves the builder for bytes that are not an answer."""
+    with pytest.raises(ModelFailure):
         assembled(data)
 
 
@@ -172,8 +174,8 @@ shapes = st.recursive(
     st.lists(st.dictionaries(st.sampled_from(["choices", "token", "generated_text", "details"]), shapes), max_size=4)
 )
 def test_any_shape_of_events_is_an_answer_or_an_error(events: list[dict[str, Any]]) -> None:
-    """A server that speaks another dialect leads to StreamError, never to a crash."""
-    with contextlib.suppress(StreamError):
+    """A server that speaks another dialect leads to ModelFailure, never to a crash."""
+    with contextlib.suppress(ModelFailure):
         assert assembled(sse(*events))["choices"]
 
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stacks.buffer.runtime.consumer.message import MalformedMessageError, read_message
+from stacks.buffer.runtime.consumer.message import MalformedMessageError, Message, key_of, read_message
 
-REVISION = "0123456789abcdef"
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -21,17 +20,36 @@ json_values = st.recursive(
 
 def test_senders_key_names_the_result() -> None:
     """A key of the sender's own is taken as it is."""
-    message = read_message('{"key": "order-17.a", "request": {"inputs": "hi"}}', revision=REVISION)
+    message = read_message('{"key": "order-17.a", "request": {"inputs": "hi"}}')
     assert (message.key, message.request) == ("order-17.a", {"inputs": "hi"})
 
 
 def test_without_a_key_request_and_revision_name_the_result() -> None:
     """SHA-256 of `["r1",{"a":1,"b":2}]` by sha256sum: the order of names does not matter, the revision does."""
     expected = "1d702b8a64c067b9f81fe1a0bcb04dc88fd7a8ad5be720b9ee533b0b2399e71b"
-    one = read_message('{"request": {"b": 2, "a": 1}}', revision="r1").key
-    other = read_message('{ "request" : {"a":1,"b":2} }', revision="r1").key
-    assert one == other == expected
-    assert read_message('{"request": {"a": 1, "b": 2}}', revision="r2").key != one
+    assert read_message('{"request": {"b": 2, "a": 1}}').key is None
+    assert key_of({"b": 2, "a": 1}, "r1") == key_of({"a": 1, "b": 2}, "r1") == expected
+    assert key_of({"a": 1, "b": 2}, "r2") != expected
+
+
+def test_every_field_is_read() -> None:
+    """A message with all that the contract has, its request in the bucket."""
+    body = {
+        "request_s3": "requests/large-1",
+        "deadline_ms": 1790000000000,
+        "priority": "low",
+        "tenant": "blue",
+        "callback": "arn:aws:sqs:us-east-1:123456789012:told",
+    }
+    assert read_message(json.dumps(body)) == Message(
+        request=None,
+        request_s3="requests/large-1",
+        key=None,
+        deadline_ms=1790000000000,
+        low_priority=True,
+        tenant="blue",
+        callback="arn:aws:sqs:us-east-1:123456789012:told",
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,10 +60,28 @@ def test_without_a_key_request_and_revision_name_the_result() -> None:
         ('{"request": {"x": NaN}}', "not strict JSON"),
         ('{"request": {"x": 1, "x": 2}}', "not strict JSON"),
         ("[1]", "the body must be a JSON object"),
-        ("{}", "`request` must be an object that holds the model's payload"),
+        ("{}", "one of `request` and `request_s3` must be there, and not both"),
+        (
+            '{"request": {"x": 1}, "request_s3": "requests/a"}',
+            "one of `request` and `request_s3` must be there, and not both",
+        ),
         ('{"request": "hi"}', "`request` must be an object that holds the model's payload"),
         ('{"request": {}}', "`request` must be an object that holds the model's payload"),
-        ('{"request": {"x": 1}, "mode": 1}', "1 unknown field(s); allowed: request, key"),
+        (
+            '{"request": {"x": 1}, "mode": 1}',
+            "1 unknown field(s); allowed: request, request_s3, key, deadline_ms, priority, tenant, callback",
+        ),
+        (
+            '{"request_s3": "results/a.json"}',
+            "`request_s3` must be requests/<name> of 1..200 of A-Z a-z 0-9 . _ -",
+        ),
+        (
+            '{"request": {"x": 1}, "deadline_ms": true}',
+            "`deadline_ms` must be a whole number of milliseconds since 1970",
+        ),
+        ('{"request": {"x": 1}, "priority": "urgent"}', "`priority` must be normal or low"),
+        ('{"request": {"x": 1}, "tenant": "a b"}', "`tenant` must be 1..128 visible ASCII characters"),
+        ('{"request": {"x": 1}, "callback": "https://x"}', "`callback` must be the ARN of a queue or a topic"),
         (
             '{"request": {"x": 1}, "key": "../a"}',
             "`key` must be 1..128 of A-Z a-z 0-9 . _ - and begin with a letter or digit",
@@ -57,7 +93,7 @@ def test_without_a_key_request_and_revision_name_the_result() -> None:
 def test_malformed_bodies_say_why(body: str, reason: str) -> None:
     """Each kind of nonsense has its own reason, without a word of what the sender wrote."""
     with pytest.raises(MalformedMessageError) as caught:
-        read_message(body, revision=REVISION)
+        read_message(body)
     assert str(caught.value) == reason
 
 
@@ -65,11 +101,11 @@ def test_malformed_bodies_say_why(body: str, reason: str) -> None:
 def test_any_text_is_a_message_or_malformed(body: str) -> None:
     """No body makes anything else happen."""
     with contextlib.suppress(MalformedMessageError):
-        assert read_message(body, revision=REVISION).request
+        assert read_message(body).request is not None
 
 
 @given(st.dictionaries(st.text(), json_values, min_size=1, max_size=4))
 def test_any_json_request_arrives_unchanged(request: dict[str, object]) -> None:
     """What the sender asked is what the model is asked."""
     body = json.dumps({"request": request})
-    assert read_message(body, revision=REVISION).request == json.loads(body)["request"]
+    assert read_message(body).request == json.loads(body)["request"]

@@ -1,333 +1,406 @@
-"""The consumer against a real HTTP server that speaks SageMaker's event stream, and a bucket in memory."""
+"""The life of a message on a virtual clock: what is stored, postponed, dead-lettered and given back, and why."""
 
 from __future__ import annotations
 
-import io
 import json
-import struct
-import threading
-import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
-import boto3
 import pytest
-from aws_lambda_powertools import Logger
-from botocore.config import Config
-from botocore.exceptions import ClientError
+from consumer_memory import FUNCTION_S, LEASE_S, Answer, Process, World, answered, body_of
 
-from stacks.buffer.runtime.consumer import handler as door
-from stacks.buffer.runtime.consumer.worker import NeverError, RetryLaterError, Settings, Worker
-
-SETTINGS = Settings(
-    endpoint="chat",
-    component="chat-main",
-    protocol="tgi",
-    revision="r1",
-    bucket="results-bucket",
-    prefix="results/",
-    timeout_s=30.0,
-)
-BODY = '{"key": "order-17", "request": {"inputs": "hi"}}'
-LAST = {
-    "token": {"text": " you", "special": False},
-    "generated_text": "hello you",
-    "details": {"finish_reason": "eos_token", "generated_tokens": 2, "input_length": 1},
-}
-STREAM = b"data:" + json.dumps({"token": {"text": "hello"}}).encode() + b"\n\ndata:" + json.dumps(LAST).encode()
-
-
-def frame(payload: bytes, **headers: str) -> bytes:
-    """One event-stream message as AWS defines it: lengths, CRC of both, headers, payload, CRC of all."""
-    coded = b"".join(
-        bytes([len(name)]) + name.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
-        for name, value in ((f":{name.replace('_', '-')}", value) for name, value in headers.items())
-    )
-    prelude = struct.pack(">II", 16 + len(coded) + len(payload), len(coded))
-    head = prelude + struct.pack(">I", zlib.crc32(prelude)) + coded + payload
-    return head + struct.pack(">I", zlib.crc32(head))
-
-
-def part(payload: bytes) -> bytes:
-    return frame(payload, message_type="event", event_type="PayloadPart", content_type="application/octet-stream")
-
-
-@dataclass
-class Runtime:
-    """What the fake endpoint answers, and what it was asked."""
-
-    status: int = 200
-    error: str | None = None
-    body: bytes = b""
-    asked: list[tuple[str, str | None, dict[str, Any]]] = field(default_factory=list)
-    port: int = 0
+from emulator.queue.sqs.queue import Queue
+from stacks.buffer.runtime.consumer.failures import Kind, ModelFailure
+from stacks.buffer.runtime.consumer.worker import Ending
 
 
 @pytest.fixture
-def runtime() -> Iterator[Runtime]:
-    state = Runtime(body=part(STREAM[:30]) + part(STREAM[30:]))
-
-    class Answering(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            content = self.rfile.read(int(self.headers["Content-Length"]))
-            component = self.headers.get("X-Amzn-SageMaker-Inference-Component")
-            state.asked.append((self.path, component, json.loads(content)))
-            self.send_response(state.status)
-            if state.error:
-                self.send_header("x-amzn-ErrorType", state.error)
-            self.send_header("Content-Type", "application/vnd.amazon.eventstream")
-            self.send_header("Content-Length", str(len(state.body)))
-            self.end_headers()
-            self.wfile.write(state.body)
-
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    state.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield state
-    server.shutdown()
-    server.server_close()
-    thread.join()
+def world() -> World:
+    return World()
 
 
-class Bucket:
-    """S3 as far as the consumer uses it: head, and put under the condition that nothing is there."""
+def sequence(*steps: Kind | None) -> Answer:
+    """A model that fails in these ways, one a call, and answers where it says None and ever after."""
+    left: Iterator[Kind | None] = iter(steps)
 
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-        self.failing_with: int | None = None
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        kind = next(left, None)
+        if kind is not None:
+            raise ModelFailure(kind, f"test says {kind}")
+        return answered(request)
 
-    def head_object(self, *, Bucket: str, Key: str) -> None:  # noqa: N803
-        if (Bucket, Key in self.objects) != ("results-bucket", True):
-            raise client_error("HeadObject", "404", 404)
-
-    def put_object(self, *, Bucket: str, Key: str, Body: bytes, ContentType: str, IfNoneMatch: str) -> None:  # noqa: N803
-        assert (Bucket, ContentType, IfNoneMatch) == ("results-bucket", "application/json", "*")
-        if self.failing_with is not None:
-            raise client_error("PutObject", "Failing", self.failing_with)
-        if Key in self.objects:
-            raise client_error("PutObject", "PreconditionFailed", 412)
-        self.objects[Key] = io.BytesIO(Body).read()
+    return answer
 
 
-def client_error(operation: str, code: str, status: int) -> ClientError:
-    return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)
+def taking(world: World, seconds: float) -> Answer:
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        world.clock.sleep(seconds)
+        return answered(request)
+
+    return answer
 
 
-def worker(
-    runtime: Runtime, bucket: Bucket, settings: Settings = SETTINGS, clock_s: Callable[[], float] | None = None
-) -> Worker:
-    client = boto3.client(
-        "sagemaker-runtime",
-        endpoint_url=f"http://127.0.0.1:{runtime.port}",
-        region_name="us-east-1",
-        aws_access_key_id="AKIDEXAMPLE",
-        aws_secret_access_key="example",
-        config=Config(retries={"total_max_attempts": 1}, read_timeout=5),
-    )
-    return Worker(settings, runtime=client, s3=bucket, **({"clock_s": clock_s} if clock_s else {}))
+def letters(world: World, queue: Queue) -> list[tuple[str, dict[str, str]]]:
+    """Bodies with the attributes that are there."""
+    found = world.queued(queue)
+    return [(one.body, {name: str(value.value) for name, value in one.attributes.items()}) for one in found]
 
 
-def test_answer_is_stored_under_its_key(runtime: Runtime) -> None:
-    """The model is asked for a stream on its component; the assembled answer lies at results/<key>.json."""
-    bucket = Bucket()
-    place = worker(runtime, bucket).serve(BODY, message_id="m-1", time_left_s=60)
-    assert place == "results/order-17.json"
-    assert runtime.asked == [
-        (
-            "/endpoints/chat/invocations-response-stream",
-            "chat-main",
-            {"inputs": "hi", "stream": True, "parameters": {"return_full_text": False, "details": True}},
-        )
-    ]
-    result = json.loads(bucket.objects[place])
-    assert result.pop("duration_ms") > 0
-    assert result == {
+def test_a_result_is_stored_once_and_says_where_it_comes_from(world: World) -> None:
+    """The contract's fields; the message is gone and its key done."""
+    message = world.send(body_of("order-17"))
+    assert Process(world, answered).serve_one() is Ending.STORED
+    assert world.results["order-17"] == {
         "schema_version": 1,
         "key": "order-17",
-        "message_id": "m-1",
+        "message_id": message.id,
         "endpoint": "chat",
-        "component": "chat-main",
+        "component": None,
         "model_revision": "r1",
-        "answer": {
-            "choices": [{"index": 0, "text": "hello you", "finish_reason": "eos_token"}],
-            "usage": {"prompt_tokens": 1, "completion_tokens": 2},
-        },
+        "duration_ms": 0.0,
+        "answer": {"choices": [{"index": 0, "text": "answer to order-17", "finish_reason": "stop"}], "usage": None},
     }
+    assert world.queued(world.requests) == []
+    assert world.claims["order-17"]["phase"] == "done"
 
 
-def test_a_redelivered_message_costs_no_generation(runtime: Runtime) -> None:
-    """At least once from the queue, once from the model."""
-    bucket = Bucket()
-    one = worker(runtime, bucket)
-    assert one.serve(BODY, message_id="m-1", time_left_s=60) == one.serve(BODY, message_id="m-2", time_left_s=60)
-    assert len(runtime.asked) == 1
+def test_the_same_key_again_costs_no_generation(world: World) -> None:
+    """Sent twice: one generation, one write, both messages gone."""
+    world.send(body_of("a"))
+    world.send(body_of("a"))
+    process = Process(world, answered)
+    assert [process.serve_one(), process.serve_one()] == [Ending.STORED, Ending.DUPLICATE]
+    assert (world.generations["a"], world.writes["a"], world.queued(world.requests)) == (1, 1, [])
+    assert process.counts()["DuplicatesAvoided"] == 1
 
 
-def test_the_first_of_two_answers_stays(runtime: Runtime) -> None:
-    """A result that appeared during the generation is not overwritten, and the message is done."""
-    bucket = Bucket()
-    racing = Bucket()
-    racing.head_object = lambda **_: (_ for _ in ()).throw(client_error("HeadObject", "404", 404))  # type: ignore[method-assign]
-    racing.objects = bucket.objects
-    bucket.objects["results/order-17.json"] = b"first"
-    worker(runtime, racing).serve(BODY, message_id="m-1", time_left_s=60)
-    assert bucket.objects["results/order-17.json"] == b"first"
+def test_without_a_key_the_request_is_the_key(world: World) -> None:
+    """Two messages with the same request and no key are one result."""
+    for _ in range(2):
+        world.send(json.dumps({"request": {"inputs": "same"}}))
+    process = Process(world, answered)
+    assert [process.serve_one(), process.serve_one()] == [Ending.STORED, Ending.DUPLICATE]
+    (key,) = world.results
+    assert len(key) == 64
 
 
-def test_a_plain_variant_names_no_component(runtime: Runtime) -> None:
-    """Without a component the header is not sent: a plain endpoint would refuse it."""
-    plain = Settings(**{name: getattr(SETTINGS, name) for name in SETTINGS.__slots__} | {"component": None})
-    worker(runtime, Bucket(), plain).serve(BODY, message_id="m-1", time_left_s=60)
-    assert runtime.asked[0][1] is None
+def test_a_killed_consumer_is_noticed_within_a_lease(world: World) -> None:
+    """Killed right after its claim: a lease and five seconds later the message is there, its key free, and answered."""
+    world.send(body_of("a"))
+    Process(world, answered, dies_at=4).serve_one()
+    world.clock.sleep(LEASE_S + 4)
+    assert Process(world, answered).serve_one() is None
+    world.clock.sleep(2)
+    assert Process(world, answered).serve_one() is Ending.STORED
 
 
-def model_error(original: int) -> bytes:
-    return json.dumps({"Message": "no", "OriginalStatusCode": original, "OriginalMessage": "no"}).encode()
+def test_a_generation_longer_than_the_lease_is_not_repeated(world: World) -> None:
+    """250 s of work under a lease of 60 s: nobody else ever sees the message."""
+    world.send(body_of("a"))
+    others: list[Ending | None] = []
+    world.clock.during.append(lambda: others.append(Process(world, answered).serve_one()))
+    assert Process(world, taking(world, 250)).serve_one() is Ending.STORED
+    assert world.generations["a"] == 1
+    assert set(others) == {None}
 
 
-@pytest.mark.parametrize(
-    ("status", "error", "body", "outcome", "reason"),
-    [
-        (424, "ModelError", model_error(422), NeverError, "the model refused the request (422)"),
-        (424, "ModelError", model_error(429), RetryLaterError, "the model is busy (429)"),
-        (424, "ModelError", model_error(503), RetryLaterError, "the endpoint answered ModelError"),
-        (
-            400,
-            "ValidationError",
-            b'{"Message": "Inference Component has no capacity"}',
-            RetryLaterError,
-            "the endpoint answered ValidationError",
-        ),
-        (503, "ServiceUnavailable", b"{}", RetryLaterError, "the endpoint answered ServiceUnavailable"),
-    ],
-)
-def test_failures_are_judged_by_their_cause(
-    runtime: Runtime, status: int, error: str, body: bytes, outcome: type[Exception], reason: str
-) -> None:
-    """A cold or busy endpoint means later; a request the model itself refuses means never. One attempt each."""
-    runtime.status, runtime.error, runtime.body = status, error, body
-    bucket = Bucket()
-    with pytest.raises(outcome) as caught:
-        worker(runtime, bucket).serve(BODY, message_id="m-1", time_left_s=60)
-    assert str(caught.value) == reason
-    assert (len(runtime.asked), bucket.objects) == (1, {})
+def test_a_key_held_elsewhere_waits_without_spending_receives(world: World) -> None:
+    """The second message of a key that is worked on is sent anew with a delay, received never; later it is free."""
+    world.send(body_of("a"))
+    world.send(body_of("a"))
+    seen: list[Ending | None] = []
+
+    def other() -> None:
+        world.clock.during.remove(other)
+        seen.append(Process(world, answered).serve_one())
+
+    world.clock.during.append(other)
+    assert Process(world, taking(world, 100)).serve_one() is Ending.STORED
+    assert seen == [Ending.POSTPONED]
+    (waiting,) = world.queued(world.requests)
+    assert (waiting.receives, waiting.attributes["postponed"].value) == (0, "1")
+    world.clock.sleep(70)
+    assert Process(world, answered).serve_one() is Ending.DUPLICATE
+    assert world.generations["a"] == 1
+
+
+def test_the_put_decides_between_two_owners(world: World) -> None:
+    """A consumer that lost its lease while it worked finds a result: its generation is wasted, and nothing changes."""
+    world.send(body_of("a"))
+
+    class Frozen(Process):
+        heartbeat = False
+
+    def other() -> None:
+        if world.clock.now_s() > begun_s + 100:
+            world.clock.during.remove(other)
+            assert Process(world, answered).serve_one() is Ending.STORED
+
+    begun_s = world.clock.now_s()
+    world.clock.during.append(other)
+    late = Frozen(world, taking(world, 200))
+    assert late.serve_one() is Ending.DUPLICATE
+    assert (world.writes["a"], late.counts()["WastedGenerations"]) == (1, 1)
 
 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (part(STREAM[:40]), "the stream ended without the model's end marker"),
-        (
-            part(STREAM[:40])
-            + frame(b'{"ErrorCode": "StreamBroken"}', message_type="exception", exception_type="ModelStreamError"),
-            "the endpoint answered ModelStreamError",
-        ),
-        ((part(STREAM))[:-1] + b"\x00", "the invocation broke (ChecksumMismatch)"),
+        ("{", "not strict JSON at line 1, column 2"),
+        (body_of("a", callback="arn:aws:sns:us-east-1:123456789012:other"), "`callback` is not among"),
+        (json.dumps({"key": "a", "request_s3": "requests/none"}), "`request_s3` names nothing"),
+        (json.dumps({"key": "a", "request": {"inputs": "one two", "max_tokens": 9}}), "exceed the model's context"),
     ],
 )
-def test_broken_streams_store_nothing(runtime: Runtime, body: bytes, reason: str) -> None:
-    """Cut, reported broken, or damaged on the way: one error, no result."""
-    runtime.body = body
-    bucket = Bucket()
-    with pytest.raises(RetryLaterError) as caught:
-        worker(runtime, bucket).serve(BODY, message_id="m-1", time_left_s=60)
-    assert str(caught.value) == reason
-    assert bucket.objects == {}
+def test_what_can_never_be_served_goes_to_the_dead_letters_at_once(world: World, body: str, reason: str) -> None:
+    """In one attempt, without an invocation, with a reason that quotes nothing, and when it was sent."""
+    sent_ms = int(world.clock.now_s() * 1000)
+    world.send(body)
+    assert Process(world, answered, context_tokens=10).serve_one() is Ending.BURIED
+    assert (world.queued(world.requests), sum(world.generations.values())) == ([], 0)
+    ((dead, attributes),) = letters(world, world.dead_letters)
+    assert dead == body
+    assert attributes["reason"].startswith(reason) or reason in attributes["reason"]
+    assert (attributes["first_sent_ms"], attributes["attempts"]) == (str(sent_ms), "0")
 
 
-def test_time_runs_out(runtime: Runtime) -> None:
-    """An answer that takes longer than the invocation timeout is given up; without time nothing is begun."""
-    ticks = iter([0.0, 31.0])
-    with pytest.raises(RetryLaterError, match="longer than the invocation timeout"):
-        worker(runtime, Bucket(), clock_s=lambda: next(ticks)).serve(BODY, message_id="m-1", time_left_s=60)
-    with pytest.raises(RetryLaterError, match="no time left"):
-        worker(runtime, Bucket()).serve(BODY, message_id="m-1", time_left_s=0)
-    assert len(runtime.asked) == 1
+def test_a_request_that_the_model_refuses_is_dead_lettered_and_free_again(world: World) -> None:
+    """One invocation; a redrive after the model was mended finds the key free and its attempts forgotten."""
+    world.send(body_of("a"))
+    assert Process(world, sequence(Kind.POISON)).serve_one() is Ending.BURIED
+    ((_, attributes),) = letters(world, world.dead_letters)
+    assert (attributes["reason"], attributes["attempts"]) == ("test says poison", "1")
+    world.engine.start_move(world.engine.queue(world.dead_letters.arn), world.requests.arn, None)
+    assert Process(world, answered).serve_one() is Ending.STORED
 
 
-def test_a_bucket_that_fails_means_later(runtime: Runtime) -> None:
-    """The message comes back when its result could not be stored."""
-    bucket = Bucket()
-    bucket.failing_with = 503
-    with pytest.raises(RetryLaterError, match="the results bucket answered 503"):
-        worker(runtime, bucket).serve(BODY, message_id="m-1", time_left_s=60)
+def test_accidents_are_tried_again_in_hand(world: World) -> None:
+    """Three failures and an answer: four invocations, one receive, nothing sent anew."""
+    world.send(body_of("a"))
+    again = Kind.TRY_AGAIN
+    assert Process(world, sequence(again, again, again)).serve_one() is Ending.STORED
+    assert world.generations["a"] == 4
 
 
-class Queue:
-    """SQS as far as the handler uses it."""
-
-    def __init__(self) -> None:
-        self.pauses: list[tuple[str, int]] = []
-
-    def change_message_visibility(self, *, QueueUrl: str, ReceiptHandle: str, VisibilityTimeout: int) -> None:  # noqa: N803
-        assert QueueUrl == "https://queue"
-        self.pauses.append((ReceiptHandle, VisibilityTimeout))
-
-
-def record(number: int, body: str, receives: int = 1) -> dict[str, Any]:
-    return {
-        "messageId": f"m-{number}",
-        "receiptHandle": f"r-{number}",
-        "body": body,
-        "attributes": {"ApproximateReceiveCount": str(receives)},
-        "messageAttributes": {},
-        "md5OfBody": "",
-        "eventSource": "aws:sqs",
-        "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:chat-requests",
-        "awsRegion": "us-east-1",
-    }
+def test_after_its_attempts_a_message_is_dead_lettered(world: World) -> None:
+    """Eight failures, counted over postponing and over processes; never a ninth."""
+    world.send(body_of("a"))
+    for _ in range(20):
+        if world.queued(world.dead_letters):
+            break
+        Process(world, sequence(*[Kind.TRY_AGAIN] * 9)).serve_one()
+        world.clock.sleep(LEASE_S)
+    assert world.generations["a"] == 8
+    ((_, attributes),) = letters(world, world.dead_letters)
+    assert attributes["reason"] == "failed 8 times, the last time: test says try_again"
 
 
-def test_a_batch_fails_item_by_item(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The malformed body and the refused one come back, the good one does not; reasons are logged, prompts are not."""
-    bucket, queue, log = Bucket(), Queue(), io.StringIO()
-    monkeypatch.setattr(door, "logger", Logger(service="test-consumer", stream=log))
-    monkeypatch.setenv("QUEUE_URL", "https://queue")
-    monkeypatch.setattr(door, "_worker", lambda: worker(runtime, bucket))
-    monkeypatch.setattr(door, "_sqs", lambda: queue)
-    context = SimpleNamespace(get_remaining_time_in_millis=lambda: 60_000)
-    outcome = door.handler({"Records": [record(1, BODY), record(2, '{"secret prompt"')]}, context)
-    assert outcome == {"batchItemFailures": [{"itemIdentifier": "m-2"}]}
-    assert list(bucket.objects) == ["results/order-17.json"]
-    assert queue.pauses == [("r-2", 0)]
-    assert "not strict JSON at line 1" in log.getvalue()
-    assert "secret prompt" not in log.getvalue()
+def test_a_timeout_is_repeated_once(world: World) -> None:
+    """The model may have worked all that time: the second timeout is the last."""
+    world.send(body_of("a"))
+    assert Process(world, sequence(*[Kind.TIMED_OUT] * 3)).serve_one() is Ending.BURIED
+    assert world.generations["a"] == 2
 
 
-def test_all_failing_is_a_report_not_a_crash(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cold endpoint: every message is reported and paused, longer the more often it was received."""
-    runtime.status, runtime.error, runtime.body = 400, "ValidationError", b"{}"
-    queue = Queue()
-    monkeypatch.setenv("QUEUE_URL", "https://queue")
-    monkeypatch.setattr(door, "_worker", lambda: worker(runtime, Bucket()))
-    monkeypatch.setattr(door, "_sqs", lambda: queue)
-    context = SimpleNamespace(get_remaining_time_in_millis=lambda: 60_000)
-    outcome = door.handler({"Records": [record(1, BODY), record(2, BODY, receives=3)]}, context)
-    assert outcome == {"batchItemFailures": [{"itemIdentifier": "m-1"}, {"itemIdentifier": "m-2"}]}
-    assert queue.pauses == [("r-1", 60), ("r-2", 240)]
+@pytest.mark.parametrize("kind", [Kind.SLOW_DOWN, Kind.UNAVAILABLE, Kind.NO_CAPACITY_YET])
+def test_what_time_heals_spends_neither_receives_nor_attempts(world: World, kind: Kind) -> None:
+    """An hour of refusals: sent anew again and again, never dead-lettered, received once each time, then answered."""
+    world.send(body_of("a"))
+    begun_s = world.clock.now_s()
+    sent = {message.sent_s for message in world.queued(world.requests)}
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        if world.clock.now_s() < begun_s + 3600:
+            raise ModelFailure(kind, "test")
+        return answered(request)
+
+    endings = []
+    while (ending := Process(world, answer).serve_one()) is not Ending.STORED:
+        endings.append(ending)
+        assert all(message.receives <= 1 for message in world.queued(world.requests))
+        world.clock.sleep(1)
+    assert set(endings) <= {Ending.POSTPONED, None}
+    assert world.queued(world.dead_letters) == []
+    assert len(sent) == 1
 
 
-def test_four_pauses_outlast_a_start_from_zero() -> None:
-    """60 + 120 + 240 + 480 = 900 s, and a first copy from zero was measured at about ten minutes."""
-    assert [door.pause_before_retry_s(receives) for receives in (1, 2, 3, 4, 5, 1000)] == [60, 120, 240, 480, 900, 900]
+def test_age_and_tenant_outlive_postponing(world: World) -> None:
+    """The first send's time, the tenant's group and the sender's own attributes are on the new message."""
+    sent_ms = int(world.clock.now_s() * 1000)
+    world.send(body_of("a", priority="low"), group="blue")
+    world.record = world.record.__class__(gate="unavailable", gate_ms=1, probe_ms=1 << 50)
+    assert Process(world, answered).serve_one() is Ending.POSTPONED
+    (waiting,) = world.queued(world.requests)
+    assert waiting.group == "blue"
+    assert waiting.attributes["first_sent_ms"].value == str(sent_ms)
+    assert world.generations["a"] == 0
 
 
-def test_settings_come_from_the_functions_variables() -> None:
-    """What the stack writes is what the consumer reads; no component means a plain variant."""
-    variables = {
-        "ENDPOINT_NAME": "chat",
-        "PROTOCOL": "tgi",
-        "MODEL_REVISION": "r1",
-        "RESULTS_BUCKET": "results-bucket",
-        "RESULTS_PREFIX": "results/",
-        "INVOCATION_TIMEOUT_S": "30",
-    }
-    assert Settings.from_variables(variables).component is None
-    assert Settings.from_variables(variables | {"COMPONENT_NAME": "chat-main"}) == SETTINGS
+def test_low_priority_is_postponed_at_once_and_the_rest_waits_in_hand(world: World) -> None:
+    """Behind a closed gate: a low message leaves the consumer's hand without waiting, a normal one in two minutes."""
+    world.record = world.record.__class__(gate="unavailable", gate_ms=1, probe_ms=1 << 50)
+    taken_s = []
+    for priority in ("low", "normal"):
+        world.send(body_of(priority, priority=priority))
+        begun_s = world.clock.now_s()
+        Process(world, answered).serve_one()
+        taken_s.append(world.clock.now_s() - begun_s)
+    assert taken_s[0] == 0
+    assert 120 < taken_s[1] < 160
+
+
+@pytest.mark.parametrize("kind", [Kind.UNAVAILABLE, Kind.NO_CAPACITY_YET])
+def test_where_all_that_waits_is_of_low_priority_it_probes(world: World, kind: Kind) -> None:
+    """Ten minutes away, and only low messages in the queue: they ask as others would, and are answered within a minute
+    of the end, instead of waiting behind a gate that nobody opens until they are too old."""
+    for key in "abc":
+        world.send(body_of(key, priority="low"))
+    back_s = world.clock.now_s() + 600
+    asked_s = []
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        asked_s.append(world.clock.now_s())
+        if world.clock.now_s() < back_s:
+            raise ModelFailure(kind, "test")
+        return answered(request)
+
+    while world.clock.now_s() < back_s + 60:
+        Process(world, answer).serve_one()
+        world.clock.sleep(1)
+    assert set(world.results) == {"a", "b", "c"}
+    assert max(later - earlier for earlier, later in pairwise(asked_s)) <= 60
+    assert world.queued(world.dead_letters) == []
+
+
+@pytest.mark.parametrize(("sent", "gate"), [(True, "open"), (False, "unavailable")])
+def test_a_refusal_of_ones_own_says_nothing_of_the_endpoint(world: World, sent: bool, gate: str) -> None:
+    """A poisonous message is the probe at a closed gate: the endpoint's no opens it, one that never left does not."""
+    world.record = world.record.__class__(gate="unavailable", gate_ms=1, probe_ms=1)
+    world.send(body_of("a"))
+
+    def refuse(request: dict[str, Any]) -> dict[str, Any]:
+        raise ModelFailure(Kind.POISON, "test", sent=sent)
+
+    assert Process(world, refuse).serve_one() is Ending.BURIED
+    assert world.record.gate == gate
+
+
+def test_after_its_deadline_nothing_is_invoked(world: World) -> None:
+    """A message that nobody waits for any more goes to the dead letters; a result that is there is still told of."""
+    late_ms = int(world.clock.now_s() * 1000) - 1
+    world.send(body_of("a", deadline_ms=late_ms))
+    process = Process(world, answered)
+    assert process.serve_one() is Ending.BURIED
+    ((_, attributes),) = letters(world, world.dead_letters)
+    assert attributes["reason"] == "its deadline has passed"
+    assert (world.generations["a"], process.counts()["Expired"]) == (0, 1)
+
+
+def test_nothing_is_postponed_beyond_the_retention(world: World) -> None:
+    """SQS begins to count anew with each sending; the consumer does not."""
+    world.send(body_of("a"))
+    world.record = world.record.__class__(gate="unavailable", gate_ms=1, probe_ms=1 << 50)
+    process = Process(world, answered, retention_s=600.0)
+    while world.queued(world.requests):
+        process.serve_one()
+        world.clock.sleep(10)
+    ((_, attributes),) = letters(world, world.dead_letters)
+    assert attributes["reason"].startswith("older than the queue's retention, and ")
+
+
+def test_an_answer_outlives_a_store_that_is_down(world: World) -> None:
+    """The bucket fails after the generation: the answer is kept, others leave the key alone, and it is stored later."""
+    world.send(body_of("a"))
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        world.down.add("results")
+        return answered(request)
+
+    process = Process(world, answer)
+    assert process.serve_one() is Ending.POSTPONED
+    world.clock.sleep(40)
+    assert Process(world, answered).serve_one() is Ending.POSTPONED
+    world.down.clear()
+    world.clock.sleep(70)
+    assert process.serve_one() is Ending.STORED
+    assert (world.generations["a"], world.writes["a"]) == (1, 1)
+
+
+def test_while_the_store_is_down_nothing_more_is_generated(world: World) -> None:
+    """One answer waits for the bucket; the next message is postponed instead of paid for."""
+    for key in "ab":
+        world.send(body_of(key))
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        world.down.add("results")
+        return answered(request)
+
+    process = Process(world, answer)
+    assert [process.serve_one(), process.serve_one()] == [Ending.POSTPONED, Ending.POSTPONED]
+    assert sum(world.generations.values()) == 1
+
+
+def test_claims_that_are_down_lose_nothing(world: World) -> None:
+    """Nothing is generated without a claim; the message is sent anew, and answered when the table is back."""
+    world.send(body_of("a"))
+    world.down.add("claims")
+    assert Process(world, answered).serve_one() is Ending.POSTPONED
+    assert world.generations["a"] == 0
+    world.down.clear()
+    world.clock.sleep(60)
+    assert Process(world, answered).serve_one() is Ending.STORED
+
+
+def test_told_to_stop_it_gives_back_at_once(world: World) -> None:
+    """A message that was not begun is visible again at once, and its key is free."""
+    world.send(body_of("a"))
+    process = Process(world, answered)
+    letter = process.receive()
+    assert letter is not None
+    world.clock.stop()
+    assert process.serve(letter) is Ending.RELEASED
+    assert [message.state.name for message in world.queued(world.requests)] == ["VISIBLE"]
+
+
+def test_a_callback_is_told_after_the_result_and_again_for_a_duplicate(world: World) -> None:
+    """At least once each message: who sends a key again is told as well."""
+    arn = "arn:aws:sns:us-east-1:123456789012:told"
+    process = Process(world, answered, callbacks=frozenset({arn}))
+    for _ in range(2):
+        world.send(body_of("a", callback=arn))
+        process.serve_one()
+    assert [json.loads(text) for text in world.told] == [
+        {"key": "a", "result": "s3://results-bucket/results/a.json"}
+    ] * 2
+
+
+def test_a_request_from_the_bucket(world: World) -> None:
+    """The claim check: the payload lies in the bucket, its digest is the key."""
+    world.kept_requests["requests/large"] = json.dumps({"inputs": "large"})
+    world.send(json.dumps({"request_s3": "requests/large"}))
+    assert Process(world, answered).serve_one() is Ending.STORED
+    assert world.generations["large"] == 1
+
+
+def test_a_message_of_the_longest_length_can_be_postponed(world: World) -> None:
+    """1,048,576 bytes have no room for attributes: the request goes to the bucket, and the key stays the same."""
+    empty = len(json.dumps({"request": {"inputs": ""}}))
+    world.send(json.dumps({"request": {"inputs": "x" * (1_048_576 - empty)}}))
+    world.record = world.record.__class__(gate="unavailable", gate_ms=1, probe_ms=1 << 50)
+    assert Process(world, answered).serve_one() is Ending.POSTPONED
+    (waiting,) = world.queued(world.requests)
+    assert len(waiting.body) < 1000
+    (place,) = world.kept_requests
+    assert json.loads(waiting.body)["request_s3"] == place
+    assert json.loads(waiting.body)["key"] == place.removeprefix("requests/")
+    world.record = world.record.__class__()
+    world.clock.sleep(60)
+    assert Process(world, answered).serve_one() is Ending.STORED
+
+
+def test_a_function_without_much_time_still_makes_its_first_attempt(world: World) -> None:
+    """Where the timeouts leave no room for waiting, a first invocation is begun and bounded by the function's end."""
+    world.send(body_of("a"))
+    assert FUNCTION_S < 10_000
+    assert Process(world, answered, timeout_s=10_000.0).serve_one() is Ending.STORED

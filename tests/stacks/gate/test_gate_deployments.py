@@ -26,8 +26,6 @@ SMALL = {"gate": "rollback", "concurrency": [2], "requests_per_level": 8, "warmu
 EASY = {"at_concurrency": 2, "e2e_p50_ms": 30000, "e2e_p95_ms": None, "error_rate_max": 0.5}
 IMPOSSIBLE = EASY | {"e2e_p50_ms": 1}
 
-pytestmark = pytest.mark.xdist_group("gate")
-
 
 def deployment(folder: Path, image: str = IMAGE, **changes: Any) -> Deployment:
     wanted = {"benchmark": SMALL, "objectives": EASY, "workload": {"input_tokens": 32, "output_tokens": 8}} | changes

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from stacks_cloud import Cloud, local_cloud
-from stacks_support import profile
+from stacks_support import merged, profile, synthesize
 
 CODE = Path(__file__).parents[3] / "stacks" / "proof" / "runtime" / "index.py"
 ENDPOINT = {
@@ -116,10 +116,75 @@ def test_what_still_moves_is_waited_for(proof: ModuleType, monkeypatch: pytest.M
     assert proof.settled(SageMaker((ENDPOINT, moving), (ENDPOINT, COMPONENT)), GIVEN) == []
 
 
+def test_a_count_that_scaling_is_about_to_mend_is_waited_for(
+    proof: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New bounds have been registered and the endpoint is still InService with the old count: not a fault yet."""
+    monkeypatch.setattr(proof.time, "sleep", lambda seconds: None)
+    above = changed(COMPONENT, RuntimeConfig={"CurrentCopyCount": 5})
+    assert proof.settled(SageMaker((ENDPOINT, above), (ENDPOINT, COMPONENT)), GIVEN) == []
+
+
+def test_a_count_that_nothing_scales_is_told_at_once(proof: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewest and most are the same where there is no scaling."""
+    monkeypatch.delattr(proof.time, "sleep")
+    fixed = GIVEN | {"Components": [PLANNED | {"Fewest": "1", "Most": "1"}]}
+    assert proof.settled(SageMaker((ENDPOINT, COMPONENT)), fixed) == ["component chat-main has 2 copies, not 1"]
+
+
+VARIANT: dict[str, Any] = {
+    "endpoint": {
+        "hosting": "plain_variant",
+        "max_instances": 4,
+        "update": {"type": "blue_green", "wait_s": 0, "termination_wait_s": 0},
+    },
+    "copies": None,
+    "scaling": {
+        "policies": [
+            {"type": "target_tracking", "metric": "concurrent_requests_per_model", "target": 4.0},
+            {"type": "scheduled", "name": "day", "schedule": "cron(0 6 ? * * *)", "min_copies": 2},
+            {"type": "scheduled", "name": "night", "schedule": "cron(0 22 ? * * *)", "min_copies": 1},
+        ]
+    },
+}
+
+
+def planned_variant(folder: Path, *, min_instances: int, paused: bool = False) -> dict[str, Any]:
+    """What the proof of VARIANT looks for."""
+    chosen = profile(folder, merged(VARIANT, {"endpoint": {"min_instances": min_instances}}))
+    stack = synthesize(chosen, scaling_paused=paused)
+    (proof,) = stack.all("AWS::CloudFormation::CustomResource", proof=True).values()
+    (variant,) = proof["Properties"]["Variants"]
+    return dict(variant)
+
+
+def test_a_variant_may_have_what_a_schedule_has_made_of_it(tmp_path: Path) -> None:
+    """At night one instance is right, though the profile's own minimum is two."""
+    variant = planned_variant(tmp_path, min_instances=2)
+    assert (variant["Fewest"], variant["Most"]) == (1, 4)
+
+
+def test_a_paused_count_is_nobody_s_fault(tmp_path: Path) -> None:
+    """While scaling is taken away the count stays, whatever the bounds have become."""
+    assert planned_variant(tmp_path, min_instances=2, paused=True).keys() == {"Name", "Image"}
+
+
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    with local_cloud(tmp_path_factory.mktemp("state"), "proof") as made:
+    with local_cloud(tmp_path_factory.mktemp("state"), "proof", speed=30) as made:
         yield made
+
+
+def test_a_raised_minimum_of_a_scaled_variant_is_reached(cloud: Cloud, tmp_path: Path) -> None:
+    """An update keeps the count, scaling then lifts it to the new minimum, and only after that it is proven."""
+    stack = "loadproof-test-chat"
+    tracked = merged(VARIANT, {"scaling": {"policies": VARIANT["scaling"]["policies"][:1]}})
+    assert cloud.deploy(profile(tmp_path, tracked)) == "CREATE_COMPLETE", cloud.reasons(stack)
+    raised = merged(tracked, {"endpoint": {"min_instances": 3}})
+    assert cloud.deploy(profile(tmp_path, raised)) == "UPDATE_COMPLETE", cloud.reasons(stack)
+    (variant,) = cloud.client("sagemaker").describe_endpoint(EndpointName=stack)["ProductionVariants"]
+    assert variant["CurrentInstanceCount"] == 3
+    assert cloud.destroy(stack) == "DELETE_COMPLETE"
 
 
 def test_a_deployment_over_what_somebody_else_changed_fails_and_goes_back(cloud: Cloud, tmp_path: Path) -> None:

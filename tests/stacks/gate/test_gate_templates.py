@@ -203,6 +203,19 @@ def test_a_schedule_keeps_its_time_zone_and_starts_the_same_machine(tmp_path: Pa
     assert not [name for name in chat.template["Resources"] if name.startswith("Gate")]
 
 
+@pytest.mark.parametrize("environment", [WITH_BENCHMARKS, FULL], ids=["smallest", "full"])
+def test_an_encrypted_schedule_can_be_read_by_its_role(tmp_path: Path, environment: Environment) -> None:
+    """Scheduler decrypts the input with the schedule's own role; without a key the role only starts the machine."""
+    changes = {"benchmark": {"schedule": "cron(0 3 ? * SUN *)", "concurrency": [4]}}
+    _, chat = stacks_of(tmp_path, changes, environment)
+    schedule = chat.only("AWS::Scheduler::Schedule")
+    role = chat.template["Resources"][schedule["Target"]["RoleArn"]["Fn::GetAtt"][0]]["Properties"]
+    statements = role["Policies"][0]["PolicyDocument"]["Statement"]
+    rights = {statement["Action"]: statement["Resource"] for statement in statements}
+    key = {"kms:Decrypt": schedule["KmsKeyArn"]} if environment.kms_key_arn else {}
+    assert rights == {"states:StartExecution": schedule["Target"]["Arn"], **key}
+
+
 def test_a_gate_without_a_benchmark_in_the_cloud_is_refused(tmp_path: Path) -> None:
     """Also where the profile was not checked beside its environment."""
     with pytest.raises(InputError, match="gate and schedule need `benchmark:`"):

@@ -7,11 +7,18 @@ closing `generated_text`) makes one.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
+
+from .failures import Kind, ModelFailure, in_band
+
+_FAILED_REASONS: Final = ("abort", "error")  # servers that give up still end the stream in order
 
 
-class StreamError(Exception):
-    """The stream broke, reported an error, or ended without its end marker."""
+class StreamError(ModelFailure):
+    """The stream broke or ended without its end marker."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(Kind.TRY_AGAIN, reason)
 
 
 def streaming_request(request: dict[str, Any], protocol: str) -> dict[str, Any]:
@@ -29,15 +36,16 @@ def streaming_request(request: dict[str, Any], protocol: str) -> dict[str, Any]:
 
 
 class AnswerBuilder:
-    """Fed with bytes as they come, in parts that need not end where lines end."""
+    """Fed with bytes as they come, in parts that need not end where lines end. `choices` is how many were asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, choices: int = 1) -> None:
+        self._expected = choices
         self._rest = b""
         self._choices: dict[int, dict[str, Any]] = {}
         self._usage: dict[str, Any] | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes. Raises StreamError when the model reports an error or talks nonsense."""
+        """Take the next bytes. Raises ModelFailure when the model reports an error or talks nonsense."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._line(line)
@@ -49,8 +57,11 @@ class AnswerBuilder:
         """
         if self._rest.strip():
             self._line(self._rest)
-        if not self._choices or any(choice["finish_reason"] is None for choice in self._choices.values()):
+        reasons = [choice["finish_reason"] for choice in self._choices.values()]
+        if len(reasons) < self._expected or None in reasons:
             raise StreamError("the stream ended without the model's end marker")
+        if any(reason in _FAILED_REASONS for reason in reasons):
+            raise StreamError("the model gave up in the middle of its answer")
         return {"choices": [self._choices[index] for index in sorted(self._choices)], "usage": self._usage}
 
     def _line(self, line: bytes) -> None:
@@ -72,8 +83,11 @@ class AnswerBuilder:
             raise StreamError("the stream holds an event of an unknown shape") from None
 
     def _event(self, event: dict[str, Any]) -> None:
-        if event.get("error"):
-            raise StreamError(f"the model reported an error ({event.get('error_type') or 'no type given'})")
+        error = event.get("error")
+        if error or event.get("object") == "error":
+            inner = error if isinstance(error, dict) else event
+            codes = (inner.get(name) for name in ("type", "error_type", "code"))
+            raise in_band(" ".join(str(code) for code in codes if code is not None))
         usage = event.get("usage")
         if isinstance(usage, dict):
             self._usage = usage

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import cache
 from typing import Any, Final
 
@@ -12,74 +17,191 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from botocore.config import Config
 
-from .worker import NeverError, RetryLaterError, Settings, Worker
+from .callbacks import Callbacks
+from .claims import Claims
+from .clock import Clock
+from .emf import Metrics
+from .generation import Generation, Model
+from .lease import Heartbeat, Lease
+from .letters import FIRST_SENT, POSTPONED, REASON, Letter, Queue
+from .model import BedrockModel, SageMakerModel
+from .pace import Pace, TableBoard
+from .results import Results
+from .settings import Settings
+from .worker import Ending, Ports, Worker
 
-_STORE_MARGIN_S: Final = 10.0  # kept back from the function's time, for the result and the report
-_FIRST_PAUSE_S: Final = 60
-_LONGEST_PAUSE_S: Final = 900
+_LOOK_S: Final = 0.25  # how often the end of a drain is looked for
+_STORE_TIMEOUT_S: Final = 5
 
 logger = Logger(service="loadproof-consumer")
+
+
+class ReleasedError(Exception):
+    """Tells Powertools that a message is to come back."""
+
+
+class Consumer:
+    """All that one process holds between batches."""
+
+    def __init__(self, settings: Settings, clock: Clock, metrics: Metrics, worker: Worker, lease: Lease) -> None:
+        self.clock = clock
+        self._settings = settings
+        self._metrics = metrics
+        self._worker = worker
+        self._lease = lease
+        self._busy = False
+
+    @classmethod
+    def from_variables(cls) -> Consumer:
+        settings = Settings.from_variables(os.environ)
+        clock, metrics = Clock(settings.drain_s), Metrics(settings.buffer)
+        dynamodb, sqs = _client("dynamodb"), _client("sqs")
+        claims = Claims(dynamodb, settings.table, clock)
+        queue = Queue(sqs, url=settings.queue_url, dead_letter_url=settings.dead_letter_url, clock=clock)
+        lease = Lease(queue, claims, settings.lease_s, logger.warning)
+        pace = Pace(TableBoard(dynamodb, settings.table, clock), clock, max_in_flight=settings.max_in_flight)
+        ports = Ports(
+            queue=queue,
+            claims=claims,
+            results=Results(_client("s3"), settings.bucket, settings.prefix, clock),
+            generation=Generation(
+                model_of(settings, clock, pace.heard),
+                pace,
+                clock,
+                metrics,
+                timeout_s=settings.timeout_s,
+                max_attempts=settings.max_attempts,
+            ),
+            lease=lease,
+            callbacks=Callbacks(sqs, _client("sns") if settings.callbacks else None, settings.callbacks, clock),
+            clock=clock,
+            metrics=metrics,
+            note=_note,
+        )
+        return cls(settings, clock, metrics, Worker(settings, ports), lease)
+
+    def stop(self) -> None:
+        """SIGTERM: take nothing more; a process without work ends at once."""
+        self.clock.stop()
+        if not self._busy:
+            sys.exit(0)
+
+    def run(self, records: list[SQSRecord], end_s: float) -> dict[str, Future[Ending]]:
+        """Serve all at once, each in a thread of its own, and return when all have ended or the drain is over."""
+        self._busy = True
+        letters = [letter_of(record) for record in records]
+        endings: dict[str, Future[Ending]] = {letter.message_id: Future() for letter in letters}
+        with Heartbeat(self._lease):
+            self._lease.add([letter.receipt for letter in letters])
+            for slot, letter in enumerate(letters):
+                arguments = (letter, end_s, slot, endings[letter.message_id])
+                threading.Thread(target=self._serve, args=arguments, daemon=True).start()
+            for ending in endings.values():
+                while not ending.done() and not self.clock.drained:
+                    _ended(ending)
+            if self.clock.drained:  # a thread may hang in a read until the idle timeout: it is not waited for
+                self._lease.give_back()
+        self._lease.close()
+        for line in self._metrics.flush(self.clock.now_s()):
+            print(line)
+        self._busy = False
+        return endings
+
+    def _serve(self, letter: Letter, end_s: float, slot: int, ending: Future[Ending]) -> None:
+        try:
+            ending.set_result(self._worker.serve(letter, end_s=end_s, slot=slot))
+        except Exception as error:  # a fault of ours: the message comes back, and the dead-letter queue ends it
+            self._lease.drop(letter.receipt)
+            logger.exception("not served", extra={"message_id": letter.message_id})
+            ending.set_exception(error)
 
 
 def handler(event: dict[str, Any], context: Any) -> Any:
     """Lambda's entry point. A message that fails fails alone (ReportBatchItemFailures)."""
     # Not raised when all fail: each one is reported, and a raise would only add a crash to the metrics.
     processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+    consumer = _consumer()
+    end_s = consumer.clock.now_s() + context.get_remaining_time_in_millis() / 1000
+    endings = consumer.run([SQSRecord(record) for record in event["Records"]], end_s)
 
-    def serve(record: SQSRecord) -> None:
-        time_left_s = context.get_remaining_time_in_millis() / 1000 - _STORE_MARGIN_S
-        _serve(record, time_left_s)
+    def outcome(record: SQSRecord) -> None:
+        ending = endings[record.message_id]
+        if not ending.done() or ending.result() is Ending.RELEASED:
+            raise ReleasedError
 
-    return process_partial_response(event=event, record_handler=serve, processor=processor, context=context)
-
-
-def _serve(record: SQSRecord, time_left_s: float) -> None:
-    try:
-        place = _worker().serve(record.body, message_id=record.message_id, time_left_s=time_left_s)
-    except (RetryLaterError, NeverError) as error:
-        pause_s = 0 if isinstance(error, NeverError) else pause_before_retry_s(_receives(record))
-        logger.warning(
-            "not answered",
-            extra={"message_id": record.message_id, "reason": str(error), "back_in_s": pause_s},
-        )
-        _come_back_in(record, pause_s)
-        raise
-    logger.info("answered", extra={"message_id": record.message_id, "result": place})
+    return process_partial_response(event=event, record_handler=outcome, processor=processor, context=context)
 
 
-def pause_before_retry_s(receives: int) -> int:
-    """60, 120, 240 … 900 s: four pauses outlast an endpoint that starts from zero (about ten minutes)."""
-    doublings = min(max(1, receives) - 1, 10)
-    return min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S << doublings)
+def letter_of(record: SQSRecord) -> Letter:
+    """A message as Lambda hands it over. One that was postponed says itself when it was sent first.
 
-
-def _come_back_in(record: SQSRecord, pause_s: int) -> None:
-    """Without this the message stays hidden for the whole visibility timeout, six runs of the function long.
-
-    A message that can never be answered comes back at once, and so reaches the dead-letter queue in seconds.
+    One that comes out of the dead-letter queue begins a new life.
     """
-    try:
-        _sqs().change_message_visibility(
-            QueueUrl=os.environ["QUEUE_URL"], ReceiptHandle=record.receipt_handle, VisibilityTimeout=pause_s
-        )
-    except Exception as error:  # the visibility timeout does the same, only later
-        logger.warning("pause not set", extra={"message_id": record.message_id, "cause": type(error).__name__})
-
-
-def _receives(record: SQSRecord) -> int:
-    return int(record.attributes.approximate_receive_count or 1)
-
-
-@cache
-def _sqs() -> Any:
-    return boto3.client("sqs")
-
-
-@cache
-def _worker() -> Worker:
-    settings = Settings.from_variables(os.environ)
-    # One attempt: every repeat inside botocore would be one more generation that somebody pays for.
-    once = Config(
-        retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=settings.timeout_s, tcp_keepalive=True
+    system, attributes = record["attributes"], record.get("messageAttributes") or {}
+    texts = {
+        name: (str(value["dataType"]), str(value["stringValue"]))
+        for name, value in attributes.items()
+        if value.get("stringValue")
+    }
+    sent_ms = int(system.get("SentTimestamp") or 0)
+    return Letter(
+        message_id=record.message_id,
+        receipt=record.receipt_handle,
+        body=record.body,
+        first_sent_ms=sent_ms if REASON in texts else _number(texts, FIRST_SENT, sent_ms),
+        postponed=_number(texts, POSTPONED, 0),
+        group=system.get("MessageGroupId"),
+        attributes=texts,
     )
-    return Worker(settings, runtime=boto3.client("sagemaker-runtime", config=once), s3=boto3.client("s3"))
+
+
+def model_of(settings: Settings, clock: Clock, heard: Callable[[], None] = lambda: None) -> Model:
+    # The read timeout of a socket is the idle timeout of a stream.
+    if settings.protocol == "converse":
+        runtime = _client("bedrock-runtime", settings.idle_timeout_s)
+        return BedrockModel(runtime, clock, model_id=settings.endpoint, heard=heard)
+    runtime = _client("sagemaker-runtime", settings.idle_timeout_s)
+    return SageMakerModel(
+        runtime,
+        clock,
+        endpoint=settings.endpoint,
+        component=settings.component,
+        protocol=settings.protocol,
+        heard=heard,
+    )
+
+
+def _client(service: str, read_timeout_s: float = _STORE_TIMEOUT_S) -> Any:
+    """One attempt: a repeat inside botocore would be a generation that somebody pays for, or hide a lost answer."""
+    config = Config(
+        retries={"total_max_attempts": 1},
+        connect_timeout=5,
+        read_timeout=read_timeout_s,
+        tcp_keepalive=True,
+        max_pool_connections=16,
+    )
+    return boto3.client(service, config=config)
+
+
+def _ended(ending: Future[Ending]) -> None:
+    try:
+        ending.exception(_LOOK_S)
+    except TimeoutError:
+        return
+
+
+def _number(attributes: dict[str, tuple[str, str]], name: str, default: int) -> int:
+    _, text = attributes.get(name, ("", ""))
+    return int(text) if text.isdecimal() and len(text) < 16 else default
+
+
+def _note(event: str, letter: Letter, **facts: Any) -> None:
+    logger.info(event, extra={"message_id": letter.message_id, **facts})
+
+
+@cache
+def _consumer() -> Consumer:
+    consumer = Consumer.from_variables()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
+    return consumer

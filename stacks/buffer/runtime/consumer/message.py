@@ -1,4 +1,4 @@
-"""A queued request: `{"request": {…the model's own payload…}, "key": "…optional…"}`, and the key of its result."""
+"""A queued request, read strictly, and the key of its result. The contract is docs/buffer.md."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_ALLOWED: Final = ("request", "key")
+_KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_REQUEST_S3: Final = re.compile(r"requests/[A-Za-z0-9._-]{1,200}")
+_FIELDS: Final = ("request", "request_s3", "key", "deadline_ms", "priority", "tenant", "callback")
 
 
 class MalformedMessageError(Exception):
@@ -18,33 +19,67 @@ class MalformedMessageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One request and the name of its result."""
+    """One request. Exactly one of `request` and `request_s3` is there; `key` is None where it is to be derived."""
 
-    key: str
-    request: dict[str, Any]
+    request: dict[str, Any] | None
+    request_s3: str | None
+    key: str | None
+    deadline_ms: int | None
+    low_priority: bool
+    tenant: str | None
+    callback: str | None
 
 
-def read_message(body: str, *, revision: str) -> Message:
-    """Parse one body. Without a key of the sender's own the result is named by what decides it.
-
-    That is SHA-256 over the request as canonical JSON and the model's revision: the same question asked twice is
-    one result. The queue's message id never names a result, because a re-sent request gets a new one.
-    Raises MalformedMessageError.
-    """
+def read_message(body: str) -> Message:
+    """Parse one body. Raises MalformedMessageError."""
     content = _parsed(body)
-    unknown = sorted(set(content) - set(_ALLOWED))
+    unknown = len(set(content) - set(_FIELDS))
     if unknown:
-        raise MalformedMessageError(f"{len(unknown)} unknown field(s); allowed: request, key")
-    request = content.get("request")
-    if not isinstance(request, dict) or not request:
+        raise MalformedMessageError(f"{unknown} unknown field(s); allowed: {', '.join(_FIELDS)}")
+    request, place = content.get("request"), content.get("request_s3")
+    if (request is None) == (place is None):
+        raise MalformedMessageError("one of `request` and `request_s3` must be there, and not both")
+    if request is not None and (not isinstance(request, dict) or not request):
         raise MalformedMessageError("`request` must be an object that holds the model's payload")
-    key = content.get("key")
-    if key is None:
-        canonical = json.dumps([revision, request], sort_keys=True, separators=(",", ":"))
-        return Message(hashlib.sha256(canonical.encode()).hexdigest(), request)
-    if not isinstance(key, str) or not _KEY.fullmatch(key):
-        raise MalformedMessageError("`key` must be 1..128 of A-Z a-z 0-9 . _ - and begin with a letter or digit")
-    return Message(key, request)
+    deadline_ms = content.get("deadline_ms")
+    if deadline_ms is not None and (type(deadline_ms) is not int or not 0 < deadline_ms < 1 << 53):
+        raise MalformedMessageError("`deadline_ms` must be a whole number of milliseconds since 1970")
+    if content.get("priority", "normal") not in ("normal", "low"):
+        raise MalformedMessageError("`priority` must be normal or low")
+    return Message(
+        request=request,
+        request_s3=_text(content, "request_s3", _REQUEST_S3, "requests/<name> of 1..200 of A-Z a-z 0-9 . _ -"),
+        key=_text(content, "key", _KEY, "1..128 of A-Z a-z 0-9 . _ - and begin with a letter or digit"),
+        deadline_ms=deadline_ms,
+        low_priority=content.get("priority") == "low",
+        tenant=_text(content, "tenant", re.compile(r"[!-~]{1,128}"), "1..128 visible ASCII characters"),
+        callback=_text(content, "callback", re.compile(r"arn:[!-~]{1,300}"), "the ARN of a queue or a topic"),
+    )
+
+
+def read_request(body: str) -> dict[str, Any]:
+    """A model's payload that was left in the bucket. Raises MalformedMessageError."""
+    request = _parsed(body)
+    if not request:
+        raise MalformedMessageError("the payload in the bucket is an empty object")
+    return request
+
+
+def key_of(request: dict[str, Any], revision: str) -> str:
+    """The key where the sender gave none: SHA-256 over the canonical `[model revision, request]`.
+
+    The same question asked twice is one result. The queue's message id never names a result, because a re-sent request
+    gets a new one.
+    """
+    canonical = json.dumps([revision, request], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _text(content: dict[str, Any], name: str, pattern: re.Pattern[str], allowed: str) -> str | None:
+    value = content.get(name)
+    if value is not None and (not isinstance(value, str) or not pattern.fullmatch(value)):
+        raise MalformedMessageError(f"`{name}` must be {allowed}")
+    return value
 
 
 def _parsed(body: str) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""The account's quota of a model, read by name at deployment."""

@@ -1,0 +1,1 @@
+"""Provisioned throughput, which CloudFormation has no resource for."""

@@ -1,0 +1,145 @@
+"""From a request to its answer: when to invoke, when to wait, when to give up. No attempt is made below this."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from .claims import Claim
+from .clock import Clock
+from .emf import Metrics
+from .failures import Kind, ModelFailure, failure_of
+from .pace import Pace
+
+_FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 20.0
+_REFUSED_PAUSE_S: Final = 2.0
+_MOST_TIMEOUTS: Final = 2
+_ASK_AGAIN_S: Final = 1.0  # a wait for the pace is looked at again after this long
+
+
+class Model(Protocol):
+    """What answers. Raises whatever broke, to be judged by `failure_of`, and CutOffError at the drain's end."""
+
+    def answer(self, request: dict[str, Any], *, deadline_s: float) -> dict[str, Any]: ...
+
+
+class PoisonError(Exception):
+    """It can never be answered. `reason` holds nothing of what was sent."""
+
+
+class ExpiredError(PoisonError):
+    """Nobody waits for the answer any more."""
+
+
+class NotNowError(Exception):
+    """It is waited for too long to keep in hand; it should come back after about `delay_s`."""
+
+    def __init__(self, reason: str, delay_s: float) -> None:
+        super().__init__(reason)
+        self.delay_s = delay_s
+
+
+class CutOffError(Exception):
+    """The consumer stops, and the message goes back at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one message in this run of the function. Unix times."""
+
+    end_s: float  # after this nothing may run any more
+    latest_start_s: float  # later than this only a first invocation is begun, and cut short
+    deadline_s: float | None  # the sender's own
+    low_priority: bool
+
+
+class Generation:
+    """Makes attempts until one answers."""
+
+    def __init__(
+        self,
+        model: Model,
+        pace: Pace,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        timeout_s: float,
+        max_attempts: int,
+        seed: int | None = None,
+    ) -> None:
+        self._model = model
+        self._pace = pace
+        self._clock = clock
+        self._metrics = metrics
+        self._timeout_s = timeout_s
+        self._max_attempts = max_attempts
+        self._random = random.Random(seed)
+
+    def answer(self, request: dict[str, Any], claim: Claim, limits: Limits, slot: int) -> dict[str, Any]:
+        """The model's answer. What it took is counted in `claim`. Raises PoisonError, NotNowError, CutOffError."""
+        failures, reason = 0, ""
+        while True:
+            self._await_turn(limits, slot, first=failures == 0, reason=reason)
+            started_s = self._clock.now_s()
+            self._metrics.add("Invocations")
+            try:
+                answer = self._model.answer(request, deadline_s=min(started_s + self._timeout_s, limits.end_s))
+            except CutOffError:
+                raise
+            except Exception as error:
+                failure = failure_of(error)
+            else:
+                self._pace.answered(started_s)
+                return answer
+            if failure.sent:
+                self._pace.refused(failure.kind, started_s)
+            _count(claim, failure, self._max_attempts)
+            failures, reason = failures + 1, failure.reason
+            self._pause(limits, failures, failure)
+
+    def _await_turn(self, limits: Limits, slot: int, *, first: bool, reason: str) -> None:
+        while True:
+            if self._clock.stopping:
+                raise CutOffError
+            now_s = self._clock.now_s()
+            if limits.deadline_s is not None and now_s > limits.deadline_s:
+                raise ExpiredError("its deadline has passed")
+            late = now_s > limits.latest_start_s
+            wait_s = self._pace.wait_s(slot) if first or not late else 1.0
+            # A probe is of any priority: where all that waits is low, nothing else would find out or wake a copy.
+            probing = wait_s == 0 and self._pace.closed
+            if limits.low_priority and self._pace.limited and not probing:
+                raise NotNowError("low priority waits while the endpoint is short of capacity", self._delay_s(60))
+            if wait_s == 0:
+                return
+            if late:
+                raise NotNowError(reason or "the endpoint is short of capacity", self._delay_s(30))
+            first = False
+            self._clock.sleep(min(wait_s, _ASK_AGAIN_S))
+
+    def _pause(self, limits: Limits, failures: int, failure: ModelFailure) -> None:
+        """Full jitter, so that what failed together does not come back together; refusals are the pace's to space."""
+        longest_s = _LONGEST_PAUSE_S if failure.kind in (Kind.TRY_AGAIN, Kind.TIMED_OUT) else _REFUSED_PAUSE_S
+        pause_s = self._random.uniform(0, min(longest_s, _FIRST_PAUSE_S * 2**failures))
+        if self._clock.now_s() + pause_s > limits.latest_start_s:
+            raise NotNowError(failure.reason, pause_s)
+        self._clock.sleep(pause_s)
+
+    def _delay_s(self, most_s: float) -> float:
+        return self._random.uniform(5, most_s)
+
+
+def _count(claim: Claim, failure: ModelFailure, max_attempts: int) -> None:
+    """Raises PoisonError where no further attempt is allowed."""
+    if failure.kind is Kind.POISON:
+        claim.attempts += 1
+        raise PoisonError(failure.reason)
+    if failure.kind in (Kind.TRY_AGAIN, Kind.TIMED_OUT):
+        claim.attempts += 1
+        claim.timeouts += failure.kind is Kind.TIMED_OUT
+        if claim.timeouts >= _MOST_TIMEOUTS:
+            raise PoisonError(f"timed out {claim.timeouts} times: {failure.reason}")
+        if claim.attempts >= max_attempts:
+            raise PoisonError(f"failed {claim.attempts} times, the last time: {failure.reason}")
