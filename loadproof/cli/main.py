@@ -24,6 +24,8 @@ from loadproof.cli import (
     schema,
     simulate,
 )
+from loadproof.cli import queue as queue_verbs
+from loadproof.cli import run as run_verb
 from loadproof.errors import ExitCode, LoadproofError
 from loadproof.terminal import Terminal
 
@@ -40,6 +42,7 @@ app.command("plan")(plan.plan)
 app.command("predict")(predict.predict)
 app.command("simulate")(simulate.simulate)
 app.command("bench")(bench.bench)
+app.command("run")(run_verb.run)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("verify")(report.verify)
@@ -47,6 +50,7 @@ app.command("import")(import_results.import_results)
 app.command("calibrate")(calibrate.calibrate)
 app.command("demo")(demo.demo)
 app.command("schema")(schema.schema)
+app.add_typer(queue_verbs.app, name="queue")
 app.add_typer(catalog.app, name="catalog")
 app.add_typer(local.app, name="local")
 

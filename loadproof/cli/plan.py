@@ -66,6 +66,8 @@ def plan(
 ) -> int:
     """Predict memory, latency, throughput, cost and objectives of a profile, and rank what else could serve it.
 
+    Of a model on Bedrock: what AWS's published quotas let through.
+
     Exit 1 when it does not fit, or when --write has nothing to recommend.
     """
     from loadproof.advice.comparison import Constraints
@@ -78,6 +80,10 @@ def plan(
     if write and format is not Format.TEXT:
         raise InputError(f"--write prints a diff, found --format {format.value}; leave one of them out")
     loaded = load_profile(profile)
+    if loaded.backend == "bedrock":
+        if write or instances is not None or max_usd_per_hour is not None or format is Format.HTML:
+            raise InputError(f"{profile}: Bedrock shows no machines to choose from; only --format text and json apply")
+        return _show_quotas(profile, loaded, format)
     types = tuple(dict.fromkeys(name.strip() for name in (instances or "").split(",") if name.strip()))
     if instances is not None and not types:
         raise InputError("--instances: expected instance types, found none; leave it out to compare all GPU types")
@@ -85,6 +91,16 @@ def plan(
     if write:
         return _write(profile, loaded, goal, constraints, dry_run=dry_run)
     return _show(profile, loaded, goal, constraints, format, output)
+
+
+def _show_quotas(file: Path, profile: Profile, format: Format) -> int:
+    from loadproof.capacity.bedrock import quota_outlook
+    from loadproof.cli.plan_bedrock import as_json, as_text
+
+    environment = environment_beside(file)
+    outlook = quota_outlook(profile, environment.region if environment is not None else None)
+    print(as_json(outlook) if format is Format.JSON else as_text(outlook))
+    return ExitCode.OK
 
 
 def _show(

@@ -20,8 +20,9 @@ from loadproof.cli.demo import _child, _finished
 from loadproof.cli.main import run
 from loadproof.errors import CouldNotRunError
 
-pytestmark = [pytest.mark.cdk, pytest.mark.xdist_group("cdk")]
+pytestmark = pytest.mark.cdk
 
+IMPATIENT = Path(__file__).parents[1] / "emulator" / "cdk" / "impatient.js"
 DEMO = [sys.executable, "-m", "loadproof", "demo"]
 
 
@@ -29,7 +30,7 @@ DEMO = [sys.executable, "-m", "loadproof", "demo"]
 def environment(tmp_path: Path) -> dict[str, str]:
     """A state folder of its own, so that every process of this demo can be told from others."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    return {**clean, "LOADPROOF_STATE_DIR": str(tmp_path / "state")}
+    return {**clean, "LOADPROOF_STATE_DIR": str(tmp_path / "state"), "NODE_OPTIONS": f"--require {IMPATIENT}"}
 
 
 def processes_of(environment: dict[str, str]) -> Iterator[psutil.Process]:
