@@ -15,7 +15,7 @@ from selenium.webdriver import Chrome
 
 from loadproof.cli.plan_page import page_of
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 Viewport = Callable[[int], AbstractContextManager[None]]
 SAMPLES = Path(__file__).parents[1] / "cli" / "plan_page_samples.py"

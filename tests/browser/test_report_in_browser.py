@@ -15,7 +15,7 @@ from selenium.webdriver import Chrome
 from benchmarks.report import render_report
 from benchmarks.report.comparison import comparison_page, read_runs
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 Viewport = Callable[[int], AbstractContextManager[None]]
 HOSTILE = ["</script><b>x", '"><img src=x onerror=alert(1)>', "a\u2028b\u2029", "\u202eexe", "W" * 10_000]

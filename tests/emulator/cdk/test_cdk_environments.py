@@ -15,7 +15,6 @@ from staging_hub import Hub, served
 
 pytestmark = [
     pytest.mark.cdk,
-    pytest.mark.xdist_group("cdk"),
     pytest.mark.skipif(not CDK.exists(), reason="the CDK CLI is not installed (make setup)"),
 ]
 REVISION = "0e9e39f249a16976918f6564b8830bc894c89659"

@@ -23,7 +23,6 @@ if "benchmarks.remote.host" in sys.orig_argv:
 
 pytestmark = [
     pytest.mark.cdk,
-    pytest.mark.xdist_group("cdk"),
     pytest.mark.skipif(not CDK.exists(), reason="the CDK CLI is not installed (make setup)"),
 ]
 

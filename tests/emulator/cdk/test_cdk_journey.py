@@ -22,11 +22,11 @@ from emulator.local import LocalCloud, running
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 CDK = REPOSITORY / "node_modules" / ".bin" / "cdk"
+IMPATIENT = Path(__file__).with_name("impatient.js")
 STACK = "loadproof-dev-llama-3-1-8b"
 
 pytestmark = [
     pytest.mark.cdk,
-    pytest.mark.xdist_group("cdk"),
     pytest.mark.skipif(not CDK.exists(), reason="the CDK CLI is not installed (make setup)"),
 ]
 
@@ -43,7 +43,7 @@ class Project:
         done = subprocess.run(
             [str(CDK), *arguments, "--no-notices"],
             cwd=self.folder,
-            env={**os.environ, **self.cloud.environment()},
+            env={**os.environ, **self.cloud.environment(), "NODE_OPTIONS": f"--require {IMPATIENT}"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
