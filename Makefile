@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export CDK_DISABLE_CLI_TELEMETRY := true
 
-.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast check format lint types contracts docs scan performance lock clean
+.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast check format lint types contracts docs scan performance chaos lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -47,8 +47,9 @@ demo-vllm: setup .venv-vllm/.ready  ## the same job against a real vLLM on the C
 extrapolate-vllm: setup .venv-vllm/.ready  ## calibrate on a real vLLM's first levels, predict the rest: docs/accuracy-vllm.md
 	$(BIN)/python scripts/vllm_extrapolation.py
 
+# A file's tests stay on one worker: what a module starts (local clouds, stores, a browser) is started once.
 test: setup .venv/.dev  ## all tests
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 check: setup .venv/.dev format-check lint types contracts drift test  ## what CI runs
 
@@ -83,6 +84,9 @@ scan: setup .venv/.dev .venv-scan/.ready  ## a second scanner (checkov) over eve
 
 performance: .venv/.dev  ## measure the client and write docs/performance.md (seven minutes; needs a C compiler)
 	$(BIN)/python scripts/performance.py --peers
+
+chaos: .venv/.dev  ## break the buffer on purpose at full size and write docs/chaos.md (sizes: CHAOS="--messages 1000 --kills 20 --seeds 1")
+	PYTHONPATH=. $(BIN)/python tests/chaos/chaos_full.py $(CHAOS)
 
 lock: .venv/.dev  ## rewrite the lock files from pyproject.toml
 	scripts/lock.sh
