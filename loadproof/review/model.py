@@ -1,0 +1,182 @@
+"""What a review is made of. Frozen, and free of git, files and clocks: whoever reads those fills in `Side`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from loadproof.errors import Problem
+from loadproof.profiles import Environment, Profile
+
+Severity = Literal["info", "warning", "risk", "break"]
+SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "risk", "break")  # the worst last
+Action = Literal["add", "update", "replace", "remove"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One profile at one ref, with what it synthesizes to.
+
+    `file` is relative to the repository. `profile` is None where the checks refuse it, and for the stacks that belong
+    to an environment rather than to a profile. `templates` are CloudFormation templates by stack name; empty where the
+    side could not be synthesized, `refusal` then says why, unless `problems` do.
+    """
+
+    file: str
+    environment: Environment | None
+    profile: Profile | None
+    templates: Mapping[str, Mapping[str, Any]]
+    problems: tuple[Problem, ...] = ()
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The same profile of the same environment before and after; None where there is none."""
+
+    environment_name: str
+    name: str
+    before: Side | None
+    after: Side | None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One field of a profile: `path` as check writes it (`scaling.policies[0].target`); None where a side has none."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyChange:
+    """One property of a resource, `path` in CloudFormation's words (`ProductionVariants/0/InstanceType`)."""
+
+    path: str
+    before: Any
+    after: Any
+    replaces: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceChange:
+    """What the deployment does to one resource.
+
+    `cause` says why a resource is replaced that has no create-only change of its own: the logical id it refers to.
+    `expected` marks replacements that are how this type is changed at all (endpoint configurations, models).
+    `kept` is True where the old physical resource outlives its removal (deletion policy Retain).
+    """
+
+    stack: str
+    logical_id: str
+    type: str
+    action: Action
+    properties: tuple[PropertyChange, ...] = ()
+    cause: str = ""
+    expected: bool = False
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One numbered finding of one pair. `subject` is a field path or a logical id; `evidence` what it was seen by."""
+
+    code: str
+    severity: Severity
+    subject: str
+    message: str
+    mend: str
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CostFigure:
+    """USD per hour on one side; None without a known price. A month is 730 hours."""
+
+    usd_per_hour: float | None
+
+    @property
+    def usd_per_month(self) -> float | None:
+        return None if self.usd_per_hour is None else self.usd_per_hour * 730
+
+
+@dataclass(frozen=True, slots=True)
+class CostChange:
+    """`at`: the fewest copies, those the workload needs (predicted), the most; None for a side where nothing runs."""
+
+    at: Literal["minimum", "expected", "maximum"]
+    before: CostFigure | None
+    after: CostFigure | None
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedFigure:
+    """An objective as the planner sees it on one side: bound, prediction with its interval, the plan's grade."""
+
+    bound: float | None
+    predicted: float | None
+    low: float | None
+    high: float | None
+    expected: Literal["meets", "near", "misses", "unknown"]
+    grade: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveChange:
+    """One objective before and after; None where that side does not have it."""
+
+    name: str
+    comparison: Literal["<=", ">="]
+    before: PredictedFigure | None
+    after: PredictedFigure | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """A stored run, as far as a review needs it: `profile` is the one it measured (None: only its hash is known)."""
+
+    run_id: str
+    created_utc: str
+    profile_name: str
+    environment_name: str | None
+    profile_sha256: str
+    verdict: str
+    measured: Mapping[str, float | None]  # objective name -> figure
+    profile: Mapping[str, Any] | None = None
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceState:
+    """The newest run of the profile: `current` if its hash is the head's, else `stale` with what changed since."""
+
+    state: Literal["current", "stale", "none"]
+    run: MeasuredRun | None = None
+    changed_since: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileReview:
+    """Everything about one pair."""
+
+    pair: Pair
+    fields: tuple[FieldChange, ...]
+    resources: tuple[ResourceChange, ...]
+    findings: tuple[Finding, ...]
+    costs: tuple[CostChange, ...]
+    objectives: tuple[ObjectiveChange, ...]
+    evidence: EvidenceState
+    price_source: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A whole review; `unaffected` counts the profiles that neither side's change touches."""
+
+    base: str
+    head: str
+    profiles: tuple[ProfileReview, ...]
+    unaffected: int
