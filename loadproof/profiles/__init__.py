@@ -7,6 +7,7 @@ from loadproof.profiles.loader import (
     load_environment,
     load_profile,
     place_in,
+    places_in,
     profile_files,
     profile_hash,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "load_environment",
     "load_profile",
     "place_in",
+    "places_in",
     "profile_files",
     "profile_hash",
     "protocol_of",

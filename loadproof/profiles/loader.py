@@ -17,7 +17,8 @@ from loadproof.profiles.config_json import with_config_json
 from loadproof.profiles.inheritance import SUFFIXES, read_bytes, read_with_parents
 from loadproof.profiles.reader import read_yaml
 from loadproof.profiles.schema import Calibration, Environment, Part, Profile
-from loadproof.profiles.tree import Mark, Node, Problems, place_of
+from loadproof.profiles.secrets import shown_path
+from loadproof.profiles.tree import Mark, Node, Problems, place_of, scalars
 
 ENVIRONMENT_FILE: Final = "environment.yaml"
 _NEARLY: Final = "environment.yml"  # an easy slip, and never a profile
@@ -116,6 +117,12 @@ def place_in(file: Path, path: tuple[str | int, ...]) -> Mark:
     return Mark(str(file), 1, 1) if tree is None else place_of(tree, path)
 
 
+def places_in(file: Path) -> dict[str, Mark]:
+    """Where every value of a profile stands, in its file or a parent's, by the path that a check would name."""
+    tree = read_with_parents(file, Problems())
+    return {} if tree is None else {shown_path(path): place_of(tree, path) for path, _ in scalars(tree)}
+
+
 def profile_files(root: Path, environment: str) -> list[Path]:
     """The profiles of one environment, sorted by name. Raises InputError when there is no such folder."""
     folder = root / environment
@@ -134,9 +141,13 @@ def profile_hash(profile: Profile) -> str:
 
     Without `acknowledged`: who accepted what says nothing about what runs, so evidence stays valid.
     """
-    data = profile.model_dump(mode="json", exclude={"acknowledged"})
-    written = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    written = json.dumps(profile_document(profile), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(written.encode()).hexdigest()
+
+
+def profile_document(profile: Profile) -> dict[str, Any]:
+    """What `profile_hash` is over: the profile as plain values, defaults included, without `acknowledged`."""
+    return profile.model_dump(mode="json", exclude={"acknowledged"})
 
 
 def _built(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from loadproof.errors import Problem
@@ -20,7 +20,8 @@ class Side:
 
     `file` is relative to the repository. `profile` is None where the checks refuse it, and for the stacks that belong
     to an environment rather than to a profile. `templates` are CloudFormation templates by stack name; empty where the
-    side could not be synthesized, `refusal` then says why, unless `problems` do.
+    side could not be synthesized, `refusal` then says why, unless `problems` do. `places` is where the fields that the
+    file or a parent writes stand, (file, line) by field path; empty where nobody looked.
     """
 
     file: str
@@ -29,6 +30,7 @@ class Side:
     templates: Mapping[str, Mapping[str, Any]]
     problems: tuple[Problem, ...] = ()
     refusal: str = ""
+    places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,10 @@ class PropertyChange:
 class ResourceChange:
     """What the deployment does to one resource.
 
-    `cause` says why a resource is replaced that has no create-only change of its own: the logical id it refers to.
+    `cause` says why a resource is replaced, or updated, that has no such change of its own: the logical id it refers to.
     `expected` marks replacements that are how this type is changed at all (endpoint configurations, models).
     `kept` is True where the old physical resource outlives its removal (deletion policy Retain).
+    `possible` marks a replacement that only AWS decides on (conditionally create-only properties).
     """
 
     stack: str
@@ -77,6 +80,7 @@ class ResourceChange:
     cause: str = ""
     expected: bool = False
     kept: bool = False
+    possible: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,25 @@ class EvidenceState:
 
 
 @dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One level of a predicted curve: requests in flight, output tokens per second, mean latencies in ms."""
+
+    concurrency: int
+    output_tokens_per_s: float
+    ttft_ms: float
+    tpot_ms: float
+    e2e_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Both sides' predicted latency-throughput curves, rising in concurrency; empty for a side without a plan."""
+
+    before: tuple[CurvePoint, ...] = ()
+    after: tuple[CurvePoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ProfileReview:
     """Everything about one pair."""
 
@@ -170,6 +193,7 @@ class ProfileReview:
     evidence: EvidenceState
     price_source: str = ""
     notes: tuple[str, ...] = ()
+    curves: Curves = Curves()
 
 
 @dataclass(frozen=True, slots=True)
