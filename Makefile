@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export CDK_DISABLE_CLI_TELEMETRY := true
 
-.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast check format lint types contracts docs scan performance chaos lock clean
+.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast check format lint types contracts docs site docs-serve scan performance chaos lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -74,6 +74,13 @@ drift: .venv/.dev  # generated files equal what the code generates
 docs: .venv/.dev  ## regenerate schema.json and the reference pages
 	$(BIN)/python scripts/generate.py
 
+# The theme prints an advertisement for its successor; what it says is in docs/decisions/0015-docs-site.md.
+site: .venv/.dev  ## build the documentation site into site/, strictly: a broken link ends it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "site/index.html is built; make docs-serve shows it"
+
+docs-serve: .venv/.dev  ## the documentation site on http://127.0.0.1:8000, rebuilt as pages change
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
+
 .venv-scan/.ready: requirements-scan.txt
 	@test -x .venv-scan/bin/python || $(PYTHON) -m venv .venv-scan
 	.venv-scan/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
@@ -92,4 +99,4 @@ lock: .venv/.dev  ## rewrite the lock files from pyproject.toml
 	scripts/lock.sh
 
 clean:           ## remove what set-up and runs made: environments, node_modules, runs
-	rm -rf .venv .venv-vllm .venv-scan node_modules cdk.out runs
+	rm -rf .venv .venv-vllm .venv-scan node_modules cdk.out runs site
