@@ -17,7 +17,7 @@ from benchmarks.observer import FILE_NAME as OBSERVED_FILE
 from benchmarks.plan import FILE_NAME as PLAN_FILE
 from benchmarks.plan import RunPlan, read_plan, write_json
 from benchmarks.records import FILE_NAME as RECORDS_FILE
-from benchmarks.records import read_records
+from benchmarks.records import opened_records, read_records
 from benchmarks.scaling import read_observed
 from benchmarks.summary import FILE_NAME as SUMMARY_FILE
 from benchmarks.summary import build_summary
@@ -50,12 +50,14 @@ def _said(plan: RunPlan, summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sha256_of(path: Path) -> str | None:
-    """The file's SHA-256 in hex; None where there is no such file."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        return None
+    """The file's SHA-256 in hex, of requests that are kept packed as they were; None where there is no such file."""
+    digest = hashlib.sha256()
+    with opened_records(path) as file:
+        if file is None:
+            return None
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def mismatches(folder: Path, profile: Path | None = None) -> list[str]:

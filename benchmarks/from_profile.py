@@ -25,7 +25,14 @@ from loadproof.capacity.deployment import Deployment, deployment_of
 from loadproof.capacity.workload import mean_tokens, planned_workload
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.loads import Load, checked
-from loadproof.profiles import components_of, load_environment, load_profile, profile_hash, protocol_of
+from loadproof.profiles import (
+    components_of,
+    load_environment,
+    load_profile,
+    profile_document,
+    profile_hash,
+    protocol_of,
+)
 from loadproof.profiles.names import endpoint_name, inference_component_name
 from loadproof.profiles.on_bedrock import bedrock_settings, deployed_name, invoked_id
 from loadproof.profiles.schema import Component, Profile, TokenDistribution
@@ -86,7 +93,13 @@ def _spec(profile: Profile, choice: ProfileChoice, target: Target) -> BenchmarkS
         request_timeout_s=profile.benchmark.request_timeout_s,
         objectives=objectives_of(profile),
         at_concurrency=profile.objectives.at_concurrency,
-        profile=ProfileRef(profile.name, str(choice.file), profile_hash(profile), environment_of(choice)[0]),
+        profile=ProfileRef(
+            profile.name,
+            str(choice.file),
+            profile_hash(profile),
+            environment_of(choice)[0],
+            profile_document(profile),
+        ),
         loads=loads_of(profile, choice.file),
         drain_s=profile.benchmark.drain_s,
         requests_at_objectives=requests_to_judge(objectives_of(profile)),

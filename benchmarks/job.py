@@ -197,7 +197,9 @@ def _moved(planned: BenchmarkSpec, expected: BenchmarkSpec, folder: Path) -> Ben
         usd_per_hour=planned.usd_per_hour,
         predicted=planned.predicted,
         target=replace(expected.target, local_cloud=planned.target.local_cloud),
-        profile=expected.profile and planned.profile and replace(expected.profile, file=planned.profile.file),
+        profile=expected.profile
+        and planned.profile
+        and replace(expected.profile, file=planned.profile.file, document=planned.profile.document),
     )
     planned = replace(planned, target=target)
     ours, theirs = planned.to_json(), comparable.to_json()

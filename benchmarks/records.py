@@ -6,16 +6,19 @@ Times are nanoseconds since the run's zero, on one monotonic clock; `plan.json` 
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import sys
+import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import accumulate
 from operator import sub
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Literal, overload
+from typing import IO, Literal, cast, overload
 
 import orjson
 
@@ -23,6 +26,7 @@ from loadproof.errors import CouldNotRunError
 
 SCHEMA_VERSION = 1
 FILE_NAME = "requests.jsonl"
+PACKED = ".gz"
 Phase = Literal["warmup", "measured"]
 CANCELED = "canceled"  # cut off because the run was stopped: sent again by --resume
 UNFINISHED = "unfinished"  # cut off when the drain's time was over: that is the level's result
@@ -187,11 +191,29 @@ def each_record(path: Path) -> Iterator[RequestRecord]:
     return (record for record in _lines(path) if record is not None)
 
 
+@contextmanager
+def opened_records(path: Path) -> Iterator[IO[bytes] | None]:
+    """A requests.jsonl, or what a stored run has in its place: the same bytes as `requests.jsonl.gz`. None: neither.
+
+    Raises CouldNotRunError for packed bytes that are damaged.
+    """
+    packed = path.with_name(path.name + PACKED)
+    if path.exists():
+        with path.open("rb") as file:
+            yield file
+    elif packed.exists():
+        try:
+            with gzip.open(packed, "rb") as unpacked:
+                yield cast("IO[bytes]", unpacked)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise CouldNotRunError(f"{packed}: damaged ({error}); restore it") from None
+    else:
+        yield None
+
+
 def _lines(path: Path) -> Iterator[RequestRecord | None]:
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+    with opened_records(path) as file:
+        for number, line in enumerate(file or (), start=1):
             if line.strip():
                 yield parse_record(line, f"{path}:{number}")
 

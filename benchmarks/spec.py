@@ -48,12 +48,18 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class ProfileRef:
-    """The profile a run is evidence for."""
+    """The profile a run is evidence for. `document` is what `sha256` is over, so that it can be told later what has
+    changed since; None: only the hash is known. Of all files plan.json alone holds it."""
 
     name: str
     file: str
     sha256: str
     environment: str | None
+    document: dict[str, Any] | None = None
+
+    def brief(self) -> dict[str, Any]:
+        """Without the document."""
+        return {"name": self.name, "file": self.file, "sha256": self.sha256, "environment": self.environment}
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def build_summary(
             "protocol": spec.target.protocol,
             "streaming": spec.target.streaming,
         },
-        "profile": asdict(spec.profile) if spec.profile else None,
+        "profile": spec.profile.brief() if spec.profile else None,
         "workload": _workload(spec),
         "conditions": _conditions(plan, file, interrupted),
         "levels": [_level(plan, level, phases[index]) for index, level in measured.items()],

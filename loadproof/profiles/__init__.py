@@ -8,6 +8,7 @@ from loadproof.profiles.loader import (
     load_profile,
     place_in,
     places_in,
+    profile_document,
     profile_files,
     profile_hash,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "load_profile",
     "place_in",
     "places_in",
+    "profile_document",
     "profile_files",
     "profile_hash",
     "protocol_of",
