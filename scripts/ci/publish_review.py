@@ -1,0 +1,178 @@
+"""Shows a pull request what its review found: one comment, updated in place, and SARIF for code scanning.
+
+Runs in the `workflow_run` that follows the review, with a token that may write. The review itself ran the pull
+request's own code, so whatever it left behind is a stranger's: an archive of limited size, of which three files are
+read, none executed, and none unpacked. Which pull request it is about is believed only if GitHub says the same of the
+run: its head commit, repository and branch.
+
+Exit code: 0 published, or nothing to publish any more; 1 refused; 3 GitHub could not be asked.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import os
+import re
+import sys
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from github_api import ApiError, GitHub, one_line
+
+MARKER: Final = "<!-- loadproof-review -->"
+ARTIFACT: Final = "loadproof-review"
+MOST_ARCHIVE_BYTES: Final = 8 * 2**20
+MOST_FILE_BYTES: Final = 8 * 2**20
+MOST_COMMENT_CHARACTERS: Final = 60_000  # GitHub refuses more than 65,536
+_ME: Final = "github-actions[bot]"
+_MENTION: Final = re.compile(r"(?<![A-Za-z0-9_/`.+-])@(?=[A-Za-z0-9])")
+_ZERO_WIDTH_SPACE: Final = "\u200b"
+
+
+class RefusedError(Exception):
+    """What the review left is not what a review leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What the review of a pull request left behind."""
+
+    number: int
+    markdown: str
+    sarif: bytes | None
+
+
+def main() -> int:
+    try:
+        event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text(encoding="utf-8"))
+        github = GitHub(
+            os.environ.get("GITHUB_API_URL", "https://api.github.com").rstrip("/"),
+            os.environ["GITHUB_REPOSITORY"],
+            os.environ["GITHUB_TOKEN"],
+        )
+        print(publish(github, event["workflow_run"]))
+    except RefusedError as refusal:
+        print(f"::error::{one_line(str(refusal))}")
+        return 1
+    except ApiError as error:
+        print(f"::error::{one_line(str(error))}")
+        return 3
+    return 0
+
+
+def publish(github: GitHub, run: dict[str, Any]) -> str:
+    """Comment and SARIF of one finished review; says what was done. Raises RefusedError and ApiError."""
+    archive = _archive(github, int(run["id"]))
+    if archive is None:
+        return f"::warning::the review {run['html_url']} left nothing to show; its log says why"
+    left = read(archive)
+    pull = github.get(f"/pulls/{left.number}")
+    if pull["state"] != "open":
+        return f"pull request {left.number} is {pull['state']}: nothing to say"
+    if not _same_branch(run, pull, github.repository):
+        raise RefusedError(f"the review of {run['head_sha']} claims to be of pull request {left.number}, and is not")
+    if pull["head"]["sha"] != run["head_sha"]:
+        return f"pull request {left.number} has moved on from {run['head_sha']}: its next review will tell"
+    said = _comment(github, left, run)
+    return f"{said}; {_code_scanning(github, left, run)}"
+
+
+def _archive(github: GitHub, run_id: int) -> bytes | None:
+    for artifact in github.get(f"/actions/runs/{run_id}/artifacts?name={ARTIFACT}&per_page=10")["artifacts"]:
+        if artifact["name"] == ARTIFACT and not artifact["expired"]:
+            if artifact["size_in_bytes"] > MOST_ARCHIVE_BYTES:
+                raise RefusedError(f"the artifact has {artifact['size_in_bytes']} bytes, {MOST_ARCHIVE_BYTES} are read")
+            return github.download(f"/actions/artifacts/{int(artifact['id'])}/zip", MOST_ARCHIVE_BYTES)
+    return None
+
+
+def read(archive: bytes) -> Left:
+    """Three files by name; whatever else is in there is not looked at. Raises RefusedError."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+            number = (_file(opened, "pull_request.txt") or b"").decode(errors="replace").strip()
+            markdown = _file(opened, "review.md")
+            sarif = _file(opened, "review.sarif")
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+        raise RefusedError(f"the artifact cannot be read: {error}") from None
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", number):
+        raise RefusedError(f"pull_request.txt says {number[:40]!r}, not a number")
+    if markdown is None:
+        raise RefusedError("the artifact has no review.md")
+    return Left(int(number), markdown.decode(errors="replace"), sarif)
+
+
+def _file(archive: zipfile.ZipFile, name: str) -> bytes | None:
+    """Its content, never more than the limit, whatever the archive says of its size."""
+    if name not in archive.namelist():
+        return None
+    with archive.open(name) as file:
+        content = file.read(MOST_FILE_BYTES + 1)
+    if len(content) > MOST_FILE_BYTES:
+        raise RefusedError(f"{name} has more than {MOST_FILE_BYTES} bytes")
+    return content
+
+
+def _same_branch(run: dict[str, Any], pull: dict[str, Any], repository: str) -> bool:
+    """A commit alone proves nothing: anybody can push another's commit to a fork of his own."""
+    head = pull["head"]
+    return (
+        pull["base"]["repo"]["full_name"] == repository
+        and head["repo"] is not None
+        and run["head_repository"] is not None  # a fork that is gone
+        and head["repo"]["id"] == run["head_repository"]["id"]
+        and head["ref"] == run["head_branch"]
+    )
+
+
+def _comment(github: GitHub, left: Left, run: dict[str, Any]) -> str:
+    body = comment_body(left.markdown, run["head_sha"], run["html_url"])
+    for comment in github.pages(f"/issues/{left.number}/comments"):
+        # The marker alone could be anybody's.
+        if comment["user"]["login"] == _ME and comment["body"].startswith(MARKER):
+            github.send("PATCH", f"/issues/comments/{int(comment['id'])}", {"body": body})
+            return f"comment on pull request {left.number} updated"
+    github.send("POST", f"/issues/{left.number}/comments", {"body": body})
+    return f"comment on pull request {left.number} made"
+
+
+def comment_body(markdown: str, head_sha: str, run_url: str) -> str:
+    """What the comment holds. Mentions lose their effect: a review notifies nobody whom GitHub does not already."""
+    origin = f"Review of {head_sha[:12]}, by that commit's own code and without credentials: [run]({run_url})"
+    footer = f"\n\n<sub>{origin}</sub>\n"
+    quiet = _MENTION.sub(f"@{_ZERO_WIDTH_SPACE}", markdown.replace(MARKER, ""))
+    room = MOST_COMMENT_CHARACTERS - len(footer)
+    if len(quiet) > room:
+        notice = f"**Longer than a comment may be: [the run]({run_url}) has all of it.**\n\n"
+        quiet = notice + quiet[: room - len(notice)].rpartition("\n")[0]
+    return f"{MARKER}\n{quiet.rstrip()}{footer}"
+
+
+def _code_scanning(github: GitHub, left: Left, run: dict[str, Any]) -> str:
+    if left.sarif is None:
+        return "no SARIF"
+    body = {
+        "commit_sha": run["head_sha"],
+        "ref": f"refs/pull/{left.number}/head",
+        "sarif": base64.b64encode(gzip.compress(left.sarif, mtime=0)).decode(),
+        "tool_name": "loadproof",
+    }
+    try:
+        github.send("POST", "/code-scanning/sarifs", body)
+    except ApiError as error:
+        if error.status in (403, 404):
+            return "SARIF not sent: code scanning is off in this repository"
+        if error.status in (400, 413, 422):
+            return f"SARIF refused: {one_line(str(error))}"
+        raise
+    return "SARIF sent"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
