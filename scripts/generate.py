@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(REPOSITORY))
+sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "scripts")]
+
+from reference_profile import profile_page  # noqa: E402
 
 from loadproof.profiles.checks import RULES, Rule  # noqa: E402
 from loadproof.profiles.json_schema import environment_schema, profile_schema  # noqa: E402
@@ -126,6 +128,7 @@ def generated() -> dict[Path, str]:
         REPOSITORY / "docs" / "checks.md": checks_page(),
         REPOSITORY / "docs" / "template-checks.md": template_checks_page(),
         REPOSITORY / "docs" / "cli.md": cli_page(),
+        REPOSITORY / "docs" / "reference-profile.md": profile_page(),
     }
 
 
