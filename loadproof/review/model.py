@@ -66,7 +66,7 @@ class PropertyChange:
 class ResourceChange:
     """What the deployment does to one resource.
 
-    `cause` says why a resource is replaced, or updated, that has no such change of its own: the logical id it refers to.
+    `cause` says why a resource is replaced or updated that has no such change of its own: the logical id it refers to.
     `expected` marks replacements that are how this type is changed at all (endpoint configurations, models).
     `kept` is True where the old physical resource outlives its removal (deletion policy Retain).
     `possible` marks a replacement that only AWS decides on (conditionally create-only properties).
@@ -113,6 +113,13 @@ class CostChange:
     at: Literal["minimum", "expected", "maximum"]
     before: CostFigure | None
     after: CostFigure | None
+
+    @property
+    def delta_usd_per_month(self) -> float | None:
+        """After - before; where nothing runs costs nothing. None where a side's price is not known."""
+        before = 0.0 if self.before is None else self.before.usd_per_month
+        after = 0.0 if self.after is None else self.after.usd_per_month
+        return None if before is None or after is None else after - before
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,72 @@
+"""From pairs and stored runs to a whole review: each part asked once, notes gathered, nothing decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from loadproof.review.context import Context
+from loadproof.review.cost import cost_changes
+from loadproof.review.curves import curves_of
+from loadproof.review.evidence import evidence_of
+from loadproof.review.fields import field_changes
+from loadproof.review.model import MeasuredRun, Pair, ProfileReview, ResourceChange, Review, Side
+from loadproof.review.objectives import objective_changes, plan_of
+from loadproof.review.resources import resource_changes, unknown_types
+from loadproof.review.rules import findings_of
+
+
+def review(base: str, head: str, pairs: Sequence[Pair], runs: Sequence[MeasuredRun], unaffected: int) -> Review:
+    """The review of every pair, by environment and name; `base` and `head` are the refs as they are shown."""
+    ordered = sorted(pairs, key=lambda pair: (pair.environment_name, pair.name))
+    return Review(base, head, tuple(review_pair(pair, runs) for pair in ordered), unaffected)
+
+
+def review_pair(pair: Pair, runs: Sequence[MeasuredRun]) -> ProfileReview:
+    """Everything about one pair. Never raises for what a profile holds: what cannot be told is a note."""
+    before, after = pair.before, pair.after
+    plan_before, why_before = plan_of(before)
+    plan_after, why_after = plan_of(after)
+    old, new = before.profile if before else None, after.profile if after else None
+    resources = _resources(before, after)
+    costs = cost_changes(before, after, plan_before, plan_after)
+    context = Context(
+        pair=pair,
+        fields=field_changes(before, after),
+        resources=resources,
+        costs=costs.changes,
+        objectives=objective_changes(old, new, plan_before, plan_after),
+        evidence=evidence_of(new, pair.environment_name, pair.name, runs),
+        plan_before=plan_before,
+        plan_after=plan_after,
+    )
+    return ProfileReview(
+        pair=pair,
+        fields=context.fields,
+        resources=resources,
+        findings=findings_of(context),
+        costs=costs.changes,
+        objectives=context.objectives,
+        evidence=context.evidence,
+        price_source=costs.price_source,
+        curves=curves_of(plan_before, plan_after),
+        notes=(*_notes(pair, resources, why_before, why_after), *costs.notes),
+    )
+
+
+def _resources(before: Side | None, after: Side | None) -> tuple[ResourceChange, ...]:
+    """Nothing where a side exists and has no templates: it was refused, so what it deploys is not known."""
+    if any(side is not None and not side.templates for side in (before, after)):
+        return ()
+    return resource_changes(before.templates if before else {}, after.templates if after else {})
+
+
+def _notes(pair: Pair, resources: tuple[ResourceChange, ...], why_before: str, why_after: str) -> Iterator[str]:
+    for word, side, why in (("before", pair.before, why_before), ("after", pair.after, why_after)):
+        if side is not None and not side.templates:
+            yield f"{word}: nothing was synthesized, so resources are not compared" + (
+                f": {side.refusal}" if side.refusal else ""
+            )
+        if why:
+            yield f"{word}: not planned: {why}"
+    for name in unknown_types(resources):
+        yield f"{name}: its schema is not known here, so its changes are taken as updates in place"

@@ -1,0 +1,102 @@
+"""Values with the definitions they hang on: a parameter, condition or mapping that changed changes its users too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from loadproof.review.references import is_function, references
+
+Template = Mapping[str, Any]
+_SECTIONS: Final = {"Parameters": "Ref", "Conditions": "Fn::If", "Mappings": "Fn::FindInMap"}
+TOLD: Final = "with"  # the key of what a function is told with: no function is called so
+
+
+def with_definitions(before: Template, after: Template) -> tuple[Template, Template]:
+    """Both templates, their functions completed by the definitions that are not the same on both sides.
+
+    A value that only AWS can work out so differs where what it is worked out from does: rather one change too many.
+    """
+    changed = {section: _changed(before.get(section) or {}, after.get(section) or {}) for section in _SECTIONS}
+    # A condition may be written in terms of parameters and of other conditions.
+    conditions = {**(before.get("Conditions") or {}), **(after.get("Conditions") or {})}
+    while True:
+        names = changed["Parameters"] | changed["Conditions"] | changed["Mappings"]
+        more = {name for name, body in conditions.items() if _mentioned(body) & names} - changed["Conditions"]
+        if not more:
+            break
+        changed["Conditions"] |= more
+    if not any(changed.values()):
+        return before, after
+    return _completed(before, changed), _completed(after, changed)
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> set[str]:
+    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+
+
+def _mentioned(body: Any) -> set[str]:
+    """Parameters, conditions and mappings in a condition's body."""
+    names = set(references(body))
+    if isinstance(body, list):
+        return names.union(*map(_mentioned, body))
+    if isinstance(body, dict):
+        if is_function(body):
+            ((function, argument),) = body.items()
+            named = argument[0] if function == "Fn::FindInMap" and isinstance(argument, list) and argument else argument
+            names |= {named} if function in ("Condition", "Fn::FindInMap") and isinstance(named, str) else set()
+        return names.union(*map(_mentioned, body.values()))
+    return names
+
+
+def _completed(template: Template, changed: Mapping[str, set[str]]) -> Template:
+    resources = {
+        logical_id: _resource(body, template, changed) for logical_id, body in (template.get("Resources") or {}).items()
+    }
+    return {**template, "Resources": resources}
+
+
+def _resource(body: Any, template: Template, changed: Mapping[str, set[str]]) -> Any:
+    if not isinstance(body, Mapping):
+        return body
+    completed = {**body, "Properties": _value(body.get("Properties") or {}, template, changed)}
+    if body.get("Condition") in changed["Conditions"]:
+        completed["Condition"] = _told(body["Condition"], "Conditions", template)
+    return completed
+
+
+def _value(value: Any, template: Template, changed: Mapping[str, set[str]]) -> Any:
+    if isinstance(value, list):
+        return [_value(item, template, changed) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if is_function(value):
+        names = _used(value, changed)
+        if names:
+            ((function, argument),) = value.items()
+            told = {name: _told(name, section, template) for section, name in sorted(names)}
+            if function == "Ref":
+                return told[argument]
+            return {function: [_value(argument, template, changed), {TOLD: told}]}
+    return {name: _value(item, template, changed) for name, item in value.items()}
+
+
+def _used(function: dict[str, Any], changed: Mapping[str, set[str]]) -> set[tuple[str, str]]:
+    """(section, name) of the changed definitions that this very function uses."""
+    ((name, argument),) = function.items()
+    first = argument[0] if isinstance(argument, list) and argument else argument
+    if name == "Fn::If":
+        return {("Conditions", first)} if first in changed["Conditions"] else set()
+    if name == "Fn::FindInMap":
+        return {("Mappings", first)} if isinstance(first, str) and first in changed["Mappings"] else set()
+    if name in ("Ref", "Fn::Sub"):
+        return {("Parameters", found) for found in references(function) if found in changed["Parameters"]}
+    return set()
+
+
+def _told(name: Any, section: str, template: Template) -> Any:
+    """A parameter by its default, everything else as it is defined; as a name where this side has no such thing."""
+    definition = (template.get(section) or {}).get(name)
+    if section == "Parameters" and isinstance(definition, Mapping):
+        return definition.get("Default", {"Ref": name})
+    return name if definition is None else {name: definition}

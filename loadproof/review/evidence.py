@@ -1,0 +1,46 @@
+"""The newest measured run of a profile: does it still speak for what the head would deploy?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from loadproof.profiles import Profile, profile_hash
+from loadproof.review.fields import data_fields
+from loadproof.review.model import EvidenceState, MeasuredRun
+
+_HASH_ONLY = "the profile (only its hash is known)"
+# Who accepted what says nothing about what runs: `profile_hash` leaves it out too.
+_NO_EVIDENCE_OF = ("acknowledged",)
+
+
+def evidence_of(
+    profile: Profile | None, environment_name: str, name: str, runs: Sequence[MeasuredRun]
+) -> EvidenceState:
+    """`current` where the newest run measured this very profile, `stale` with the fields that differ since.
+
+    Runs of another environment say nothing here; one that names none counts. A run of exactly this profile counts
+    even where a newer one measured another: it is still true. Without a profile (removed, refused) the newest run is
+    stale.
+    """
+    own = [run for run in runs if run.profile_name == name and run.environment_name in (None, environment_name)]
+    if not own:
+        return EvidenceState("none")
+    newest_first = sorted(own, key=lambda run: (run.created_utc, run.run_id), reverse=True)
+    if profile is None:
+        return EvidenceState("stale", newest_first[0])
+    own_hash = profile_hash(profile)
+    current = next((run for run in newest_first if run.profile_sha256 == own_hash), None)
+    if current is not None:
+        return EvidenceState("current", current)
+    newest = newest_first[0]
+    return EvidenceState("stale", newest, _changed_since(newest, profile))
+
+
+def _changed_since(run: MeasuredRun, profile: Profile) -> tuple[str, ...]:
+    if run.profile is None:
+        return (_HASH_ONLY,)
+    head: dict[str, Any] = profile.model_dump(mode="json", exclude=set(_NO_EVIDENCE_OF))
+    measured = {name: value for name, value in run.profile.items() if name not in _NO_EVIDENCE_OF}
+    changed = tuple(dict.fromkeys(change.path for change in data_fields(measured, head)))
+    return changed or (_HASH_ONLY,)

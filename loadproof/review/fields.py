@@ -1,0 +1,144 @@
+"""What differs between two profiles, or two environments, as validated: leaf by leaf, defaults included.
+
+Lists of named things are matched by name (components, adapters, scheduled actions) and scaling policies by type and
+metric, so that one inserted at the top is one that was added. What has no order to AWS is compared without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from loadproof.profiles import Profile
+from loadproof.profiles.schema import Part
+from loadproof.profiles.secrets import HIDDEN, is_secret_key, is_secret_value, shown_path
+from loadproof.review.leaves import ABSENT
+from loadproof.review.model import FieldChange, Side
+from loadproof.review.values import shortened
+
+_Path = tuple[str | int, ...]
+# Sets, whatever order they are written in: AWS takes them so.
+_UNORDERED: Final = frozenset({"subnet_ids", "security_group_ids", "route_table_ids", "alarm_emails", "callbacks"})
+# What a list's entries are told apart by: the first of these that all of them have, each with another value.
+_KEYS: Final = (("name",), ("instance_type",), ("type", "metric"), ("type", "metric", "threshold"))
+_ENVIRONMENT: Final = "environment.yaml"
+
+
+def field_changes(before: Side | None, after: Side | None) -> tuple[FieldChange, ...]:
+    """Every leaf that differs, the profile's in the schema's order, then the environment's (`environment.yaml: ...`).
+
+    Empty where a side is missing or refused: there is nothing to compare with.
+    """
+    if before is None or after is None:
+        return ()
+    profile = profile_fields(before.profile, after.profile) if before.profile and after.profile else ()
+    if not before.environment or not after.environment:
+        return profile
+    beside = _changes(_data(before.environment), _data(after.environment))
+    return (
+        *profile,
+        *(FieldChange(f"{_ENVIRONMENT}: {one.path}", one.before, one.after) for one in beside),
+    )
+
+
+def profile_fields(before: Profile, after: Profile) -> tuple[FieldChange, ...]:
+    """Every leaf that differs between two profiles."""
+    return tuple(_changes(_data(before), _data(after)))
+
+
+def data_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[FieldChange, ...]:
+    """The same for two profiles as stored (JSON): lists and tuples alike."""
+    return tuple(_changes(before, after))
+
+
+def _data(part: Part) -> dict[str, Any]:
+    return part.model_dump(mode="json")
+
+
+def _changes(before: Any, after: Any) -> Iterator[FieldChange]:
+    for path, old, new in _differing(before, after, ()):
+        yield FieldChange(_dotted(path), *_shown(path, old, new))
+
+
+def _differing(before: Any, after: Any, path: _Path) -> Iterator[tuple[_Path, Any, Any]]:
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in [*after, *(name for name in before if name not in after)]:
+            yield from _differing(before.get(name, ABSENT), after.get(name, ABSENT), (*path, name))
+    elif isinstance(before, list) and isinstance(after, list):
+        yield from _lists(before, after, path)
+    elif not _same(before, after):
+        old, new = (({} if value is None else value) for value in (_none(before), _none(after)))
+        if isinstance(old, Mapping) and isinstance(new, Mapping) and (old or new):
+            yield from _differing(old, new, path)  # a whole part came or went: its leaves
+        else:
+            yield path, _none(before), _none(after)
+
+
+def _lists(before: list[Any], after: list[Any], path: _Path) -> Iterator[tuple[_Path, Any, Any]]:
+    """By name where all have one; as a set where order means nothing; else position by position."""
+    if path and path[-1] in _UNORDERED:
+        if sorted(map(str, before)) != sorted(map(str, after)):
+            yield path, before, after
+        return
+    key = next((key for key in _KEYS if _tells_apart(key, before) and _tells_apart(key, after)), None)
+    if key is None:
+        if not all(isinstance(item, Mapping) for item in (*before, *after)):
+            if not _same(before, after):
+                yield path, before, after
+            return
+        for at in range(max(len(before), len(after))):
+            old = before[at] if at < len(before) else ABSENT
+            new = after[at] if at < len(after) else ABSENT
+            yield from _differing(old, new, (*path, at))
+        return
+    olds, news = ({_key(item, key): (at, item) for at, item in enumerate(items)} for items in (before, after))
+    for name in [*news, *(name for name in olds if name not in news)]:
+        at = (news.get(name) or olds[name])[0]
+        old, new = (items[name][1] if name in items else ABSENT for items in (olds, news))
+        yield from _differing(old, new, (*path, at))
+
+
+def _tells_apart(key: tuple[str, ...], items: list[Any]) -> bool:
+    if not all(isinstance(item, Mapping) and key[0] in item for item in items):
+        return False
+    return len({_key(item, key) for item in items}) == len(items)
+
+
+def _key(item: Mapping[str, Any], key: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(item.get(name)) for name in key)
+
+
+def _same(before: Any, after: Any) -> bool:
+    """Equal, an int and a float of one value too, but not true and 1; nothing and not there are one."""
+    before, after = _none(before), _none(after)
+    if isinstance(before, bool) != isinstance(after, bool):
+        return False
+    return bool(before == after)
+
+
+def _none(value: Any) -> Any:
+    return None if value is ABSENT else value
+
+
+def _shown(path: _Path, before: Any, after: Any) -> tuple[Any, Any]:
+    """Numbers as they are, text cut; hidden is what `check` hides, and what looks like a secret."""
+    keys = [step for step in path if isinstance(step, str)]
+    secret = "environment" in keys[:-1] or any(is_secret_key(key) or is_secret_value(key) for key in keys)
+    old, new = (_safe(value, secret=secret) for value in (before, after))
+    return shortened(old, new)
+
+
+def _safe(value: Any, *, secret: bool) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if secret:
+        return HIDDEN
+    if isinstance(value, list):
+        return ", ".join(str(_safe(item, secret=False)) for item in value)
+    if isinstance(value, str):
+        return HIDDEN if is_secret_value(value) else value
+    return value
+
+
+def _dotted(path: _Path) -> str:
+    return shown_path(path)
