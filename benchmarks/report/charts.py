@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.histogram import Histogram
 from benchmarks.report.figures import Figure, Mark, Series, figure_of, levels_ticks, tip_of
-from benchmarks.report.looks import FAR_TAIL, MIDDLE, PREDICTED, TAIL, Look
 from benchmarks.report.reading import Level, Objective, Percentiles, PredictedLevel, Summary
-from benchmarks.report.wording import SHORT, is_judged, latency_of, number
+from benchmarks.report.wording import is_judged
+from loadproof.pages.looks import FAR_TAIL, MIDDLE, PREDICTED, TAIL, Look
+from loadproof.pages.wording import SHORT, latency_of, number
 
 IN_FLIGHT = "requests in flight"
 _RANKS = ((50.0, "50"), (75.0, "75"), (90.0, "90"), (95.0, "95"), (99.0, "99"), (99.9, "99.9"))

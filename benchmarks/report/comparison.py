@@ -15,10 +15,10 @@ from benchmarks.histogram import Histogram
 from benchmarks.regression import Comparison
 from benchmarks.report import charts, wording
 from benchmarks.report.figures import Figure, Mark, Series, draw, figure_of, levels_ticks, swatch, tip_of
-from benchmarks.report.looks import RUNS, Look
 from benchmarks.report.page import POLICY, environment, histogram_of_row, is_on_twin, style
 from benchmarks.report.reading import Level, Summary, read_summary
 from loadproof.errors import InputError
+from loadproof.pages.looks import RUNS, Look
 
 MOST_RUNS = 12
 _ALWAYS_DIFFERENT = ("run", "created (UTC)")

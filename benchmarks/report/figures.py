@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from benchmarks.report.looks import PREDICTED, Look
-from benchmarks.report.svg import LINE_PX, Plot, Point, Spot, plot
-from benchmarks.report.wording import number
+from loadproof.pages.looks import PREDICTED, Look
+from loadproof.pages.svg import LINE_PX, Plot, Point, Spot, plot
+from loadproof.pages.wording import number
 
 # A roomy drawing for a column of a wide page and a tight one for a phone or paper: text keeps its size in both.
 SIZES_PX = {"roomy": (560.0, 310.0), "tight": (360.0, 270.0)}
@@ -89,7 +89,7 @@ def legend(figure: Figure) -> Markup:
 
 def swatch(look: Look) -> Markup:
     """A piece of line with a mark on it."""
-    from benchmarks.report.svg import Drawing
+    from loadproof.pages.svg import Drawing
 
     drawing = Drawing(26, 14)
     drawing.line([(0, 7), (26, 7)], f"series {look.css}")

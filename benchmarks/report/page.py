@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.histogram import Histogram
-from benchmarks.report import charts, looks, timeline_charts, wording
+from benchmarks.report import charts, timeline_charts, wording
 from benchmarks.report.figures import Figure, draw
-from benchmarks.report.looks import FAR_TAIL, MIDDLE, TAIL
 from benchmarks.report.reading import Level, Objective, Summary, read_summary
 from benchmarks.report.timeline import Timeline, read_timeline
 from benchmarks.search import search_lines
+from loadproof.pages.looks import FAR_TAIL, MIDDLE, TAIL, Look
+from loadproof.pages.style import house_style
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -95,9 +96,7 @@ def environment() -> Environment:
 
 def style() -> str:
     """The style sheets, and the colours of series as variables."""
-    names = ("BLUE", "ORANGE", "TEAL", "PINK", "GREY")
-    palette = "".join(f"--{name.lower()}: {getattr(looks, name)}; " for name in names)
-    return f":root {{ {palette}}}\n{_text('page.css')}\n{_text('charts.css')}"
+    return f"{house_style()}\n{_text('charts.css')}"
 
 
 def verdict_sentence(summary: Summary) -> str:
@@ -167,7 +166,7 @@ def _figures(summary: Summary) -> dict[str, Figure]:
     return {place: figure for place, figure in drawn.items() if figure is not None}
 
 
-def _distributions(summary: Summary, judged: Level | None, latency: str) -> list[tuple[str, looks.Look, Histogram]]:
+def _distributions(summary: Summary, judged: Level | None, latency: str) -> list[tuple[str, Look, Histogram]]:
     """Of the lowest, the judged and the highest level, each once."""
     shown = dict.fromkeys(summary.levels.index(level) for level in (*summary.levels[-1:], *summary.levels[:1]))
     if judged is not None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from benchmarks.report.reading import CopyCount
-from benchmarks.report.svg import LINE_PX, Drawing, Plot, Point, Scale, margin_of, plot, tick_text, ticks, width_of
 from benchmarks.report.timeline import Timeline
+from loadproof.pages.svg import LINE_PX, Drawing, Plot, Point, Scale, margin_of, plot, tick_text, ticks, width_of
 
 SIZES_PX = {"broad": 1120.0, "tight": 360.0}
 SECONDS = "seconds since the first request"

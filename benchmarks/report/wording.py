@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from benchmarks.objectives import ERROR_RATE, LATENCY_NAMES
 from benchmarks.report.reading import Level, Objective, Summary
-from loadproof.foreign import spelled
+from loadproof.pages.wording import (
+    LONGEST_TEXT,
+    NO_DATA,
+    SHORT,
+    latency_of,
+    number,
+    objective_title,
+    objective_value,
+    visible,
+)
 
-NO_DATA = "–"
-LONGEST_TEXT = 240  # characters of foreign text shown before it is cut; a name needs no more to be recognised
+# The shared words, and this report's own beside them.
+__all__ = [
+    "GRADES",
+    "LATENCIES",
+    "LONGEST_TEXT",
+    "NO_DATA",
+    "SHORT",
+    "bound",
+    "interval",
+    "is_judged",
+    "latency_of",
+    "margin",
+    "notes",
+    "number",
+    "objective_title",
+    "objective_value",
+    "open_end",
+    "visible",
+]
 
 LATENCIES = {
     "ttft": "Time to first token",
@@ -17,60 +40,12 @@ LATENCIES = {
     "tpot": "Time per output token",
     "e2e": "End-to-end latency",
 }
-SHORT = {"ttft": "TTFT", "itl": "ITL", "tpot": "TPOT", "e2e": "E2E"}
-_RATES = {
-    "output_tokens_per_s_min": ("Output tokens per second", "tokens/s"),
-    "requests_per_s_min": ("Requests per second", "requests/s"),
-}
 GRADES = {
     "A": "server and accelerator calibrated",
     "B": "calibrated on the same architecture",
     "C": "from data sheets only",
     "D": "this server was never seen on this accelerator",
 }
-
-
-def number(value: float | None) -> str:
-    """Three significant digits, thousands separated, never exponents for figures people read: `1,234`, `0.0123`."""
-    if value is None:
-        return NO_DATA
-    size = abs(value)
-    if size >= 99.95 or value == int(value):
-        return f"{value:,.0f}"
-    if size >= 9.995:
-        return f"{value:.1f}"
-    if size >= 0.9995:
-        return f"{value:.2f}"
-    return f"{value:.3g}"
-
-
-def latency_of(name: str) -> tuple[str, str] | None:
-    """(`ttft`, `p95`) of `ttft_p95_ms`; None for objectives on anything but a latency."""
-    if name not in LATENCY_NAMES:
-        return None
-    latency, statistic, _ = name.split("_")
-    return latency, statistic
-
-
-def objective_title(name: str) -> str:
-    """`TTFT p95`; an objective this page does not know keeps its own name."""
-    latency = latency_of(name)
-    if latency:
-        return f"{SHORT[latency[0]]} {latency[1]}"
-    if name == ERROR_RATE:
-        return "Error rate"
-    return _RATES[name][0] if name in _RATES else visible(name, 40)
-
-
-def objective_value(name: str, value: float | None) -> str:
-    """The value with its unit: `412 ms`, `0.8 %`, `1,250 tokens/s`."""
-    if value is None:
-        return NO_DATA
-    if latency_of(name):
-        return f"{number(value)} ms"
-    if name == ERROR_RATE:
-        return f"{number(100 * value)} %"
-    return f"{number(value)} {_RATES[name][1]}" if name in _RATES else number(value)
 
 
 def bound(objective: Objective) -> str:
@@ -142,14 +117,3 @@ def margin(value: float | None) -> str:
         return NO_DATA
     percent = abs(100 * value)
     return f"{percent:,.{0 if percent >= 9.95 else 1}f} % {'inside' if value >= 0 else 'outside'}"
-
-
-def visible(value: Any, longest: int = LONGEST_TEXT) -> str:
-    """Foreign text with control and direction characters spelled out (`\\u202e`) and its tail cut.
-
-    Escaping for HTML is the template's work; this keeps text from reordering or hiding what stands beside it, and
-    keeps lone surrogates, which no encoding can write, out of the file.
-    """
-    text = value if isinstance(value, str) else str(value)
-    shown = spelled(text[:longest])
-    return shown if len(text) <= longest else f"{shown}… ({len(text):,} characters)"

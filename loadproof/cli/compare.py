@@ -97,7 +97,7 @@ def _print_text(runs: list[Shown], comparisons: list[Comparison | str], output: 
     from rich.table import Table
 
     from benchmarks.report.comparison import facts, tables
-    from benchmarks.report.wording import number
+    from loadproof.pages.wording import number
     from loadproof.terminal import Terminal
 
     console = Terminal(highlight=False)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from benchmarks.report.svg import LINE_PX, Plot, Point, Spot, plot
-from benchmarks.report.wording import SHORT, latency_of, number, objective_title
 from loadproof.capacity import Plan, PredictedLevel
 from loadproof.cli.plan_page.levels import knees_by_level, rows_of
+from loadproof.pages.svg import LINE_PX, Plot, Point, Spot, plot
+from loadproof.pages.wording import SHORT, latency_of, number, objective_title
 
 # A roomy drawing for a column of a wide page and a tight one for a phone or paper: text keeps its size in both.
 SIZES_PX = {"roomy": (560.0, 310.0), "tight": (360.0, 290.0)}

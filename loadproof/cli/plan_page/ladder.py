@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from benchmarks.report.svg import LINE_PX, Drawing, Scale, width_of
-from benchmarks.report.wording import number
 from loadproof.advice.alternatives import Alternatives
 from loadproof.cli.plan_page.curves import SIZES_PX
 from loadproof.cli.plan_page.wording import serving
+from loadproof.pages.svg import LINE_PX, Drawing, Scale, width_of
+from loadproof.pages.wording import number
 
 MOST_RUNGS = 10  # further alternatives are in the table alone
 _RUNG_PX, _BAR_PX = 46.0, 15.0

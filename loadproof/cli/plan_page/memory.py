@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from benchmarks.report.svg import LINE_PX, Drawing, Scale, tick_text, ticks, width_of
-from benchmarks.report.wording import number
 from loadproof.capacity import MemoryFit
 from loadproof.cli.plan_page.curves import SIZES_PX
+from loadproof.pages.svg import LINE_PX, Drawing, Scale, tick_text, ticks, width_of
+from loadproof.pages.wording import number
 
 _BAR_PX = 54.0
 _SIZES = {"broad": 1120.0} | {size: width for size, (width, _) in SIZES_PX.items()}

@@ -8,16 +8,16 @@ from pathlib import Path
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from benchmarks.report import looks
 from benchmarks.report.page import write_whole
-from benchmarks.report.wording import SHORT, objective_title, objective_value, visible
-from benchmarks.report.wording import number as number_text
 from loadproof.advice.alternatives import Alternatives
 from loadproof.capacity import Plan, PredictedLevel
 from loadproof.capacity.cost import usd_per_million_tokens
 from loadproof.cli.plan_page import curves, ladder, memory, shares, wording
 from loadproof.cli.plan_page.levels import rows_of
 from loadproof.errors import InputError
+from loadproof.pages.style import house_style
+from loadproof.pages.wording import SHORT, objective_title, objective_value, visible
+from loadproof.pages.wording import number as number_text
 
 _TITLES = {
     "ttft": "Time to first token (TTFT)",
@@ -113,11 +113,8 @@ def _sources(plan: Plan) -> list[tuple[str, str]]:
 
 
 def _style() -> str:
-    """The benchmark report's own style sheet and palette, then what this page adds."""
-    names = ("BLUE", "ORANGE", "TEAL", "PINK", "GREY")
-    palette = "".join(f"--{name.lower()}: {getattr(looks, name)}; " for name in names)
-    report = (files("benchmarks.report") / "page.css").read_text(encoding="utf-8")
-    return f"{report}\n:root {{ {palette}}}\n{_text('page.css')}"
+    """What all pages share, then what this one adds."""
+    return f"{house_style()}\n{_text('page.css')}"
 
 
 def _text(name: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from benchmarks.report.svg import LINE_PX, Drawing, Scale, width_of
-from benchmarks.report.wording import number
 from loadproof.capacity import Plan
 from loadproof.cli.plan_page.curves import SIZES_PX
 from loadproof.cli.plan_page.levels import Row, rows_of
+from loadproof.pages.svg import LINE_PX, Drawing, Scale, width_of
+from loadproof.pages.wording import number
 
 PARTS = ("queue", "prefill", "decode")
 _WIDEST_BAR_PX = 64.0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.report.wording import NO_DATA, number, objective_title, objective_value
 from loadproof.advice.alternatives import Alternative, Alternatives
 from loadproof.capacity import Knee, Plan
 from loadproof.capacity.outlook import ObjectiveOutlook
 from loadproof.cli.plan_page.levels import Row, knees_by_level
+from loadproof.pages.wording import NO_DATA, number, objective_title, objective_value
 
 # Word and shape, so that no meaning hangs on colour; the classes are those of the benchmark report.
 MARKS = {

@@ -16,8 +16,8 @@ from sample_run import write_sample
 from benchmarks.histogram import histogram_of
 from benchmarks.report import charts
 from benchmarks.report.figures import Series, draw, levels_ticks
-from benchmarks.report.looks import MIDDLE, PREDICTED
 from benchmarks.report.reading import Objective, Summary, read_summary
+from loadproof.pages.looks import MIDDLE, PREDICTED
 
 
 def summary_of(**fields: Any) -> Summary:

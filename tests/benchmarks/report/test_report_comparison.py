@@ -11,9 +11,9 @@ import pytest
 from sample_run import write_sample
 
 from benchmarks.report.comparison import comparison_page, facts, read_runs, tables
-from benchmarks.report.looks import RUNS
 from loadproof.cli.main import run as loadproof
 from loadproof.errors import InputError
+from loadproof.pages.looks import RUNS
 
 REAL = {"local_cloud": False}
 

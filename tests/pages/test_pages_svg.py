@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.report.svg import Drawing, Scale, box_of, plot, tick_text, ticks
+from loadproof.pages.svg import Drawing, Scale, box_of, plot, tick_text, ticks
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""How pages say things: numbers with sensible digits, names in words, foreign text made harmless to look at."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from loadproof.foreign import spelled
+
+NO_DATA = "–"
+LONGEST_TEXT = 240  # characters of foreign text shown before it is cut; a name needs no more to be recognised
+
+SHORT = {"ttft": "TTFT", "itl": "ITL", "tpot": "TPOT", "e2e": "E2E"}
+_RATES = {
+    "output_tokens_per_s_min": ("Output tokens per second", "tokens/s"),
+    "requests_per_s_min": ("Requests per second", "requests/s"),
+}
+_ERROR_RATE: Final = "error_rate_max"
+_LATENCY: Final = re.compile(r"(ttft|itl|tpot|e2e)_(p50|p90|p95|p99)_ms")
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, thousands separated, never exponents for figures people read: `1,234`, `0.0123`."""
+    if value is None:
+        return NO_DATA
+    size = abs(value)
+    if size >= 99.95 or value == int(value):
+        return f"{value:,.0f}"
+    if size >= 9.995:
+        return f"{value:.1f}"
+    if size >= 0.9995:
+        return f"{value:.2f}"
+    return f"{value:.3g}"
+
+
+def latency_of(name: str) -> tuple[str, str] | None:
+    """(`ttft`, `p95`) of `ttft_p95_ms`; None for objectives on anything but a latency."""
+    found = _LATENCY.fullmatch(name)
+    return (found[1], found[2]) if found else None
+
+
+def objective_title(name: str) -> str:
+    """`TTFT p95`; an objective that is not known keeps its own name."""
+    latency = latency_of(name)
+    if latency:
+        return f"{SHORT[latency[0]]} {latency[1]}"
+    if name == _ERROR_RATE:
+        return "Error rate"
+    return _RATES[name][0] if name in _RATES else visible(name, 40)
+
+
+def objective_value(name: str, value: float | None) -> str:
+    """The value with its unit: `412 ms`, `0.8 %`, `1,250 tokens/s`."""
+    if value is None:
+        return NO_DATA
+    if latency_of(name):
+        return f"{number(value)} ms"
+    if name == _ERROR_RATE:
+        return f"{number(100 * value)} %"
+    return f"{number(value)} {_RATES[name][1]}" if name in _RATES else number(value)
+
+
+def visible(value: Any, longest: int = LONGEST_TEXT) -> str:
+    """Foreign text with control and direction characters spelled out (`\\u202e`) and its tail cut.
+
+    Escaping for HTML is the template's work; this keeps text from reordering or hiding what stands beside it, and
+    keeps lone surrogates, which no encoding can write, out of the file.
+    """
+    text = value if isinstance(value, str) else str(value)
+    shown = spelled(text[:longest])
+    return shown if len(text) <= longest else f"{shown}… ({len(text):,} characters)"
