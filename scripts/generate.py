@@ -10,6 +10,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "scripts")]
 
 from reference_profile import profile_page  # noqa: E402
+from reference_results import results_page  # noqa: E402
 
 from loadproof.profiles.checks import RULES, Rule  # noqa: E402
 from loadproof.profiles.json_schema import environment_schema, profile_schema  # noqa: E402
@@ -129,6 +130,7 @@ def generated() -> dict[Path, str]:
         REPOSITORY / "docs" / "template-checks.md": template_checks_page(),
         REPOSITORY / "docs" / "cli.md": cli_page(),
         REPOSITORY / "docs" / "reference-profile.md": profile_page(),
+        REPOSITORY / "docs" / "reference-results.md": results_page(),
     }
 
 

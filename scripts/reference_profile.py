@@ -19,8 +19,8 @@ Every key that may be written, with its unit, its bounds, its default and what i
 wrong kinds and silent conversions are errors with their place ([checks](checks.md)). Editors complete and check the
 same from `deploy_profiles/schema.json` and `environment.schema.json` (`loadproof schema`).
 
-A key's unit stands at its end: `_ms` milliseconds, `_s` seconds, `_mib` and `_gib` binary mega- and gigabytes. `_min` is
-the least of something, but in `cooldown_min`: minutes. *required* keys have no default; – means that nothing is set.
+A key's unit stands at its end: `_ms` milliseconds, `_s` seconds, `_mib` and `_gib` binary mega- and gigabytes. `_min`
+is the least of something, but in `cooldown_min`: minutes. *required* keys have no default; – means that nothing is set.
 
 **`extends`**: a profile may name one parent file, relative to itself (`extends: ../base/chat.yaml`). Maps merge, lists
 and single values replace. A profile that extends another may leave out whatever its parent has, required keys too.
