@@ -56,11 +56,11 @@ def cost_changes(before: Side | None, after: Side | None, plan_before: Plan | No
     old, new = _side_cost(before, plan_before), _side_cost(after, plan_after)
     if old is None and new is None:
         return Costs((), "", ())
-    changes = tuple(CostChange(at, old and old.figures[at], new and new.figures[at]) for at in _ORDER)
+    changes = tuple(CostChange(at, old.figures[at] if old else None, new.figures[at] if new else None) for at in _ORDER)
     shown = [side for side in (old, new) if side is not None]
     prices = dict.fromkeys(_price_source(instance) for side in shown for instance in side.instances)
     # What holds for what is deployed now; the other side's only where it differs, marked as such.
-    notes = [note for note in (new.notes if new else ())]
+    notes = list(new.notes) if new else []
     notes += [f"before: {note}" for note in (old.notes if old else ()) if note not in notes]
     return Costs(changes, "; ".join(price for price in prices if price), tuple(notes))
 
@@ -199,8 +199,8 @@ def _notes(profile: Profile, environment: Environment | None, rows: list[Instanc
         yield f"no on-demand price is known for {machine.instance_type}"
     elif machine.price_derived:
         yield f"the price of {machine.instance_type} is derived: {machine.price_source}"
-    if environment is not None and machine.price_region and machine.price_region != environment.region:
-        yield f"prices are those of {machine.price_region}; {environment.region} differs"
+    elif environment is not None and environment.region not in machine.price_region:
+        yield f"prices are those of {machine.price_region}; {environment.region}'s own are not known here"
     if len(endpoint.instance_pools) > 1:
         dearest = max((row for row in rows if row.usd_per_hour is not None), key=_hourly, default=None)
         yield f"instances are priced as {machine.instance_type}, the first pool" + (

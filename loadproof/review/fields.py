@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from loadproof.profiles import Profile
 from loadproof.profiles.schema import Part
-from loadproof.profiles.secrets import HIDDEN, is_secret_key, is_secret_value, shown_path
+from loadproof.profiles.secrets import HIDDEN, shown, shown_path
 from loadproof.review.leaves import ABSENT
 from loadproof.review.model import FieldChange, Side
 from loadproof.review.values import shortened
@@ -57,16 +57,16 @@ def _data(part: Part) -> dict[str, Any]:
 
 def _changes(before: Any, after: Any) -> Iterator[FieldChange]:
     for path, old, new in _differing(before, after, ()):
-        yield FieldChange(_dotted(path), *_shown(path, old, new))
+        yield FieldChange(shown_path(path), *_shown(path, old, new))
 
 
 def _differing(before: Any, after: Any, path: _Path) -> Iterator[tuple[_Path, Any, Any]]:
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in [*after, *(name for name in before if name not in after)]:
             yield from _differing(before.get(name, ABSENT), after.get(name, ABSENT), (*path, name))
-    elif isinstance(before, list) and isinstance(after, list):
-        yield from _lists(before, after, path)
-    elif not _same(before, after):
+    elif _of_maps(before) and _of_maps(after):
+        yield from _lists(_none(before) or [], _none(after) or [], path)
+    elif not _same(before, after, unordered=bool(path) and path[-1] in _UNORDERED):
         old, new = (({} if value is None else value) for value in (_none(before), _none(after)))
         if isinstance(old, Mapping) and isinstance(new, Mapping) and (old or new):
             yield from _differing(old, new, path)  # a whole part came or went: its leaves
@@ -74,18 +74,15 @@ def _differing(before: Any, after: Any, path: _Path) -> Iterator[tuple[_Path, An
             yield path, _none(before), _none(after)
 
 
+def _of_maps(value: Any) -> bool:
+    """A list of maps, or nothing in the place of one."""
+    return _none(value) is None or (isinstance(value, list) and all(isinstance(item, Mapping) for item in value))
+
+
 def _lists(before: list[Any], after: list[Any], path: _Path) -> Iterator[tuple[_Path, Any, Any]]:
-    """By name where all have one; as a set where order means nothing; else position by position."""
-    if path and path[-1] in _UNORDERED:
-        if sorted(map(str, before)) != sorted(map(str, after)):
-            yield path, before, after
-        return
+    """Maps by name where all have one, else position by position."""
     key = next((key for key in _KEYS if _tells_apart(key, before) and _tells_apart(key, after)), None)
     if key is None:
-        if not all(isinstance(item, Mapping) for item in (*before, *after)):
-            if not _same(before, after):
-                yield path, before, after
-            return
         for at in range(max(len(before), len(after))):
             old = before[at] if at < len(before) else ABSENT
             new = after[at] if at < len(after) else ABSENT
@@ -108,9 +105,11 @@ def _key(item: Mapping[str, Any], key: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(str(item.get(name)) for name in key)
 
 
-def _same(before: Any, after: Any) -> bool:
-    """Equal, an int and a float of one value too, but not true and 1; nothing and not there are one."""
-    before, after = _none(before), _none(after)
+def _same(before: Any, after: Any, *, unordered: bool = False) -> bool:
+    """Equal, an int and a float of one value too, but not true and 1; nothing, not there and an empty list are one."""
+    before, after = (None if value in (ABSENT, [], {}) else value for value in (before, after))
+    if unordered and isinstance(before, list) and isinstance(after, list):
+        return sorted(map(str, before)) == sorted(map(str, after))
     if isinstance(before, bool) != isinstance(after, bool):
         return False
     return bool(before == after)
@@ -122,23 +121,12 @@ def _none(value: Any) -> Any:
 
 def _shown(path: _Path, before: Any, after: Any) -> tuple[Any, Any]:
     """Numbers as they are, text cut; hidden is what `check` hides, and what looks like a secret."""
-    keys = [step for step in path if isinstance(step, str)]
-    secret = "environment" in keys[:-1] or any(is_secret_key(key) or is_secret_value(key) for key in keys)
-    old, new = (_safe(value, secret=secret) for value in (before, after))
-    return shortened(old, new)
+    return shortened(_safe(path, before), _safe(path, after))
 
 
-def _safe(value: Any, *, secret: bool) -> Any:
+def _safe(path: _Path, value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
-    if secret:
-        return HIDDEN
     if isinstance(value, list):
-        return ", ".join(str(_safe(item, secret=False)) for item in value)
-    if isinstance(value, str):
-        return HIDDEN if is_secret_value(value) else value
-    return value
-
-
-def _dotted(path: _Path) -> str:
-    return shown_path(path)
+        return ", ".join(str(_safe(path, item)) for item in value)
+    return HIDDEN if shown(str(value), path) == HIDDEN else value

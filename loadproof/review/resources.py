@@ -7,7 +7,7 @@ where their definition changed. `Metadata` and `DependsOn` change nothing that r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -86,7 +86,7 @@ def _changed(stack: str, logical_id: str, old: Mapping[str, Any], new: Mapping[s
         return
     change = ResourceChange(stack, logical_id, kind, "update", tuple(properties))
     replaced = any(found.replaces for found in properties)
-    yield _as_replaced(change, old, new, "", possible) if replaced else change
+    yield _as_replaced(change, old, new, "", possible=possible) if replaced else change
 
 
 def _property_change(path: Path, before: Any, after: Any, *, replaces: bool) -> PropertyChange:
@@ -96,7 +96,7 @@ def _property_change(path: Path, before: Any, after: Any, *, replaces: bool) -> 
 
 
 def _as_replaced(
-    change: ResourceChange, old: Mapping[str, Any], new: Mapping[str, Any], cause: str, possible: bool
+    change: ResourceChange, old: Mapping[str, Any], new: Mapping[str, Any], cause: str, *, possible: bool
 ) -> ResourceChange:
     return replace(
         change,
@@ -160,15 +160,28 @@ def _caused(
         found = list(_referring(str(new["Type"]), new.get("Properties") or {}, gone))
         if not found:
             continue
-        change = own or ResourceChange(stack, logical_id, str(new["Type"]), "update")
-        decisive = next((one for one in found if one[2] == "will"), None) or next(
-            (one for one in found if one[2] == "may"), None
-        )
-        if decisive is not None and (change.action != "replace" or (change.possible and decisive[2] == "will")):
-            possible = decisive[2] == "may"
-            yield logical_id, _as_replaced(_with(change, found), old, new, decisive[1].cause, possible)
-        elif own is None:
-            yield logical_id, replace(_with(change, found), cause=found[0][1].cause)
+        changed = _following(own or ResourceChange(stack, logical_id, str(new["Type"]), "update"), found, old, new)
+        if changed != own:
+            yield logical_id, changed
+
+
+def _following(
+    change: ResourceChange,
+    found: Sequence[tuple[Path, _Gone, Replaces]],
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+) -> ResourceChange:
+    """The change with what its references bring about: a replacement, or an update it had no other reason for."""
+    causes: dict[Replaces, str] = {}
+    for _, target, effect in found:
+        causes.setdefault(effect, target.cause)
+    changed = _with(change, found)
+    if "will" not in causes and "may" not in causes:
+        return changed if change.properties else replace(changed, cause=causes["no"])
+    surely = "will" in causes
+    if change.action == "replace" and not (change.possible and surely):
+        return changed
+    return _as_replaced(changed, old, new, causes["will" if surely else "may"], possible=not surely)
 
 
 def _referring(
