@@ -25,6 +25,7 @@ from loadproof.cli import (
     simulate,
 )
 from loadproof.cli import queue as queue_verbs
+from loadproof.cli import review as review_verb
 from loadproof.cli import run as run_verb
 from loadproof.errors import ExitCode, LoadproofError
 from loadproof.terminal import Terminal
@@ -49,6 +50,7 @@ app.command("verify")(report.verify)
 app.command("import")(import_results.import_results)
 app.command("calibrate")(calibrate.calibrate)
 app.command("demo")(demo.demo)
+app.command("review")(review_verb.review)
 app.command("schema")(schema.schema)
 app.add_typer(queue_verbs.app, name="queue")
 app.add_typer(catalog.app, name="catalog")

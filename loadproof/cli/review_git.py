@@ -1,0 +1,165 @@
+"""What a review asks of git, by plumbing: no checkout, hook, filter or pager, and names never meet a shell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from loadproof.errors import CouldNotRunError, InputError
+
+MOST_BYTES: Final = 64 * 1024 * 1024  # read at once
+LINK, SUBMODULE = "120000", "160000"
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """One entry of a tree. `size_bytes` is None for a submodule, which has no content here."""
+
+    mode: str
+    id: str
+    size_bytes: int | None
+
+
+class Repository:
+    """The git repository around a folder. `top` is None for a bare one."""
+
+    def __init__(self, here: Path) -> None:
+        """Raises InputError outside a repository, CouldNotRunError without git."""
+        if shutil.which("git") is None:
+            raise CouldNotRunError("git is not on the path; install it, or name two folders")
+        self.here = here
+        inside = self._asked("rev-parse", "--is-inside-work-tree")
+        if inside is None:
+            raise InputError(f"{here} is in no git repository ({self._why}); run it inside one, or name two folders")
+        top = self._asked("rev-parse", "--show-toplevel") if inside == "true" else None
+        self.top = None if top is None else Path(top)
+        self.algorithm = self._asked("rev-parse", "--show-object-format") or "sha1"
+
+    def commit(self, name: str) -> str | None:
+        """The full id of the commit that `name` stands for, in any way git lets one say it; None without one."""
+        if not name or name.startswith("-") or "\0" in name or "\n" in name:
+            return None
+        return self._asked("rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}")
+
+    def head(self) -> str | None:
+        """The commit of the working tree; None before the first one."""
+        return self.commit("HEAD")
+
+    def merge_base(self, base: str, head: str) -> str | None:
+        """Where two commits parted; None where their history, as far as it is here, does not meet."""
+        return (self._asked("merge-base", base, head) or "").partition("\n")[0] or None
+
+    def is_shallow(self) -> bool:
+        return self._asked("rev-parse", "--is-shallow-repository") == "true"
+
+    def branches(self) -> list[str]:
+        """Names to suggest: branches here and of remotes."""
+        said = self._asked("for-each-ref", "--count=20", "--format=%(refname:short)", "refs/heads", "refs/remotes")
+        return [name for name in (said or "").split("\n") if name]
+
+    def tree(self, commit: str, folder: str) -> dict[str, Blob]:
+        """Every entry below `folder` ('' is the whole), by its path from there. Empty without such a folder."""
+        listed = self._run("ls-tree", "-r", "-z", "-l", f"{commit}:{folder}", refused=b"")
+        found = {}
+        for row in listed.split(b"\0"):
+            if row:
+                facts, _, name = row.partition(b"\t")
+                mode, _, blob, size = facts.decode().split()
+                found[os.fsdecode(name)] = Blob(mode, blob, int(size) if size.isdigit() else None)
+        return found
+
+    def has_folder(self, commit: str, folder: str) -> bool:
+        return self._asked("cat-file", "-t", f"{commit}:{folder}") == "tree"
+
+    def contents(self, blobs: Iterable[Blob]) -> Iterator[tuple[str, bytes]]:
+        """Id and content of every blob, raw as git keeps it; a bounded amount in memory at a time."""
+        batch: list[str] = []
+        bytes_in_batch = 0
+        for blob in {blob.id: blob for blob in blobs}.values():
+            size = blob.size_bytes or 0
+            if batch and bytes_in_batch + size > MOST_BYTES:
+                yield from self._batch(batch)
+                batch, bytes_in_batch = [], 0
+            batch.append(blob.id)
+            bytes_in_batch += size
+        if batch:
+            yield from self._batch(batch)
+
+    def working_ids(self, folder: Path) -> dict[str, str | None]:
+        """Tracked and untracked files below `folder` that git does not ignore; None for one that differs from its id.
+
+        A path that is gone from the disk is left out. An id is what git keeps of an unchanged file, whatever filters
+        (line ends, LFS) made of it on the disk.
+        """
+        ids: dict[str, str | None] = {}
+        for row in self._lines("ls-files", "-s", folder=folder):
+            facts, _, name = row.partition(b"\t")
+            mode, blob, stage = facts.decode().split()
+            if mode != SUBMODULE:
+                ids[os.fsdecode(name)] = blob if stage == "0" else None
+        for row in self._lines("ls-files", "-m", "-o", "--exclude-standard", folder=folder):
+            ids[os.fsdecode(row)] = None
+        for row in self._lines("ls-files", "-d", folder=folder):
+            ids.pop(os.fsdecode(row), None)
+        return ids
+
+    def is_dirty(self, folder: Path) -> bool:
+        """True with changes to commit below `folder`, untracked files included."""
+        return next(iter(self._lines("status", "--porcelain=v1", "--no-renames", "--", ".", folder=folder)), b"") != b""
+
+    def _batch(self, ids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        given = "".join(f"{one}\n" for one in ids).encode()
+        said = self._run("cat-file", "--batch", given=given)
+        at = 0
+        for one in ids:
+            end = said.index(b"\n", at)
+            facts = said[at:end].split()
+            if len(facts) != 3:
+                raise CouldNotRunError(f"git has lost object {one}; run `git fsck`")
+            at = end + 1 + int(facts[2])
+            yield one, said[end + 1 : at]
+            at += 1
+
+    def _lines(self, *arguments: str, folder: Path) -> Iterator[bytes]:
+        command, *rest = arguments
+        return (row for row in self._run(command, "-z", *rest, folder=folder).split(b"\0") if row)
+
+    def _asked(self, *arguments: str) -> str | None:
+        """What git prints, without the last line end; None where it refuses (`_why` then has its words)."""
+        done = self._started(arguments, None, self.here)
+        self._why = done.stderr.decode(errors="replace").strip().partition("\n")[0] or "git refuses"
+        return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 else None
+
+    def _run(
+        self, *arguments: str, given: bytes | None = None, folder: Path | None = None, refused: bytes | None = None
+    ) -> bytes:
+        done = self._started(arguments, given, folder or self.here)
+        if done.returncode == 0:
+            return done.stdout
+        if refused is not None:
+            return refused
+        why = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        raise CouldNotRunError(f"git {arguments[0]} failed: {why}")
+
+    def _started(
+        self, arguments: Sequence[str], given: bytes | None, folder: Path
+    ) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            ["git", "--no-pager", "--literal-pathspecs", *arguments],
+            input=given,
+            stdin=subprocess.DEVNULL if given is None else None,
+            capture_output=True,
+            cwd=folder,
+            env=_variables(),
+            check=False,
+        )
+
+
+def _variables() -> Mapping[str, str]:
+    """No question on a terminal, no lock taken in a repository that is only read, messages in English."""
+    return {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}

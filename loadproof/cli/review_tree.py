@@ -1,0 +1,245 @@
+"""One side's files: what each holds by its id, read or laid out when somebody needs them.
+
+Ids are git's (the hash of a blob), so that a ref, the working tree and a plain folder can be held against each other
+without reading what is the same. A symbolic link's id is that of what it leads to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from loadproof.cli.review_git import LINK, SUBMODULE, Blob, Repository
+from loadproof.errors import InputError
+
+PROFILES: Final = "deploy_profiles"
+ENTRY: Final = "app.py"
+_SETTINGS: Final = ("cdk.json", "cdk.context.json")
+_NO_CODE: Final = frozenset(
+    {PROFILES, "docs", "tests", "scripts", "evidence", "runs", "site", "node_modules", "cdk.out"}
+)
+_NEVER: Final = frozenset({".git", "__pycache__", "node_modules", "cdk.out"})
+_MOST_HOPS: Final = 8
+
+
+class Source(Protocol):
+    """Where a tree's files come from."""
+
+    def read(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Content of each path; of a link the path that it leads to."""
+        ...
+
+    @property
+    def links(self) -> frozenset[str]: ...
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the files lie already; None where they have to be laid out first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The project folder (where `deploy_profiles` lies) of one side. `ids` are by path from there."""
+
+    label: str
+    source: Source
+    ids: Mapping[str, str]
+    code: tuple[str, ...] = field(init=False)  # paths that synthesis may read beside the profiles, sorted
+    code_id: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        code = tuple(sorted(_code_of(self.ids)))
+        object.__setattr__(self, "code", code)
+        object.__setattr__(self, "code_id", digest_of((path, self.ids[path]) for path in code))
+
+    @property
+    def has_own_code(self) -> bool:
+        """True for a CDK app of its own; else this installation's code synthesizes the profiles."""
+        return ENTRY in self.ids and "cdk.json" in self.ids
+
+    @property
+    def profile_paths(self) -> tuple[str, ...]:
+        """Everything below `deploy_profiles`."""
+        return tuple(sorted(path for path in self.ids if path.startswith(f"{PROFILES}/")))
+
+    def lay_out(self, paths: Iterable[str], target: Path) -> None:
+        """Write files below `target`. Links are made last, and only those that stay inside it."""
+        chosen = [path for path in paths if is_plain(path)]
+        links = {path for path in chosen if path in self.source.links}
+        for path, content in self.source.read(one for one in chosen if one not in links).items():
+            file = target / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        for path, content in sorted(self.source.read(links).items()):
+            _link(target, path, os.fsdecode(content))
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSource:
+    """The files of a commit, in git's store."""
+
+    repository: Repository
+    blobs: Mapping[str, Blob]
+
+    def read(self, paths: Iterable[str]) -> dict[str, bytes]:
+        chosen = [path for path in paths if path in self.blobs]
+        contents = dict(self.repository.contents(self.blobs[path] for path in chosen))
+        return {path: contents[self.blobs[path].id] for path in chosen}
+
+    @property
+    def links(self) -> frozenset[str]:
+        return frozenset(path for path, blob in self.blobs.items() if blob.mode == LINK)
+
+    @property
+    def folder(self) -> Path | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSource:
+    """Files of this machine."""
+
+    root: Path
+    links: frozenset[str]
+
+    def read(self, paths: Iterable[str]) -> dict[str, bytes]:
+        return {path: _content(self.root / path) for path in paths}
+
+    @property
+    def folder(self) -> Path | None:
+        return self.root
+
+
+def commit_tree(label: str, repository: Repository, commit: str, folder: str) -> Tree:
+    """The tree of a commit; submodules have no content in it. `folder` is the project's, '' for the top."""
+    blobs = {
+        path: blob
+        for path, blob in repository.tree(commit, folder).items()
+        if blob.mode != SUBMODULE and is_plain(path)
+    }
+    source = CommitSource(repository, blobs)
+    return Tree(label, source, _through_links({path: blob.id for path, blob in blobs.items()}, source))
+
+
+def working_tree(label: str, repository: Repository, root: Path) -> Tree:
+    """What git sees below `root`, uncommitted changes and untracked files included, ignored ones not."""
+    known = repository.working_ids(root)
+    chosen = [path for path in known if is_plain(path) and _is_file(root / path)]
+    return _folder_tree(label, root, {path: known[path] for path in chosen}, repository.algorithm)
+
+
+def folder_tree(label: str, root: Path, algorithm: str) -> Tree:
+    """What lies below `root`, git or not, without what tools leave there."""
+    found: dict[str, str | None] = {}
+    for here, folders, files in os.walk(root):
+        below = Path(here).relative_to(root)
+        hidden = below == Path()
+        folders[:] = sorted(one for one in folders if one not in _NEVER and not (hidden and one.startswith(".")))
+        found |= {(below / one).as_posix(): None for one in (*files, *folders) if _is_file(Path(here) / one)}
+    return _folder_tree(label, root, found, algorithm)
+
+
+def _folder_tree(label: str, root: Path, known: Mapping[str, str | None], algorithm: str) -> Tree:
+    """Ids of files that count are computed where they are not known."""
+    links = frozenset(path for path in known if (root / path).is_symlink())
+    source = FolderSource(root, links)
+    counted = {path for path in known if path.startswith(f"{PROFILES}/")} | set(_code_of(known))
+    ids = {path: known[path] or _blob_id(_content(root / path), algorithm) for path in counted}
+    return Tree(label, source, _through_links(ids, source))
+
+
+def is_plain(path: str) -> bool:
+    """False for a path that leaves its folder, or reaches into git's own: a made-up tree may hold one."""
+    parts = path.split("/")
+    return not path.startswith("/") and all(part not in ("", ".", "..") and part.lower() != ".git" for part in parts)
+
+
+def digest_of(rows: Iterable[tuple[str, ...]]) -> str:
+    """SHA-256 (hexadecimal) over rows of text, told apart whatever they hold."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(b"\0".join(os.fsencode(part) for part in row) + b"\0\0")
+    return digest.hexdigest()
+
+
+def _code_of(paths: Iterable[str]) -> set[str]:
+    """Python at the top and CDK's settings, and every folder of the top that holds Python, but for docs and tests."""
+    by_folder: dict[str, list[str]] = {}
+    code: set[str] = set()
+    for path in paths:
+        top, slash, _ = path.partition("/")
+        if slash and top not in _NO_CODE and not top.startswith("."):
+            by_folder.setdefault(top, []).append(path)
+        elif not slash and (path.endswith(".py") or path in _SETTINGS):
+            code.add(path)
+    for inside in by_folder.values():
+        if any(path.endswith(".py") for path in inside):
+            code.update(inside)
+    return code
+
+
+def _through_links(ids: dict[str, str], source: Source) -> dict[str, str]:
+    """Ids in which a link counts as what it leads to: a file's content, or everything in a folder."""
+    links = sorted(path for path in ids if path in source.links)
+    if not links:
+        return ids
+    leads = {path: _inside(path, os.fsdecode(target)) for path, target in source.read(links).items()}
+    return {**ids, **{path: digest_of(_reached(path, leads, ids)) for path in links}}
+
+
+def _reached(path: str, leads: Mapping[str, str | None], ids: Mapping[str, str]) -> list[tuple[str, str]]:
+    seen = [path]
+    target = leads[path]
+    while target is not None and target in leads and len(seen) < _MOST_HOPS:
+        seen.append(target)
+        target = leads[target]
+    below = sorted((one, ids[one]) for one in ids if target and (one == target or one.startswith(f"{target}/")))
+    return [(one, ids[one]) for one in seen] + below
+
+
+def _inside(path: str, target: str) -> str | None:
+    """What a link's target is from the top; None where it leads out."""
+    if target.startswith("/"):
+        return None
+    found = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    return None if found == ".." or found.startswith("../") else found
+
+
+def _link(top: Path, path: str, target: str) -> None:
+    """Make a link that cannot lead out of `top`, whatever other links there are; leave out any other.
+
+    Its own folder is a real one, it climbs first (counted from there) and then only descends.
+    """
+    file = top / path
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    climbs = parts.count("..")
+    through_link = any((top / Path(*Path(path).parts[:depth])).is_symlink() for depth in range(1, path.count("/") + 2))
+    if _inside(path, target) is None or ".." in parts[climbs:] or through_link or os.path.lexists(file):
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.symlink_to(target)
+
+
+def _is_file(path: Path) -> bool:
+    """A regular file, or a link of any kind: a pipe or a socket would never end."""
+    return path.is_symlink() or path.is_file()
+
+
+def _content(path: Path) -> bytes:
+    if path.is_symlink():
+        return os.fsencode(path.readlink())
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); look at its permissions") from None
+
+
+def _blob_id(content: bytes, algorithm: str) -> str:
+    """As `git hash-object` has it."""
+    return hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
