@@ -121,7 +121,7 @@ def effective_size(values: Samples | Whole, ends: NDArray[np.int64], share: floa
     variance = requests / (requests - 1) * float(((counts - below * sizes) ** 2).sum()) / values.size**2
     if variance <= 0:
         return int(values.size)
-    shrunk = (_Z / _student(requests - 1)) ** 2
+    shrunk = (_Z / student(requests - 1)) ** 2
     return max(floor_of, min(int(values.size), floor(below * (1 - below) / variance * shrunk)))
 
 
@@ -215,7 +215,7 @@ def _settled(met: int, samples: int, share: float, in_all: int) -> float:
     return float((passing + failing) / mass.sum())
 
 
-def _student(freedom: int) -> float:
+def student(freedom: int) -> float:
     """The 97.5% point of Student's t (Abramowitz and Stegun 26.7.5); infinite below one degree of freedom."""
     if freedom < 1:
         return inf

@@ -1,15 +1,10 @@
 """Is a run worse than an earlier one? Each figure's change as a ratio with its 95% interval, held to a tolerance.
 
-The interval of a ratio comes from the two runs' own intervals (MOVER: Donner and Zou, "Closed-form confidence intervals
-for functions of the normal mean and standard deviation", 2012), on the logarithm: with l, u the ends of each run,
-
-    ln ratio − √((ln after − ln l_after)² + (ln u_before − ln before)²)   to
-    ln ratio + √((ln u_after − ln after)² + (ln before − ln l_before)²)
-
-so an end that either run has too few requests for stays open. A figure is a REGRESSION when even the interval's better
-end is worse than the tolerance, IMPROVED when even its worse end is better than that, NO CHANGE when all of it lies
-within the tolerance, else INCONCLUSIVE. The share of failed requests changes by a difference, not a ratio (Newcombe's
-interval out of Wilson's): REGRESSION above 0, IMPROVED below.
+The interval comes from a bootstrap over both runs' requests (`bootstrap`); an end that either run has too few requests
+for stays open. A figure is a REGRESSION when even the interval's better end is worse than the tolerance, IMPROVED when
+even its worse end is better than that, NO CHANGE when all of it lies within the tolerance, else INCONCLUSIVE. The share
+of failed requests changes by a difference, not a ratio (Newcombe's interval out of Wilson's: of no failures a bootstrap
+draws none): REGRESSION above 0, IMPROVED below.
 
 A level at which either run's client was too slow to measure is INCONCLUSIVE: its figures are not the endpoint's.
 
@@ -20,20 +15,22 @@ figures some change by chance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log, sqrt
+from math import sqrt
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Literal
 
+from benchmarks.bootstrap import ratio_resampled
 from benchmarks.levels import MeasuredLevel, judged_level, measured_levels
 from benchmarks.objectives import ERROR_RATE, Objective
 from benchmarks.plan import RunPlan, read_plan
 from benchmarks.records import FILE_NAME as RECORDS_FILE
 from benchmarks.records import read_records
+from benchmarks.resampling import LevelSamples
 from benchmarks.statistics import CONFIDENCE
-from benchmarks.verdict import SHORT_BELOW, Judgement, estimated, invalid_reasons
+from benchmarks.verdict import SHORT_BELOW, invalid_reasons
 from loadproof.errors import InputError
 
 TOLERANCE = 0.05
@@ -96,8 +93,13 @@ def read_run(folder: Path) -> Run:
     return Run(folder, plan, measured_levels(plan, read_records(folder / RECORDS_FILE).records))
 
 
-def compare_runs(before: Run, after: Run, tolerance: float = TOLERANCE) -> Comparison:
-    """Raises InputError where the two were not sent the same, or share no level."""
+def compare_runs(
+    before: Run,
+    after: Run,
+    tolerance: float = TOLERANCE,
+    on_level: Callable[[int, int], None] = lambda done, of: None,
+) -> Comparison:
+    """Raises InputError where the two were not sent the same, or share no level. `on_level` hears of each one done."""
     _refuse_other_load(before, after)
     pairs = _common_levels(before, after)
     if not pairs:
@@ -108,11 +110,11 @@ def compare_runs(before: Run, after: Run, tolerance: float = TOLERANCE) -> Compa
     deciding = _deciding_pair(after, pairs)
     bounds = {one.name for one in after.plan.spec.objectives} - {ERROR_RATE}
     named = (bounds or set(DECIDING)) | {ERROR_RATE}
-    changes = tuple(
-        _change(name, one, other, after.plan.spec.workload.seed, tolerance, (one, other) == deciding and name in named)
-        for one, other in pairs
-        for name in dict.fromkeys((*FIGURES, *sorted(named)))
-    )
+    names = tuple(dict.fromkeys((*FIGURES, *sorted(named))))
+    changes: tuple[Change, ...] = ()
+    for number, pair in enumerate(pairs, start=1):
+        changes += _changes(before, after, pair, names, tolerance, named if pair == deciding else set())
+        on_level(number, len(pairs))
     shown = tuple(change for change in changes if change.before is not None or change.after is not None)
     place = deciding[1].metrics.place
     late = [
@@ -135,42 +137,46 @@ def _deciding_pair(
     return next((pair for pair in pairs if pair[1] is judged), pairs[-1])
 
 
+def _changes(
+    before: Run,
+    after: Run,
+    levels: tuple[MeasuredLevel, MeasuredLevel],
+    names: Sequence[str],
+    tolerance: float,
+    deciding: set[str],
+) -> tuple[Change, ...]:
+    """Every figure at one level; each of the two runs draws from a stream of its own."""
+    samples = [
+        LevelSamples(level, run.plan.spec.workload.turns, (after.plan.spec.workload.seed, side))
+        for side, (run, level) in enumerate(zip((before, after), levels, strict=True))
+    ]
+    place = levels[1].metrics.place
+    return tuple(
+        _change_of_shares(*levels, ERROR_RATE in deciding)
+        if name == ERROR_RATE
+        else _change(name, place, samples[0], samples[1], tolerance, name in deciding)
+        for name in names
+    )
+
+
 def _change(
-    name: str, before: MeasuredLevel, after: MeasuredLevel, seed: int, tolerance: float, decides: bool
+    name: str, place: str, before: LevelSamples, after: LevelSamples, tolerance: float, decides: bool
 ) -> Change:
     objective = Objective(name, 1.0)
-    one, other = (estimated(objective, level.records, level.metrics, seed, bounded=False) for level in (before, after))
-    place = after.metrics.place
-    if name == ERROR_RATE:
-        counts = [(level.metrics.errors, level.metrics.requests) for level in (before, after)]
-        change, low, high = difference_of_shares(*counts[0], *counts[1])
-        outcome: Outcome = "INCONCLUSIVE"
-        if low is not None and high is not None:
-            outcome = "REGRESSION" if low > 0 else "IMPROVED" if high < 0 else "NO CHANGE"
-        return Change(name, place, one.observed, other.observed, change, low, high, outcome, decides)
-    change, low, high = ratio_of(one, other)
+    one, other = before.resampled(objective), after.resampled(objective)
+    change, low, high = ratio_resampled(one, other)
     outcome = outcome_of(low, high, tolerance, more_is_better=objective.comparison == ">=")
     return Change(name, place, one.observed, other.observed, change, low, high, outcome, decides)
 
 
-def ratio_of(before: Judgement, after: Judgement) -> tuple[float | None, float | None, float | None]:
-    """(after / before, low, high) by the module's formula; None for what cannot be told."""
-    if not before.observed or not after.observed:
-        return None, None, None
-    ratio = log(after.observed / before.observed)
-    low = _reach(after.observed, after.low, before.observed, before.high)
-    high = _reach(after.observed, after.high, before.observed, before.low)
-    return (
-        round(exp(ratio), 6),
-        None if low is None else round(exp(ratio - low), 6),
-        None if high is None else round(exp(ratio + high), 6),
-    )
-
-
-def _reach(one: float, one_end: float | None, other: float, other_end: float | None) -> float | None:
-    if not one_end or not other_end:
-        return None
-    return sqrt(log(one / one_end) ** 2 + log(other / other_end) ** 2)
+def _change_of_shares(before: MeasuredLevel, after: MeasuredLevel, decides: bool) -> Change:
+    counts = [(level.metrics.errors, level.metrics.requests) for level in (before, after)]
+    one, other = (errors / requests if requests else None for errors, requests in counts)
+    change, low, high = difference_of_shares(*counts[0], *counts[1])
+    outcome: Outcome = "INCONCLUSIVE"
+    if low is not None and high is not None:
+        outcome = "REGRESSION" if low > 0 else "IMPROVED" if high < 0 else "NO CHANGE"
+    return Change(ERROR_RATE, after.metrics.place, one, other, change, low, high, outcome, decides)
 
 
 def outcome_of(low: float | None, high: float | None, tolerance: float, *, more_is_better: bool = False) -> Outcome:
