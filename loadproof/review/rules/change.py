@@ -1,0 +1,168 @@
+"""Both sides of a pair as rules read them: templates by stack, what is new on a side, and the profile's fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+from loadproof.errors import Problem
+from loadproof.profiles import Environment, Profile
+from loadproof.review.context import Context
+from loadproof.review.model import Action, ResourceChange, Side
+from loadproof.templates import Finding as TemplateFinding
+from loadproof.templates import check_template
+from loadproof.templates.template import Resource, Template
+
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.[A-Za-z0-9.]+)?\}")
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class View:
+    """One side. `synthesized` False: its templates are not known, and nothing may be said of them."""
+
+    side: Side | None
+
+    @property
+    def synthesized(self) -> bool:
+        return self.side is not None and bool(self.side.templates)
+
+    @property
+    def profile(self) -> Profile | None:
+        return self.side.profile if self.side else None
+
+    @property
+    def environment(self) -> Environment | None:
+        return self.side.environment if self.side else None
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return self.side.problems if self.side else ()
+
+    @cached_property
+    def templates(self) -> Mapping[str, Template]:
+        """By stack name, in its order."""
+        raw = self.side.templates if self.side else {}
+        return {name: Template.read(raw[name]) for name in sorted(raw)}
+
+    def of(self, *types: str) -> Iterator[Resource]:
+        """Resources of these types, of every stack."""
+        for template in self.templates.values():
+            yield from template.of(*types)
+
+    def find(self, stack: str, logical_id: str) -> Resource | None:
+        """One resource of one stack."""
+        return self._by_id.get((stack, logical_id))
+
+    def named(self, logical_id: str) -> Resource | None:
+        """A resource by its logical id alone, for references within the same stack."""
+        return next((found for (_, name), found in self._by_id.items() if name == logical_id), None)
+
+    def policy(self, stack: str, logical_id: str, attribute: str) -> str:
+        """`DeletionPolicy` or `UpdateReplacePolicy` of a resource; `Delete` where nothing is written."""
+        raw = (self.side.templates if self.side else {}).get(stack, {})
+        body = raw.get("Resources", {}).get(logical_id, {})
+        return str(body.get(attribute) or "Delete")
+
+    @cached_property
+    def template_findings(self) -> tuple[tuple[str, TemplateFinding], ...]:
+        """What the rules over templates (LS) find, by stack, with what profile and environment acknowledge."""
+        acknowledged: dict[str, str] = {}
+        for part in (self.environment, self.profile):
+            acknowledged |= dict(part.acknowledged) if part is not None else {}
+        raw = self.side.templates if self.side else {}
+        return tuple((stack, found) for stack in sorted(raw) for found in check_template(raw[stack], acknowledged))
+
+    @cached_property
+    def _by_id(self) -> Mapping[tuple[str, str], Resource]:
+        return {
+            (stack, resource.logical_id): resource
+            for stack, template in self.templates.items()
+            for resource in template.resources
+        }
+
+
+@dataclass(frozen=True)
+class Change:
+    """A pair as rules look at it."""
+
+    context: Context
+    before: View
+    after: View
+
+    @classmethod
+    def of(cls, context: Context) -> Change:
+        return cls(context, View(context.pair.before), View(context.pair.after))
+
+    @property
+    def profiles(self) -> tuple[Profile, Profile] | None:
+        """The profile before and after; None unless both sides have a good one."""
+        before, after = self.before.profile, self.after.profile
+        return None if before is None or after is None else (before, after)
+
+    @property
+    def has_after(self) -> bool:
+        """True where it is known what will be deployed, and what it is compared with: an absent base is nothing."""
+        return self.after.synthesized and (self.before.side is None or self.before.synthesized)
+
+    @property
+    def has_both(self) -> bool:
+        """True where both sides were synthesized."""
+        return self.after.synthesized and self.before.synthesized
+
+    def resources(self, *types: str, action: Action | None = None) -> Iterator[ResourceChange]:
+        """Changes of resources of these types, of the stacks that both sides have: CDK deletes no stack by itself."""
+        for change in self.context.resources:
+            shared = change.stack in self.after.templates and change.stack in self.before.templates
+            if shared and self.has_both and change.type in types and action in (None, change.action):
+                yield change
+
+    def field(self, *paths: str, otherwise: str = "") -> str:
+        """The first changed field at or under one of these paths: what a reader of the profile changed."""
+        for path in paths:
+            for change in self.context.fields:
+                if change.path == path or change.path.startswith((f"{path}.", f"{path}[")):
+                    return change.path
+        return otherwise
+
+    def fresh(self, look: Callable[[View], Iterable[tuple[K, T]]]) -> Iterator[T]:
+        """What `look` sees after and not before, by its key. Nothing where the sides cannot be compared."""
+        if self.has_after:
+            known = {key for key, _ in look(self.before)}
+            yield from (value for key, value in look(self.after) if key not in known)
+
+    def fresh_problems(self) -> Iterator[Problem]:
+        """Problems that the checks have with the head and had not with the base, by code and field."""
+        known = {(problem.code, problem.path) for problem in self.before.problems}
+        for problem in self.after.problems:
+            if (problem.code, problem.path) not in known:
+                yield problem
+
+
+def rendered(value: Any) -> str:
+    """A value as text, references as `${LogicalId}` or `${LogicalId.Attribute}`: equal texts mean the same thing."""
+    if isinstance(value, dict) and len(value) == 1:
+        ((function, argument),) = value.items()
+        if function == "Ref":
+            return f"${{{argument}}}"
+        if function == "Fn::GetAtt":
+            return f"${{{argument if isinstance(argument, str) else '.'.join(map(str, argument))}}}"
+        if function == "Fn::Sub":
+            return str(argument[0] if isinstance(argument, list) else argument)
+        if function == "Fn::Join" and isinstance(argument, list) and isinstance(argument[1], list):
+            return str(argument[0]).join(rendered(part) for part in argument[1])
+    return "" if value is None else str(value)
+
+
+def references(value: Any) -> tuple[str, ...]:
+    """The logical ids that a rendered value refers to."""
+    return tuple(_REFERENCE.findall(rendered(value)))
+
+
+def is_literal(text: str) -> bool:
+    """True for a text that is known before deployment, and is one."""
+    return bool(text) and "${" not in text

@@ -1,0 +1,275 @@
+"""Rules about the buffer's time-outs and about data that goes with a resource (LR030-LR037)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from loadproof.review.model import ResourceChange, Severity
+from loadproof.review.rules.change import Change, View, references
+from loadproof.review.rules.refused import refused
+from loadproof.review.rules.rule import Found, rule
+from loadproof.review.rules.serving import FUNCTION, QUEUE, number
+from loadproof.review.rules.words import listing
+from loadproof.review.schemas import DATA
+from loadproof.templates.template import Resource, listed
+
+_LOGS: Final = "AWS::Logs::LogGroup"
+_BUCKET: Final = "AWS::S3::Bucket"
+_MAPPING: Final = "AWS::Lambda::EventSourceMapping"
+_STORES: Final = tuple(kind for kind in DATA if kind not in (_LOGS, QUEUE))
+# AWS's own defaults, in seconds.
+_VISIBILITY_S: Final = 30
+_FUNCTION_S: Final = 3
+_RETENTION_S: Final = 345_600
+_TIMES: Final = 6  # visibility ≥ 6 x the function's time-out + the batch window, as Lambda's guide asks
+_FIELDS: Final = ("buffer", "environment.yaml: results_on_destroy", "components", "adapters", "endpoint.hosting")
+
+
+@rule(
+    "LR030",
+    "Time-outs that contradict each other",
+    reason="A message whose visibility ends before its consumer does goes to a second one: the model answers twice. "
+    "Lambda refuses a queue whose visibility is shorter than its function's time-out.",
+    fix="Visibility of at least six times the function's time-out plus the batch window; the function's time-out above "
+    "the longest answer.",
+    severity="risk",
+)
+def timeouts(change: Change) -> Iterator[Found]:
+    yield from refused(change, "LR030")
+    yield from change.fresh(_short_visibilities)
+
+
+@rule(
+    "LR031",
+    "Messages lost",
+    reason="A queue that is deleted or replaced takes with it what nobody has worked on yet, and what waits in a "
+    "dead-letter queue to be looked at.",
+    fix="Stop the senders, let the queue run empty (`loadproof queue` shows it), then deploy.",
+    severity="break",
+)
+def messages_lost(change: Change) -> Iterator[Found]:
+    lost = list(_lost(change, QUEUE))
+    if lost:
+        message = f"{_are(lost, 'queue')} with the messages in {_it(lost)}"
+        yield Found(_subject(change, lost), message, "stop the senders and let the queue run empty first")
+
+
+@rule(
+    "LR032",
+    "Stored data lost",
+    reason="What is deleted or replaced without `Retain` goes with all that is stored in it. (CloudFormation "
+    "does not delete a bucket that holds objects, but what empties it first is often in the same stack.)",
+    fix="Write DeletionPolicy and UpdateReplacePolicy `Retain`, or copy the data first.",
+    severity="break",
+)
+def data_lost(change: Change) -> Iterator[Found]:
+    for kind in _STORES:
+        lost = list(_lost(change, kind))
+        if lost:
+            word = _word(kind)
+            message = f"{_are(lost, word)} with {DATA[kind]}"
+            yield Found(_subject(change, lost), message, "write Retain for it, or copy the data first")
+
+
+@rule(
+    "LR033",
+    "Logs lost",
+    reason="A log group that is deleted or replaced takes its logs with it, those that would explain the last incident "
+    "too.",
+    fix="Export what is still needed, or write DeletionPolicy and UpdateReplacePolicy `Retain`.",
+    severity="warning",
+)
+def logs_lost(change: Change) -> Iterator[Found]:
+    lost = list(_lost(change, _LOGS))
+    if lost:
+        message = f"{_are(lost, 'log group')} with {'its' if len(lost) == 1 else 'their'} logs"
+        yield Found(_subject(change, lost), message, "export what is still needed")
+
+
+@rule(
+    "LR034",
+    "Kept for a shorter time",
+    reason="What is older than the new time is deleted soon after the deployment, not only what comes from then on.",
+    fix="Export what is still needed, or keep the longer time.",
+    severity="warning",
+)
+def kept_shorter(change: Change) -> Iterator[Found]:
+    shorter: dict[tuple[str, str, str], list[str]] = {}
+    for one in change.resources(_LOGS, QUEUE, _BUCKET, action="update"):
+        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
+        if before is None or after is None:
+            continue
+        old, new = _keeps_s(before), _keeps_s(after)
+        if new is not None and (old is None or new < old):
+            shorter.setdefault((_what(one.type), _time(old), _time(new)), []).append(one.logical_id)
+    for (what, was, becomes), names in shorter.items():
+        message = f"{what} of {listing(names)} are kept for {becomes}, until now {was}"
+        subject = change.field("buffer.retention_s") if what == "messages" else ""
+        subject = subject or change.field("environment.yaml: log_retention_days", otherwise=names[0])
+        yield Found(subject, message, "export what is still needed")
+
+
+@rule(
+    "LR035",
+    "No longer kept on removal",
+    reason="Without `Retain` the next removal or replacement deletes what is stored, and so does `cdk destroy`.",
+    fix="Keep DeletionPolicy and UpdateReplacePolicy at `Retain`.",
+    severity="risk",
+)
+def not_retained(change: Change) -> Iterator[Found]:
+    for resource in change.after.of(*DATA) if change.has_both else ():
+        for stack in change.after.templates:
+            if change.after.find(stack, resource.logical_id) is not resource:
+                continue
+            was = change.before.policy(stack, resource.logical_id, "DeletionPolicy")
+            becomes = change.after.policy(stack, resource.logical_id, "DeletionPolicy")
+            if was.startswith("Retain") and not becomes.startswith("Retain"):
+                if change.before.find(stack, resource.logical_id) is None:
+                    continue
+                message = (
+                    f"{_word(resource.type)} {resource.logical_id} is deleted with its stack, until now it was kept"
+                )
+                subject = change.field("environment.yaml: results_on_destroy", otherwise=resource.logical_id)
+                yield Found(subject, message, "keep its DeletionPolicy at Retain")
+
+
+@rule(
+    "LR036",
+    "Left behind",
+    reason="What is kept on removal belongs to no stack any more: it is billed, and nobody updates or deletes it. A "
+    "replacement starts empty beside it.",
+    fix="Note who looks after it; move or delete its data when nobody needs it.",
+    severity="info",
+)
+def left_behind(change: Change) -> Iterator[Found]:
+    kept = [one for one in _gone(change, *DATA) if one.kept]
+    if kept:
+        message = (
+            f"{listing([one.logical_id for one in kept])}: kept with {'its' if len(kept) == 1 else 'their'} data, "
+        )
+        message += "but in no stack any more"
+        yield Found(_subject(change, kept), message, "note who looks after it")
+
+
+@rule(
+    "LR037",
+    "Failed messages have nowhere to go",
+    reason="Without a dead-letter queue a message that always fails is tried until it expires: each try pays for an "
+    "answer, and then the message is gone.",
+    fix="Keep a redrive policy of five receives or more.",
+    severity="risk",
+)
+def no_dead_letters(change: Change) -> Iterator[Found]:
+    for one in change.resources(QUEUE, action="update"):
+        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
+        if before is None or after is None:
+            continue
+        if before.properties.get("RedrivePolicy") and not after.properties.get("RedrivePolicy"):
+            lacks = f"queue {one.logical_id} has no dead-letter queue any more"
+            message = f"{lacks}: messages that fail are tried until they expire"
+            yield Found(one.logical_id, message, "keep its redrive policy")
+
+
+def _short_visibilities(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
+    for source in view.of(_MAPPING):
+        queue = _referred(view, source.properties.get("EventSourceArn"), QUEUE)
+        function = _referred(view, source.properties.get("FunctionName"), FUNCTION)
+        if queue is None or function is None:
+            continue
+        visibility_s = _seconds(queue.properties, "VisibilityTimeout", _VISIBILITY_S)
+        runs_s = _seconds(function.properties, "Timeout", _FUNCTION_S)
+        window_s = _seconds(source.properties, "MaximumBatchingWindowInSeconds", 0)
+        needed_s = _TIMES * runs_s + window_s
+        if visibility_s >= needed_s:
+            continue
+        severity: Severity = "break" if visibility_s < runs_s else "risk"
+        wrong = "Lambda refuses that" if severity == "break" else "a slow message is given out twice"
+        hidden = f"messages of {queue.logical_id} are hidden for {visibility_s} s"
+        message = f"{hidden}, {function.logical_id} may run {runs_s} s: {wrong}"
+        found = Found(queue.logical_id, message, f"set VisibilityTimeout to {needed_s} s or more", severity)
+        yield (queue.logical_id, severity), found
+
+
+def _referred(view: View, value: Any, kind: str) -> Resource | None:
+    found = [view.named(name) for name in references(value)]
+    return next((one for one in found if one is not None and one.type == kind), None)
+
+
+def _seconds(properties: Mapping[str, Any], name: str, default: int) -> int:
+    value = number(properties.get(name))
+    return default if value is None else value
+
+
+def _gone(change: Change, *types: str) -> Iterator[ResourceChange]:
+    """Physical resources that leave their stack."""
+    for one in change.resources(*types):
+        if one.action in ("remove", "replace"):
+            yield one
+
+
+def _lost(change: Change, *types: str) -> Iterator[ResourceChange]:
+    """Those of them that nothing keeps."""
+    return (one for one in _gone(change, *types) if not one.kept)
+
+
+def _subject(change: Change, lost: list[ResourceChange]) -> str:
+    """The field that explains it: only where the resources go; a replacement is named by the resource."""
+    removed = all(one.action == "remove" for one in lost)
+    return change.field(*_FIELDS, otherwise=lost[0].logical_id) if removed else lost[0].logical_id
+
+
+def _are(lost: list[ResourceChange], word: str) -> str:
+    """`queue A is deleted`, `queues A and B are replaced`."""
+    actions = {one.action for one in lost}
+    done = "deleted" if actions == {"remove"} else "replaced" if actions == {"replace"} else "deleted or replaced"
+    names = listing([one.logical_id for one in lost])
+    return f"{word} {names} is {done}" if len(lost) == 1 else f"{word}s {names} are {done}"
+
+
+def _it(lost: list[ResourceChange]) -> str:
+    return "it" if len(lost) == 1 else "them"
+
+
+def _word(kind: str) -> str:
+    """`bucket` of `AWS::S3::Bucket`."""
+    return {_LOGS: "log group"}.get(kind, kind.rpartition("::")[2].lower())
+
+
+def _what(kind: str) -> str:
+    return {_LOGS: "logs", QUEUE: "messages", _BUCKET: "objects"}[kind]
+
+
+def _keeps_s(resource: Resource) -> int | None:
+    """How long it keeps what it holds; None for ever."""
+    properties = resource.properties
+    if resource.type == _LOGS:
+        days = number(properties.get("RetentionInDays"))
+        return None if days is None else days * 86_400
+    if resource.type == QUEUE:
+        return _seconds(properties, "MessageRetentionPeriod", _RETENTION_S)
+    return _first_expiry_s(listed(properties.get("LifecycleConfiguration") or {}, "Rules"))
+
+
+def _first_expiry_s(rules: Iterable[Mapping[str, Any]]) -> int | None:
+    days = [number(one.get("ExpirationInDays")) for one in rules if one.get("Status") == "Enabled"]
+    return min((day * 86_400 for day in days if day is not None), default=None)
+
+
+def _time(seconds: int | None) -> str:
+    if seconds is None:
+        return "for ever"
+    days = seconds / 86_400
+    return f"{days:g} {'day' if days == 1 else 'days'}" if days >= 1 else f"{seconds} s"
+
+
+RULES: Final = (
+    timeouts,
+    messages_lost,
+    data_lost,
+    logs_lost,
+    kept_shorter,
+    not_retained,
+    left_behind,
+    no_dead_letters,
+)

@@ -1,0 +1,352 @@
+"""Rules about machines, hosts, regions, reservations and what the server takes (LR020-LR029)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from loadproof import catalog
+from loadproof.profiles import Profile, components_of, protocol_of
+from loadproof.profiles.checks.facts import starts_on
+from loadproof.review.rules.change import Change, View, references, rendered
+from loadproof.review.rules.refused import refused
+from loadproof.review.rules.rule import Found, rule
+from loadproof.review.rules.serving import (
+    ALARM,
+    SCALING_POLICY,
+    TARGET,
+    Variant,
+    number,
+    variants,
+)
+from loadproof.templates.template import Resource, listed
+
+_CUDA: Final = re.compile(r"(?:^|[^a-z])cu(?:da)?-?(\d\d)\.?(\d)(?!\d)")
+_TYPE_FIELDS: Final = ("endpoint.instance_type", "endpoint.instance_pools")
+# Prompt plus answer, or prompt alone, that the server admits.
+_LENGTHS: Final = ("max_total_tokens", "max_model_len", "context_length", "max_input_tokens")
+
+
+@rule(
+    "LR020",
+    "CUDA image without a host that runs it",
+    reason="A container image of a newer CUDA than the host's driver does not start: the deployment waits for its "
+    "time-out, says CannotStartContainerError, and there are no logs.",
+    fix="Set InferenceAmiVersion to a host image whose driver knows the CUDA of the image (CUDA 13: "
+    "al2023-ami-sagemaker-inference-gpu-4-1).",
+    severity="break",
+)
+def cuda_without_host(change: Change) -> Iterator[Found]:
+    yield from refused(change, "LR020")
+    yield from change.fresh(_too_new_for_host)
+
+
+@rule(
+    "LR021",
+    "Scale to zero that never wakes",
+    reason="Target tracking cannot leave zero: no copy, no metric. Only a step policy on failed invocations or on a "
+    "backlog adds the first copy; without one every request fails until somebody notices.",
+    fix="Add a step policy that adds a copy, and an alarm on NoCapacityInvocationFailures (at least 1) that calls it; "
+    "in a profile: scaling.to_zero.",
+    severity="break",
+)
+def never_wakes(change: Change) -> Iterator[Found]:
+    yield from refused(change, "LR021")
+    yield from change.fresh(_asleep_for_good)
+
+
+@rule(
+    "LR022",
+    "Scale to zero not available in the region",
+    reason="Some regions refuse MinInstanceCount 0 when the endpoint is created or updated.",
+    fix="Keep one instance there, or use another region.",
+    severity="break",
+)
+def zero_not_in_region(change: Change) -> Iterator[Found]:
+    yield from refused(change, "LR022")
+    region = change.after.environment.region if change.after.environment else ""
+    if region not in catalog.regions_without("scale_to_zero"):
+        return
+
+    def at_zero(view: View) -> Iterator[tuple[str, Found]]:
+        if view.environment is None or view.environment.region != region:
+            return
+        for variant in variants(view):
+            managed = variant.body.get("ManagedInstanceScaling") or {}
+            if number(managed.get("MinInstanceCount")) == 0:
+                message = f"{region} refuses instances that scale to zero (MinInstanceCount 0)"
+                yield variant.name, Found(variant.config.logical_id, message, "keep one instance there")
+
+    yield from change.fresh(at_zero)
+
+
+@rule(
+    "LR023",
+    "Not available in the region",
+    reason="SageMaker does not offer every instance type, container image or inference components in every region; "
+    "the deployment fails.",
+    fix="Choose what the region has, or another region.",
+    severity="break",
+)
+def not_in_region(change: Change) -> Iterator[Found]:
+    yield from refused(change, "LR023")
+
+    def unavailable(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
+        if view.environment is None:
+            return
+        region, offered = view.environment.region, catalog.instance_regions()
+        for variant in variants(view):
+            for kind in variant.instance_types:
+                if kind in offered and region not in offered[kind]:
+                    message = f"{kind} is not offered for endpoints in {region}"
+                    subject = change.field(*_TYPE_FIELDS, otherwise=variant.config.logical_id)
+                    yield (kind, region), Found(subject, message, "choose a type that the region has")
+
+    yield from change.fresh(unavailable)
+
+
+@rule(
+    "LR024",
+    "Capacity reservation of another instance type",
+    reason="A reservation holds instances of one type, and capacity-reservations-only takes no others: no instance "
+    "starts, and the update is turned back.",
+    fix="Change the reservation together with the instance type, or leave the type as it is.",
+    severity="break",
+)
+def reservation_of_another_type(change: Change) -> Iterator[Found]:
+    if not change.has_both:
+        return
+    before = {variant.name: variant for variant in variants(change.before)}
+    for after in variants(change.after):
+        old = before.get(after.name)
+        if old is None or not _reservation(after) or _reservation(after) != _reservation(old):
+            continue
+        if after.instance_types != old.instance_types:
+            message = (
+                f"variant `{after.name}` goes from {', '.join(old.instance_types)} to {', '.join(after.instance_types)}"
+                f", its capacity reservation stays {_reservation(after).rpartition('/')[2]}: that holds the old type"
+            )
+            subject = change.field(*_TYPE_FIELDS, otherwise=after.config.logical_id)
+            yield Found(subject, message, "change the reservation with the type")
+
+
+@rule(
+    "LR025",
+    "Model no longer fits",
+    reason="Weights, one longest request and what the server needs must fit the accelerators' memory; otherwise the "
+    "container ends while it loads, again and again.",
+    fix="A larger instance, more accelerators a copy, a quantized checkpoint, or a shorter longest request.",
+    severity="break",
+)
+def fits_no_more(change: Change) -> Iterator[Found]:
+    yield from refused(change, "LR025")
+    before, after = change.context.plan_before, change.context.plan_after
+    if after is None or (change.before.side is not None and before is None):
+        return
+    old = before.memory.fits if before else "yes"
+    memory = after.memory
+    room = f"{memory.weights_gib:.1f} GiB of weights on {memory.usable_gib:.1f} GiB an accelerator"
+    subject = change.field(*_TYPE_FIELDS, "model", "container", "copies", otherwise="model")
+    if memory.fits == "no" and old != "no":
+        message = f"predicted not to fit: {room}, {memory.margin_gib:.1f} GiB left after the longest request"
+        yield Found(subject, message, "take a larger instance or a shorter longest request")
+    elif memory.fits == "marginal" and old == "yes":
+        message = f"may not fit: {room}, {memory.margin_gib:.1f} GiB left after the longest request (predicted)"
+        yield Found(subject, message, "try it on one instance before it goes to production", "risk")
+
+
+@rule(
+    "LR026",
+    "Quota to check",
+    reason="An account has a quota of instances for each type, often 0 for large ones. Past it the deployment fails, "
+    "or scaling stops below its maximum.",
+    fix="Compare with Service Quotas (SageMaker, `<type> for endpoint usage`) in the account and region, all endpoints "
+    "together; a blue/green update needs the old fleet beside the new one.",
+    severity="warning",
+)
+def quota(change: Change) -> Iterator[Found]:
+    if not change.has_after:
+        return
+    before = _most_by_type(change.before)
+    for kind, most in sorted(_most_by_type(change.after).items()):
+        old = before.get(kind, 0)
+        if most <= old:
+            continue
+        machines = f"{most} {kind}" if most == 1 else f"{most} of {kind}"
+        message = f"up to {machines} may run (before: {old}); quota `{kind} for endpoint usage`"
+        subject = change.field(*_TYPE_FIELDS, "endpoint.max_instances", otherwise=_holder(change, kind))
+        yield Found(subject, message, f"check that the account's quota leaves room for {most}")
+
+
+@rule(
+    "LR027",
+    "Another model answers",
+    reason="Callers get other answers, in other lengths and at another speed; evidence of the old model says nothing "
+    "of the new one.",
+    fix="Evaluate its answers first, and benchmark it after the deployment.",
+    severity="warning",
+)
+def another_model(change: Change) -> Iterator[Found]:
+    if change.profiles is None:
+        return
+    before, after = (_models(profile) for profile in change.profiles)
+    for name in sorted(before.keys() & after.keys()):
+        if before[name] != after[name]:
+            message = f"{name} serves {after[name]} instead of {before[name]}"
+            subject = change.field("model.id", "model", "components", otherwise="model.id")
+            yield Found(subject, message, "evaluate its answers before callers see them")
+
+
+@rule(
+    "LR028",
+    "Longer requests are refused",
+    reason="Requests that were answered until now are refused by the server.",
+    fix="Look up the longest requests of the last weeks before lowering it.",
+    severity="risk",
+)
+def shorter_requests(change: Change) -> Iterator[Found]:
+    if change.profiles is None:
+        return
+    before, after = (profile.container for profile in change.profiles)
+    if before is None or after is None or before.family != after.family:
+        return
+    for name in _LENGTHS:
+        old, new = getattr(before.settings, name, None), getattr(after.settings, name, None)
+        if old is not None and new is not None and new < old:
+            what = "prompts" if name == "max_input_tokens" else "prompts with their answers"
+            message = f"{what} of more than {new:,} tokens are refused, until now {old:,} were taken"
+            yield Found(f"container.settings.{name}", message, "look up how long requests have been")
+
+
+@rule(
+    "LR029",
+    "Another request format",
+    reason="Servers speak different payloads: callers' requests fail, and answers and streams look different.",
+    fix="Move the callers at the same time, or deploy the new server as a profile of another name.",
+    severity="break",
+)
+def another_format(change: Change) -> Iterator[Found]:
+    if change.profiles is None:
+        return
+    before, after = (profile.container for profile in change.profiles)
+    if before is None or after is None:
+        return
+    old, new = protocol_of(before), protocol_of(after)
+    if old != new:
+        message = f"{after.family} speaks {_PROTOCOLS[new]}, callers send {_PROTOCOLS[old]} ({before.family})"
+        subject = change.field("container.family", "container", otherwise="container")
+        yield Found(subject, message, "move the callers together with it, or deploy it under another name")
+
+
+_PROTOCOLS: Final = {"tgi": "TGI's payload", "lmi": "LMI's payload", "openai": "OpenAI's payload"}
+
+
+def _too_new_for_host(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
+    hosts = catalog.host_images()
+    amis = {rendered(variant.body.get("InferenceAmiVersion")) for variant in variants(view)}
+    for template in view.templates.values():
+        for resource, container in template.containers():
+            cuda = _cuda_of(rendered(container.get("Image")))
+            if cuda is None or (int(cuda.partition(".")[0]) < 13 and amis == {""}):
+                continue  # hosts that SageMaker chooses by itself run CUDA 12
+            for ami in sorted(amis):
+                host = hosts.get(ami)
+                if (ami and host is None) or (host is not None and starts_on(cuda, host)):
+                    continue
+                named = f"host image {ami} has CUDA {host.cuda}" if host else "no InferenceAmiVersion is set"
+                message = f"the image needs CUDA {cuda}, {named}: its container does not start"
+                yield (resource.logical_id, ami), Found(resource.logical_id, message, _AMI)
+
+
+_AMI: Final = "set InferenceAmiVersion to al2023-ami-sagemaker-inference-gpu-4-1"
+
+
+def _cuda_of(image: str) -> str | None:
+    tag = _CUDA.search(image.rpartition("/")[2])
+    return f"{tag.group(1)}.{tag.group(2)}" if tag else None
+
+
+def _asleep_for_good(view: View) -> Iterator[tuple[str, Found]]:
+    for target in view.of(TARGET):
+        if number(target.properties.get("MinCapacity")) != 0 or _wakes(view, target):
+            continue
+        place = rendered(target.properties.get("ResourceId"))
+        message = f"`{place}` may scale to 0, and no alarm adds a copy when a request finds none"
+        yield place, Found(target.logical_id, message, "add a step policy and an alarm on NoCapacityInvocationFailures")
+
+
+def _wakes(view: View, target: Resource) -> bool:
+    """True where an alarm calls a step policy of this target that adds capacity."""
+    called = {
+        name
+        for alarm in view.of(ALARM)
+        for action in listed(alarm.properties, "AlarmActions")
+        for name in references(action)
+    }
+    place = rendered(target.properties.get("ResourceId"))
+    for policy in view.of(SCALING_POLICY):
+        own = target.logical_id in references(policy.properties.get("ScalingTargetId")) or (
+            rendered(policy.properties.get("ResourceId")) == place
+        )
+        steps = listed(policy.properties.get("StepScalingPolicyConfiguration") or {}, "StepAdjustments")
+        adds = any((number(step.get("ScalingAdjustment")) or 0) > 0 for step in steps)
+        if own and adds and policy.logical_id in called:
+            return True
+    return False
+
+
+def _reservation(variant: Variant) -> str:
+    return rendered((variant.body.get("CapacityReservationConfig") or {}).get("MlReservationArn"))
+
+
+def _most_by_type(view: View) -> Mapping[str, int]:
+    """The most instances of each type that the side may run; of pools, each type alone may have to hold them all."""
+    most: dict[str, int] = {}
+    for variant in variants(view):
+        count = _most(view, variant)
+        for kind in variant.instance_types:
+            most[kind] = most.get(kind, 0) + count
+    return most
+
+
+def _most(view: View, variant: Variant) -> int:
+    """What scaling may reach, else what the configuration starts with."""
+    bounds = [variant.most_instances or 1]
+    for target in view.of(TARGET):
+        place = rendered(target.properties.get("ResourceId"))
+        if place.startswith("endpoint/") and place.endswith(f"/variant/{variant.name}"):
+            bounds.append(number(target.properties.get("MaxCapacity")) or 1)
+    return max(bounds)
+
+
+def _holder(change: Change, kind: str) -> str:
+    held = next((one for one in variants(change.after) if kind in one.instance_types), None)
+    return held.config.logical_id if held else ""
+
+
+def _models(profile: Profile) -> Mapping[str, str]:
+    """Component name -> the model and the weights it serves, in words."""
+    if profile.backend == "bedrock":
+        return {"the profile": profile.model.id}
+    models: dict[str, Any] = {}
+    for component in components_of(profile):
+        source = component.model.source
+        weights = getattr(source, "revision", None) or getattr(source, "s3_uri", None) or "no source"
+        quantized = "" if component.model.quantization == "none" else f" in {component.model.quantization}"
+        models[f"component {component.name}"] = f"{component.model.id}{quantized} ({weights})"
+    return models
+
+
+RULES: Final = (
+    cuda_without_host,
+    never_wakes,
+    zero_not_in_region,
+    not_in_region,
+    reservation_of_another_type,
+    fits_no_more,
+    quota,
+    another_model,
+    shorter_requests,
+    another_format,
+)

@@ -1,0 +1,252 @@
+"""Rules about objectives, their evidence, who is told, and cost (LR05x)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from loadproof.profiles import profile_hash
+from loadproof.profiles.schema import Objectives
+from loadproof.review.model import ObjectiveChange
+from loadproof.review.rules.change import Change, View, references, rendered
+from loadproof.review.rules.rule import Found, rule
+from loadproof.review.rules.serving import ALARM
+from loadproof.review.rules.words import listing, plural
+from loadproof.templates.template import listed
+
+_ALARMS: Final = (ALARM, "AWS::CloudWatch::CompositeAlarm")
+_GATES: Final = ("none", "alarm", "rollback")  # the strictest last
+_HOURS: Final = 730
+_COMMITTED: Final = {"one_month": "a month", "six_months": "six months"}
+
+
+@rule(
+    "LR050",
+    "Objective predicted to be missed",
+    reason="What the endpoint promises is predicted not to hold after this change, and was before.",
+    fix="More copies, a larger instance, other server settings (`loadproof plan` lists them), or an objective that "
+    "says what is wanted now.",
+    severity="risk",
+)
+def predicted_miss(change: Change) -> Iterator[Found]:
+    for one in change.context.objectives:
+        if one.after is None or one.after.expected != "misses" or (one.before and one.before.expected == "misses"):
+            continue
+        yield Found(
+            f"objectives.{one.name}",
+            f"{_figures(one)}: predicted to be missed",
+            "see `loadproof plan` for what would hold it",
+            evidence=f"predicted, grade {one.after.grade}",
+        )
+
+
+@rule(
+    "LR051",
+    "Objective in doubt",
+    reason="The bound lies inside the interval of the prediction: it may hold or not. Before, it was predicted to.",
+    fix="Benchmark before the change goes to production (`loadproof bench`), or leave more room.",
+    severity="warning",
+)
+def in_doubt(change: Change) -> Iterator[Found]:
+    for one in change.context.objectives:
+        if one.after is None or one.after.expected != "near" or (one.before and one.before.expected != "meets"):
+            continue
+        yield Found(
+            f"objectives.{one.name}",
+            f"{_figures(one)}: it may hold or not",
+            "benchmark it before production",
+            evidence=f"predicted, grade {one.after.grade}",
+        )
+
+
+@rule(
+    "LR052",
+    "Objective loosened or removed",
+    reason="A promise to the callers becomes weaker: a PASS afterwards says less than one before.",
+    fix="Agree with the callers, and say so in the pull request.",
+    severity="warning",
+)
+def loosened(change: Change) -> Iterator[Found]:
+    if change.profiles is None:
+        return
+    before, after = (profile.objectives for profile in change.profiles)
+    mend = "agree with those who rely on it"
+    if after.at_concurrency < before.at_concurrency:
+        message = f"promised at {after.at_concurrency} requests in flight, until now at {before.at_concurrency}"
+        yield Found("objectives.at_concurrency", message, mend)
+    for name in Objectives.model_fields:
+        old, new = getattr(before, name), getattr(after, name)
+        if name == "at_concurrency" or old is None:
+            continue
+        if new is None:
+            yield Found(f"objectives.{name}", f"`{name}` of {old:g} is promised no more", mend)
+        elif (new < old) if name.endswith("_min") else (new > old):
+            yield Found(f"objectives.{name}", f"`{name}` may be {new:g}, until now {old:g}", mend)
+
+
+@rule(
+    "LR053",
+    "Evidence goes stale",
+    reason="The newest measured run is of the profile as it was: nothing measured speaks for what this deploys.",
+    fix="Benchmark after the deployment (`loadproof bench`), or let a gate do it.",
+    severity="info",
+)
+def evidence_stale(change: Change) -> Iterator[Found]:
+    run, before = change.context.evidence.run, change.before.profile
+    if change.context.evidence.state != "stale" or run is None or before is None or change.after.profile is None:
+        return
+    if run.profile_sha256 == profile_hash(before):  # else it was stale already
+        message = f"run {run.run_id} ({run.verdict}) measured the profile as it was before this change"
+        yield Found("", message, "benchmark after the deployment")
+
+
+@rule(
+    "LR054",
+    "Costs at least twice as much",
+    reason="What runs always is paid always; what may run is what a busy month costs. "
+    "(Smaller changes are in the table of costs.)",
+    fix="Compare with `loadproof plan --alternatives`, or say in the pull request what it is for.",
+    severity="warning",
+)
+def cost_doubles(change: Change) -> Iterator[Found]:
+    if change.profiles is None:
+        return
+    for one in change.context.costs:
+        before = one.before.usd_per_hour if one.before else None
+        after = one.after.usd_per_hour if one.after else None
+        if one.at == "expected" or before is None or after is None or after <= 0 or after < 2 * before:
+            continue
+        word = "at the least" if one.at == "minimum" else "at the most"
+        message = f"${after * _HOURS:,.0f} a month {word}, until now ${before * _HOURS:,.0f}"
+        subject = change.field("endpoint", "copies", "scaling", "components", otherwise="endpoint")
+        yield Found(subject, message, "say what it is for, or compare with `loadproof plan`")
+
+
+@rule(
+    "LR055",
+    "Promised for other requests",
+    reason="Objectives hold for the workload they stand beside. With another one, figures before and after cannot be "
+    "compared, and callers who send the old requests were promised something else.",
+    fix="Check that the workload is what callers really send.",
+    severity="info",
+)
+def other_workload(change: Change) -> Iterator[Found]:
+    path = change.field("workload")
+    if path and change.profiles is not None:
+        changed = [one.path for one in change.context.fields if one.path.startswith("workload.")]
+        shown = listing([name.removeprefix("workload.") for name in changed])
+        message = f"the objectives now hold for a workload with other {shown}"
+        yield Found(path, message, "check that callers send such requests")
+
+
+@rule(
+    "LR056",
+    "Gate weakened",
+    reason="The gate benchmarks each deployment and turns a bad one back; without it a missed objective stays in "
+    "production until somebody sees it.",
+    fix="Keep the gate; to deploy once without it, say so in the pull request and put it back after.",
+    severity="risk",
+)
+def gate_weakened(change: Change) -> Iterator[Found]:
+    if change.profiles is None:
+        return
+    before, after = (profile.benchmark for profile in change.profiles)
+    if _GATES.index(after.gate) < _GATES.index(before.gate):
+        does = {"none": "is not seen", "alarm": "only raises an alarm"}[after.gate]
+        message = f"`gate: {before.gate}` becomes `gate: {after.gate}`: a missed objective {does}"
+        yield Found("benchmark.gate", message, "keep the gate")
+    elif after.gate == "rollback" and (before.gate_unproven, after.gate_unproven) == ("rollback", "alarm"):
+        message = "a benchmark that proves nothing no longer turns the deployment back"
+        yield Found("benchmark.gate_unproven", message, "keep gate_unproven: rollback")
+
+
+@rule(
+    "LR057",
+    "Fewer alarms, or nobody told",
+    reason="What no alarm watches, or what tells nobody, is found by the callers.",
+    fix="Keep the alarm and the topic it tells.",
+    severity="warning",
+)
+def alarms_lost(change: Change) -> Iterator[Found]:
+    gone = [one.logical_id for one in change.resources(*_ALARMS, action="remove") if _watches(change, one.logical_id)]
+    if gone:
+        message = f"{len(gone)} {plural(len(gone), 'alarm', 'alarms')} removed: {listing(gone)}"
+        subject = change.field("objectives", "environment.yaml: alarm_topic_arn", otherwise=gone[0])
+        yield Found(subject, message, "keep what watches the endpoint")
+    silent = [
+        one.logical_id
+        for one in change.resources(*_ALARMS, action="update")
+        if _tells(change.before, one.logical_id) and not _tells(change.after, one.logical_id)
+    ]
+    if silent:
+        verb = plural(len(silent), "tells", "tell")
+        message = f"{listing(silent)} {verb} nobody any more"
+        subject = change.field(
+            "environment.yaml: alarm_topic_arn", "environment.yaml: alarm_emails", otherwise=silent[0]
+        )
+        yield Found(subject, message, "keep the topic that alarms tell")
+
+
+@rule(
+    "LR058",
+    "Commitment to pay",
+    reason="AWS refuses to delete provisioned throughput before its commitment ends, and bills it until then.",
+    fix="Take it without a commitment first, and commit when the load is known.",
+    severity="risk",
+)
+def commitment(change: Change) -> Iterator[Found]:
+    after = _throughput(change.after)
+    before = _throughput(change.before)
+    if after is None or after[1] not in _COMMITTED or after == before:
+        return
+    units, term = after
+    message = f"{units} model {plural(units, 'unit', 'units')} are paid for {_COMMITTED[term]}, used or not"
+    yield Found("bedrock.provisioned_throughput.commitment", message, "take it without a commitment first")
+
+
+def _throughput(view: View) -> tuple[int, str] | None:
+    bedrock = view.profile.bedrock if view.profile else None
+    bought = bedrock.provisioned_throughput if bedrock else None
+    return (bought.model_units, bought.commitment) if bought else None
+
+
+def _figures(one: ObjectiveChange) -> str:
+    """`ttft_p95_ms 610 predicted (before: 480), objective 500`."""
+    after, before = one.after, one.before
+    assert after is not None
+    was = "" if before is None or before.predicted is None else f" (before: {_figure(before.predicted)})"
+    sign = "at least" if one.comparison == ">=" else "at most"
+    return f"{one.name} {_figure(after.predicted)}{was}, objective {sign} {_figure(after.bound)}"
+
+
+def _figure(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:,.0f}" if value >= 10 else f"{value:g}"
+
+
+def _watches(change: Change, logical_id: str) -> bool:
+    """False for alarms that only steer scaling: they go with their policy, and other rules tell of that."""
+    alarm = change.before.named(logical_id)
+    steered = {name for policy in change.before.of(_SCALING) for name in (policy.logical_id,)}
+    actions = listed(alarm.properties, "AlarmActions") if alarm is not None else []
+    return not any(name in steered for action in actions for name in references(action))
+
+
+_SCALING: Final = "AWS::ApplicationAutoScaling::ScalingPolicy"
+
+
+def _tells(view: View, logical_id: str) -> bool:
+    alarm = view.named(logical_id)
+    return alarm is not None and any(rendered(action) for action in listed(alarm.properties, "AlarmActions"))
+
+
+RULES: Final = (
+    predicted_miss,
+    in_doubt,
+    loosened,
+    evidence_stale,
+    cost_doubles,
+    other_workload,
+    gate_weakened,
+    alarms_lost,
+    commitment,
+)

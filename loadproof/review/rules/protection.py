@@ -1,0 +1,240 @@
+"""Rules about isolation, keys, secrets, and what is pinned (LR041-LR048 without LR043)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from loadproof.catalog import instances
+from loadproof.profiles import Environment, Profile
+from loadproof.review.model import Severity
+from loadproof.review.rules.change import Change, View, references, rendered
+from loadproof.review.rules.refused import new_template_findings, open_finding, refused, stops
+from loadproof.review.rules.rule import Found, rule
+from loadproof.review.rules.serving import CONFIG, FUNCTION, MODEL, QUEUE
+from loadproof.review.rules.words import listing
+from loadproof.templates import Finding as TemplateFinding
+from loadproof.templates.template import Resource, listed
+
+_POLICIES: Final = {
+    "AWS::SQS::QueuePolicy": "Queues",
+    "AWS::S3::BucketPolicy": "Bucket",
+    "AWS::SNS::TopicPolicy": "Topics",
+}
+_NETWORK: Final = "environment.yaml: network"
+
+
+@rule(
+    "LR041",
+    "Isolation weakened",
+    reason="A container or function that can reach more of the network can send prompts and answers there.",
+    fix="Keep network isolation and the VPC; stage weights in S3 instead of letting the server fetch them.",
+    severity="risk",
+)
+def isolation_weakened(change: Change) -> Iterator[Found]:
+    yield from refused(change, "LR041")
+    subject = change.field("endpoint.network_isolation", _NETWORK)
+    yield from _weaker(change, isolation_of, subject, "network isolation or the VPC", "LS005")
+
+
+@rule(
+    "LR042",
+    "Encryption weakened",
+    reason="Who may read prompts, answers and logs is decided by the key; without one of your own everybody with "
+    "rights to the store may, and without a TLS-only policy they may travel in the clear.",
+    fix="Keep the key (kms_key_arn in environment.yaml) and the policy that refuses requests without TLS.",
+    severity="risk",
+)
+def encryption_weakened(change: Change) -> Iterator[Found]:
+    subject = change.field("environment.yaml: kms_key_arn")
+    yield from _weaker(change, encryption_of, subject, "the key, or the rule that asks for TLS", "LS006")
+
+
+@rule(
+    "LR044",
+    "Secret in a variable",
+    reason="Whoever may describe the model or the function reads it, and so does whoever reads the repository.",
+    fix="Put it into Secrets Manager and name its ARN; replace the secret where it is valid, it is in the history now.",
+    severity="break",
+)
+def secret(change: Change) -> Iterator[Found]:
+    yield from refused(change, "LR044")
+    for finding in new_template_findings(change, "LS003"):
+        yield _as_found(change, finding, "break")
+
+
+@rule(
+    "LR045",
+    "No longer pinned",
+    reason="A moving tag or branch lets copies of one endpoint run different servers or weights: the next copy that "
+    "scaling starts may differ from those that were tested.",
+    fix="A version tag or a digest for images, a commit of 40 hexadecimal digits for models.",
+    severity="risk",
+)
+def not_pinned(change: Change) -> Iterator[Found]:
+    yield from refused(change, "LR045")
+    for finding in new_template_findings(change, "LS001", "LS002"):
+        yield _as_found(change, finding, "risk")
+
+
+@rule(
+    "LR046",
+    "Code from the model's repository",
+    reason="trust_remote_code runs Python that came with the weights, with the rights of the endpoint's role.",
+    fix="Leave it off; where a model needs it, keep isolation on and acknowledge the commit somebody has read.",
+    severity="risk",
+)
+def remote_code(change: Change) -> Iterator[Found]:
+    yield from refused(change, "LR046")
+    for finding in new_template_findings(change, "LS004"):
+        yield _as_found(change, finding, "risk")
+
+
+@rule(
+    "LR047",
+    "Rule acknowledged",
+    reason="An acknowledgement switches a rule over templates off for the whole stack, also for what comes later.",
+    fix="Read the reason; the reviewer of this change answers for it.",
+    severity="warning",
+)
+def acknowledged(change: Change) -> Iterator[Found]:
+    parts: tuple[tuple[Profile | Environment | None, Profile | Environment | None, str], ...] = (
+        (change.before.profile, change.after.profile, "acknowledged"),
+        (change.before.environment, change.after.environment, "environment.yaml: acknowledged"),
+    )
+    for before, after, path in parts:
+        known = before.acknowledged if before is not None else {}
+        for code, reason in (after.acknowledged if after is not None else {}).items():
+            if known.get(code) != reason:
+                yield Found(
+                    f"{path}.{code}", f"{code} is accepted here: {reason}", "agree to it, or ask for another way"
+                )
+
+
+@rule(
+    "LR048",
+    "Requests and answers are stored",
+    reason="Data capture copies prompts and answers to S3: of persons too, where they write about themselves.",
+    fix="Agree with who is responsible for the data on the bucket, its key, its readers and how long it is kept.",
+    severity="warning",
+)
+def captured(change: Change) -> Iterator[Found]:
+    def captures(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
+        for config in view.of(CONFIG):
+            capture = config.properties.get("DataCaptureConfig") or {}
+            if capture.get("EnableCapture") is True:
+                share, place = (
+                    rendered(capture.get("InitialSamplingPercentage")),
+                    rendered(capture.get("DestinationS3Uri")),
+                )
+                message = f"{share}% of requests and answers are stored in {place}"
+                subject = change.field("endpoint.data_capture", otherwise=config.logical_id)
+                yield (share, place), Found(subject, message, "agree on who may read them, and for how long")
+
+    yield from change.fresh(captures)
+
+
+Protections = Iterable[tuple[tuple[str, str], str]]  # (logical id, what protects it) -> in words
+
+
+def isolation_of(view: View) -> Protections:
+    """What is shut off from the network."""
+    for resource in view.of(MODEL, CONFIG, FUNCTION):
+        properties = resource.properties
+        if properties.get("EnableNetworkIsolation") is True:
+            yield (resource.logical_id, "isolation"), f"{resource.logical_id}: network isolation"
+        if properties.get("VpcConfig"):
+            yield (resource.logical_id, "vpc"), f"{resource.logical_id}: its VPC"
+
+
+def encryption_of(view: View) -> Protections:
+    """What has a key of one's own, and what is reached over TLS only."""
+    for resource in view.of(CONFIG, QUEUE, FUNCTION, *_KEYED):
+        for what, key in _keys(resource):
+            if key:
+                yield (resource.logical_id, what), f"{what} of {resource.logical_id}: its key"
+    for policy in view.of(*_POLICIES):
+        if any(_asks_for_tls(one) for one in listed(policy.properties.get("PolicyDocument") or {}, "Statement")):
+            for target in listed(policy.properties, _POLICIES[policy.type]):
+                for name in references(target) or (rendered(target),):
+                    yield (name, "tls"), f"{name}: TLS only"
+
+
+def lost(change: Change, look: Callable[[View], Protections]) -> list[str]:
+    """Protections of the base that the head lacks, of resources that stay."""
+    if not change.has_both:
+        return []
+    kept = {key for key, _ in look(change.after)}
+    return [
+        words
+        for (name, what), words in look(change.before)
+        if (name, what) not in kept and (after := change.after.named(name)) is not None and not _no_use(after, what)
+    ]
+
+
+def _weaker(change: Change, look: Callable[[View], Protections], subject: str, what: str, code: str) -> Iterator[Found]:
+    gone = lost(change, look)
+    if not gone:
+        return
+    stopped = open_finding(change, code)
+    first = gone[0].partition(":")[0].rpartition(" ")[2]
+    message = f"taken away: {listing(gone)}"
+    evidence = "" if stopped is None else f"{code}: synthesis stops until it is acknowledged"
+    yield Found(subject or first, message, f"keep {what}", "break" if stopped else None, evidence)
+
+
+_KEYED: Final = ("AWS::S3::Bucket", "AWS::Logs::LogGroup", "AWS::DynamoDB::Table", "AWS::SNS::Topic")
+
+
+def _keys(resource: Resource) -> Iterator[tuple[str, object]]:
+    """Every store of the resource, and its key."""
+    properties = resource.properties
+    if resource.type == CONFIG:
+        yield "volume", properties.get("KmsKeyId")
+        yield "data capture", (properties.get("DataCaptureConfig") or {}).get("KmsKeyId")
+        outputs = (properties.get("AsyncInferenceConfig") or {}).get("OutputConfig") or {}
+        yield "asynchronous output", outputs.get("KmsKeyId")
+    elif resource.type == "AWS::S3::Bucket":
+        rules = listed(properties.get("BucketEncryption") or {}, "ServerSideEncryptionConfiguration")
+        defaults = [one.get("ServerSideEncryptionByDefault") or {} for one in rules]
+        yield "objects", any(default.get("KMSMasterKeyID") for default in defaults)
+    elif resource.type == "AWS::DynamoDB::Table":
+        yield "items", (properties.get("SSESpecification") or {}).get("KMSMasterKeyId")
+    elif resource.type in (QUEUE, "AWS::SNS::Topic"):
+        yield "messages", properties.get("KmsMasterKeyId")
+    elif resource.type == FUNCTION:
+        yield "variables", properties.get("KmsKeyArn")
+    else:
+        yield "logs", properties.get("KmsKeyId")
+
+
+def _no_use(after: Resource, what: str) -> bool:
+    """A store that is gone needs no key; SageMaker refuses a volume key where the instances have disks of their own."""
+    if what == "data capture":
+        return not after.properties.get("DataCaptureConfig")
+    if what == "asynchronous output":
+        return not after.properties.get("AsyncInferenceConfig")
+    if what != "volume":
+        return False
+    kinds = {
+        rendered(each.get("InstanceType"))
+        for variant in listed(after.properties, "ProductionVariants")
+        for each in (variant, *listed(variant, "InstancePools"))
+    }
+    rows = (instances().get(kind) for kind in kinds)
+    return any(row is not None and row.has_local_disk for row in rows)
+
+
+def _asks_for_tls(statement: object) -> bool:
+    if not isinstance(statement, dict) or statement.get("Effect") != "Deny":
+        return False
+    return "aws:SecureTransport" in str(statement.get("Condition"))
+
+
+def _as_found(change: Change, finding: TemplateFinding, severity: Severity) -> Found:
+    stopped = stops(finding, change)
+    evidence = f"{finding.code}: synthesis stops until it is acknowledged" if stopped else finding.code
+    return Found(finding.resource, finding.message, finding.mend, "break" if stopped else severity, evidence)
+
+
+RULES: Final = (isolation_weakened, encryption_weakened, secret, not_pinned, remote_code, acknowledged, captured)

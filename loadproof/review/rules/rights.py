@@ -1,0 +1,260 @@
+"""Rules about who may do what: roles, trusts, and policies on resources (LR040, LR043, LR049)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any, Final
+
+from loadproof.review.model import Severity
+from loadproof.review.rules.change import Change, View, references, rendered
+from loadproof.review.rules.refused import new_template_findings, open_finding
+from loadproof.review.rules.rule import Found, rule
+from loadproof.review.rules.words import listing
+from loadproof.templates.template import Resource, listed
+
+_ROLE: Final = "AWS::IAM::Role"
+_POLICIES: Final = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+_WIDE_RULES: Final = ("LS007", "LS010", "LS011", "LS012", "LS013")
+# Policies on a resource -> the property that holds the document, and the one that names what it is on.
+_ON_RESOURCES: Final = {
+    "AWS::SQS::QueuePolicy": ("PolicyDocument", "Queues"),
+    "AWS::SNS::TopicPolicy": ("PolicyDocument", "Topics"),
+    "AWS::S3::BucketPolicy": ("PolicyDocument", "Bucket"),
+    "AWS::KMS::Key": ("KeyPolicy", ""),
+    "AWS::SecretsManager::ResourcePolicy": ("ResourcePolicy", "SecretId"),
+    "AWS::ECR::Repository": ("RepositoryPolicyText", ""),
+}
+_PERMISSION: Final = "AWS::Lambda::Permission"
+_PUBLIC: Final = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
+_ANYWHERE: Final = ("0.0.0.0/0", "::/0")
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    """One thing that is allowed: `who` may `action` on `place`, under `condition` (canonical JSON, '' without)."""
+
+    who: str
+    action: str
+    place: str
+    condition: str
+
+    def covers(self, other: _Grant) -> bool:
+        """True where whoever has this has the other too."""
+        return (
+            self.who == other.who
+            and _matches(other.action.lower(), self.action.lower())
+            and _matches(other.place, self.place)
+            and self.condition in ("", other.condition)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.action} on {self.place}"
+
+
+@rule(
+    "LR040",
+    "Rights widened",
+    reason="What may do more today can do more harm tomorrow: the container with a hole in it, the function with a "
+    "bug, the account next door.",
+    fix="Name the actions and the resources that the change needs, and no others.",
+    severity="warning",
+)
+def rights_widened(change: Change) -> Iterator[Found]:
+    if not change.has_both:
+        return
+    old_roles, new_roles = _grants(change.before), _grants(change.after)
+    wide = {finding.resource for finding in new_template_findings(change, *_WIDE_RULES)}
+    stopped = open_finding(change, *_WIDE_RULES)
+    for who, (holders, grants) in sorted(new_roles.items()):
+        known = old_roles.get(who, (set(), []))[1]
+        fresh = [grant for grant in grants if not any(old.covers(grant) for old in known)]
+        is_wide = bool(wide & holders)
+        if not fresh or (who not in old_roles and not is_wide):
+            continue
+        shown = sorted({str(grant) for grant in fresh}, key=lambda text: ("*" not in text, text))
+        message = f"role {who} may newly: {listing(shown)}"
+        mend = "name what it needs, no wildcards" if is_wide else "check that each is needed"
+        evidence = f"{stopped.code}: synthesis stops until it is acknowledged" if is_wide and stopped else ""
+        severity: Severity | None = "break" if evidence else "risk" if is_wide else None
+        yield Found(_role_subject(change, who), message, mend, severity, evidence)
+    yield from _trusts(change)
+    yield from _others(change)
+
+
+@rule(
+    "LR043",
+    "Open to the public",
+    reason="Anybody, in any account or from any address, could reach what only the platform should.",
+    fix="Name the accounts, roles or networks that need it; keep the four switches that block public access on.",
+    severity="risk",
+)
+def opened(change: Change) -> Iterator[Found]:
+    yield from change.fresh(_public)
+
+
+@rule(
+    "LR049",
+    "Role added",
+    reason="A new role is a new door. Worth a look at what it may do.",
+    fix="Nothing, where its rights are what the change needs.",
+    severity="info",
+)
+def role_added(change: Change) -> Iterator[Found]:
+    added = [one.logical_id for one in change.resources(_ROLE, action="add")]
+    if added and change.has_both:
+        rights = _grants(change.after)
+        services = sorted({grant.action.partition(":")[0] for name in added for grant in rights.get(name, ((), ()))[1]})
+        word = "role" if len(added) == 1 else "roles"
+        message = (
+            f"{len(added)} {word} added ({listing(added)}), with rights in {listing(services) if services else 'none'}"
+        )
+        yield Found(added[0], message, "look at what it may do")
+
+
+def _grants(view: View) -> dict[str, tuple[set[str], list[_Grant]]]:
+    """Role -> the logical ids that hold its rights, and the rights. By the role: policies are renamed freely."""
+    found: dict[str, tuple[set[str], list[_Grant]]] = {}
+    for resource in view.of(_ROLE, *_POLICIES):
+        documents = [policy.get("PolicyDocument") for policy in listed(resource.properties, "Policies")]
+        if resource.type == _ROLE:
+            roles = [resource.logical_id]
+        else:
+            roles = [_named(role) for role in listed(resource.properties, "Roles")]
+            documents.append(resource.properties.get("PolicyDocument"))
+        for role in roles:
+            holders, grants = found.setdefault(role, (set(), []))
+            holders.add(resource.logical_id)
+            for document in documents:
+                grants += _allowed(role, document)
+            grants += [
+                _Grant(role, f"all of {rendered(arn).rpartition('/')[2]}", "*", "")
+                for arn in listed(resource.properties, "ManagedPolicyArns")
+            ]
+    return found
+
+
+def _allowed(who: str, document: Any) -> Iterator[_Grant]:
+    for statement in listed(document or {}, "Statement"):
+        if statement.get("Effect") != "Allow":
+            continue
+        actions = listed(statement, "Action") or ["*"]  # NotAction: all but a few
+        places = listed(statement, "Resource") or ["*"]
+        for action in actions:
+            for place in places:
+                yield _Grant(who, rendered(action), rendered(place) or "*", _condition(statement))
+
+
+def _trusts(change: Change) -> Iterator[Found]:
+    for role in change.after.of(_ROLE):
+        before = change.before.named(role.logical_id)
+        if before is None:
+            continue
+        known = list(_principals(before.properties.get("AssumeRolePolicyDocument")))
+        for grant in _principals(role.properties.get("AssumeRolePolicyDocument")):
+            if not any(old.covers(grant) for old in known):
+                message = f"{grant.who} may newly take on role {role.logical_id}" + _without(grant, known)
+                yield Found(
+                    role.logical_id, message, "trust only who needs it, with a condition on the account", "risk"
+                )
+
+
+def _others(change: Change) -> Iterator[Found]:
+    """Rights that a policy on a resource gives to others. On resources that were there before: a new one is new."""
+    for resource in change.after.of(*_ON_RESOURCES):
+        held, on = _ON_RESOURCES[resource.type]
+        targets = [name for each in listed(resource.properties, on) for name in references(each)] if on else []
+        before = change.before.named(resource.logical_id)
+        if before is None and not any(change.before.named(name) is not None for name in targets):
+            continue
+        known = list(_principals(before.properties.get(held))) if before is not None else []
+        for grant in _principals(resource.properties.get(held)):
+            if not any(old.covers(grant) for old in known) and grant.who != "everybody":
+                message = f"{grant.who} may newly {grant}" + _without(grant, known)
+                yield Found(resource.logical_id, message, "check that it must", "risk")
+    for one in change.resources(_PERMISSION):
+        after = change.after.find(one.stack, one.logical_id)
+        if after is None or one.action == "remove":
+            continue
+        function = next((change.before.named(name) for name in references(after.properties.get("FunctionName"))), None)
+        if function is not None:
+            who = rendered(after.properties.get("Principal"))
+            message = f"{who} may newly invoke function {function.logical_id}"
+            yield Found(one.logical_id, message, "check that it must", "risk")
+
+
+def _principals(document: Any) -> Iterator[_Grant]:
+    """What a policy on a resource or a trust gives, by principal."""
+    for statement in listed(document or {}, "Statement"):
+        if statement.get("Effect") != "Allow":
+            continue
+        principal = statement.get("Principal")
+        named = (
+            [rendered(each) for kind in sorted(principal) for each in listed(principal, kind)]
+            if isinstance(principal, Mapping)
+            else [rendered(principal)]
+        )
+        for who in named:
+            yield from _allowed("everybody" if who == "*" else who, {"Statement": [statement]})
+
+
+def _public(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
+    for bucket in view.of("AWS::S3::Bucket"):
+        switches = bucket.properties.get("PublicAccessBlockConfiguration") or {}
+        off = [name for name in _PUBLIC if switches.get(name) is not True]
+        if off:
+            message = f"bucket {bucket.logical_id} does not block public access ({listing(off)})"
+            yield (bucket.logical_id, "block"), Found(bucket.logical_id, message, "keep all four switches true")
+    for resource in view.of(*_ON_RESOURCES):
+        for grant in _principals(resource.properties.get(_ON_RESOURCES[resource.type][0])):
+            if grant.who == "everybody" and not grant.condition:
+                message = f"{resource.logical_id} lets everybody {grant}"
+                yield (resource.logical_id, str(grant)), Found(resource.logical_id, message, "name who needs it")
+    for url in view.of("AWS::Lambda::Url"):
+        if url.properties.get("AuthType") == "NONE":
+            message = f"function address {url.logical_id} asks nobody who they are"
+            yield (url.logical_id, "url"), Found(url.logical_id, message, "use AuthType AWS_IAM")
+    for group in view.of("AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress"):
+        for entry in (group.properties, *listed(group.properties, "SecurityGroupIngress")):
+            source = rendered(entry.get("CidrIp") or entry.get("CidrIpv6"))
+            if source in _ANYWHERE:
+                message = f"security group {group.logical_id} lets in every address"
+                yield (group.logical_id, source), Found(group.logical_id, message, "name the networks that need it")
+
+
+def _without(grant: _Grant, known: list[_Grant]) -> str:
+    """Says so where only the condition went."""
+    same = any(old.who == grant.who and old.action == grant.action and old.condition for old in known)
+    return ", the condition on it is gone or another" if same else ""
+
+
+def _condition(statement: Mapping[str, Any]) -> str:
+    condition = statement.get("Condition")
+    return json.dumps(condition, sort_keys=True) if condition else ""
+
+
+def _named(role: Any) -> str:
+    """A role by its logical id, else by its name."""
+    return next(iter(references(role)), rendered(role))
+
+
+def _role_subject(change: Change, role: str) -> str:
+    holder: Resource | None = change.after.named(role)
+    return holder.logical_id if holder is not None else role
+
+
+def _matches(text: str, pattern: str) -> bool:
+    """IAM's wildcards: `*` and `?`, and no other sign means anything."""
+    return text == pattern or (("*" in pattern or "?" in pattern) and fnmatchcase(text, _escaped(pattern)))
+
+
+@cache
+def _escaped(pattern: str) -> str:
+    return re.sub(r"\[", "[[]", pattern)
+
+
+RULES: Final = (rights_widened, opened, role_added)

@@ -1,0 +1,227 @@
+"""Rules about what an update does to autoscaling, and about scaling that is taken away (LR010-LR015)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from loadproof.review.rules.change import Change, rendered
+from loadproof.review.rules.rule import Found, rule
+from loadproof.review.rules.serving import (
+    COMPONENT,
+    ENDPOINT,
+    TARGET,
+    Variant,
+    component_label,
+    endpoint_label,
+    number,
+    target_of_component,
+    target_of_variant,
+    touches_more_than_tags,
+    variants,
+)
+from loadproof.review.rules.words import plural
+from loadproof.templates.template import Resource, listed
+
+_TYPE_FIELDS: Final = ("endpoint.instance_type", "endpoint.instance_pools")
+_PAUSE: Final = "deploy without its scaling (-c pause_scaling=PROFILE), then this change, then with its scaling again"
+
+
+@rule(
+    "LR010",
+    "Counts or weights reset by the update",
+    reason="An update sends the number of instances, copies or the weights that the template holds. What autoscaling "
+    "or an operator had reached meanwhile falls back to it, in the middle of the load that had asked for more.",
+    fix="Set RetainAllVariantProperties on the endpoint (and do not exclude counts or weights), and let a scaled "
+    "component's CopyCount come from what runs.",
+    severity="risk",
+)
+def counts_reset(change: Change) -> Iterator[Found]:
+    for one in change.resources(ENDPOINT, action="update"):
+        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
+        lost = _not_retained(after) if after is not None else set()
+        if before is None or after is None or not lost or not touches_more_than_tags(one):
+            continue
+        for variant in _variants_of(change, after):
+            # Both sides: a target that this change only adds has reached nothing yet.
+            old = next((known for known in variants(change.before) if known.name == variant.name), None)
+            if old is None:
+                continue
+            scaled = target_of_variant(change.before, old)
+            several = len(listed(variant.config.properties, "ProductionVariants")) > 1
+            if scaled is not None and "DesiredInstanceCount" in lost:
+                started = rendered(variant.body.get("InitialInstanceCount")) or "the template's number"
+                message = (
+                    f"the update sets variant `{variant.name}` of endpoint `{endpoint_label(after)}` back to {started} "
+                    "instances, whatever autoscaling has reached"
+                )
+            elif several and "DesiredWeight" in lost:
+                message = (
+                    f"the update sets the traffic weight of variant `{variant.name}` of endpoint "
+                    f"`{endpoint_label(after)}` back to the template's"
+                )
+            else:
+                continue
+            yield Found(one.logical_id, message, "set RetainAllVariantProperties: true on the endpoint")
+    for one in filter(touches_more_than_tags, change.resources(COMPONENT, action="update")):
+        after = change.after.find(one.stack, one.logical_id)
+        count = number(((after.properties if after else {}).get("RuntimeConfig") or {}).get("CopyCount"))
+        before = change.before.find(one.stack, one.logical_id)
+        if after is None or before is None or count is None or target_of_component(change.before, before) is None:
+            continue
+        if target_of_component(change.after, after) is not None:
+            message = (
+                f"the update sets inference component `{component_label(after)}` back to {count} "
+                f"{plural(count, 'copy', 'copies')}, whatever autoscaling has reached"
+            )
+            yield Found(one.logical_id, message, "let CopyCount come from what runs, not from the template")
+
+
+@rule(
+    "LR011",
+    "Instance type changed under autoscaling",
+    reason="SageMaker refuses to change the instance type of a variant that is a scalable target; the update fails "
+    "and CloudFormation goes back.",
+    fix="Three deployments: without its scaling, with the new type, with its scaling again.",
+    severity="break",
+)
+def type_under_scaling(change: Change) -> Iterator[Found]:
+    for before, after in _variant_pairs(change):
+        scaled = target_of_variant(change.before, before) is not None
+        if scaled and before.instance_types != after.instance_types:
+            message = (
+                f"variant `{after.name}` goes from {_types(before)} to {_types(after)} while it is a scaling target: "
+                "SageMaker refuses the update"
+            )
+            yield Found(change.field(*_TYPE_FIELDS, otherwise=after.config.logical_id), message, _PAUSE)
+
+
+@rule(
+    "LR012",
+    "Variant removed under autoscaling",
+    reason="SageMaker refuses to remove a variant that is a scalable target; the update fails and CloudFormation goes "
+    "back.",
+    fix="Two deployments: first without the variant's scaling, then without the variant.",
+    severity="break",
+)
+def scaled_variant_removed(change: Change) -> Iterator[Found]:
+    if not change.has_both:
+        return
+    for variant in variants(change.before):
+        for endpoint in variant.endpoints:
+            after = change.after.named(endpoint.logical_id)
+            if after is None or target_of_variant(change.before, variant) is None:
+                continue
+            if variant.name not in {one.name for one in _variants_of(change, after)}:
+                message = (
+                    f"variant `{variant.name}` of endpoint `{endpoint_label(endpoint)}` is removed while it is a "
+                    "scaling target: SageMaker refuses the update"
+                )
+                yield Found(endpoint.logical_id, message, "remove its scaling in a deployment before")
+
+
+@rule(
+    "LR013",
+    "Scaling removed",
+    reason="Without a scalable target the number of copies stays where it is: more load finds no more copies, less "
+    "load frees none.",
+    fix="Keep the scaling, or say in the pull request why a fixed number is enough.",
+    severity="risk",
+)
+def scaling_removed(change: Change) -> Iterator[Found]:
+    kept = {rendered(target.properties.get("ResourceId")) for target in change.after.of(TARGET)}
+    for one in change.resources(TARGET, action="remove"):
+        before = change.before.find(one.stack, one.logical_id)
+        place = rendered(before.properties.get("ResourceId")) if before else ""
+        if before is None or place in kept or not _still_there(change, before):
+            continue
+        bounds = _bounds(before)
+        message = f"{_named(place)} no longer scales between {bounds}: the number of copies stays as it is"
+        yield Found(change.field("scaling", "components", otherwise=one.logical_id), message, "keep the scaling")
+
+
+@rule(
+    "LR014",
+    "Less capacity",
+    reason="A lower minimum leaves less running for the next burst; a lower maximum takes copies away at once where "
+    "more are running, and refuses what the old maximum would have served.",
+    fix="Compare the bounds with what was running lately at the busiest hour.",
+    severity="warning",
+)
+def capacity_lowered(change: Change) -> Iterator[Found]:
+    if change.profiles is None or change.field("endpoint.hosting", "backend"):
+        return
+    before, after = change.profiles
+    old, new = before.copies, after.copies
+    if new.max < old.max:
+        message = f"at most {new.max} {plural(new.max, 'copy', 'copies')} instead of {old.max}"
+        yield Found("copies.max", message, "compare with what was running at the busiest hour")
+    if new.min < old.min and change.field("copies.min"):
+        message = f"at least {new.min} {plural(new.min, 'copy', 'copies')} instead of {old.min} wait for requests"
+        yield Found("copies.min", message, "compare with what the first minutes of a burst need")
+    machines = before.endpoint, after.endpoint
+    if machines[0] is not None and machines[1] is not None and machines[1].hosting == "plain_variant":
+        for name in ("max_instances", "min_instances"):
+            was, becomes = getattr(machines[0], name), getattr(machines[1], name)
+            if becomes < was:
+                word = "most" if name.startswith("max") else "least"
+                message = f"at {word} {becomes} {plural(becomes, 'instance', 'instances')} instead of {was}"
+                yield Found(f"endpoint.{name}", message, "compare with what was running at the busiest hour")
+
+
+def _variants_of(change: Change, endpoint: Resource) -> list[Variant]:
+    return [one for one in variants(change.after) if any(user is endpoint for user in one.endpoints)]
+
+
+def _variant_pairs(change: Change) -> Iterator[tuple[Variant, Variant]]:
+    """The same variant of the same endpoint on both sides."""
+    if not change.has_both:
+        return
+    for before in variants(change.before):
+        users = {endpoint.logical_id for endpoint in before.endpoints}
+        for after in variants(change.after):
+            if after.name == before.name and users & {endpoint.logical_id for endpoint in after.endpoints}:
+                yield before, after
+
+
+def _not_retained(endpoint: Resource) -> set[str]:
+    """What an update of the endpoint takes from the template instead of leaving it as it is."""
+    if endpoint.properties.get("RetainAllVariantProperties") is not True:
+        return {"DesiredInstanceCount", "DesiredWeight"}
+    excluded: list[Any] = listed(endpoint.properties, "ExcludeRetainedVariantProperties")
+    return {rendered(one.get("VariantPropertyType")) for one in excluded}
+
+
+def _still_there(change: Change, target: Resource) -> bool:
+    """True where what was scaled stays: scaling that goes with its component or endpoint is no news."""
+    for variant in variants(change.before):
+        if target_of_variant(change.before, variant) is target:
+            return any(change.after.named(endpoint.logical_id) is not None for endpoint in variant.endpoints)
+    for component in change.before.of(COMPONENT):
+        if target_of_component(change.before, component) is target:
+            return change.after.named(component.logical_id) is not None
+    return True
+
+
+def _bounds(target: Resource) -> str:
+    properties = target.properties
+    return f"{rendered(properties.get('MinCapacity'))} and {rendered(properties.get('MaxCapacity'))}"
+
+
+def _named(place: str) -> str:
+    """`inference component x` of `inference-component/x`."""
+    kind, _, name = place.partition("/")
+    return f"{kind.replace('-', ' ')} `{name}`" if name else f"`{place}`"
+
+
+def _types(variant: Variant) -> str:
+    return ", ".join(variant.instance_types) or "no type"
+
+
+RULES: Final = (
+    counts_reset,
+    type_under_scaling,
+    scaled_variant_removed,
+    scaling_removed,
+    capacity_lowered,
+)

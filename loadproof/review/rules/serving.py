@@ -1,0 +1,109 @@
+"""Endpoints, variants, components and what scales them, as a template has them. Reads; judges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from loadproof.review.model import ResourceChange
+from loadproof.review.rules.change import View, references, rendered
+from loadproof.templates.template import Resource, listed
+
+ENDPOINT: Final = "AWS::SageMaker::Endpoint"
+CONFIG: Final = "AWS::SageMaker::EndpointConfig"
+MODEL: Final = "AWS::SageMaker::Model"
+COMPONENT: Final = "AWS::SageMaker::InferenceComponent"
+TARGET: Final = "AWS::ApplicationAutoScaling::ScalableTarget"
+SCALING_POLICY: Final = "AWS::ApplicationAutoScaling::ScalingPolicy"
+ALARM: Final = "AWS::CloudWatch::Alarm"
+QUEUE: Final = "AWS::SQS::Queue"
+FUNCTION: Final = "AWS::Lambda::Function"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One production variant with the configuration it stands in, and the endpoints that use that."""
+
+    config: Resource
+    endpoints: tuple[Resource, ...]
+    body: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return rendered(self.body.get("VariantName"))
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        pools = [rendered(pool.get("InstanceType")) for pool in listed(self.body, "InstancePools")]
+        own = rendered(self.body.get("InstanceType"))
+        return tuple(sorted(pools)) if pools else (own,) if own else ()
+
+    @property
+    def most_instances(self) -> int | None:
+        """The most that SageMaker's own scaling may reach, else those it starts with; None where it is no number."""
+        managed = self.body.get("ManagedInstanceScaling") or {}
+        return number(managed.get("MaxInstanceCount", self.body.get("InitialInstanceCount")))
+
+
+def variants(view: View) -> Iterator[Variant]:
+    """Every production variant of every configuration."""
+    for config in view.of(CONFIG):
+        users = tuple(
+            endpoint
+            for endpoint in view.of(ENDPOINT)
+            if config.logical_id in references(endpoint.properties.get("EndpointConfigName"))
+        )
+        for body in listed(config.properties, "ProductionVariants"):
+            if isinstance(body, dict):
+                yield Variant(config, users, body)
+
+
+def endpoint_label(endpoint: Resource) -> str:
+    """Its name, else its logical id."""
+    return rendered(endpoint.properties.get("EndpointName")) or endpoint.logical_id
+
+
+def component_label(component: Resource) -> str:
+    return rendered(component.properties.get("InferenceComponentName")) or component.logical_id
+
+
+def target_of_variant(view: View, variant: Variant) -> Resource | None:
+    """The scalable target that moves the variant's instances (`endpoint/E/variant/V`); None where none does."""
+    for target in view.of(TARGET):
+        place = rendered(target.properties.get("ResourceId"))
+        if not place.startswith("endpoint/") or not place.endswith(f"/variant/{variant.name}"):
+            continue
+        named = place.removeprefix("endpoint/").removesuffix(f"/variant/{variant.name}")
+        if any(_is(endpoint, "EndpointName", named) for endpoint in variant.endpoints):
+            return target
+    return None
+
+
+def target_of_component(view: View, component: Resource) -> Resource | None:
+    """The scalable target that moves the component's copies; None where none does."""
+    for target in view.of(TARGET):
+        place = rendered(target.properties.get("ResourceId"))
+        named = place.removeprefix("inference-component/")
+        if named != place and _is(component, "InferenceComponentName", named):
+            return target
+    return None
+
+
+def touches_more_than_tags(change: ResourceChange) -> bool:
+    """Tags are written without an update of what runs."""
+    return any(not prop.path.startswith("Tags") for prop in change.properties)
+
+
+def number(value: Any) -> int | None:
+    """A whole number, also as text; None for a reference."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return int(value)
+    return int(value) if isinstance(value, str) and value.isdigit() else None
+
+
+def _is(resource: Resource, name_property: str, named: str) -> bool:
+    """True where a text names the resource: literally, or by a reference to it."""
+    return named == rendered(resource.properties.get(name_property)) or resource.logical_id in references(named)

@@ -1,0 +1,182 @@
+"""Rules about how the deployment itself goes on: batches, alarms that turn it back, streams (LR015-LR018)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from loadproof.profiles import Profile
+from loadproof.review.rules.change import Change, View
+from loadproof.review.rules.refused import new_problems, refused
+from loadproof.review.rules.rule import Found, rule
+from loadproof.review.rules.serving import (
+    COMPONENT,
+    CONFIG,
+    ENDPOINT,
+    MODEL,
+    component_label,
+    endpoint_label,
+    number,
+    target_of_component,
+    touches_more_than_tags,
+    variants,
+)
+from loadproof.templates.template import Resource, listed
+
+DRAIN_S: Final = 30  # between SIGTERM and SIGKILL of a container
+_LONG_ANSWERS: Final = 0.99  # the share of answers that are no longer than the "longest" one
+
+
+@rule(
+    "LR015",
+    "Rolling update that cannot roll",
+    reason="A batch is at most half of what runs, so one instance or copy cannot roll; SageMaker also refuses rolling "
+    "updates of an endpoint with several variants or with a serverless one.",
+    fix="Run two or more, or take blue/green (for a component of one copy: leave the policy out).",
+    severity="break",
+)
+def cannot_roll(change: Change) -> Iterator[Found]:
+    yield from refused(change, "LR015")
+    yield from change.fresh(_unrollable)
+
+
+@rule(
+    "LR016",
+    "No room for an update",
+    reason="A batch of new copies starts beside the copies it replaces. Where no instance has room for it, SageMaker "
+    "turns every later update back.",
+    fix="Raise endpoint.max_instances, or lower the batch.",
+    severity="warning",
+)
+def no_room(change: Change) -> Iterator[Found]:
+    yield from new_problems(change, "LR016")
+
+
+@rule(
+    "LR017",
+    "Updates are no longer turned back by alarms",
+    reason="Without alarms on it, an update that answers slowly or with errors goes on to the last copy.",
+    fix="Keep rollback_on_alarms, or the alarms of AutoRollbackConfiguration.",
+    severity="risk",
+)
+def no_rollback(change: Change) -> Iterator[Found]:
+    for one in change.resources(ENDPOINT, COMPONENT, action="update"):
+        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
+        if before is None or after is None or not _rollback_alarms(before) or _rollback_alarms(after):
+            continue
+        if not _policy(after) and one.type == COMPONENT:
+            why = "one copy is replaced at once, without a batch that an alarm could stop"
+        else:
+            why = "a bad one reaches every copy"
+        label = component_label(after) if one.type == COMPONENT else endpoint_label(after)
+        message = f"no alarm turns back an update of `{label}` any more: {why}"
+        subject = change.field("endpoint.update", "copies.update", "copies.min", otherwise=one.logical_id)
+        yield Found(subject, message, "keep the alarms on updates")
+
+
+@rule(
+    "LR018",
+    "Streams cut by the update",
+    reason="A copy that is replaced is sent SIGTERM, and SIGKILL 30 s later: longer answers end in the middle. "
+    "Callers must ask again, and what was generated is lost.",
+    fix="Deploy when few long answers run, let callers (or the buffer) try again, or, with a plain variant, give "
+    "blue/green a termination wait as long as the longest answer.",
+    severity="risk",
+)
+def streams_cut(change: Change) -> Iterator[Found]:
+    replaced = _replaced_copies(change)
+    if change.profiles is None or not replaced:
+        return
+    before = change.profiles[0]
+    if not before.workload.streaming:
+        return
+    longest_s, source = _longest_answer(change, before)
+    if longest_s is None or longest_s <= DRAIN_S or _waits_s(change.after) >= longest_s:
+        return
+    message = (
+        f"this update replaces running copies, and answers take up to {longest_s:.0f} s ({source}): streams that are "
+        f"not done {DRAIN_S} s after the update reaches their copy are cut"
+    )
+    yield Found(replaced, message, "deploy at a quiet hour, or let callers try again")
+
+
+def _unrollable(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
+    for endpoint in view.of(ENDPOINT):
+        if not _policy(endpoint):
+            continue
+        own = [variant for variant in variants(view) if endpoint in variant.endpoints]
+        why = ""
+        if len(own) > 1:
+            why = f"it has {len(own)} variants, SageMaker rolls an endpoint of one"
+        elif any("ServerlessConfig" in variant.body for variant in own):
+            why = "its variant is serverless"
+        elif own and number(own[0].body.get("InitialInstanceCount")) == 1 and not _is_percent_of_more(own[0].body):
+            why = "it runs one instance, a batch is at most half of them"
+        if why:
+            message = f"endpoint `{endpoint_label(endpoint)}` has a rolling update policy, and {why}"
+            yield (endpoint.logical_id, why), Found(endpoint.logical_id, message, "take blue/green, or run more")
+    for component in view.of(COMPONENT):
+        count = number((component.properties.get("RuntimeConfig") or {}).get("CopyCount"))
+        if _policy(component) and count == 1 and target_of_component(view, component) is None:
+            why = "it runs one copy, a batch is at most half of them"
+            message = f"component `{component_label(component)}` has a rolling update policy, and {why}"
+            found = Found(component.logical_id, message, "leave the policy out, or run two copies")
+            yield (component.logical_id, why), found
+
+
+def _is_percent_of_more(variant: Mapping[str, Any]) -> bool:
+    """True where managed scaling keeps two or more running whatever the update starts with."""
+    managed = variant.get("ManagedInstanceScaling") or {}
+    return (number(managed.get("MinInstanceCount")) or 0) >= 2
+
+
+def _policy(resource: Resource) -> Any:
+    return (resource.properties.get("DeploymentConfig") or {}).get("RollingUpdatePolicy")
+
+
+def _rollback_alarms(resource: Resource) -> list[Any]:
+    deployment = resource.properties.get("DeploymentConfig") or {}
+    return listed(deployment.get("AutoRollbackConfiguration") or {}, "Alarms")
+
+
+def _replaced_copies(change: Change) -> str:
+    """What makes the update replace running copies: a field, else a logical id; empty where none is replaced."""
+    moved = [*change.resources(CONFIG, action="replace"), *change.resources(MODEL, action="replace")]
+    moved += [
+        one
+        for one in change.resources(COMPONENT, action="update")
+        if touches_more_than_tags(one) and any(not prop.path.startswith(_IN_PLACE) for prop in one.properties)
+    ]
+    if not moved:
+        return ""
+    fields = ("model", "container", "endpoint", "copies", "components")
+    return change.field(*fields, otherwise=moved[0].logical_id)
+
+
+_IN_PLACE: Final = ("Tags", "RuntimeConfig", "DeploymentConfig")  # of a component: its copies go on running
+
+
+def _waits_s(view: View) -> float:
+    """Seconds that the old fleet stays once all traffic has moved; 0 where it does not."""
+    waits = [
+        number(((endpoint.properties.get("DeploymentConfig") or {}).get("BlueGreenUpdatePolicy") or {}).get(name))
+        for endpoint in view.of(ENDPOINT)
+        for name in ("TerminationWaitInSeconds",)
+    ]
+    return float(max((wait for wait in waits if wait is not None), default=0))
+
+
+def _longest_answer(change: Change, profile: Profile) -> tuple[float | None, str]:
+    """Seconds that all but one of a hundred answers stay within, of what runs now: predicted, else as declared."""
+    plan = change.context.plan_before
+    if plan is not None and plan.at_objectives is not None:
+        level, work = plan.at_objectives, plan.workload
+        more_tokens = work.output_tokens_at(_LONG_ANSWERS) - work.output_tokens
+        return (level.e2e_ms + more_tokens * level.tpot_ms) / 1000, "predicted"
+    objectives = profile.objectives
+    bounds = [getattr(objectives, f"e2e_p{share}_ms") for share in (99, 95, 90, 50)]
+    declared = next((bound for bound in bounds if bound is not None), None)
+    return (None, "") if declared is None else (declared / 1000, "by its objective")
+
+
+RULES: Final = (cannot_roll, no_room, no_rollback, streams_cut)

@@ -1,0 +1,136 @@
+"""Rules about the profile as a whole: refused, added, removed, elsewhere (LR06x)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from loadproof.profiles.names import stack_name
+from loadproof.review.model import Severity
+from loadproof.review.rules.change import Change
+from loadproof.review.rules.protection import encryption_of, isolation_of, lost
+from loadproof.review.rules.refused import REFUSED, new_problems, new_template_findings, stops
+from loadproof.review.rules.rule import Found, rule
+
+# Rules over templates that have a finding of their own here: rights, pinning, secrets, code.
+_TOLD_ELSEWHERE: Final = frozenset(("LS001", "LS002", "LS003", "LS004", "LS007", "LS010", "LS011", "LS012", "LS013"))
+_ALL: Final = tuple(f"LS{number:03}" for number in (*range(1, 20), *range(101, 120)))
+
+
+@rule(
+    REFUSED,
+    "Refused by the checks",
+    reason="`loadproof check` finds a problem that the base had not. An error stops plan, synthesis and deployment.",
+    fix="See the check's own page (docs/checks.md) for each.",
+    severity="break",
+)
+def refused_by_checks(change: Change) -> Iterator[Found]:
+    yield from new_problems(change, REFUSED)
+
+
+@rule(
+    "LR061",
+    "Profile removed, its stack is not",
+    reason="CDK deletes no stack whose file is gone: the endpoint runs on, is billed, and nobody updates it.",
+    fix="`cdk destroy` the stack before the file is deleted (afterwards: delete it in CloudFormation).",
+    severity="risk",
+)
+def removed(change: Change) -> Iterator[Found]:
+    pair = change.context.pair
+    if pair.after is None and pair.before is not None:
+        stacks = sorted(pair.before.templates) or [stack_name(pair.environment_name, pair.name)]
+    elif change.has_both:
+        stacks = sorted(change.before.templates.keys() - change.after.templates.keys())
+    else:
+        return
+    for stack in stacks:
+        cost = _monthly(change) if pair.after is None else ""
+        message = f"stack {stack} runs on{cost}: nothing here deletes it"
+        yield Found("", message, f"run `cdk destroy {stack}` while the file is still there")
+
+
+@rule(
+    "LR062",
+    "Profile added",
+    reason="Nothing to compare with: what is shown is what it is.",
+    fix="Nothing.",
+    severity="info",
+)
+def added(change: Change) -> Iterator[Found]:
+    pair = change.context.pair
+    if pair.before is None and pair.after is not None and pair.after.profile is not None:
+        cost = _monthly(change)
+        yield Found("", f"{pair.environment_name}/{pair.name} is new{cost}", "deploy it, and benchmark it")
+
+
+@rule(
+    "LR063",
+    "Refused by a rule over templates",
+    reason="A rule over what is synthesized finds an error that the base had not: `cdk` stops.",
+    fix="Mend it, or acknowledge it with a reason (docs/security.md).",
+    severity="break",
+)
+def refused_by_rules(change: Change) -> Iterator[Found]:
+    told = set(_TOLD_ELSEWHERE)
+    told |= {"LS005"} if lost(change, isolation_of) else set()
+    told |= {"LS006"} if lost(change, encryption_of) else set()
+    for finding in new_template_findings(change, *(code for code in _ALL if code not in told)):
+        if finding.severity == "error" and finding.acknowledged is None:
+            severity: Severity = "break" if stops(finding, change) else "risk"
+            yield Found(finding.resource, finding.message, finding.mend, severity, finding.code)
+        elif finding.severity == "warning" and finding.acknowledged is None:
+            yield Found(finding.resource, finding.message, finding.mend, "warning", finding.code)
+
+
+@rule(
+    "LR064",
+    "Cannot be compared",
+    reason="One side could not be synthesized, so nothing can be said of what the deployment does to it.",
+    fix="Mend the side that is named; review again.",
+    severity="warning",
+)
+def not_compared(change: Change) -> Iterator[Found]:
+    pair = change.context.pair
+    if pair.after is not None and not change.after.synthesized and not any(change.fresh_problems()):
+        why = pair.after.refusal or "its problems were there before this change"
+        severity: Severity = "break" if pair.after.refusal else "warning"
+        yield Found("", f"the head cannot be synthesized: {why}", "mend it, then review again", severity)
+    elif (
+        pair.after is not None
+        and pair.before is not None
+        and change.after.synthesized
+        and not change.before.synthesized
+    ):
+        why = pair.before.refusal or "the checks refuse it"
+        yield Found("", f"the base cannot be synthesized ({why}): what changes is not known", "compare by hand")
+
+
+@rule(
+    "LR065",
+    "Another account or region",
+    reason="Everything is made anew there. What ran in the old place runs on and is billed, callers reach it, and "
+    "this repository no longer knows of it.",
+    fix="Make it an environment of its own beside the old one, move the callers, then destroy the old stacks.",
+    severity="break",
+)
+def elsewhere(change: Change) -> Iterator[Found]:
+    before, after = change.before.environment, change.after.environment
+    if before is None or after is None:
+        return
+    for name in ("account", "region"):
+        old, new = getattr(before, name), getattr(after, name)
+        if old != new:
+            message = f"{name} {old} becomes {new}: all is made anew there, what runs in {old} stays and is billed"
+            yield Found(f"environment.yaml: {name}", message, "add an environment instead of moving this one")
+
+
+def _monthly(change: Change) -> str:
+    """` ($1,312 a month at the least)`, of the side that there is."""
+    for one in change.context.costs:
+        figure = one.after or one.before
+        if one.at == "minimum" and figure is not None and figure.usd_per_month is not None:
+            return f" (${figure.usd_per_month:,.0f} a month at the least)"
+    return ""
+
+
+RULES: Final = (refused_by_checks, removed, added, refused_by_rules, not_compared, elsewhere)
