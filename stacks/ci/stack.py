@@ -64,7 +64,7 @@ class RolesStack(Stack):
         rights = Rights(environment_name, environment, qualifier)
         self._provider_arn = rights.arn("iam", f"oidc-provider/{repository.host}", account=environment.account)
         self._evidence(environment)
-        self._role("deploy", rights.deploying(), repository.deploys(environment_name), hours=1)
+        self._role("deploy", rights.deploying(), repository.deploys(environment_name), hours=4)
         self._role("benchmark", rights.benchmarking(), repository.runs_on_branch(), hours=6)
         self._role("read", rights.reading(), repository.runs_on_branch(), hours=1)
 

@@ -1,0 +1,133 @@
+"""The workflow files themselves: valid, pinned, and with no more rights than their jobs need."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workflow_steps import ROOT, TEMPLATES, WORKFLOWS, workflow
+
+BIN = Path(sys.executable).parent
+OURS, COPIED = sorted(WORKFLOWS.glob("*.yml")), sorted(TEMPLATES.glob("*.yml"))
+GITLAB = ROOT / "docs" / "ci" / "gitlab" / ".gitlab-ci.yml"
+TRIGGERS = True  # what YAML 1.1 makes of the key `on`
+
+
+def shown(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def steps(file: Path) -> list[dict[str, Any]]:
+    return [step for job in workflow(file)["jobs"].values() for step in job.get("steps", [])]
+
+
+def zizmor(*files: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(BIN / "zizmor"), "--offline", "--no-progress", "--no-config", *map(str, files)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_zizmor_finds_nothing() -> None:
+    """Its security audits, offline; what is ignored says why on its line."""
+    done = zizmor(*OURS, *COPIED)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_zizmor_is_awake(tmp_path: Path) -> None:
+    """A title pasted into a script is found."""
+    bad = tmp_path / "bad.yml"
+    step = "run: 'echo ${{ github.event.pull_request.title }}'"
+    bad.write_text(f"on: push\njobs: {{a: {{runs-on: x, steps: [{{{step}}}]}}}}\n", encoding="utf-8")
+    assert "template-injection" in zizmor(bad).stdout
+
+
+@pytest.mark.parametrize("file", [*OURS, *COPIED], ids=shown)
+def test_every_ignored_audit_has_a_reason(file: Path) -> None:
+    """Words after the bracket."""
+    for ignored in re.findall(r"zizmor: ignore\[[a-z-]+\](.*)", file.read_text(encoding="utf-8")):
+        assert len(ignored.split()) >= 4
+
+
+@pytest.mark.parametrize(
+    ("options", "files"),
+    [
+        (["--builtin-schema", "vendor.github-workflows"], [*OURS, *COPIED]),
+        (["--builtin-schema", "vendor.gitlab-ci", "--data-transform", "gitlab-ci"], [GITLAB]),
+    ],
+    ids=["github", "gitlab"],
+)
+def test_the_platforms_schema_holds(options: list[str], files: list[Path]) -> None:
+    """No key that the platform would not know."""
+    command = [str(BIN / "check-jsonschema"), *options, *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("file", [*OURS, *COPIED], ids=shown)
+def test_no_job_runs_for_ever(file: Path) -> None:
+    """GitHub's own limit is six hours of somebody's money."""
+    jobs = workflow(file)["jobs"].values()
+    assert all("timeout-minutes" in job for job in jobs if "uses" not in job)
+
+
+@pytest.mark.parametrize("file", [*OURS, *COPIED], ids=shown)
+def test_actions_are_pinned_by_commit(file: Path) -> None:
+    """Forty hexadecimal digits, the version beside them for people; a workflow of this repository needs none."""
+    used = re.findall(r"uses: (\S+)(.*)", file.read_text(encoding="utf-8"))
+    elsewhere = [f"{name}{comment}" for name, comment in used if not name.startswith("./")]
+    assert [one for one in elsewhere if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one)] == []
+
+
+@pytest.mark.parametrize("file", [*OURS, *COPIED], ids=shown)
+def test_no_checkout_leaves_its_token_behind(file: Path) -> None:
+    """What runs later in the job could read it from .git/config."""
+    checkouts = [step for step in steps(file) if step.get("uses", "").startswith("actions/checkout@")]
+    assert [step["with"]["persist-credentials"] for step in checkouts] == [False] * len(checkouts)
+
+
+@pytest.mark.parametrize("file", [*OURS, *COPIED], ids=shown)
+def test_every_right_is_given_to_a_job(file: Path) -> None:
+    """Nothing by default; a job that is called gives what it was given."""
+    loaded = workflow(file)
+    assert loaded["permissions"] == {}
+    assert all("permissions" in job for job in loaded["jobs"].values())
+
+
+@pytest.mark.parametrize("file", [*OURS, *COPIED], ids=shown)
+def test_whatever_runs_a_pull_requests_code_may_only_read(file: Path) -> None:
+    """No writing right, no secret, no OIDC token, no token in a step's environment."""
+    loaded = workflow(file)
+    if "pull_request" not in loaded[TRIGGERS]:
+        return
+    assert [job["permissions"] for job in loaded["jobs"].values()] == [{"contents": "read"}] * len(loaded["jobs"])
+    assert not re.search(r"secrets\.|github\.token|GITHUB_TOKEN", file.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("file", [*OURS, *COPIED], ids=shown)
+def test_nothing_runs_on_pull_request_target(file: Path) -> None:
+    """It would run with rights where a stranger chooses the code."""
+    assert "pull_request_target" not in workflow(file)[TRIGGERS]
+
+
+@pytest.mark.parametrize("file", [*OURS, *COPIED], ids=shown)
+def test_what_may_write_checks_out_the_default_branch_only(file: Path) -> None:
+    """A workflow_run never takes the head of the run that started it."""
+    if "workflow_run" not in workflow(file)[TRIGGERS]:
+        return
+    checkouts = [step["with"] for step in steps(file) if step.get("uses", "").startswith("actions/checkout@")]
+    assert [one["ref"] for one in checkouts] == ["${{ github.event.repository.default_branch }}"]
+    assert [one["sparse-checkout"] for one in checkouts] == ["scripts/ci"]
+
+
+@pytest.mark.parametrize("name", ["review.yml", "review-comment.yml"])
+def test_templates_are_what_this_repository_runs(name: str) -> None:
+    """Whoever copies them gets what is tested here."""
+    assert (TEMPLATES / name).read_bytes() == (WORKFLOWS / name).read_bytes()
+
+
+def test_ci_runs_the_one_script() -> None:
+    """`.ci/run` is what CI is, on GitHub too."""
+    assert [step["run"] for step in steps(WORKFLOWS / "ci.yml") if "run" in step] == [".ci/run"]
