@@ -13,7 +13,7 @@ from workflow_steps import ROOT, TEMPLATES, WORKFLOWS, workflow
 
 BIN = Path(sys.executable).parent
 OURS, COPIED = sorted(WORKFLOWS.glob("*.yml")), sorted(TEMPLATES.glob("*.yml"))
-GITLAB = ROOT / "docs" / "ci" / "gitlab" / ".gitlab-ci.yml"
+GITLAB = ROOT / "docs" / "ci" / "gitlab" / "gitlab-ci.yml"
 TRIGGERS = True  # what YAML 1.1 makes of the key `on`
 
 
