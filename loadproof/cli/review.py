@@ -50,8 +50,9 @@ def review(
     output: Annotated[
         list[Path] | None,
         typer.Option(
+            metavar="FILE",
             help="file to write instead (.md .json .sarif .txt .html), repeatable; appended where it is "
-            "$GITHUB_STEP_SUMMARY"
+            "$GITHUB_STEP_SUMMARY",
         ),
     ] = None,
     fail_on: Annotated[FailOn, typer.Option(help="exit 1 with a finding of this severity or above")] = FailOn.BREAK,

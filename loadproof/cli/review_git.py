@@ -64,7 +64,9 @@ class Repository:
 
     def tree(self, commit: str, folder: str) -> dict[str, Blob]:
         """Every entry below `folder` ('' is the whole), by its path from there. Empty without such a folder."""
-        listed = self._run("ls-tree", "-r", "-z", "-l", f"{commit}:{folder}", refused=b"")
+        listed = self._run(
+            "ls-tree", "--full-tree", "-r", "-z", "-l", f"{commit}:{folder}", unless="Not a valid object name"
+        )
         found = {}
         for row in listed.split(b"\0"):
             if row:
@@ -136,14 +138,13 @@ class Repository:
         return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 else None
 
     def _run(
-        self, *arguments: str, given: bytes | None = None, folder: Path | None = None, refused: bytes | None = None
+        self, *arguments: str, given: bytes | None = None, folder: Path | None = None, unless: str | None = None
     ) -> bytes:
+        """What git prints; nothing where it refuses with the words `unless`. Raises CouldNotRunError."""
         done = self._started(arguments, given, folder or self.here)
-        if done.returncode == 0:
-            return done.stdout
-        if refused is not None:
-            return refused
         why = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        if done.returncode == 0 or (unless is not None and unless in why):
+            return done.stdout
         raise CouldNotRunError(f"git {arguments[0]} failed: {why}")
 
     def _started(

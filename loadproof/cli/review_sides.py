@@ -13,7 +13,7 @@ from loadproof.cli.review_cache import Cache
 from loadproof.cli.review_half import Half, environment_place, spelled
 from loadproof.cli.review_synthesis import App, Job, Outcome, Synthesizer, is_plain_name, jobs_of
 from loadproof.cli.review_tree import Tree
-from loadproof.errors import InputError
+from loadproof.errors import CouldNotRunError, InputError
 from loadproof.review.model import Pair
 
 AT_ONCE: Final = 2  # processes; each is Python and Node by turns
@@ -142,13 +142,17 @@ def _synthesize(
             for half, names in zip(halves, wanted, strict=True):
                 app = App(half.root, half.tree.has_own_code, half.settings())
                 running += [(half, pool.submit(synthesizer.synthesize, app, job)) for job in _jobs(half, names)]
-            for half, future in running:
-                _keep(half, future.result(), cache)
+            outcomes = [(half, future.result()) for half, future in running]
         finally:
             for _, future in running:
                 future.cancel()
             synthesizer.stop()
+    for half, outcome in outcomes:
+        _keep(half, outcome, cache)
     cache.trim()
+    crashed = {id(half): outcome.crash for half, outcome in outcomes if outcome.crash}
+    if len(crashed) == len(halves):  # of one side, it is the change; of both, nothing was compared
+        raise CouldNotRunError(f"neither side can be synthesized: {crashed[id(head)]}")
 
 
 def _jobs(half: Half, names: Mapping[str, Sequence[str]]) -> tuple[Job, ...]:

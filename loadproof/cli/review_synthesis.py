@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -62,11 +63,15 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Templates by environment, profile and stack; `shared` are stacks of an environment. Refusals likewise."""
+    """Templates by environment, profile and stack; `shared` are stacks of an environment. Refusals likewise.
+
+    `crash` is the last word of a program that fell over, and did not refuse its input; "" where none did.
+    """
 
     profiles: Mapping[tuple[str, str], Mapping[str, Any]]
     shared: Mapping[str, Mapping[str, Any]]
     refusals: Mapping[tuple[str, str], str]
+    crash: str = ""
 
 
 def jobs_of(wanted: Mapping[str, Sequence[str]], existing: Mapping[str, Sequence[str]]) -> tuple[Job, ...]:
@@ -106,20 +111,22 @@ class Synthesizer:
     def _synthesized(self, app: App, job: Job, attempts: list[int]) -> Outcome:
         attempts[0] -= 1
         with tempfile.TemporaryDirectory(prefix="loadproof-synth-") as folder:
-            refusal = self._run(app, job, Path(folder))
-            if refusal is None:
+            code, words = self._run(app, job, Path(folder))
+            if code is ExitCode.OK:
                 return _read(Path(folder), job)
         parts = _halves(job) if attempts[0] > 1 else ()
         if not parts:
             everything = [(environment, name) for environment, names in job.wanted.items() for name in names]
-            return Outcome({}, {}, dict.fromkeys(everything, refusal))
+            return Outcome({}, {}, dict.fromkeys(everything, words), "" if code is ExitCode.BAD_INPUT else words)
         return joined([self._synthesized(app, part, attempts) for part in parts])
 
-    def _run(self, app: App, job: Job, out: Path) -> str | None:
-        """Why there is nothing in `out`; None where there is.
+    def _run(self, app: App, job: Job, out: Path) -> tuple[ExitCode, str]:
+        """OK with the templates in `out`, BAD_INPUT with the reason where they are refused, MISSED after a crash.
 
-        An error among the template rules (exit 1) stops a deployment: the templates are there.
+        An error among the template rules (exit 1) stops a deployment: the templates are there all the same.
         """
+        if shutil.which("node") is None:
+            raise CouldNotRunError("Node is not on the path, and synthesis needs it; install Node 20 or newer")
         asked = {"env": ",".join(job.wanted)} | ({} if job.names is None else {"profile": ",".join(job.names)})
         variables = {
             **{name: value for name, value in os.environ.items() if not _SECRET.fullmatch(name)},
@@ -133,10 +140,11 @@ class Synthesizer:
         own = [ENTRY] if app.own_code else ["-P", "-c", _OWN_APP, str(app.root / PROFILES)]
         code, said = self._finished([sys.executable, *own], app.root, variables)
         if (out / "manifest.json").is_file() and code in (ExitCode.OK, ExitCode.MISSED):
-            return None
+            return ExitCode.OK, ""
         if code < 0 or code == ExitCode.COULD_NOT_RUN:
             raise CouldNotRunError(f"synthesis ended {_ending(code)}: {_words(said, app.root)}")
-        return _words(said, app.root) or f"synthesis ended with exit code {code} and no word"
+        words = _words(said, app.root) or f"synthesis ended with exit code {code} and no word"
+        return (ExitCode.BAD_INPUT if code == ExitCode.BAD_INPUT else ExitCode.MISSED), words
 
     def _finished(self, command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> tuple[int, str]:
         """Exit code and standard error. What is interrupted leaves nothing running."""
@@ -176,6 +184,7 @@ def joined(outcomes: Sequence[Outcome]) -> Outcome:
         {key: value for one in outcomes for key, value in one.profiles.items()},
         {key: value for one in outcomes for key, value in one.shared.items()},
         {key: value for one in outcomes for key, value in one.refusals.items()},
+        next((one.crash for one in outcomes if one.crash), ""),
     )
 
 

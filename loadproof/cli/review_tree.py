@@ -174,6 +174,8 @@ def _code_of(paths: Iterable[str]) -> set[str]:
     code: set[str] = set()
     for path in paths:
         top, slash, _ = path.partition("/")
+        if path.endswith(".pyc"):
+            continue
         if slash and top not in _NO_CODE and not top.startswith("."):
             by_folder.setdefault(top, []).append(path)
         elif not slash and (path.endswith(".py") or path in _SETTINGS):

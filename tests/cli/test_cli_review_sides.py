@@ -1,0 +1,360 @@
+"""What `loadproof review` finds to review: real git repositories, made on the spot."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from review_repository import ENVIRONMENT, Project, names
+
+from loadproof.cli.review_sides import Choice, Sides
+from loadproof.errors import CouldNotRunError, InputError
+
+QUEUE = "Queue"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Two environments of two profiles, one commit, and the shell in its folder."""
+    made = Project(tmp_path / "repository", dev=("chat", "search"), prod=("chat", "search"))
+    monkeypatch.chdir(made.root)
+    monkeypatch.setenv("RUNS_FILE", str(made.runs_file))
+    return made
+
+
+def timeout_s(sides: Sides, at: int, side: str) -> int:
+    """The queue's timeout in the template of a pair."""
+    found = getattr(sides.pairs[at], side)
+    (template,) = found.templates.values()
+    value: int = template["Resources"]["Queue"]["Properties"]["VisibilityTimeout"]
+    return value
+
+
+def test_nothing_changed_is_nothing_to_review(project: Project) -> None:
+    """The same ref twice: no pair, every profile unaffected, no synthesis."""
+    sides = project.sides("main", "main")
+    assert (sides.pairs, sides.unaffected, project.runs) == ((), 4, 0)
+
+
+def test_only_the_changed_profile_is_synthesized(project: Project) -> None:
+    """One of four profiles changed: both its sides have a template, the others are not looked at."""
+    project.profile("dev/chat", copies={"min": 2, "max": 2, "memory_mib_per_copy": 16384})
+    project.commit()
+    sides = project.sides("main^", "main")
+    assert names(sides) == ["dev/chat"]
+    assert (sides.unaffected, project.runs) == (3, 2)
+    before, after = sides.pairs[0].before, sides.pairs[0].after
+    assert before is not None and after is not None
+    assert before.profile is not None and before.profile.copies is not None and before.profile.copies.min == 1
+    assert after.profile is not None and after.profile.copies is not None and after.profile.copies.min == 2
+    assert list(before.templates) == list(after.templates) == ["loadproof-dev-chat"]
+
+
+def test_the_working_tree_is_the_head_by_default(project: Project) -> None:
+    """Uncommitted and untracked profiles are reviewed; the current folder may lie anywhere in the repository."""
+    project.profile("dev/chat", comment="uncommitted")
+    project.profile("prod/added")
+    os.chdir(project.root / "deploy_profiles" / "dev")
+    sides = project.sides("main")
+    assert names(sides) == ["dev/chat", "prod/added"]
+    assert sides.pairs[1].before is None
+
+
+def test_ignored_files_are_not_part_of_the_change(project: Project) -> None:
+    """What git ignores will not be in the pull request."""
+    project.write(".gitignore", "mine.yaml\n")
+    project.commit()
+    project.profile("dev/mine")
+    assert names(project.sides("main")) == []
+
+
+def test_a_renamed_profile_goes_and_comes(project: Project) -> None:
+    """Its stack is named after it: the old one is removed, the new one added, whatever git calls it."""
+    project.git("mv", "deploy_profiles/dev/chat.yaml", "deploy_profiles/dev/talk.yaml")
+    project.profile("dev/talk")
+    project.commit()
+    sides = project.sides("main^", "main")
+    assert names(sides) == ["dev/chat", "dev/talk"]
+    removed, added = sides.pairs
+    assert removed.after is None and removed.before is not None and list(removed.before.templates)
+    assert added.before is None and added.after is not None and list(added.after.templates)
+
+
+def test_a_deleted_environment_removes_what_it_had(project: Project) -> None:
+    """Its profiles and its own stack have a before and no after."""
+    project.git("rm", "-rq", "deploy_profiles/prod")
+    project.commit()
+    sides = project.sides("main^", "main")
+    assert names(sides) == ["prod/chat", "prod/environment", "prod/search"]
+    assert all(pair.after is None and pair.before is not None and pair.before.templates for pair in sides.pairs)
+
+
+def test_a_profile_the_checks_refuse_ends_nothing(project: Project) -> None:
+    """Its head has the problems with places as in the repository; the other profile is reviewed."""
+    project.profile("dev/chat", copies={"min": 3, "max": 2, "memory_mib_per_copy": 16384})
+    project.profile("dev/search", comment="fine")
+    project.commit()
+    sides = project.sides("main^", "main")
+    chat, search = (pair.after for pair in sides.pairs)
+    assert chat is not None and chat.profile is None and not chat.templates
+    assert {problem.file for problem in chat.problems} == {"deploy_profiles/dev/chat.yaml"}
+    assert search is not None and list(search.templates) == ["loadproof-dev-search"]
+
+
+def test_a_profile_that_cannot_be_provisioned_ends_nothing(project: Project) -> None:
+    """The app refuses one of two: the other has its template, the refusal names no folder of this machine."""
+    project.profile("dev/chat", comment="refuse")
+    project.profile("dev/search", comment="fine")
+    project.commit()
+    chat, search = (pair.after for pair in project.sides("main^", "main").pairs)
+    assert chat is not None and chat.profile is not None and not chat.templates
+    assert chat.refusal == "profile chat: no place for deploy_profiles/dev/chat.yaml"
+    assert search is not None and not search.refusal and list(search.templates) == ["loadproof-dev-search"]
+
+
+def test_a_crash_of_the_changed_code_is_the_changes_fault(project: Project) -> None:
+    """Only the head falls over: that side says so with the last line of the traceback."""
+    project.profile("dev/chat", comment="crash")
+    project.commit()
+    (pair,) = project.sides("main^", "main").pairs
+    assert pair.before is not None and pair.before.templates
+    assert pair.after is not None and pair.after.refusal == "RuntimeError: fell over"
+
+
+def test_a_crash_on_both_sides_is_no_review(project: Project) -> None:
+    """Where nothing could be compared, nothing may be said to be well."""
+    project.profile("dev/chat", comment="crash")
+    project.commit()
+    project.profile("dev/chat", comment="crash more")
+    project.commit()
+    with pytest.raises(CouldNotRunError, match="neither side can be synthesized: RuntimeError: fell over"):
+        project.sides("main^", "main")
+
+
+def test_changed_code_is_reviewed_with_each_sides_own(project: Project) -> None:
+    """A new constant in stacks/: every profile has the old timeout before and the new one after."""
+    project.write("stacks/queue.py", "TIMEOUT_S = 90\n")
+    project.commit()
+    sides = project.sides("main^", "main")
+    assert names(sides) == ["dev/chat", "dev/search", "prod/chat", "prod/search"]
+    assert [(timeout_s(sides, at, "before"), timeout_s(sides, at, "after")) for at in range(4)] == [(60, 90)] * 4
+
+
+def test_changed_code_that_changes_nothing_touches_nothing(project: Project) -> None:
+    """A comment in stacks/: everything is synthesized, and no profile is affected."""
+    project.write("stacks/queue.py", "TIMEOUT_S = 60  # a minute\n")
+    project.commit()
+    sides = project.sides("main^", "main")
+    assert (names(sides), sides.unaffected) == ([], 4)
+
+
+def test_documents_and_tests_are_no_code(project: Project) -> None:
+    """They do not reach a template: nothing is synthesized."""
+    for path in ("docs/page.py", "tests/test_it.py", "README.md", ".github/workflows/ci.yml"):
+        project.write(path, "x = 1\n")
+    project.commit()
+    assert names(project.sides("main^", "main")) == []
+    assert project.runs == 0
+
+
+def test_the_context_of_cdk_json_counts_on_its_own_side(project: Project) -> None:
+    """Feature flags are code: a changed one reaches every template of the side that has it."""
+    project.write("cdk.json", '{"context": {"queue": {"FifoQueue": true}}}')
+    project.commit()
+    (pair, *_) = project.sides("main^", "main", choice=Choice(environments=("dev",))).pairs
+    assert pair.before is not None and pair.after is not None
+    (before,), (after,) = pair.before.templates.values(), pair.after.templates.values()
+    assert "FifoQueue" not in before["Resources"]["Queue"]["Properties"]
+    assert after["Resources"]["Queue"]["Properties"]["FifoQueue"] is True
+
+
+def test_a_changed_parent_affects_its_children(project: Project) -> None:
+    """`extends` reaches through a grandparent in a folder that is no environment."""
+    project.write("deploy_profiles/base/root.yaml", "workload: {input_tokens: 256, output_tokens: 64}\n")
+    project.write("deploy_profiles/base/middle.yaml", "extends: root.yaml\n")
+    project.profile("dev/chat", extends="../base/middle.yaml")
+    project.commit()
+    project.write("deploy_profiles/base/root.yaml", "workload: {input_tokens: 256, output_tokens: 65}\n")
+    project.commit()
+    assert names(project.sides("main^", "main")) == ["dev/chat"]
+
+
+def test_a_changed_file_that_a_profile_names_affects_it(project: Project) -> None:
+    """A calibration, a trace or a model's config.json, in whatever field."""
+    project.write("deploy_profiles/shared/trace.csv", "0\n1\n")
+    project.profile("dev/chat", workload={"arrivals": {"trace": "../shared/trace.csv"}})
+    project.commit()
+    project.write("deploy_profiles/shared/trace.csv", "0\n2\n")
+    project.commit()
+    assert names(project.sides("main^", "main")) == ["dev/chat"]
+
+
+def test_a_changed_environment_affects_its_profiles_and_its_own_stacks(project: Project) -> None:
+    """The other environment is left alone."""
+    project.write("deploy_profiles/prod/environment.yaml", ENVIRONMENT + "tags: {owner: us}\n")
+    project.commit()
+    sides = project.sides("main^", "main")
+    assert names(sides) == ["prod/chat", "prod/environment", "prod/search"]
+    own = sides.pairs[1].after
+    assert own is not None and own.profile is None and list(own.templates) == ["loadproof-prod-benchmark"]
+
+
+def test_a_refused_environment_is_told_once(project: Project) -> None:
+    """The problem stands with the environment; its profiles say only that it stops them."""
+    project.write("deploy_profiles/prod/environment.yaml", ENVIRONMENT + "regions: [eu-west-1]\n")
+    project.commit()
+    chat, own, _ = (pair.after for pair in project.sides("main^", "main").pairs)
+    assert own is not None and [problem.code for problem in own.problems if problem.severity == "error"] == ["LP101"]
+    assert chat is not None and "deploy_profiles/prod/environment.yaml is refused" in chat.refusal
+
+
+def test_the_cache_saves_the_synthesis(project: Project) -> None:
+    """A second review of the same change starts no process and finds the same."""
+    project.profile("dev/chat", comment="changed")
+    project.commit()
+    first = project.sides("main^", "main")
+    runs = project.runs
+    second = project.sides("main^", "main")
+    assert (runs, project.runs, second.from_cache) == (2, 2, 2)
+    assert second.pairs == first.pairs
+
+
+def test_a_damaged_cache_entry_is_none(project: Project) -> None:
+    """Cut, emptied or exchanged entries are made again, and the review is the same."""
+    project.profile("dev/chat", comment="changed")
+    project.commit()
+    first = project.sides("main^", "main")
+    assert project.cache.folder is not None
+    one, other = (file for file in project.cache.folder.rglob("*.gz") if _is_profile(file))
+    other.write_bytes(one.read_bytes())
+    one.write_bytes(one.read_bytes()[:-9])
+    assert project.sides("main^", "main").pairs == first.pairs
+    assert project.runs == 4
+
+
+def _is_profile(file: Path) -> bool:
+    import gzip
+
+    return b"loadproof-dev-chat" in gzip.decompress(file.read_bytes())
+
+
+def test_choosing_by_context(project: Project) -> None:
+    """`-c env=` and `-c profile=` narrow the review; what neither side has is refused."""
+    for place in ("dev/chat", "dev/search", "prod/chat"):
+        project.profile(place, comment="changed")
+    project.commit()
+    assert names(project.sides("main^", "main", choice=Choice(environments=("dev",)))) == ["dev/chat", "dev/search"]
+    assert names(project.sides("main^", "main", choice=Choice(profiles=("chat",)))) == ["dev/chat", "prod/chat"]
+    with pytest.raises(InputError, match="-c profile=chat,nope: neither side has nope"):
+        project.sides("main^", "main", choice=Choice(profiles=("chat", "nope")))
+
+
+def test_credentials_do_not_reach_the_reviewed_code(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in the environment of a job, and would be worth stealing, is taken out of the child's."""
+    for name in ("AWS_SECRET_ACCESS_KEY", "GH_TOKEN", "MY_PASSWORD", "ACTIONS_ID_TOKEN_REQUEST_URL", "GITHUB_ENV"):
+        monkeypatch.setenv(name, "worth-stealing")
+    project.profile("dev/chat", comment="changed")
+    project.sides("main")
+    seen = {name for line in project.runs_file.read_text().splitlines() for name in json.loads(line)["variables"]}
+    assert "PATH" in seen
+    assert {name for name in seen if name.startswith(("AWS_", "GITHUB_", "ACTIONS_"))} == {
+        "AWS_CONFIG_FILE",
+        "AWS_EC2_METADATA_DISABLED",
+        "AWS_SHARED_CREDENTIALS_FILE",
+    }
+    assert not {name for name in seen if "TOKEN" in name or "PASSWORD" in name}
+
+
+def test_folders_need_no_git(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two folders outside any repository, one of them named by its deploy_profiles."""
+    project.git("clone", "-q", str(project.root), str(tmp_path / "other"))
+    project.profile("dev/chat", comment="changed")
+    for folder in ("other", "repository"):
+        (tmp_path / folder / ".git").rename(tmp_path / f"{folder}.git")
+    monkeypatch.chdir(tmp_path)
+    assert names(project.sides("other", "repository/deploy_profiles")) == ["dev/chat"]
+
+
+def test_a_ref_against_a_folder(project: Project, tmp_path: Path) -> None:
+    """Ids of a folder's files are git's, so that what is the same counts as the same."""
+    project.git("clone", "-q", str(project.root), str(tmp_path / "other"))
+    (tmp_path / "other/deploy_profiles/dev/chat.yaml").unlink()
+    assert names(project.sides("main", str(tmp_path / "other"))) == ["dev/chat"]
+
+
+def test_what_the_base_became_since_is_not_the_changes_doing(project: Project) -> None:
+    """Main moved on after the branch left it: its own change is not shown reversed, unless asked for."""
+    project.git("checkout", "-q", "-b", "branch")
+    project.profile("dev/chat", comment="of the branch")
+    project.commit()
+    project.git("checkout", "-q", "main")
+    project.profile("prod/search", comment="of main")
+    project.commit()
+    assert names(project.sides("main", "branch")) == ["dev/chat"]
+    assert names(project.sides("main", "branch", direct=True)) == ["dev/chat", "prod/search"]
+
+
+@pytest.mark.parametrize("name", ["new\nline", "-leading", "$(touch oops)", "sp ace", "ümlaut", "quo'te\"d"])
+def test_hostile_file_names_are_names(project: Project, name: str) -> None:
+    """Whatever a file is called, it is a pair with a refusal or problems; nothing is executed or mistaken."""
+    project.profile(f"dev/{name}")
+    project.commit()
+    sides = project.sides("main^", "main")
+    assert names(sides) == [f"dev/{name}"]
+    after = sides.pairs[0].after
+    assert after is not None and (after.problems or after.refusal) and not after.templates
+    assert not (project.root / "oops").exists()
+
+
+def test_a_name_that_is_no_text_is_spelled_out(project: Project) -> None:
+    """Formats write UTF-8: a byte that is none becomes an escape."""
+    (project.root / "deploy_profiles/dev" / os.fsdecode(b"ch\xffat.yaml")).write_text("name: chat\n")
+    project.commit()
+    assert names(project.sides("main^", "main")) == ["dev/ch\\udcffat"]
+
+
+def link_to_a_file(project: Project) -> None:
+    (project.root / "deploy_profiles/dev/linked.yaml").symlink_to("/etc/hostname")
+
+
+def link_by_a_detour(project: Project) -> None:
+    (project.root / "deploy_profiles/dev/up").symlink_to("..")
+    (project.root / "deploy_profiles/dev/linked.yaml").symlink_to("up/../../../secret.yaml")
+
+
+@pytest.mark.parametrize("make", [link_to_a_file, link_by_a_detour])
+def test_a_link_that_leads_out_is_not_followed(project: Project, make: Callable[[Project], None]) -> None:
+    """The file outside is neither read nor quoted: the profile cannot be read."""
+    (project.root.parent / "secret.yaml").write_text("name: secret-of-this-machine\n")
+    make(project)
+    project.commit()
+    (pair,) = (pair for pair in project.sides("main^", "main").pairs if pair.name == "linked")
+    assert pair.after is not None and [problem.code for problem in pair.after.problems] == ["LP012"]
+    assert "secret-of-this-machine" not in repr(pair)
+
+
+def test_a_profile_may_be_a_link_to_another(project: Project) -> None:
+    """What it leads to counts: changing that changes it."""
+    project.write("deploy_profiles/base/chat.yaml", (project.root / "deploy_profiles/dev/chat.yaml").read_text())
+    (project.root / "deploy_profiles/dev/chat.yaml").unlink()
+    (project.root / "deploy_profiles/dev/chat.yaml").symlink_to("../base/chat.yaml")
+    project.commit()
+    file = project.root / "deploy_profiles/base/chat.yaml"
+    file.write_text(file.read_text() + "# changed\n")
+    project.commit()
+    (pair,) = project.sides("main^", "main").pairs
+    assert pair.before is not None and pair.after is not None
+    assert (pair.name, pair.before.profile) == ("chat", pair.after.profile)
+    assert pair.after.profile is not None
+
+
+def test_git_lfs_is_said_and_not_misread(project: Project) -> None:
+    """A pointer is not the profile: the side says where its content is."""
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 12\n"
+    project.write("deploy_profiles/dev/chat.yaml", pointer)
+    project.commit()
+    (pair,) = project.sides("main^", "main").pairs
+    assert pair.after is not None and "kept in Git LFS" in pair.after.refusal
