@@ -1,0 +1,232 @@
+"""The one document that every format shows: plain JSON values, worst first, the same bytes for the same review."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from loadproof.errors import Problem
+from loadproof.review.model import (
+    SEVERITIES,
+    CostChange,
+    CurvePoint,
+    EvidenceState,
+    Finding,
+    ObjectiveChange,
+    PredictedFigure,
+    ProfileReview,
+    ResourceChange,
+    Review,
+    Severity,
+    Side,
+)
+from loadproof.review.rules import RULES
+from loadproof.review.shapes import (
+    CostDocument,
+    Document,
+    FigureDocument,
+    FindingDocument,
+    ObjectiveDocument,
+    ProfileDocument,
+    ResourceDocument,
+    State,
+)
+from loadproof.review.verdict import verdict_of
+
+SCHEMA_VERSION: Final = 1
+DOCS_PAGE: Final = "docs/review-findings.md"
+_ENVIRONMENT: Final = "environment.yaml"
+_TITLES: Final[Mapping[str, str]] = {rule.code: rule.title for rule in RULES}
+
+
+def document(review: Review, *, docs: str = DOCS_PAGE) -> Document:
+    """What every format shows. `docs` is the page of findings: a path, or an https address that links lead to."""
+    verdict = verdict_of(review)
+    ordered = sorted(review.profiles, key=lambda one: (-_rank(worst_of(one)), one.pair.environment_name, one.pair.name))
+    found = [finding.severity for one in review.profiles for finding in one.findings]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "base": review.base,
+        "head": review.head,
+        "verdict": {"worst": verdict.worst, "word": verdict.word, "text": verdict.text},
+        "findings": {severity: found.count(severity) for severity in reversed(SEVERITIES)},
+        "unaffected": review.unaffected,
+        "profiles": [_profile(one, docs) for one in ordered],
+    }
+
+
+def worst_of(one: ProfileReview) -> Severity | None:
+    """The gravest severity among a profile's findings; None without any."""
+    return max((finding.severity for finding in one.findings), key=SEVERITIES.index, default=None)
+
+
+def _rank(severity: Severity | None) -> int:
+    return -1 if severity is None else SEVERITIES.index(severity)
+
+
+def _profile(one: ProfileReview, docs: str) -> ProfileDocument:
+    pair = one.pair
+    shown = pair.after or pair.before
+    findings = sorted(one.findings, key=lambda found: (-_rank(found.severity), found.code, found.subject))
+    return {
+        "environment": pair.environment_name,
+        "profile": pair.name,
+        "file": shown.file if shown else "",
+        "state": state_of(one),
+        "severity": worst_of(one),
+        "problems": [_problem(problem) for problem in pair.after.problems] if pair.after else [],
+        "refusal": pair.after.refusal if pair.after else "",
+        "findings": [_finding(found, shown, docs) for found in findings],
+        "fields": [{"path": row.path, "before": plain(row.before), "after": plain(row.after)} for row in one.fields],
+        "resources": [_resource(row) for row in one.resources],
+        "costs": [_cost(row) for row in one.costs],
+        "price_source": one.price_source,
+        "objectives": [_objective(row) for row in one.objectives],
+        "evidence": _evidence(one.evidence),
+        "curves": {"before": _points(one.curves.before), "after": _points(one.curves.after)},
+        "notes": list(one.notes),
+    }
+
+
+def state_of(one: ProfileReview) -> State:
+    """What happened to the profile. Refused: its head has problems that stop synthesis, or cannot be synthesized."""
+    before, after = one.pair.before, one.pair.after
+    if after is None:
+        return "removed"
+    if after.refusal or any(problem.severity == "error" for problem in after.problems):
+        return "refused"
+    if before is None:
+        return "added"
+    return "changed" if one.fields or one.resources or one.findings else "unchanged"
+
+
+def _problem(problem: Problem) -> str:
+    return str(problem)
+
+
+def _finding(found: Finding, side: Side | None, docs: str) -> FindingDocument:
+    file, line = place_of(found.subject, side)
+    return {
+        "code": found.code,
+        "severity": found.severity,
+        "title": _TITLES.get(found.code, found.code),
+        "subject": found.subject,
+        "message": found.message,
+        "mend": found.mend,
+        "evidence": found.evidence,
+        "doc": f"{docs}#{found.code.lower()}",
+        "file": file,
+        "line": line,
+    }
+
+
+def place_of(subject: str, side: Side | None) -> tuple[str, int]:
+    """(file, line) of the field, of the first below it, or of the part that would hold it; else the file's start."""
+    if side is None:
+        return "", 1
+    if subject.startswith(f"{_ENVIRONMENT}: "):
+        return str(PurePosixPath(side.file).parent / _ENVIRONMENT), 1
+    part = subject
+    while part:
+        below = (f"{part}.", f"{part}[")
+        found = [place for path, place in side.places.items() if path == part or path.startswith(below)]
+        if found:
+            own = [place for place in found if place[0] == side.file]
+            return min(own or found, key=lambda place: place[1])
+        cut = max(part.rfind("."), part.rfind("["))
+        part = part[:cut] if cut > 0 else ""
+    return side.file, 1
+
+
+def _resource(row: ResourceChange) -> ResourceDocument:
+    return {
+        "stack": row.stack,
+        "logical_id": row.logical_id,
+        "type": row.type,
+        "action": row.action,
+        "properties": [
+            {"path": one.path, "before": plain(one.before), "after": plain(one.after), "replaces": one.replaces}
+            for one in row.properties
+        ],
+        "cause": row.cause,
+        "expected": row.expected,
+        "kept": row.kept,
+    }
+
+
+def _cost(row: CostChange) -> CostDocument:
+    def side(figure: Any) -> dict[str, float | None] | None:
+        if figure is None:
+            return None
+        return {"usd_per_hour": plain(figure.usd_per_hour), "usd_per_month": plain(figure.usd_per_month)}
+
+    return {
+        "at": row.at,
+        "before": side(row.before),
+        "after": side(row.after),
+        "delta_usd_per_month": plain(row.delta_usd_per_month),
+    }
+
+
+def _objective(row: ObjectiveChange) -> ObjectiveDocument:
+    def side(figure: PredictedFigure | None) -> FigureDocument | None:
+        if figure is None:
+            return None
+        return {
+            "bound": plain(figure.bound),
+            "predicted": plain(figure.predicted),
+            "low": plain(figure.low),
+            "high": plain(figure.high),
+            "expected": figure.expected,
+            "grade": figure.grade,
+        }
+
+    return {"name": row.name, "comparison": row.comparison, "before": side(row.before), "after": side(row.after)}
+
+
+def _evidence(evidence: EvidenceState) -> dict[str, Any]:
+    run = evidence.run
+    return {
+        "state": evidence.state,
+        "changed_since": list(evidence.changed_since),
+        "run": run
+        and {
+            "run_id": run.run_id,
+            "created_utc": run.created_utc,
+            "profile_sha256": run.profile_sha256,
+            "verdict": run.verdict,
+            "measured": plain(run.measured),
+            "link": run.link,
+        },
+    }
+
+
+def _points(points: Sequence[CurvePoint]) -> list[dict[str, float]]:
+    return [
+        {
+            "concurrency": point.concurrency,
+            "output_tokens_per_s": point.output_tokens_per_s,
+            "ttft_ms": point.ttft_ms,
+            "tpot_ms": point.tpot_ms,
+            "e2e_ms": point.e2e_ms,
+        }
+        for point in points
+    ]
+
+
+def plain(value: Any) -> Any:
+    """JSON's own kinds: maps sorted by key, tuples as lists, what is not a number null, anything else as its text."""
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(value[key]) for key in sorted(value, key=str)}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in (sorted(value, key=str) if isinstance(value, set | frozenset) else value)]
+    return str(value)

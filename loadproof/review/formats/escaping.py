@@ -1,0 +1,75 @@
+"""Foreign text in Markdown: shown character for character, and never anything but text.
+
+Everything that a profile, a ref or a file name brings goes through `prose`, `code` or `html`. Two things are guarded:
+the Markdown itself (CommonMark with GitHub's tables, strikethrough, autolinks and maths), and what hosts do afterwards
+to the words of a page: mentions, references, emoji names. Against those no backslash helps; a word joiner (U+2060, no
+width) parts what would be recognised.
+"""
+
+from __future__ import annotations
+
+import html as html_library
+import re
+from typing import Final
+
+from loadproof.foreign import spelled
+
+# Characters of one foreign text; what is longer tells a reader no more.
+LONGEST_PROSE: Final = 1_000
+LONGEST_NAME: Final = 160
+_JOINER: Final = "\N{WORD JOINER}"
+# Punctuation that can begin or end markup anywhere in a line. At its start foreign text never stands.
+_SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|~&$])")
+_RECOGNISED: Final = re.compile(
+    r"(?:@(?=\w))"  # mentions, user@sha, e-mail
+    r"|(?:[#!&%~^](?=[\w\"]))"  # issues, requests, labels, milestones, epics
+    r"|(?:\b(?:GH|GHSA|CVE)-(?=\w))"
+    r"|(?::(?=(?:[\w+-]*[a-z+-][\w+-]*|100|1234):))"  # emoji names; times and places in files stay whole
+    r"|(?:\bwww(?=\.))"
+    r"|(?:\b(?!s3:)[a-z][a-z0-9+.-]*:(?=//))"  # addresses; s3:// stays whole: nothing makes a link of it
+    r"|(?:\b(?:mailto|xmpp):)",
+    re.IGNORECASE,
+)
+_CODE: Final = re.compile(r"`([^`]+)`")
+
+
+def prose(text: str, *, in_cell: bool = False) -> str:
+    """A sentence on one line. What it marks with a pair of backticks becomes code, as messages of ours mean it."""
+    shown = _one_line(text, LONGEST_PROSE)
+    parts, end = [], 0
+    for found in _CODE.finditer(shown):
+        between = _escaped(shown[end : found.start()])
+        parts += [between or _JOINER if end else between, _fenced(found[1], in_cell=in_cell)]
+        end = found.end()
+    return "".join([*parts, _escaped(shown[end:])])
+
+
+def code(text: str, *, in_cell: bool = False) -> str:
+    """A name or a value as code on one line. Inside it Markdown and hosts leave everything alone.
+
+    In a table's cell a bar is escaped also within code: cells are cut before code is read.
+    """
+    return _fenced(_one_line(text, LONGEST_NAME), in_cell=in_cell) if text else "*(empty)*"
+
+
+def html(text: str) -> str:
+    """Text inside an HTML tag that stands in Markdown, such as a summary: as code, which hosts leave alone."""
+    return f"<code>{html_library.escape(_one_line(text, LONGEST_NAME))}</code>"
+
+
+def _one_line(text: str, longest: int) -> str:
+    cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return spelled(re.sub(r"\s*[\r\n]\s*", " ", cut))
+
+
+def _escaped(text: str) -> str:
+    parted = _RECOGNISED.sub(lambda found: found[0] + _JOINER, text)
+    return _SPECIAL.sub(r"\\\1", parted)
+
+
+def _fenced(text: str, *, in_cell: bool) -> str:
+    """A code span: its fence is longer than any run of backticks inside."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    padded = f" {text} " if text.startswith(("`", " ")) or text.endswith(("`", " ")) else text
+    return f"{fence}{padded.replace('|', chr(92) + '|') if in_cell else padded}{fence}"

@@ -1,0 +1,69 @@
+"""The review as one self-contained page: verdict, table, each profile with its curves. No script, no network."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from typing import Any, Final
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from loadproof.pages.style import house_style
+from loadproof.pages.wording import SHORT, visible
+from loadproof.review import wording
+from loadproof.review.formats.pictures import pictures, series_of
+from loadproof.review.shapes import Document, FigureDocument
+
+OPEN_UP_TO: Final = 6  # profiles: with more, only those with something to look at are unfolded
+# The class that gives a severity its colour; the classes are those that all pages share.
+_CSS: Final = {"break": "fail", "risk": "fail", "warning": "inconclusive", "info": "info", None: "pass"}
+_OUTLOOK_CSS: Final = {"meets": "pass", "near": "inconclusive", "unknown": "inconclusive", "misses": "fail"}
+_TITLES: Final = {
+    "ttft": "Time to first token (TTFT)",
+    "tpot": "Time per output token (TPOT)",
+    "e2e": "End-to-end latency (E2E)",
+}
+_LINK: Final = re.compile(r"https://[\w./?#=&%:~+-]+")
+
+
+def as_html(document: Document) -> str:
+    """The page. Foreign text is escaped, and its control characters are spelled out."""
+    environment = Environment(
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"visible": visible, "said": said}
+    page = environment.get_template("page.html.j2").render(
+        document=document,
+        wording=wording,
+        css=_CSS,
+        outlook_css=_OUTLOOK_CSS,
+        titles=_TITLES,
+        short=SHORT,
+        pictures=pictures,
+        series_of=series_of,
+        place=place,
+        is_link=_LINK.fullmatch,
+        opened=lambda profile: len(document["profiles"]) <= OPEN_UP_TO or bool(profile["findings"]),
+        style=Markup(f"{house_style()}\n{_text('page.css')}"),
+    )
+    return page if page.endswith("\n") else page + "\n"
+
+
+def said(text: str) -> Markup:
+    """A sentence with what stands between backticks as code."""
+    shown = str(escape(visible(text, 1_000)))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", shown))
+
+
+def place(figure: FigureDocument | None) -> dict[str, float] | None:
+    """Where bound, prediction and range stand on a bar of 0..100; None without a figure."""
+    if figure is None or None in (figure["bound"], figure["predicted"], figure["low"], figure["high"]):
+        return None
+    marks: dict[str, Any] = {name: figure[name] for name in ("bound", "predicted", "low", "high")}
+    longest = 1.1 * max(marks["bound"], marks["high"])
+    return {name: round(100 * value / longest, 2) for name, value in marks.items()} if longest > 0 else None
+
+
+def _text(name: str) -> str:
+    return (files("loadproof.review.formats") / name).read_text(encoding="utf-8")

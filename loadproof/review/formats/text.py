@@ -1,0 +1,203 @@
+"""A review in the terminal: verdict, one table, then each profile in full. Wide and narrow, with colours or without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from io import StringIO
+from typing import Final
+
+from rich import box
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from loadproof.review import wording
+from loadproof.review.shapes import Document, FindingDocument, ProfileDocument
+from loadproof.terminal import Terminal
+
+WIDE: Final = 100  # columns from which on the table stands beside itself, not below
+MOST_ROWS: Final = 50
+_STYLES: Final = {"break": "bold red", "risk": "red", "warning": "yellow", "info": "dim"}
+_OUTLOOK_STYLES: Final = {"misses": "bold red", "near": "yellow", "unknown": "dim", "meets": "green"}
+_ASCII: Final = str.maketrans(
+    {"✗": "x", "▲": "!", "△": "?", "○": "-", "≈": "~", "✓": "+", "→": "->", "–": "-", "−": "-", "≤": "<=", "≥": ">="}
+    | {"…": "..."}
+)
+
+
+def as_text(document: Document, *, width: int = 100, coloured: bool = False, ascii_only: bool = False) -> str:
+    """At most `width` columns; ANSI colours if asked for; `ascii_only` for a terminal that knows nothing else."""
+    written = StringIO()
+    console = Terminal(
+        file=written,
+        width=max(40, width),
+        force_terminal=coloured,
+        color_system="standard" if coloured else None,
+        legacy_windows=False,
+        highlight=False,
+        emoji=False,
+    )
+    said = _Said(document, wide=width >= WIDE, ascii_only=ascii_only)
+    for part in said.parts():
+        console.print(part)
+    lines = (line.rstrip() for line in written.getvalue().splitlines())
+    return "\n".join(lines) + "\n"
+
+
+class _Said:
+    """The parts in reading order."""
+
+    def __init__(self, document: Document, *, wide: bool, ascii_only: bool) -> None:
+        self._document, self._wide, self._ascii_only = document, wide, ascii_only
+
+    def parts(self) -> Iterator[RenderableType]:
+        document = self._document
+        verdict = document["verdict"]
+        worst = verdict["worst"]
+        mark = wording.SEVERITY_MARKS[worst][0] if worst else "✓"
+        style = _STYLES[worst] if worst and worst != "info" else "bold green"
+        yield self._line((f"{mark} {verdict['word']} ", style), (verdict["text"], "bold"))
+        if document["profiles"]:
+            yield ""
+            yield from self._overview() if self._wide else self._stacked()
+        for profile in document["profiles"]:
+            yield from self._details(profile)
+        yield ""
+        yield self._line((self._compared(), "dim"))
+
+    def _line(self, *parts: tuple[str, str]) -> Text:
+        """Text that is never read as markup."""
+        return Text.assemble(*((self._shown(text), style) for text, style in parts))
+
+    def _shown(self, text: str) -> str:
+        if not self._ascii_only:
+            return text
+        return text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
+
+    def _compared(self) -> str:
+        document = self._document
+        unaffected = document["unaffected"]
+        others = f"; {wording.counted(unaffected, 'other profile')} not affected" if unaffected else ""
+        return f"{document['base']} compared with {document['head']}: synthesized, nothing deployed{others}."
+
+    def _cells(self, profile: ProfileDocument) -> dict[str, Text]:
+        """What the table says of a profile, by column."""
+        state = wording.STATES[profile["state"]]
+        severity = profile["severity"]
+        return {
+            "profile": self._line((name(profile), "bold"), (f" {state}" if state else "", "italic")),
+            "what changes": self._line((changes(profile), "")),
+            "USD a month, fewest copies": self._line((cost(profile), "")),
+            "objectives, predicted": self._line((wording.objectives_line(profile), "")),
+            "findings": self._line((wording.findings_line(profile) or "none", _STYLES[severity] if severity else "")),
+        }
+
+    def _overview(self) -> Iterator[RenderableType]:
+        rows = [self._cells(profile) for profile in self._document["profiles"]]
+        table = Table(box=box.ASCII2 if self._ascii_only else box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
+        for column in rows[0]:
+            table.add_column(self._line((column, "")), overflow="fold")
+        for row in rows:
+            table.add_row(*row.values())
+        yield table
+
+    def _stacked(self) -> Iterator[RenderableType]:
+        for profile in self._document["profiles"]:
+            cells = self._cells(profile)
+            yield cells.pop("profile")
+            for column, cell in cells.items():
+                yield Padding(self._line((f"{column}: ", "dim")) + cell, (0, 0, 0, 2))
+
+    def _details(self, profile: ProfileDocument) -> Iterator[RenderableType]:
+        yield ""
+        yield self._line((name(profile), "bold underline"), (f"  {profile['file']}", "dim"))
+        for problem in (*profile["problems"][:MOST_ROWS], profile["refusal"]):
+            if problem:
+                yield self._indented(("refused: ", "bold red"), (problem, ""))
+        for finding in profile["findings"]:
+            yield from self._finding(finding)
+        yield from self._objectives(profile)
+        rows = [[wording.COST_AT[row["at"]], *wording.cost(row)] for row in profile["costs"]]
+        yield from self._table(("cost, USD a month", "before", "after", "difference"), rows)
+        rows = [
+            [
+                row["path"],
+                *(wording.NO_DATA if side is None else wording.value(side) for side in (row["before"], row["after"])),
+            ]
+            for row in profile["fields"]
+        ]
+        yield from self._table(("field", "before", "after"), rows)
+        rows = [
+            [wording.felt(row), row["logical_id"], row["type"], wording.why(row).replace("`", "")]
+            for row in wording.gravest_first(profile["resources"])
+        ]
+        yield from self._table(("deployment", "resource", "type", "because"), rows)
+        for note in profile["notes"]:
+            yield self._indented(("note: ", "dim"), (note, ""))
+
+    def _indented(self, *parts: tuple[str, str], by: int = 2) -> Padding:
+        return Padding(self._line(*parts), (0, 0, 0, by))
+
+    def _finding(self, finding: FindingDocument) -> Iterator[RenderableType]:
+        mark, word = wording.SEVERITY_MARKS[finding["severity"]]
+        place = f"{finding['file']}:{finding['line']}" if finding["line"] > 1 else ""
+        style = _STYLES[finding["severity"]]
+        head = ", ".join(text for text in (finding["subject"], place) if text)
+        yield self._indented((f"{mark} {word} {finding['code']} ", style), (head, "bold"))
+        yield self._indented((finding["message"], ""), by=4)
+        yield self._indented(("safe way: ", "dim"), (finding["mend"], ""), by=4)
+        if finding["evidence"]:
+            yield self._indented(("seen in: ", "dim"), (finding["evidence"], ""), by=4)
+
+    def _objectives(self, profile: ProfileDocument) -> Iterator[RenderableType]:
+        rows: list[list[str | tuple[str, str]]] = []
+        for row in profile["objectives"]:
+            before, after = row["before"], row["after"]
+            outlook = " ".join(wording.OUTLOOK_MARKS[after["expected"]]) if after else "not set any more"
+            style = _OUTLOOK_STYLES[after["expected"]] if after else "dim"
+            figures = [wording.predicted(row, before), wording.predicted(row, after), wording.interval(row, after)]
+            rows.append([wording.title(row), wording.bound(row, after or before), *figures, (outlook, style)])
+        yield from self._table(("objective", "bound", "predicted before", "after", "range", "outlook"), rows)
+        if rows:
+            yield self._indented((wording.evidence(profile), "dim"))
+
+    def _table(self, head: Sequence[str], rows: Sequence[Sequence[str | tuple[str, str]]]) -> Iterator[RenderableType]:
+        """A table without lines, at most MOST_ROWS rows; nothing for no rows."""
+        if not rows:
+            return
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for column in head:
+            table.add_column(self._line((column, "dim")), overflow="fold")
+        for row in rows[:MOST_ROWS]:
+            table.add_row(*(self._line((cell, "") if isinstance(cell, str) else cell) for cell in row))
+        yield Padding(table, (0, 0, 0, 2))
+        if len(rows) > MOST_ROWS:
+            yield self._indented((f"and {len(rows) - MOST_ROWS:,} more", "dim"))
+
+
+def name(profile: ProfileDocument) -> str:
+    return f"{profile['environment']}/{profile['profile']}"
+
+
+def changes(profile: ProfileDocument) -> str:
+    """The first fields by path, how many more, and what happens to resources."""
+    if profile["state"] == "refused":
+        return "unknown: refused by its checks" if profile["problems"] else "unknown: cannot be synthesized"
+    lines = [f"{row['path']} {wording.change(row)}" for row in profile["fields"][:3]]
+    more = len(profile["fields"]) - len(lines)
+    lines += [wording.counted(more, "more field")] if more > 0 else []
+    resources = wording.resources_line(profile["resources"])
+    lines += [f"resources: {resources}"] if resources else []
+    return "\n".join(lines) or "nothing that is deployed"
+
+
+def cost(profile: ProfileDocument) -> str:
+    """At the fewest copies; where that stays and the most change, those too."""
+    row, most = wording.cost_at(profile, "minimum"), wording.cost_at(profile, "maximum")
+    if row is None:
+        return wording.NO_DATA
+    before, after, more = wording.cost(row)
+    if before != after:
+        return f"{before}{wording.ARROW}{after} ({more})"
+    return f"{before}\nmost copies: {wording.cost(most)[2]}" if most and most["delta_usd_per_month"] else before

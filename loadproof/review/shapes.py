@@ -1,0 +1,124 @@
+"""The shape of a review's document: what `--format json` prints, key by key (schema version 1)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+from loadproof.review.model import Action, Severity
+
+State = Literal["added", "changed", "removed", "refused", "unchanged"]
+
+
+class VerdictDocument(TypedDict):
+    """The sentence to read first: `word` and what follows it."""
+
+    worst: Severity | None
+    word: str
+    text: str
+
+
+class FieldDocument(TypedDict):
+    """A field of the profile; null where a side has none."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+class PropertyDocument(TypedDict):
+    """A property of a resource; `replaces`: AWS cannot change it in place."""
+
+    path: str
+    before: Any
+    after: Any
+    replaces: bool
+
+
+class ResourceDocument(TypedDict):
+    """A resource; see loadproof.review.model.ResourceChange."""
+
+    stack: str
+    logical_id: str
+    type: str
+    action: Action
+    properties: list[PropertyDocument]
+    cause: str
+    expected: bool
+    kept: bool
+
+
+class FindingDocument(TypedDict):
+    """A finding with its place: the file and the line of its field, line 1 where it is not written there."""
+
+    code: str
+    severity: Severity
+    title: str
+    subject: str
+    message: str
+    mend: str
+    evidence: str
+    doc: str
+    file: str
+    line: int
+
+
+class CostDocument(TypedDict):
+    """USD at one number of copies. A side is null where nothing runs; its figures are null without a known price."""
+
+    at: Literal["minimum", "expected", "maximum"]
+    before: dict[str, float | None] | None
+    after: dict[str, float | None] | None
+    delta_usd_per_month: float | None
+
+
+class FigureDocument(TypedDict):
+    """One side of an objective; all figures but the bound are predicted."""
+
+    bound: float | None
+    predicted: float | None
+    low: float | None
+    high: float | None
+    expected: Literal["meets", "near", "misses", "unknown"]
+    grade: str
+
+
+class ObjectiveDocument(TypedDict):
+    """One objective; a side is null where it is not set."""
+
+    name: str
+    comparison: Literal["<=", ">="]
+    before: FigureDocument | None
+    after: FigureDocument | None
+
+
+class ProfileDocument(TypedDict):
+    """Everything about one profile."""
+
+    environment: str
+    profile: str
+    file: str
+    state: State
+    severity: Severity | None
+    problems: list[str]
+    refusal: str
+    findings: list[FindingDocument]
+    fields: list[FieldDocument]
+    resources: list[ResourceDocument]
+    costs: list[CostDocument]
+    price_source: str
+    objectives: list[ObjectiveDocument]
+    evidence: dict[str, Any]
+    curves: dict[str, list[dict[str, float]]]
+    notes: list[str]
+
+
+class Document(TypedDict):
+    """A whole review."""
+
+    schema_version: int
+    base: str
+    head: str
+    verdict: VerdictDocument
+    findings: dict[str, int]
+    unaffected: int
+    profiles: list[ProfileDocument]

@@ -1,0 +1,110 @@
+"""The one sentence that a reviewer reads first: the gravest finding, what it costs, whether the objectives hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from loadproof.pages.wording import objective_title, objective_value
+from loadproof.review.model import SEVERITIES, Finding, ObjectiveChange, ProfileReview, Review, Severity
+from loadproof.review.wording import counted, few, headline, usd_more
+
+_WORDS: Final[Mapping[Severity, str]] = {"break": "BREAKS", "risk": "AT RISK", "warning": "LOOK AT"}
+Found = Sequence[tuple[Finding, ProfileReview]]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The gravest severity (None: nothing found), the words that the sentence begins with, and the rest of it."""
+
+    worst: Severity | None
+    word: str
+    text: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.word} {self.text}"
+
+
+def verdict_of(review: Review) -> Verdict:
+    """Deterministic. Names of profiles are in it as they are: whoever shows it escapes."""
+    changed = [one for one in review.profiles if one.fields or one.resources or one.findings]
+    found = [(finding, one) for one in review.profiles for finding in one.findings]
+    worst = max((finding.severity for finding, _ in found), key=SEVERITIES.index, default=None)
+    after = "; ".join(part for part in (_cost(changed), _objectives(changed)) if part)
+    ending = f"; {after}." if after else "."
+    if worst is not None and worst in _WORDS:
+        return Verdict(worst, _WORDS[worst], _gravest(found, worst) + ending)
+    if not changed:
+        return Verdict(worst, "Nothing changes", f"{_looked_at(review)}.")
+    return Verdict(worst, "Nothing breaks:", f"{counted(len(changed), 'profile')} changed{ending}")
+
+
+def _looked_at(review: Review) -> str:
+    if not review.profiles:
+        return "in what is deployed: no profile is touched"
+    return f"in what is deployed by {few([name_of(one) for one in review.profiles], 3)}"
+
+
+def _gravest(found: Found, worst: Severity) -> str:
+    """`prod/chat: endpoint chat is replaced (LR001), and 2 more breaks`: the first finding of the worst severity."""
+    worst_found = [(finding, one) for finding, one in found if finding.severity == worst]
+    first, _ = min(worst_found, key=lambda row: (row[0].code, name_of(row[1]), row[0].subject))
+    names = sorted({name_of(one) for finding, one in worst_found if finding.code == first.code})
+    said = f"{few(names, 1)}: {headline(first.message)} ({first.code})"
+    others = sum(finding.code != first.code for finding, _ in worst_found)
+    return f"{said}, and {counted(others, f'more {worst}')}" if others else said
+
+
+def name_of(one: ProfileReview) -> str:
+    return f"{one.pair.environment_name}/{one.pair.name}"
+
+
+def _cost(changed: Sequence[ProfileReview]) -> str:
+    """The sum at the fewest copies; where that stays, what the most would cost more."""
+    fewest, unknown = _sum(changed, "minimum")
+    most, _ = _sum(changed, "maximum")
+    if fewest is None:
+        return "cost unknown" if unknown else ""
+    said = f"{usd_more(fewest)} a month at the fewest copies"
+    if not fewest:
+        said = (
+            f"cost unchanged at the fewest copies, {usd_more(most)} a month at the most" if most else "cost unchanged"
+        )
+    return f"{said} (price unknown for {counted(unknown, 'profile')})" if unknown else said
+
+
+def _sum(changed: Sequence[ProfileReview], at: Literal["minimum", "maximum"]) -> tuple[float | None, int]:
+    """USD a month more over all profiles with a known price (None without any), and how many have none."""
+    deltas = [row.delta_usd_per_month for one in changed for row in one.costs if row.at == at]
+    known = [delta for delta in deltas if delta is not None]
+    return (round(sum(known), 2) if known else None), len(deltas) - len(known)
+
+
+def _objectives(changed: Sequence[ProfileReview]) -> str:
+    """The objectives newly missed, else those missed as before, else those in doubt, else that they hold."""
+    rows = [(row, one) for one in changed for row in one.objectives if row.after is not None]
+    missed = [(row, one) for row, one in rows if row.after is not None and row.after.expected == "misses"]
+    newly = [(row, one) for row, one in missed if row.before is None or row.before.expected != "misses"]
+    if newly:
+        row, one = newly[0]
+        of = f"{name_of(one)} " if len(changed) > 1 else ""
+        more = f" ({counted(len(newly) - 1, 'more objective')} newly missed)" if len(newly) > 1 else ""
+        return f"{of}{_missed(row)}{more}"
+    if missed:
+        return f"{counted(len(missed), 'objective')} predicted to be missed, as before"
+    outcomes = [row.after.expected for row, _ in rows if row.after is not None]
+    near = outcomes.count("near")
+    if near:
+        return f"{counted(near, 'objective')} predicted too close to the bound to tell"
+    return "objectives predicted to hold" if outcomes and set(outcomes) == {"meets"} else ""
+
+
+def _missed(row: ObjectiveChange) -> str:
+    """`TTFT p95 predicted 610 ms, objective at most 500 ms`."""
+    assert row.after is not None
+    figure = row.after
+    limit = "at most" if row.comparison == "<=" else "at least"
+    predicted, bound = (objective_value(row.name, value) for value in (figure.predicted, figure.bound))
+    return f"{objective_title(row.name)} predicted {predicted}, objective {limit} {bound}"

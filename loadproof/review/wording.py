@@ -1,0 +1,216 @@
+"""How every format of a review says things: money, counts, values, changes. Plain text; each format escapes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from loadproof.pages.wording import NO_DATA as NO_DATA
+from loadproof.pages.wording import objective_title, objective_value
+from loadproof.review.model import Severity
+from loadproof.review.shapes import (
+    CostDocument,
+    FieldDocument,
+    FigureDocument,
+    ObjectiveDocument,
+    ProfileDocument,
+    ResourceDocument,
+)
+
+# Shape and word, so that no meaning hangs on colour.
+SEVERITY_MARKS: Final[dict[Severity, tuple[str, str]]] = {
+    "break": ("✗", "break"),
+    "risk": ("▲", "risk"),
+    "warning": ("△", "warning"),
+    "info": ("○", "info"),
+}
+OUTLOOK_MARKS: Final = {  # the worst first
+    "misses": ("✗", "missed"),
+    "near": ("≈", "too close to tell"),
+    "unknown": ("?", "unknown"),
+    "meets": ("✓", "met"),
+}
+STATES: Final = {"added": "new", "changed": "", "removed": "removed", "refused": "refused", "unchanged": "unchanged"}
+COST_AT: Final = {"minimum": "fewest copies", "expected": "expected load", "maximum": "most copies"}
+ACTIONS: Final = {"replace": "replaced", "remove": "removed", "add": "added", "update": "updated"}  # gravest first
+LONGEST_VALUE: Final = 60
+MOST_PATHS: Final = 3
+ARROW: Final = " → "
+_CLAUSE: Final = re.compile(r"(?:`[^`]*`|(?![;:.] ).)+", re.DOTALL)  # up to a stop that no code holds
+
+
+def counted(count: int, word: str) -> str:
+    """`1 profile`, `2 profiles`."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def few(names: Sequence[str], most: int) -> str:
+    """`a, b and 3 more`."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
+
+
+def headline(message: str) -> str:
+    """A message's first clause, without its backticks, cut where it is long: what a sentence or a cell has room for."""
+    clause = _CLAUSE.match(message)
+    return shortened((clause[0] if clause else message).replace("`", ""), 120)
+
+
+def shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def usd(value: float | None) -> str:
+    """`$1,312`; cents below ten dollars."""
+    if value is None:
+        return "unknown"
+    size = abs(value)
+    text = f"${size:,.2f}" if 0 < size < 9.995 else f"${size:,.0f}"
+    return f"\N{MINUS SIGN}{text}" if value < 0 else text
+
+
+def usd_more(value: float | None) -> str:
+    """`+$1,312`, `−$40`, `$0`: a difference."""
+    return f"+{usd(value)}" if value is not None and value > 0 else usd(value)
+
+
+def cost(row: CostDocument) -> tuple[str, str, str]:
+    """(before, after, difference), USD a month; a dash where nothing runs."""
+    sides = [NO_DATA if side is None else usd(side["usd_per_month"]) for side in (row["before"], row["after"])]
+    return sides[0], sides[1], usd_more(row["delta_usd_per_month"])
+
+
+def cost_at(profile: ProfileDocument, at: str) -> CostDocument | None:
+    return next((row for row in profile["costs"] if row["at"] == at), None)
+
+
+def value(found: Any) -> str:
+    """A value of a field or property on one line: text as it is, all else as JSON, cut where it is long."""
+    if found is None:
+        return "none"
+    text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    return shortened(text, LONGEST_VALUE)
+
+
+def title(row: ObjectiveDocument) -> str:
+    return objective_title(row["name"])
+
+
+def bound(row: ObjectiveDocument, figure: FigureDocument | None) -> str:
+    """`≤ 500 ms`; a dash where the side does not set it."""
+    if figure is None or figure["bound"] is None:
+        return NO_DATA
+    sign = "≥" if row["comparison"] == ">=" else "≤"
+    return f"{sign} {objective_value(row['name'], figure['bound'])}"
+
+
+def predicted(row: ObjectiveDocument, figure: FigureDocument | None) -> str:
+    return NO_DATA if figure is None else objective_value(row["name"], figure["predicted"])
+
+
+def interval(row: ObjectiveDocument, figure: FigureDocument | None) -> str:
+    """`210 to 474 ms`; a dash without one."""
+    if figure is None or figure["low"] is None or figure["high"] is None:
+        return NO_DATA
+    low, high = (objective_value(row["name"], figure[end]) for end in ("low", "high"))
+    return low if low == high else f"{low.split(' ')[0]} to {high}"
+
+
+def objectives_line(profile: ProfileDocument) -> str:
+    """How the head's objectives are predicted to do, the worst first: `1 missed, 2 met`."""
+    outcomes: list[str] = [row["after"]["expected"] for row in profile["objectives"] if row["after"]]
+    if not outcomes:
+        return NO_DATA if profile["state"] in ("refused", "removed") else "none set"
+    said = []
+    for outcome, (mark, word) in OUTLOOK_MARKS.items():
+        count = outcomes.count(outcome)
+        if count:
+            said.append(f"{mark} {count} {word}")
+    return ", ".join(said)
+
+
+def findings_line(profile: ProfileDocument) -> str:
+    """`1 break, 2 warnings`."""
+    found = [finding["severity"] for finding in profile["findings"]]
+    return ", ".join(
+        f"{mark} {counted(found.count(severity), word) if word != 'info' else f'{found.count(severity)} info'}"
+        for severity, (mark, word) in SEVERITY_MARKS.items()
+        if severity in found
+    )
+
+
+def resources_line(rows: Sequence[ResourceDocument]) -> str:
+    """`1 replaced, 2 updated`; replacements by design count as updates, as which they are felt."""
+    told = [felt(row) for row in rows]
+    return ", ".join(f"{told.count(word)} {word}" for word in ACTIONS.values() if word in told)
+
+
+def felt(row: ResourceDocument) -> str:
+    return "updated" if row["action"] == "replace" and row["expected"] else ACTIONS[row["action"]]
+
+
+def gravest_first(rows: Sequence[ResourceDocument]) -> list[ResourceDocument]:
+    """Replaced, removed, added, updated; within these as given."""
+    order = list(ACTIONS.values())
+    return sorted(rows, key=lambda row: order.index(felt(row)))
+
+
+def why(row: ResourceDocument) -> str:
+    """What of a resource changes: the properties that force a replacement alone where there are any."""
+    if row["action"] in ("add", "remove"):
+        return "the old one is kept" if row["kept"] else ""
+    forcing = [one["path"] for one in row["properties"] if one["replaces"]]
+    paths = forcing or [one["path"] for one in row["properties"]]
+    said = [f"`{path}`" for path in paths[:MOST_PATHS]]
+    said += [f"{len(paths) - MOST_PATHS} more"] if len(paths) > MOST_PATHS else []
+    said += [f"refers to `{row['cause']}`, which is replaced"] if row["cause"] else []
+    said += ["a new one each time, by design"] if row["expected"] and row["action"] == "replace" else []
+    said += ["the old one is kept"] if row["kept"] and row["action"] == "replace" else []
+    return ", ".join(said)
+
+
+def newly_missed(profile: ProfileDocument) -> list[ObjectiveDocument]:
+    """Objectives that the head is predicted to miss and the base was not."""
+    return [
+        row
+        for row in profile["objectives"]
+        if row["after"]
+        and row["after"]["expected"] == "misses"
+        and (row["before"] is None or row["before"]["expected"] != "misses")
+    ]
+
+
+def change(row: FieldDocument) -> str:
+    """`8 → 12`."""
+    return f"{value(row['before'])}{ARROW}{value(row['after'])}"
+
+
+def grade(profile: ProfileDocument) -> str:
+    """The grade of the head's predictions, else of the base's; empty without any."""
+    for row in profile["objectives"]:
+        for figure in (row["after"], row["before"]):
+            if figure and figure["grade"]:
+                return figure["grade"]
+    return ""
+
+
+def measured(profile: ProfileDocument, name: str) -> str:
+    """What the newest run measured of an objective; empty where it did not."""
+    run = profile["evidence"]["run"]
+    figure = run["measured"].get(name) if run else None
+    return "" if figure is None else objective_value(name, figure)
+
+
+def evidence(profile: ProfileDocument) -> str:
+    """What is known by measurement, in one sentence."""
+    found = profile["evidence"]
+    run = found["run"]
+    if not run:
+        return "Nothing measured is stored for this profile: every figure here is predicted."
+    what = f"Run {run['run_id']} of {run['created_utc']}: {run['verdict']}"
+    if found["state"] == "current":
+        return f"{what}. It measured exactly this profile."
+    since = few(found["changed_since"], 5) or "the profile"
+    return f"{what}. It is stale: since then {since} changed."
