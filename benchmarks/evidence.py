@@ -66,7 +66,17 @@ def mismatches(folder: Path, profile: Path | None = None) -> list[str]:
     `profile`: the file the run should be evidence for, as it is now; None: the run's own, where it can be found.
     Raises InputError where the folder holds no evidence or no plan.
     """
-    if not (folder / FILE_NAME).exists() and (folder / PLAN_FILE).exists():
+    found = misfits(folder)
+    return found if _never_judged(folder) else found + _other_profile(read_plan(folder), profile)
+
+
+def _never_judged(folder: Path) -> bool:
+    return not (folder / FILE_NAME).exists() and (folder / PLAN_FILE).exists()
+
+
+def misfits(folder: Path) -> list[str]:
+    """The same of the run's own files, whatever became of its profile."""
+    if _never_judged(folder):
         return [f"not judged: the run was cut off; loadproof report {folder} judges what there is of it"]
     evidence = _read(folder / FILE_NAME)
     found = _changed_files(folder, evidence)
@@ -83,7 +93,7 @@ def mismatches(folder: Path, profile: Path | None = None) -> list[str]:
         for name, said in _said(plan, summary).items()
         if evidence.get(name) != said
     ]
-    return found + _other_profile(plan, profile)
+    return found
 
 
 def _changed_files(folder: Path, evidence: Mapping[str, Any]) -> list[str]:

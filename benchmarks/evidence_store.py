@@ -1,57 +1,55 @@
-"""Where runs are kept, and what each says of itself: folders of this machine, or objects under an S3 prefix.
-
-A stored run is a folder with `plan.json`, at any depth of its place: `runs/<run-id>/` as the benchmark leaves it,
-`evidence/<environment>/<profile>/<run-id>/` as `loadproof evidence add` files it, and the same keys in S3. Only its
-small files are read; nothing is recomputed.
-"""
+"""What stored runs say of themselves, by their small files; nothing is recomputed."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
-from loadproof.errors import InputError
+from benchmarks.evidence_places import (
+    DEFAULT_PLACES,
+    EVIDENCE,
+    PACKED,
+    PLAN,
+    REQUESTS,
+    SUMMARY,
+    Files,
+    Place,
+    places_of,
+)
+from loadproof.profiles import document_hash
 from loadproof.review.model import MeasuredRun
 
-# As the modules that write them call them; those load numpy, and a review reads no request.
-PLAN, SUMMARY, EVIDENCE, REQUESTS = "plan.json", "summary.json", "evidence.json", "requests.jsonl"
-DEFAULT_PLACES = ("evidence", "runs")
+__all__ = [
+    "DEFAULT_PLACES", "EVIDENCE", "PLAN", "REQUESTS", "SUMMARY", "StoredRun", "measured_run", "objectives_of",
+    "read_run_of", "read_stored", "stored_runs",
+]  # fmt: skip
 _SMALL = (PLAN, SUMMARY, EVIDENCE)
-_DEEPEST = 6  # folders below a place
-
-
-class Place(Protocol):
-    """Somewhere runs are kept. Names are relative, with `/`: `dev/chat/20261121-101500-chat`."""
-
-    @property
-    def name(self) -> str: ...
-
-    def runs(self) -> Mapping[str, Mapping[str, int]]:
-        """The files of every run, with their sizes in bytes, by the run's name."""
-        ...
-
-    def read(self, run: str, file: str) -> bytes | None: ...
+_MOST_BYTES = 32 * 1024 * 1024  # of a small file
+_AT_ONCE = 8  # runs read side by side
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run as it is kept: its small files' contents (empty where one is missing), and every file's size in bytes.
+    """A run as it is kept: its small files' contents (empty where one is missing), and every file's size.
 
-    `problem` says why it cannot be used; "" where it can.
+    `problem` says why it cannot be used, "" where it can. `misfits`: what of its small files does not fit together;
+    whether its verdict follows from its requests is for `loadproof verify` to say.
     """
 
-    place: str
+    place: Place
     name: str
     plan: Mapping[str, Any]
     summary: Mapping[str, Any]
     evidence: Mapping[str, Any]
-    files: Mapping[str, int]
+    files: Files
     problem: str = ""
+    misfits: tuple[str, ...] = ()
 
     @property
     def run_id(self) -> str:
@@ -64,7 +62,7 @@ class StoredRun:
     @property
     def where(self) -> str:
         """`evidence/dev/chat/20261121-101500-chat` or `s3://bucket/dev/chat/…`."""
-        return f"{self.place.rstrip('/')}/{self.name}" if self.name != "." else self.place
+        return self.place.name if self.name == "." else f"{self.place.name.rstrip('/')}/{self.name}"
 
     @property
     def profile(self) -> Mapping[str, Any]:
@@ -83,59 +81,17 @@ class StoredRun:
         said = _part(self.plan, "spec", "target").get("local_cloud")
         return None if said is None else str(said)
 
-
-class FolderPlace:
-    """A folder of this machine. A folder that is a run itself holds that one run, called `.`."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
     @property
-    def name(self) -> str:
-        return self.folder.as_posix()
-
-    def runs(self) -> dict[str, dict[str, int]]:
-        found = {}
-        for path, folders, files in os.walk(self.folder):
-            here = Path(path)
-            below = here.relative_to(self.folder)
-            if len(below.parts) >= _DEEPEST or PLAN in files:
-                folders.clear()
-            folders[:] = sorted(one for one in folders if not one.startswith("."))
-            if PLAN in files:
-                found[below.as_posix()] = {one: (here / one).stat().st_size for one in sorted(files)}
-        return found
-
-    def read(self, run: str, file: str) -> bytes | None:
-        try:
-            return (self.folder / run / file).read_bytes()
-        except FileNotFoundError:
-            return None
-
-
-def places_of(places: Iterable[str | Path]) -> tuple[Place, ...]:
-    """Places by their names; without any those of `DEFAULT_PLACES` that exist. Raises InputError for a missing one."""
-    named = [str(place) for place in places]
-    if not named:
-        return tuple(FolderPlace(Path(one)) for one in DEFAULT_PLACES if Path(one).is_dir())
-    missing = [one for one in named if not one.startswith("s3://") and not Path(one).is_dir()]
-    if missing:
-        raise InputError(
-            "\n".join(f"{one}: no such folder; give a folder of runs or s3://BUCKET/PREFIX" for one in missing)
-        )
-    return tuple(place_of(one) for one in named)
-
-
-def place_of(name: str) -> Place:
-    if name.startswith("s3://"):
-        raise InputError(f"{name}: S3 is not read yet")
-    return FolderPlace(Path(name))
+    def has_requests(self) -> bool:
+        return bool({REQUESTS, REQUESTS + PACKED} & self.files.keys())
 
 
 def read_stored(places: Iterable[Place]) -> tuple[StoredRun, ...]:
     """Every run of these places, the newest first; one that cannot be read has its `problem`."""
-    found = [_stored(place, name, files) for place in places for name, files in place.runs().items()]
-    return tuple(sorted(found, key=lambda run: (run.created_utc, run.run_id, run.where), reverse=True))
+    found = [(place, name, files) for place in places for name, files in place.runs().items()]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # S3 takes its time for each of many small files
+        runs = [*pool.map(lambda one: read_run_of(*one), found)]
+    return tuple(sorted(runs, key=lambda run: (run.created_utc, run.run_id, run.where), reverse=True))
 
 
 def stored_runs(place: str | Path, *, local_cloud: bool = False) -> tuple[MeasuredRun, ...]:
@@ -144,10 +100,9 @@ def stored_runs(place: str | Path, *, local_cloud: bool = False) -> tuple[Measur
     Runs against a local cloud measured no endpoint of AWS's and are left out unless asked for (`local_cloud`). Raises
     InputError for a place that is not there.
     """
-    runs = read_stored(places_of([place]))
     return tuple(
         measured_run(run)
-        for run in runs
+        for run in read_stored(places_of([place]))
         if not run.problem and run.profile and run.summary and (local_cloud or run.local_cloud is None)
     )
 
@@ -187,17 +142,51 @@ def _part(document: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     return document
 
 
-def _stored(place: Place, name: str, files: Mapping[str, int]) -> StoredRun:
-    read: dict[str, Mapping[str, Any]] = {}
+def read_run_of(place: Place, name: str, files: Files) -> StoredRun:
+    """One run of a place by its small files."""
+    read: dict[str, dict[str, Any]] = {}
+    hashes: dict[str, str] = {}
     problems = []
     for file in _SMALL:
+        if files.get(file, 0) > _MOST_BYTES:
+            problems.append(f"{file}: {files[file]:,} bytes are too many to be one")
+            continue
         body = place.read(name, file) if file in files else None
+        if body is None:
+            continue
         try:
-            row = {} if body is None else orjson.loads(body)
+            row = orjson.loads(body)
         except orjson.JSONDecodeError as error:
-            row = None
             problems.append(f"{file}: not JSON ({error})")
-        if row is not None and body is not None and (not isinstance(row, dict) or row.get("schema_version") != 1):
-            problems.append(f"{file}: not of schema_version 1")
-        read[file] = row if isinstance(row, dict) else {}
-    return StoredRun(place.name, name, read[PLAN], read[SUMMARY], read[EVIDENCE], dict(files), "; ".join(problems))
+            continue
+        if not isinstance(row, dict) or row.get("schema_version") != 1:
+            problems.append(f"{file}: expected schema_version 1; use the Loadproof that wrote it")
+            continue
+        read[file], hashes[file] = row, hashlib.sha256(body).hexdigest()
+    plan, summary, evidence = (read.get(file, {}) for file in _SMALL)
+    misfits = () if problems else tuple(_misfits(plan, summary, evidence, hashes))
+    return StoredRun(place, name, plan, summary, evidence, dict(files), "; ".join(problems), misfits)
+
+
+def _misfits(
+    plan: Mapping[str, Any], summary: Mapping[str, Any], evidence: Mapping[str, Any], hashes: Mapping[str, str]
+) -> Iterator[str]:
+    if not evidence:
+        yield f"no {EVIDENCE}: loadproof report judges what there is of it" if not summary else f"no {EVIDENCE}"
+        return
+    expected = _part(evidence, "sha256")
+    for file in (PLAN, SUMMARY):
+        if hashes.get(file) != expected.get(file):
+            yield f"{file}: changed since the run was judged" if file in hashes else f"{file}: missing"
+    said = {"run_id": plan.get("run_id"), "created_utc": plan.get("created_utc")}
+    said |= {"verdict": _part(summary, "verdict").get("outcome"), "profile": summary.get("profile")}
+    yield from (
+        f"{EVIDENCE}: another {name} than in {PLAN} and {SUMMARY}" for name in said if evidence.get(name) != said[name]
+    )
+    profile = _part(plan, "spec", "profile")
+    brief = {name: profile.get(name) for name in ("name", "file", "sha256", "environment")} if profile else None
+    if summary and summary.get("profile") != brief:
+        yield f"{SUMMARY}: another profile than in {PLAN}"
+    document = profile.get("document")
+    if document is not None and document_hash(document) != profile.get("sha256"):
+        yield f"{PLAN}: the profile in it is not the one its hash names"

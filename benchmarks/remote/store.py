@@ -41,10 +41,18 @@ class S3Store:
         body: bytes | None = None if answer is None else answer["Body"].read()
         return body
 
+    def create(self, key: str, body: bytes) -> bool:
+        """Put it unless the key is taken; False where it is."""
+        return self._ask("put_object", key, Body=body, IfNoneMatch="*") is not None
+
     def keys(self, prefix: str, after: str = "") -> list[str]:
         """At most a thousand, S3's own page; ask again `after` the last one."""
+        return [*self.sizes(prefix, after)]
+
+    def sizes(self, prefix: str, after: str = "") -> dict[str, int]:
+        """Keys with their sizes in bytes, a page as `keys`."""
         answer = self._ask("list_objects_v2", None, Prefix=self._prefix + prefix, StartAfter=self._prefix + after)
-        return [row["Key"].removeprefix(self._prefix) for row in (answer or {}).get("Contents", ())]
+        return {row["Key"].removeprefix(self._prefix): row["Size"] for row in (answer or {}).get("Contents", ())}
 
     def _ask(self, operation: str, key: str | None, **more: Any) -> dict[str, Any] | None:
         from botocore.exceptions import BotoCoreError, ClientError
@@ -56,6 +64,8 @@ class S3Store:
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code")
             if code in ("NoSuchKey", "404") and operation == "get_object":
+                return None
+            if code in ("PreconditionFailed", "ConditionalRequestConflict", "412", "409") and "IfNoneMatch" in more:
                 return None
             raise CouldNotRunError(f"{self.uri}/{key or ''}: S3 refused {operation}: {error}") from error
         except BotoCoreError as error:
@@ -70,8 +80,8 @@ def parse_uri(uri: str) -> tuple[str, str]:
     return match["bucket"], (match["prefix"] or "").strip("/")
 
 
-def s3_client(endpoint_url: str | None = None, region: str | None = None) -> Any:
-    """boto3's client, one attempt a call: whoever calls asks again at its next turn. Raises CouldNotRunError."""
+def s3_client(endpoint_url: str | None = None, region: str | None = None, attempts: int = 1) -> Any:
+    """boto3's client, one attempt a call: whoever polls asks again at its next turn. Raises CouldNotRunError."""
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
@@ -81,7 +91,9 @@ def s3_client(endpoint_url: str | None = None, region: str | None = None) -> Any
             "s3",
             endpoint_url=endpoint_url,
             region_name=region,
-            config=Config(retries={"total_max_attempts": 1}, connect_timeout=10, read_timeout=30),
+            config=Config(
+                retries={"total_max_attempts": attempts, "mode": "standard"}, connect_timeout=10, read_timeout=30
+            ),
         )
     except (BotoCoreError, ValueError) as error:
         raise CouldNotRunError(f"S3 cannot be spoken to: {error}") from error

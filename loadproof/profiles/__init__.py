@@ -3,6 +3,7 @@
 from loadproof.profiles.loader import (
     Checked,
     check_file,
+    document_hash,
     load_calibration,
     load_environment,
     load_profile,
@@ -37,6 +38,7 @@ __all__ = [
     "check_file",
     "components_of",
     "container_variables",
+    "document_hash",
     "is_staged",
     "load_calibration",
     "load_environment",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -141,7 +142,12 @@ def profile_hash(profile: Profile) -> str:
 
     Without `acknowledged`: who accepted what says nothing about what runs, so evidence stays valid.
     """
-    written = json.dumps(profile_document(profile), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return document_hash(profile_document(profile))
+
+
+def document_hash(document: Mapping[str, Any]) -> str:
+    """SHA-256 over a profile as plain values, as `profile_document` gives them or JSON brings them back."""
+    written = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(written.encode()).hexdigest()
 
 
