@@ -18,7 +18,6 @@ from loadproof.foreign import spelled
 if TYPE_CHECKING:
     from loadproof.cli.review_sides import Choice
     from loadproof.review.model import Review
-    from loadproof.review.verdict import Verdict
 
 
 class FailOn(StrEnum):
@@ -74,15 +73,17 @@ def review(
 
     Exit 0; 1 with findings at --fail-on or above; 2 bad input; 3 could not run.
     """
+    from loadproof.review.document import document
     from loadproof.review.model import SEVERITIES
+    from loadproof.review.verdict import verdict_of
 
     targets = targets_of(format, output or [])
     made = _made(base, head, _choice(context or []), evidence or [], cache=cache, direct=direct)
-    write(made, targets)
+    write(document(made), targets)
+    verdict = verdict_of(made)
     if output:  # a log should still say how it went
-        print(spelled(_verdict(made).line))
-    worst = _verdict(made).worst
-    failed = worst is not None and SEVERITIES.index(worst) >= SEVERITIES.index(fail_on.value)
+        print(spelled(verdict.line))
+    failed = verdict.worst is not None and SEVERITIES.index(verdict.worst) >= SEVERITIES.index(fail_on.value)
     return ExitCode.MISSED if failed else ExitCode.OK
 
 
@@ -134,9 +135,3 @@ def _choice(given: list[str]) -> Choice:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
-def _verdict(made: Review) -> Verdict:
-    from loadproof.review.verdict import verdict_of
-
-    return verdict_of(made)

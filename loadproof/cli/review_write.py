@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from loadproof.errors import InputError
 
 if TYPE_CHECKING:
-    from loadproof.review.model import Review
+    from loadproof.review.shapes import Document
 
 WIDTH_OF_A_LOG: Final = 120  # columns
 
@@ -59,45 +59,32 @@ def targets_of(format: Format | None, outputs: Sequence[Path]) -> list[Target]:
     return targets
 
 
-def write(made: Review, targets: Sequence[Target]) -> None:
+def write(document: Document, targets: Sequence[Target]) -> None:
     """Raises InputError for a place that cannot be written."""
+    from loadproof.review.formats import formatted
+
     for path, format in targets:
         if path is None:
-            show(made, format)
+            _show(document, format)
         else:
-            _write(path, written(made, format))
+            _write(path, formatted(document, format.value, width=WIDTH_OF_A_LOG))
 
 
-def written(made: Review, format: Format) -> str:
-    """The same bytes for the same review, whatever terminal is looking."""
-    match format:
-        case Format.JSON:
-            import json
+def _show(document: Document, format: Format) -> None:
+    """On standard output; text as wide as the terminal and in colours, where there is one."""
+    from loadproof.cli.check_formats import wants_colour
+    from loadproof.review.formats import formatted
+    from loadproof.terminal import Terminal
 
-            from loadproof.review.document import document
-
-            return json.dumps(document(made), indent=2, allow_nan=False) + "\n"
-        case Format.MARKDOWN:
-            from loadproof.review.formats.markdown import as_markdown
-
-            return as_markdown(made)
-        case Format.SARIF:
-            from loadproof.review.formats.sarif import as_sarif
-
-            return as_sarif(made)
-        case Format.HTML:
-            from loadproof.review.formats.html import as_html
-
-            return as_html(made)
-        case Format.TEXT:
-            from loadproof.review.formats.text import as_text
-
-            return as_text(made, width=WIDTH_OF_A_LOG)
-
-
-def show(made: Review, format: Format) -> None:
-    """On standard output; text as wide as the terminal, and in its colours."""
-    sys.stdout.write(written(made, format))
+    console = Terminal()
+    text = formatted(
+        document,
+        format.value,
+        width=console.width if console.is_terminal else WIDTH_OF_A_LOG,
+        coloured=wants_colour(sys.stdout),
+        ascii_only=console.options.ascii_only,
+    )
+    sys.stdout.write(text)
 
 
 def _write(path: Path, text: str) -> None:
