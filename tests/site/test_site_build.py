@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from markdown_it import MarkdownIt
 from site_build import ROOT, mkdocs
 
 DOCS = ROOT / "docs"
@@ -42,8 +43,34 @@ def pages(site: Path) -> dict[Path, _Page]:
 
 def test_every_page_of_docs_is_on_the_site(pages: dict[Path, _Page], site: Path) -> None:
     """A Markdown file each, under its own name."""
-    built = {file.relative_to(site).with_suffix("").as_posix() for file in pages}
-    assert built == {file.relative_to(DOCS).with_suffix("").as_posix() for file in DOCS.rglob("*.md")}
+    assert set(pages) == {_built(page, site) for page in DOCS.rglob("*.md")}
+
+
+def test_the_site_shows_the_structure_that_code_hosts_show(site: Path) -> None:
+    """As many lists, items, blocks, tables and headings on each page as CommonMark sees: none ran into a paragraph."""
+    reader = MarkdownIt("commonmark").enable("table")
+    different = []
+    for page in sorted(DOCS.rglob("*.md")):
+        wanted = reader.render(page.read_text(encoding="utf-8"))
+        built = _built(page, site).read_text(encoding="utf-8")
+        shown = built[built.index("<article") : built.index("</article>")]
+        counts = {tag: (_count(tag, wanted), _count(tag, shown)) for tag in ("ul", "ol", "li", "pre", "tr", "h2", "h3")}
+        odd = {tag: both for tag, both in counts.items() if both[0] != both[1]}
+        if odd:
+            different.append(
+                f"{page.relative_to(DOCS)}: (wanted, shown) {odd}; a blank line before the list may be missing"
+            )
+    assert different == []
+
+
+def _built(page: Path, site: Path) -> Path:
+    """A folder's README.md is its index.html."""
+    name = "index" if page.stem == "README" else page.stem
+    return (site / page.relative_to(DOCS)).with_name(f"{name}.html")
+
+
+def _count(tag: str, html: str) -> int:
+    return len(re.findall(f"<{tag}[ >]", html))
 
 
 def test_links_inside_the_site_lead_to_a_page_and_a_place_on_it(pages: dict[Path, _Page], site: Path) -> None:
