@@ -61,7 +61,7 @@ def _resource(body: Any, template: Template, changed: Mapping[str, set[str]]) ->
         return body
     completed = {**body, "Properties": _value(body.get("Properties") or {}, template, changed)}
     if body.get("Condition") in changed["Conditions"]:
-        completed["Condition"] = _told(body["Condition"], "Conditions", template)
+        completed["Condition"] = _told(body["Condition"], "Conditions", template, changed)
     return completed
 
 
@@ -74,7 +74,7 @@ def _value(value: Any, template: Template, changed: Mapping[str, set[str]]) -> A
         names = _used(value, changed)
         if names:
             ((function, argument),) = value.items()
-            told = {name: _told(name, section, template) for section, name in sorted(names)}
+            told = {name: _told(name, section, template, changed) for section, name in sorted(names)}
             if function == "Ref":
                 return told[argument]
             return {function: [_value(argument, template, changed), {TOLD: told}]}
@@ -85,7 +85,7 @@ def _used(function: dict[str, Any], changed: Mapping[str, set[str]]) -> set[tupl
     """(section, name) of the changed definitions that this very function uses."""
     ((name, argument),) = function.items()
     first = argument[0] if isinstance(argument, list) and argument else argument
-    if name == "Fn::If":
+    if name in ("Fn::If", "Condition"):
         return {("Conditions", first)} if first in changed["Conditions"] else set()
     if name == "Fn::FindInMap":
         return {("Mappings", first)} if isinstance(first, str) and first in changed["Mappings"] else set()
@@ -94,9 +94,13 @@ def _used(function: dict[str, Any], changed: Mapping[str, set[str]]) -> set[tupl
     return set()
 
 
-def _told(name: Any, section: str, template: Template) -> Any:
-    """A parameter by its default, everything else as it is defined; as a name where this side has no such thing."""
+def _told(name: Any, section: str, template: Template, changed: Mapping[str, set[str]]) -> Any:
+    """A parameter by its default, everything else as it is defined; as a name where this side has no such thing.
+
+    What a definition hangs on itself is told inside it, each once: a circle ends.
+    """
     definition = (template.get(section) or {}).get(name)
     if section == "Parameters" and isinstance(definition, Mapping):
         return definition.get("Default", {"Ref": name})
-    return name if definition is None else {name: definition}
+    others = {**changed, section: changed[section] - {name}}
+    return name if definition is None else {name: _value(definition, template, others)}
