@@ -60,6 +60,7 @@ def poll_forever(batch_size: int) -> None:
     sqs = boto3.client("sqs", config=Config(retries={"total_max_attempts": 1}, read_timeout=30))
     told = Told()
     signal.signal(signal.SIGTERM, told)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     while not told.ending:
         messages: list[dict[str, Any]] = sqs.receive_message(
             QueueUrl=url,
@@ -134,8 +135,10 @@ def main() -> None:
 
 
 def _fork(batch_size: int) -> int:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # until the child listens: Lambda tells none earlier
     pid = os.fork()
     if pid:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         return pid
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
