@@ -105,14 +105,22 @@ class Change:
         return None if before is None or after is None else (before, after)
 
     @property
+    def moved(self) -> bool:
+        """True where the environment goes to another account or region: nothing of the old place is changed."""
+        before, after = self.before.environment, self.after.environment
+        if before is None or after is None:
+            return False
+        return (before.account, before.region) != (after.account, after.region)
+
+    @property
     def has_after(self) -> bool:
         """True where it is known what will be deployed, and what it is compared with: an absent base is nothing."""
         return self.after.synthesized and (self.before.side is None or self.before.synthesized)
 
     @property
     def has_both(self) -> bool:
-        """True where both sides were synthesized."""
-        return self.after.synthesized and self.before.synthesized
+        """True where both sides were synthesized, for one place."""
+        return self.after.synthesized and self.before.synthesized and not self.moved
 
     def resources(self, *types: str, action: Action | None = None) -> Iterator[ResourceChange]:
         """Changes of resources of these types, of the stacks that both sides have: CDK deletes no stack by itself."""
@@ -120,6 +128,16 @@ class Change:
             shared = change.stack in self.after.templates and change.stack in self.before.templates
             if shared and self.has_both and change.type in types and action in (None, change.action):
                 yield change
+
+    def both(self, one: ResourceChange) -> tuple[Resource, Resource] | None:
+        """The resource on both sides; None where one lacks it."""
+        before, after = (view.find(one.stack, one.logical_id) for view in (self.before, self.after))
+        return None if before is None or after is None else (before, after)
+
+    def old(self, one: ResourceChange) -> Resource:
+        """The resource as it was (of an added one: as it will be)."""
+        found = self.before.find(one.stack, one.logical_id) or self.after.find(one.stack, one.logical_id)
+        return found or Resource(one.logical_id, one.type, {}, {})
 
     def field(self, *paths: str, otherwise: str = "") -> str:
         """The first changed field at or under one of these paths: what a reader of the profile changed."""

@@ -10,7 +10,7 @@ from loadproof.review.rules.change import Change, View, references
 from loadproof.review.rules.refused import refused
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import FUNCTION, QUEUE, number
-from loadproof.review.rules.words import listing
+from loadproof.review.rules.words import label, listing
 from loadproof.review.schemas import DATA
 from loadproof.templates.template import Resource, listed
 
@@ -23,7 +23,14 @@ _VISIBILITY_S: Final = 30
 _FUNCTION_S: Final = 3
 _RETENTION_S: Final = 345_600
 _TIMES: Final = 6  # visibility ≥ 6 x the function's time-out + the batch window, as Lambda's guide asks
-_FIELDS: Final = ("buffer", "environment.yaml: results_on_destroy", "components", "adapters", "endpoint.hosting")
+_FIELDS: Final = (
+    "backend",
+    "endpoint.hosting",
+    "environment.yaml: results_on_destroy",
+    "buffer",
+    "components",
+    "adapters",
+)
 
 
 @rule(
@@ -51,7 +58,7 @@ def timeouts(change: Change) -> Iterator[Found]:
 def messages_lost(change: Change) -> Iterator[Found]:
     lost = list(_lost(change, QUEUE))
     if lost:
-        message = f"{_are(lost, 'queue')} with the messages in {_it(lost)}"
+        message = f"{_are(change, lost, 'queue')} with the messages in {_it(lost)}"
         yield Found(_subject(change, lost), message, "stop the senders and let the queue run empty first")
 
 
@@ -68,7 +75,7 @@ def data_lost(change: Change) -> Iterator[Found]:
         lost = list(_lost(change, kind))
         if lost:
             word = _word(kind)
-            message = f"{_are(lost, word)} with {DATA[kind]}"
+            message = f"{_are(change, lost, word)} with {DATA[kind]}"
             yield Found(_subject(change, lost), message, "write Retain for it, or copy the data first")
 
 
@@ -83,7 +90,7 @@ def data_lost(change: Change) -> Iterator[Found]:
 def logs_lost(change: Change) -> Iterator[Found]:
     lost = list(_lost(change, _LOGS))
     if lost:
-        message = f"{_are(lost, 'log group')} with {'its' if len(lost) == 1 else 'their'} logs"
+        message = f"{_are(change, lost, 'log group')} with {'its' if len(lost) == 1 else 'their'} logs"
         yield Found(_subject(change, lost), message, "export what is still needed")
 
 
@@ -95,18 +102,18 @@ def logs_lost(change: Change) -> Iterator[Found]:
     severity="warning",
 )
 def kept_shorter(change: Change) -> Iterator[Found]:
-    shorter: dict[tuple[str, str, str], list[str]] = {}
+    shorter: dict[tuple[str, str, str], list[Resource]] = {}
     for one in change.resources(_LOGS, QUEUE, _BUCKET, action="update"):
         before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
         if before is None or after is None:
             continue
         old, new = _keeps_s(before), _keeps_s(after)
         if new is not None and (old is None or new < old):
-            shorter.setdefault((_what(one.type), _time(old), _time(new)), []).append(one.logical_id)
-    for (what, was, becomes), names in shorter.items():
-        message = f"{what} of {listing(names)} are kept for {becomes}, until now {was}"
+            shorter.setdefault((_what(one.type), _time(old), _time(new)), []).append(after)
+    for (what, was, becomes), held in shorter.items():
+        message = f"{what} of {listing([label(one) for one in held])} are kept for {becomes}, until now {was}"
         subject = change.field("buffer.retention_s") if what == "messages" else ""
-        subject = subject or change.field("environment.yaml: log_retention_days", otherwise=names[0])
+        subject = subject or change.field("environment.yaml: log_retention_days", otherwise=held[0].logical_id)
         yield Found(subject, message, "export what is still needed")
 
 
@@ -127,9 +134,7 @@ def not_retained(change: Change) -> Iterator[Found]:
             if was.startswith("Retain") and not becomes.startswith("Retain"):
                 if change.before.find(stack, resource.logical_id) is None:
                     continue
-                message = (
-                    f"{_word(resource.type)} {resource.logical_id} is deleted with its stack, until now it was kept"
-                )
+                message = f"{_word(resource.type)} {label(resource)} is deleted with its stack, until now it was kept"
                 subject = change.field("environment.yaml: results_on_destroy", otherwise=resource.logical_id)
                 yield Found(subject, message, "keep its DeletionPolicy at Retain")
 
@@ -145,10 +150,8 @@ def not_retained(change: Change) -> Iterator[Found]:
 def left_behind(change: Change) -> Iterator[Found]:
     kept = [one for one in _gone(change, *DATA) if one.kept]
     if kept:
-        message = (
-            f"{listing([one.logical_id for one in kept])}: kept with {'its' if len(kept) == 1 else 'their'} data, "
-        )
-        message += "but in no stack any more"
+        names, its = listing([label(change.old(one)) for one in kept]), "its" if len(kept) == 1 else "their"
+        message = f"{names}: kept with {its} data, but in no stack any more"
         yield Found(_subject(change, kept), message, "note who looks after it")
 
 
@@ -166,7 +169,7 @@ def no_dead_letters(change: Change) -> Iterator[Found]:
         if before is None or after is None:
             continue
         if before.properties.get("RedrivePolicy") and not after.properties.get("RedrivePolicy"):
-            lacks = f"queue {one.logical_id} has no dead-letter queue any more"
+            lacks = f"queue {label(after)} has no dead-letter queue any more"
             message = f"{lacks}: messages that fail are tried until they expire"
             yield Found(one.logical_id, message, "keep its redrive policy")
 
@@ -185,8 +188,8 @@ def _short_visibilities(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
             continue
         severity: Severity = "break" if visibility_s < runs_s else "risk"
         wrong = "Lambda refuses that" if severity == "break" else "a slow message is given out twice"
-        hidden = f"messages of {queue.logical_id} are hidden for {visibility_s} s"
-        message = f"{hidden}, {function.logical_id} may run {runs_s} s: {wrong}"
+        hidden = f"messages of {label(queue)} are hidden for {visibility_s} s"
+        message = f"{hidden}, {label(function)} may run {runs_s} s: {wrong}"
         found = Found(queue.logical_id, message, f"set VisibilityTimeout to {needed_s} s or more", severity)
         yield (queue.logical_id, severity), found
 
@@ -219,11 +222,11 @@ def _subject(change: Change, lost: list[ResourceChange]) -> str:
     return change.field(*_FIELDS, otherwise=lost[0].logical_id) if removed else lost[0].logical_id
 
 
-def _are(lost: list[ResourceChange], word: str) -> str:
+def _are(change: Change, lost: list[ResourceChange], word: str) -> str:
     """`queue A is deleted`, `queues A and B are replaced`."""
     actions = {one.action for one in lost}
     done = "deleted" if actions == {"remove"} else "replaced" if actions == {"replace"} else "deleted or replaced"
-    names = listing([one.logical_id for one in lost])
+    names = listing([label(change.old(one)) for one in lost])
     return f"{word} {names} is {done}" if len(lost) == 1 else f"{word}s {names} are {done}"
 
 

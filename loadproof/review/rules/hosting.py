@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from loadproof import catalog
 from loadproof.profiles import Profile, components_of, protocol_of
@@ -168,7 +168,7 @@ def fits_no_more(change: Change) -> Iterator[Found]:
 def quota(change: Change) -> Iterator[Found]:
     if not change.has_after:
         return
-    before = _most_by_type(change.before)
+    before = {} if change.moved else _most_by_type(change.before)
     for kind, most in sorted(_most_by_type(change.after).items()):
         old = before.get(kind, 0)
         if most <= old:
@@ -188,12 +188,15 @@ def quota(change: Change) -> Iterator[Found]:
     severity="warning",
 )
 def another_model(change: Change) -> Iterator[Found]:
-    if change.profiles is None:
+    if change.profiles is None or change.field("backend"):
         return
     before, after = (_models(profile) for profile in change.profiles)
     for name in sorted(before.keys() & after.keys()):
         if before[name] != after[name]:
-            message = f"{name} serves {after[name]} instead of {before[name]}"
+            (old, old_weights), (new, new_weights) = before[name], after[name]
+            same = old == new
+            message = f"callers get answers of {new}{new_weights} instead of {'' if same else old}{old_weights}"
+            message = " ".join(message.split())
             subject = change.field("model.id", "model", "components", otherwise="model.id")
             yield Found(subject, message, "evaluate its answers before callers see them")
 
@@ -321,20 +324,25 @@ def _most(view: View, variant: Variant) -> int:
 
 
 def _holder(change: Change, kind: str) -> str:
+    """The field that names the type, which need not have changed; else the configuration's logical id."""
+    endpoint = change.after.profile.endpoint if change.after.profile else None
+    if endpoint is not None:
+        return "endpoint.instance_type" if endpoint.instance_type == kind else "endpoint.instance_pools"
     held = next((one for one in variants(change.after) if kind in one.instance_types), None)
     return held.config.logical_id if held else ""
 
 
-def _models(profile: Profile) -> Mapping[str, str]:
-    """Component name -> the model and the weights it serves, in words."""
+def _models(profile: Profile) -> Mapping[str, tuple[str, str]]:
+    """Component name -> the model it serves, and where its weights come from, in words."""
     if profile.backend == "bedrock":
-        return {"the profile": profile.model.id}
-    models: dict[str, Any] = {}
+        return {"main": (profile.model.id, "")}
+    models: dict[str, tuple[str, str]] = {}
     for component in components_of(profile):
         source = component.model.source
-        weights = getattr(source, "revision", None) or getattr(source, "s3_uri", None) or "no source"
+        revision = getattr(source, "revision", None)
+        weights = f" at commit {revision[:12]}" if revision else f" from {getattr(source, 's3_uri', 'nowhere')}"
         quantized = "" if component.model.quantization == "none" else f" in {component.model.quantization}"
-        models[f"component {component.name}"] = f"{component.model.id}{quantized} ({weights})"
+        models[component.name] = (f"{component.model.id}{quantized}", weights)
     return models
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from loadproof.profiles import profile_hash
 from loadproof.profiles.schema import Objectives
@@ -11,7 +11,7 @@ from loadproof.review.model import ObjectiveChange
 from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import ALARM
-from loadproof.review.rules.words import listing, plural
+from loadproof.review.rules.words import label, listing, plural
 from loadproof.templates.template import listed
 
 _ALARMS: Final = (ALARM, "AWS::CloudWatch::CompositeAlarm")
@@ -111,15 +111,17 @@ def evidence_stale(change: Change) -> Iterator[Found]:
 def cost_doubles(change: Change) -> Iterator[Found]:
     if change.profiles is None:
         return
+    told = []
     for one in change.context.costs:
         before = one.before.usd_per_hour if one.before else None
         after = one.after.usd_per_hour if one.after else None
         if one.at == "expected" or before is None or after is None or after <= 0 or after < 2 * before:
             continue
         word = "at the least" if one.at == "minimum" else "at the most"
-        message = f"${after * _HOURS:,.0f} a month {word}, until now ${before * _HOURS:,.0f}"
+        told.append(f"${after * _HOURS:,.0f} a month {word} (until now ${before * _HOURS:,.0f})")
+    if told:
         subject = change.field("endpoint", "copies", "scaling", "components", otherwise="endpoint")
-        yield Found(subject, message, "say what it is for, or compare with `loadproof plan`")
+        yield Found(subject, ", ".join(told), "say what it is for, or compare with `loadproof plan`")
 
 
 @rule(
@@ -133,9 +135,11 @@ def cost_doubles(change: Change) -> Iterator[Found]:
 def other_workload(change: Change) -> Iterator[Found]:
     path = change.field("workload")
     if path and change.profiles is not None:
-        changed = [one.path for one in change.context.fields if one.path.startswith("workload.")]
-        shown = listing([name.removeprefix("workload.") for name in changed])
-        message = f"the objectives now hold for a workload with other {shown}"
+        changed = [one for one in change.context.fields if one.path.startswith("workload.")]
+        shown = listing(
+            [f"{one.path.removeprefix('workload.')} {_word(one.before)} → {_word(one.after)}" for one in changed]
+        )
+        message = f"the objectives now hold for other requests: {shown}"
         yield Found(path, message, "check that callers send such requests")
 
 
@@ -168,21 +172,24 @@ def gate_weakened(change: Change) -> Iterator[Found]:
     severity="warning",
 )
 def alarms_lost(change: Change) -> Iterator[Found]:
-    gone = [one.logical_id for one in change.resources(*_ALARMS, action="remove") if _watches(change, one.logical_id)]
+    if change.field("endpoint.hosting", "backend"):
+        return
+    gone = [one for one in change.resources(*_ALARMS, action="remove") if _watches(change, one.logical_id)]
     if gone:
-        message = f"{len(gone)} {plural(len(gone), 'alarm', 'alarms')} removed: {listing(gone)}"
-        subject = change.field("objectives", "environment.yaml: alarm_topic_arn", otherwise=gone[0])
+        names = listing([label(change.old(one)) for one in gone])
+        message = f"{len(gone)} {plural(len(gone), 'alarm', 'alarms')} removed: {names}"
+        subject = change.field("buffer.enabled", "objectives", otherwise=gone[0].logical_id)
         yield Found(subject, message, "keep what watches the endpoint")
     silent = [
-        one.logical_id
+        one
         for one in change.resources(*_ALARMS, action="update")
         if _tells(change.before, one.logical_id) and not _tells(change.after, one.logical_id)
     ]
     if silent:
         verb = plural(len(silent), "tells", "tell")
-        message = f"{listing(silent)} {verb} nobody any more"
+        message = f"{listing([label(change.old(one)) for one in silent])} {verb} nobody any more"
         subject = change.field(
-            "environment.yaml: alarm_topic_arn", "environment.yaml: alarm_emails", otherwise=silent[0]
+            "environment.yaml: alarm_topic_arn", "environment.yaml: alarm_emails", otherwise=silent[0].logical_id
         )
         yield Found(subject, message, "keep the topic that alarms tell")
 
@@ -200,7 +207,8 @@ def commitment(change: Change) -> Iterator[Found]:
     if after is None or after[1] not in _COMMITTED or after == before:
         return
     units, term = after
-    message = f"{units} model {plural(units, 'unit', 'units')} are paid for {_COMMITTED[term]}, used or not"
+    are = plural(units, "model unit is", "model units are")
+    message = f"{units} {are} paid for {_COMMITTED[term]}, used or not"
     yield Found("bedrock.provisioned_throughput.commitment", message, "take it without a commitment first")
 
 
@@ -208,6 +216,13 @@ def _throughput(view: View) -> tuple[int, str] | None:
     bedrock = view.profile.bedrock if view.profile else None
     bought = bedrock.provisioned_throughput if bedrock else None
     return (bought.model_units, bought.commitment) if bought else None
+
+
+def _word(value: Any) -> str:
+    """A field's value; booleans and nothing as YAML writes them."""
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _figures(one: ObjectiveChange) -> str:
@@ -224,8 +239,11 @@ def _figure(value: float | None) -> str:
 
 
 def _watches(change: Change, logical_id: str) -> bool:
-    """False for alarms that only steer scaling: they go with their policy, and other rules tell of that."""
+    """False for alarms that steer scaling, or watch what goes too: other rules tell of that."""
     alarm = change.before.named(logical_id)
+    gone = {one.logical_id for one in change.context.resources if one.action == "remove" and one.type not in _ALARMS}
+    if alarm is not None and any(f"'{name}'" in str(alarm.properties) for name in gone):
+        return False
     steered = {name for policy in change.before.of(_SCALING) for name in (policy.logical_id,)}
     actions = listed(alarm.properties, "AlarmActions") if alarm is not None else []
     return not any(name in steered for action in actions for name in references(action))

@@ -12,7 +12,7 @@ from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.refused import new_template_findings, open_finding, refused, stops
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import CONFIG, FUNCTION, MODEL, QUEUE
-from loadproof.review.rules.words import listing
+from loadproof.review.rules.words import label, listing
 from loadproof.templates import Finding as TemplateFinding
 from loadproof.templates.template import Resource, listed
 
@@ -60,7 +60,7 @@ def encryption_weakened(change: Change) -> Iterator[Found]:
 def secret(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR044")
     for finding in new_template_findings(change, "LS003"):
-        yield _as_found(change, finding, "break")
+        yield _as_found(change, finding, "break", "container.environment", "components")
 
 
 @rule(
@@ -74,7 +74,7 @@ def secret(change: Change) -> Iterator[Found]:
 def not_pinned(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR045")
     for finding in new_template_findings(change, "LS001", "LS002"):
-        yield _as_found(change, finding, "risk")
+        yield _as_found(change, finding, "risk", "container.image", "model.source", "components")
 
 
 @rule(
@@ -87,7 +87,7 @@ def not_pinned(change: Change) -> Iterator[Found]:
 def remote_code(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR046")
     for finding in new_template_findings(change, "LS004"):
-        yield _as_found(change, finding, "risk")
+        yield _as_found(change, finding, "risk", "model.trust_remote_code", "components")
 
 
 @rule(
@@ -142,9 +142,9 @@ def isolation_of(view: View) -> Protections:
     for resource in view.of(MODEL, CONFIG, FUNCTION):
         properties = resource.properties
         if properties.get("EnableNetworkIsolation") is True:
-            yield (resource.logical_id, "isolation"), f"{resource.logical_id}: network isolation"
+            yield (resource.logical_id, "isolation"), f"network isolation of {label(resource)}"
         if properties.get("VpcConfig"):
-            yield (resource.logical_id, "vpc"), f"{resource.logical_id}: its VPC"
+            yield (resource.logical_id, "vpc"), f"the VPC of {label(resource)}"
 
 
 def encryption_of(view: View) -> Protections:
@@ -152,21 +152,22 @@ def encryption_of(view: View) -> Protections:
     for resource in view.of(CONFIG, QUEUE, FUNCTION, *_KEYED):
         for what, key in _keys(resource):
             if key:
-                yield (resource.logical_id, what), f"{what} of {resource.logical_id}: its key"
+                yield (resource.logical_id, what), f"the key of {label(resource)} ({what})"
     for policy in view.of(*_POLICIES):
         if any(_asks_for_tls(one) for one in listed(policy.properties.get("PolicyDocument") or {}, "Statement")):
             for target in listed(policy.properties, _POLICIES[policy.type]):
                 for name in references(target) or (rendered(target),):
-                    yield (name, "tls"), f"{name}: TLS only"
+                    held = view.named(name)
+                    yield (name, "tls"), f"TLS alone for {label(held) if held is not None else name}"
 
 
-def lost(change: Change, look: Callable[[View], Protections]) -> list[str]:
-    """Protections of the base that the head lacks, of resources that stay."""
+def lost(change: Change, look: Callable[[View], Protections]) -> list[tuple[str, str]]:
+    """(logical id, words) of protections of the base that the head lacks, of resources that stay."""
     if not change.has_both:
         return []
     kept = {key for key, _ in look(change.after)}
     return [
-        words
+        (name, words)
         for (name, what), words in look(change.before)
         if (name, what) not in kept and (after := change.after.named(name)) is not None and not _no_use(after, what)
     ]
@@ -177,10 +178,9 @@ def _weaker(change: Change, look: Callable[[View], Protections], subject: str, w
     if not gone:
         return
     stopped = open_finding(change, code)
-    first = gone[0].partition(":")[0].rpartition(" ")[2]
-    message = f"taken away: {listing(gone)}"
+    message = f"taken away: {listing([words for _, words in gone])}"
     evidence = "" if stopped is None else f"{code}: synthesis stops until it is acknowledged"
-    yield Found(subject or first, message, f"keep {what}", "break" if stopped else None, evidence)
+    yield Found(subject or gone[0][0], message, f"keep {what}", "break" if stopped else None, evidence)
 
 
 _KEYED: Final = ("AWS::S3::Bucket", "AWS::Logs::LogGroup", "AWS::DynamoDB::Table", "AWS::SNS::Topic")
@@ -210,6 +210,9 @@ def _keys(resource: Resource) -> Iterator[tuple[str, object]]:
 
 def _no_use(after: Resource, what: str) -> bool:
     """A store that is gone needs no key; SageMaker refuses a volume key where the instances have disks of their own."""
+    if what in ("isolation", "vpc"):  # a plain variant has these on its model
+        variants = listed(after.properties, "ProductionVariants")
+        return any(variant.get("ModelName") for variant in variants)
     if what == "data capture":
         return not after.properties.get("DataCaptureConfig")
     if what == "asynchronous output":
@@ -231,10 +234,11 @@ def _asks_for_tls(statement: object) -> bool:
     return "aws:SecureTransport" in str(statement.get("Condition"))
 
 
-def _as_found(change: Change, finding: TemplateFinding, severity: Severity) -> Found:
+def _as_found(change: Change, finding: TemplateFinding, severity: Severity, *fields: str) -> Found:
     stopped = stops(finding, change)
     evidence = f"{finding.code}: synthesis stops until it is acknowledged" if stopped else finding.code
-    return Found(finding.resource, finding.message, finding.mend, "break" if stopped else severity, evidence)
+    subject = change.field(*fields, otherwise=finding.resource)
+    return Found(subject, finding.message, finding.mend, "break" if stopped else severity, evidence)
 
 
 RULES: Final = (isolation_weakened, encryption_weakened, secret, not_pinned, remote_code, acknowledged, captured)

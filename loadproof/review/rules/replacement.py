@@ -9,6 +9,7 @@ from loadproof.review.model import ResourceChange
 from loadproof.review.rules.change import Change, is_literal, references, rendered
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import COMPONENT, ENDPOINT, component_label, endpoint_label
+from loadproof.review.rules.words import label
 from loadproof.review.schemas import identity_of
 from loadproof.templates.template import Resource, specifications
 
@@ -37,7 +38,7 @@ _COMPONENT_NAME: Final = "InferenceComponentName"
 def endpoint_replaced(change: Change) -> Iterator[Found]:
     for one in (*change.resources(ENDPOINT, action="replace"), *change.resources(ENDPOINT, action="remove")):
         before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
-        if before is None:
+        if before is None or change.field("backend"):
             continue
         old = endpoint_label(before)
         if after is None:
@@ -132,15 +133,15 @@ def name_collides(change: Change) -> Iterator[Found]:
 def held_by_others(change: Change) -> Iterator[Found]:
     for one in change.resources(*_HELD_BY_OTHERS, action="replace"):
         if not one.cause:
-            message = f"{_kind(one.type)} {one.logical_id} is replaced: {_HELD_BY_OTHERS[one.type]}"
+            message = f"{_kind(one.type)} {label(change.old(one))} is replaced: {_HELD_BY_OTHERS[one.type]}"
             yield Found(one.logical_id, message, "keep the property, or tell those who use it", evidence=_why(one))
 
 
 @rule(
     "LR006",
     "Kind of hosting changed",
-    reason="An endpoint hosts either inference components or models of plain variants. SageMaker refuses to move a "
-    "living endpoint from one to the other while components are on it; autoscaling and callers also name other things.",
+    reason="An endpoint hosts either inference components or the model of a plain variant. AWS documents no way from "
+    "one to the other for a running endpoint, and callers, metrics and scaling name other things afterwards.",
     fix="Deploy the other kind as a profile of another name, move the callers, then destroy the old one.",
     severity="break",
 )

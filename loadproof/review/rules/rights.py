@@ -14,7 +14,7 @@ from loadproof.review.model import Severity
 from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.refused import new_template_findings, open_finding
 from loadproof.review.rules.rule import Found, rule
-from loadproof.review.rules.words import listing
+from loadproof.review.rules.words import label, listing
 from loadproof.templates.template import Resource, listed
 
 _ROLE: Final = "AWS::IAM::Role"
@@ -76,8 +76,13 @@ def rights_widened(change: Change) -> Iterator[Found]:
         is_wide = bool(wide & holders)
         if not fresh or (who not in old_roles and not is_wide):
             continue
-        shown = sorted({str(grant) for grant in fresh}, key=lambda text: ("*" not in text, text))
-        message = f"role {who} may newly: {listing(shown)}"
+        role = f"role {_role_label(change, who)}"
+        gone = {old.action for old in known if not any(new.covers(old) for new in grants)}
+        if not is_wide and all(grant.action in gone for grant in fresh):
+            message = f"{role} may do on other resources what it did until now: {_shown(fresh)}"
+            yield Found(_role_subject(change, who), message, "check that they are the right ones", "info")
+            continue
+        message = f"{role} may newly: {_shown(fresh)}"
         mend = "name what it needs, no wildcards" if is_wide else "check that each is needed"
         evidence = f"{stopped.code}: synthesis stops until it is acknowledged" if is_wide and stopped else ""
         severity: Severity | None = "break" if evidence else "risk" if is_wide else None
@@ -106,12 +111,13 @@ def opened(change: Change) -> Iterator[Found]:
 )
 def role_added(change: Change) -> Iterator[Found]:
     added = [one.logical_id for one in change.resources(_ROLE, action="add")]
+    names = [_role_label(change, name) for name in added]
     if added and change.has_both:
         rights = _grants(change.after)
         services = sorted({grant.action.partition(":")[0] for name in added for grant in rights.get(name, ((), ()))[1]})
         word = "role" if len(added) == 1 else "roles"
         message = (
-            f"{len(added)} {word} added ({listing(added)}), with rights in {listing(services) if services else 'none'}"
+            f"{len(added)} {word} added ({listing(names)}), with rights in {listing(services) if services else 'none'}"
         )
         yield Found(added[0], message, "look at what it may do")
 
@@ -157,7 +163,7 @@ def _trusts(change: Change) -> Iterator[Found]:
         known = list(_principals(before.properties.get("AssumeRolePolicyDocument")))
         for grant in _principals(role.properties.get("AssumeRolePolicyDocument")):
             if not any(old.covers(grant) for old in known):
-                message = f"{grant.who} may newly take on role {role.logical_id}" + _without(grant, known)
+                message = f"{grant.who} may newly take on role {label(role)}" + _without(grant, known)
                 yield Found(
                     role.logical_id, message, "trust only who needs it, with a condition on the account", "risk"
                 )
@@ -183,7 +189,7 @@ def _others(change: Change) -> Iterator[Found]:
         function = next((change.before.named(name) for name in references(after.properties.get("FunctionName"))), None)
         if function is not None:
             who = rendered(after.properties.get("Principal"))
-            message = f"{who} may newly invoke function {function.logical_id}"
+            message = f"{who} may newly invoke function {label(function)}"
             yield Found(one.logical_id, message, "check that it must", "risk")
 
 
@@ -207,7 +213,7 @@ def _public(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
         switches = bucket.properties.get("PublicAccessBlockConfiguration") or {}
         off = [name for name in _PUBLIC if switches.get(name) is not True]
         if off:
-            message = f"bucket {bucket.logical_id} does not block public access ({listing(off)})"
+            message = f"bucket {label(bucket)} does not block public access ({listing(off)})"
             yield (bucket.logical_id, "block"), Found(bucket.logical_id, message, "keep all four switches true")
     for resource in view.of(*_ON_RESOURCES):
         for grant in _principals(resource.properties.get(_ON_RESOURCES[resource.type][0])):
@@ -240,6 +246,21 @@ def _condition(statement: Mapping[str, Any]) -> str:
 def _named(role: Any) -> str:
     """A role by its logical id, else by its name."""
     return next(iter(references(role)), rendered(role))
+
+
+def _shown(grants: list[_Grant]) -> str:
+    """By resource, its actions together; what has a wildcard first."""
+    by_place: dict[str, list[str]] = {}
+    for grant in sorted(grants, key=lambda one: (one.place != "*", "*" not in one.action, one.place, one.action)):
+        actions = by_place.setdefault(grant.place, [])
+        if grant.action not in actions:
+            actions.append(grant.action)
+    return listing([f"{listing(actions)} on {place}" for place, actions in by_place.items()])
+
+
+def _role_label(change: Change, role: str) -> str:
+    holder = change.after.named(role)
+    return label(holder) if holder is not None else role
 
 
 def _role_subject(change: Change, role: str) -> str:

@@ -23,6 +23,12 @@ from loadproof.review.rules.serving import (
 )
 from loadproof.templates.template import Resource, listed
 
+_UPDATE: Final = (
+    "endpoint.update.rollback_on_alarms",
+    "endpoint.update",
+    "copies.update.rollback_on_alarms",
+    "copies.update",
+)
 DRAIN_S: Final = 30  # between SIGTERM and SIGKILL of a container
 _LONG_ANSWERS: Final = 0.99  # the share of answers that are no longer than the "longest" one
 
@@ -70,7 +76,7 @@ def no_rollback(change: Change) -> Iterator[Found]:
             why = "a bad one reaches every copy"
         label = component_label(after) if one.type == COMPONENT else endpoint_label(after)
         message = f"no alarm turns back an update of `{label}` any more: {why}"
-        subject = change.field("endpoint.update", "copies.update", "copies.min", otherwise=one.logical_id)
+        subject = change.field(*_UPDATE, "copies.min", otherwise=one.logical_id)
         yield Found(subject, message, "keep the alarms on updates")
 
 
