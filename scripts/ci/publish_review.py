@@ -146,12 +146,12 @@ def comment_body(markdown: str, head_sha: str, run_url: str) -> str:
     """What the comment holds. Mentions lose their effect: a review notifies nobody whom GitHub does not already."""
     origin = f"Review of {head_sha[:12]}, by that commit's own code and without credentials: [run]({run_url})"
     footer = f"\n\n<sub>{origin}</sub>\n"
-    quiet = _MENTION.sub(f"@{_ZERO_WIDTH_SPACE}", markdown.replace(MARKER, ""))
+    quiet = _MENTION.sub(f"@{_ZERO_WIDTH_SPACE}", markdown.replace(MARKER, "").strip())
     room = MOST_COMMENT_CHARACTERS - len(footer)
     if len(quiet) > room:
         notice = f"**Longer than a comment may be: [the run]({run_url}) has all of it.**\n\n"
         quiet = notice + quiet[: room - len(notice)].rpartition("\n")[0]
-    return f"{MARKER}\n{quiet.rstrip()}{footer}"
+    return f"{MARKER}\n{quiet}{footer}"
 
 
 def _code_scanning(github: GitHub, left: Left, run: dict[str, Any]) -> str:

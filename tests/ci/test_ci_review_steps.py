@@ -1,0 +1,143 @@
+"""The review workflow, step by step as a runner executes it: a merge to review, its files, then the comment."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+from fake_github import REPOSITORY, TOKEN, FakeGitHub, serving
+from workflow_steps import ROOT, WORKFLOWS, Runner
+
+# What a review needs of a checkout.
+_CODE = ("app.py", "cdk.json", "pyproject.toml", "loadproof", "stacks", "deploy_profiles", "scripts/ci")
+PROFILE = "deploy_profiles/prod/llama-3-1-8b.yaml"
+CHANGE = "buffer:\n  enabled: false\n"  # the queue goes, with every message that waits in it
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = ["-c", "user.name=Ann", "-c", "user.email=ann@example.com", "-c", "init.defaultBranch=main"]
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def merged(folder: Path, change: str) -> Path:
+    """What actions/checkout leaves of a pull request with `fetch-depth: 2`: its merge and both parents, shallow."""
+    origin = folder / "origin"
+    for name in _CODE:
+        (origin / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, origin / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, origin / name)
+    (origin / ".gitignore").write_text(".venv\n__pycache__/\n", encoding="utf-8")
+    git(origin, "init", "--quiet")
+    git(origin, "add", ".")
+    git(origin, "commit", "--quiet", "--message", "base")
+    git(origin, "switch", "--quiet", "--create", "faster")
+    with (origin / PROFILE).open("a", encoding="utf-8") as file:
+        file.write(change)
+    git(origin, "commit", "--quiet", "--all", "--message", "change")
+    git(origin, "switch", "--quiet", "main")
+    git(origin, "merge", "--quiet", "--no-ff", "--message", "merge", "faster")
+    git(folder, "clone", "--quiet", "--depth", "2", origin.as_uri(), "checkout")
+    (folder / "checkout" / ".venv").symlink_to(ROOT / ".venv")
+    return folder / "checkout"
+
+
+def without_make(folder: Path) -> str:
+    """A PATH whose `make` notes what it was asked: installing everything once more is CI's own first step."""
+    shim = folder / "make"
+    shim.write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n', encoding="utf-8")
+    shim.chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+@pytest.fixture(scope="module")
+def reviewed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Runner, int]:
+    """The review of a pull request that takes the buffer away, and the exit code of its job."""
+    folder = tmp_path_factory.mktemp("runner")
+    checkout = merged(folder, CHANGE)
+    given = {"github.event.pull_request.number": "12"}
+    runner = Runner(checkout, folder / "scratch", given, {"PATH": without_make(folder)})
+    return runner, runner.run(WORKFLOWS / "review.yml", "review")
+
+
+def test_the_steps_set_up_and_review(reviewed: tuple[Runner, int]) -> None:
+    """Set up, review, verdict; everything ran that stands in the file."""
+    runner, _ = reviewed
+    assert (runner.checkout.parent / "asked").read_text(encoding="utf-8") == "setup\n"
+    assert len(runner.ended) == 3, runner.ended[-1].stderr
+
+
+def test_what_is_uploaded(reviewed: tuple[Runner, int]) -> None:
+    """What review-comment.yml reads, and a page for people."""
+    runner, _ = reviewed
+    files = sorted(file.name for file in (runner.checkout / "review").iterdir())
+    assert files == ["pull_request.txt", "review.html", "review.md", "review.sarif"]
+
+
+def test_what_breaks_fails_the_check(reviewed: tuple[Runner, int]) -> None:
+    """Lost messages are a break, which is where `FAIL_ON` stands; the result was written before that."""
+    runner, code = reviewed
+    assert code == 1
+    assert [step.returncode for step in runner.ended] == [0, 0, 1]
+
+
+def test_the_markdown_names_the_profile_that_changes(reviewed: tuple[Runner, int]) -> None:
+    """And what happens to it; profiles that are as they were are not in it."""
+    runner, _ = reviewed
+    text = (runner.checkout / "review" / "review.md").read_text(encoding="utf-8")
+    assert "prod/llama-3-1-8b" in text
+    assert "LR031" in text
+    assert "qwen3-32b" not in text
+
+
+def test_the_job_summary_shows_the_same(reviewed: tuple[Runner, int]) -> None:
+    """Who has no right to comment still sees the review, in the run."""
+    runner, _ = reviewed
+    assert runner.summary.strip() == (runner.checkout / "review" / "review.md").read_text(encoding="utf-8").strip()
+
+
+def test_sarif_lies_where_the_profile_does(reviewed: tuple[Runner, int]) -> None:
+    """Code scanning shows a result in the file that it names."""
+    runner, _ = reviewed
+    sarif = json.loads((runner.checkout / "review" / "review.sarif").read_text(encoding="utf-8"))
+    found = {
+        (result["ruleId"], result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
+        for result in sarif["runs"][0]["results"]
+    }
+    assert sarif["version"] == "2.1.0"
+    assert ("LR031", PROFILE) in found
+
+
+def test_the_checkout_stays_as_it_was(reviewed: tuple[Runner, int]) -> None:
+    """Beside what is uploaded, the review writes nothing into the repository."""
+    runner, _ = reviewed
+    shown = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=runner.checkout, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout == "?? review/\n"
+
+
+def test_the_comment_is_what_was_reviewed(reviewed: tuple[Runner, int], tmp_path: Path) -> None:
+    """The second workflow's steps post what the first's left, through an archive and real HTTP."""
+    runner, _ = reviewed
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for file in (runner.checkout / "review").iterdir():
+            archive.write(file, file.name)
+    event = tmp_path / "event.json"
+    with serving(FakeGitHub(packed.getvalue())) as github:
+        event.write_text(json.dumps(github.event()), encoding="utf-8")
+        told = {"GITHUB_API_URL": github.url, "GITHUB_EVENT_PATH": str(event), "GITHUB_REPOSITORY": REPOSITORY}
+        second = Runner(ROOT, tmp_path / "scratch", {"github.token": TOKEN}, told)
+        assert second.run(WORKFLOWS / "review-comment.yml", "publish") == 0, second.ended
+        [comment], [sarif] = github.comments, github.sarif
+    assert comment["body"].count("<!-- loadproof-review -->") == 1
+    assert "LR031" in comment["body"]
+    assert sarif["ref"] == "refs/pull/12/head"
