@@ -32,9 +32,8 @@ from loadproof.review.shapes import (
     ObjectiveDocument,
     ProfileDocument,
     ResourceDocument,
-    State,
 )
-from loadproof.review.verdict import verdict_of
+from loadproof.review.verdict import state_of, verdict_of
 
 SCHEMA_VERSION: Final = 1
 DOCS_PAGE: Final = "docs/review-findings.md"
@@ -89,18 +88,6 @@ def _profile(one: ProfileReview, docs: str) -> ProfileDocument:
         "curves": {"before": _points(one.curves.before), "after": _points(one.curves.after)},
         "notes": list(one.notes),
     }
-
-
-def state_of(one: ProfileReview) -> State:
-    """What happened to the profile. Refused: its head has problems that stop synthesis, or cannot be synthesized."""
-    before, after = one.pair.before, one.pair.after
-    if after is None:
-        return "removed"
-    if after.refusal or any(problem.severity == "error" for problem in after.problems):
-        return "refused"
-    if before is None:
-        return "added"
-    return "changed" if one.fields or one.resources or one.findings else "unchanged"
 
 
 def _problem(problem: Problem) -> str:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from loadproof.pages.wording import objective_title, objective_value
 from loadproof.review.model import SEVERITIES, Finding, ObjectiveChange, ProfileReview, Review, Severity
+from loadproof.review.shapes import State
 from loadproof.review.wording import counted, few, headline, usd_more
 
 _WORDS: Final[Mapping[Severity, str]] = {"break": "BREAKS", "risk": "AT RISK", "warning": "LOOK AT"}
@@ -29,16 +30,29 @@ class Verdict:
 
 def verdict_of(review: Review) -> Verdict:
     """Deterministic. Names of profiles are in it as they are: whoever shows it escapes."""
-    changed = [one for one in review.profiles if one.fields or one.resources or one.findings]
+    changed = [one for one in review.profiles if state_of(one) != "unchanged"]
+    judged = [one for one in changed if state_of(one) in ("added", "changed")]
     found = [(finding, one) for one in review.profiles for finding in one.findings]
     worst = max((finding.severity for finding, _ in found), key=SEVERITIES.index, default=None)
-    after = "; ".join(part for part in (_cost(changed), _objectives(changed)) if part)
+    after = "; ".join(part for part in (_cost(judged), _objectives(judged)) if part)
     ending = f"; {after}." if after else "."
     if worst is not None and worst in _WORDS:
         return Verdict(worst, _WORDS[worst], _gravest(found, worst) + ending)
     if not changed:
         return Verdict(worst, "Nothing changes", f"{_looked_at(review)}.")
     return Verdict(worst, "Nothing breaks:", f"{counted(len(changed), 'profile')} changed{ending}")
+
+
+def state_of(one: ProfileReview) -> State:
+    """What happened to the profile. Refused: its head has problems that stop synthesis, or cannot be synthesized."""
+    before, after = one.pair.before, one.pair.after
+    if after is None:
+        return "removed"
+    if after.refusal or any(problem.severity == "error" for problem in after.problems):
+        return "refused"
+    if before is None:
+        return "added"
+    return "changed" if one.fields or one.resources or one.findings else "unchanged"
 
 
 def _looked_at(review: Review) -> str:
@@ -50,9 +64,10 @@ def _looked_at(review: Review) -> str:
 def _gravest(found: Found, worst: Severity) -> str:
     """`prod/chat: endpoint chat is replaced (LR001), and 2 more breaks`: the first finding of the worst severity."""
     worst_found = [(finding, one) for finding, one in found if finding.severity == worst]
-    first, _ = min(worst_found, key=lambda row: (row[0].code, name_of(row[1]), row[0].subject))
+    first, one = min(worst_found, key=lambda row: (row[0].code, name_of(row[1]), row[0].subject))
     names = sorted({name_of(one) for finding, one in worst_found if finding.code == first.code})
-    said = f"{few(names, 1)}: {headline(first.message)} ({first.code})"
+    refused = "refused: " if state_of(one) == "refused" else ""
+    said = f"{few(names, 1)}: {refused}{headline(first.message)} ({first.code})"
     others = sum(finding.code != first.code for finding, _ in worst_found)
     return f"{said}, and {counted(others, f'more {worst}')}" if others else said
 

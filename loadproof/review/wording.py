@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -36,8 +37,10 @@ STATES: Final = {"added": "new", "changed": "", "removed": "removed", "refused":
 COST_AT: Final = {"minimum": "fewest copies", "expected": "expected load", "maximum": "most copies"}
 ACTIONS: Final = {"replace": "replaced", "remove": "removed", "add": "added", "update": "updated"}  # gravest first
 LONGEST_VALUE: Final = 60
+LONGEST_IN_CELL: Final = 40  # of the table over all profiles
 MOST_PATHS: Final = 3
 ARROW: Final = " → "
+_FIXED: Final = "\N{NO-BREAK SPACE}"  # within a figure and its unit, or a mark and its count
 _CLAUSE: Final = re.compile(r"(?:`[^`]*`|(?![;:.] ).)+", re.DOTALL)  # up to a stop that no code holds
 
 
@@ -62,6 +65,10 @@ def shortened(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
+def _fixed(text: str) -> str:
+    return text.replace(" ", _FIXED)
+
+
 def usd(value: float | None) -> str:
     """`$1,312`; cents below ten dollars."""
     if value is None:
@@ -77,21 +84,61 @@ def usd_more(value: float | None) -> str:
 
 
 def cost(row: CostDocument) -> tuple[str, str, str]:
-    """(before, after, difference), USD a month; a dash where nothing runs."""
+    """(before, after, difference), USD a month; a dash where nothing runs, no difference where a price is unknown."""
     sides = [NO_DATA if side is None else usd(side["usd_per_month"]) for side in (row["before"], row["after"])]
-    return sides[0], sides[1], usd_more(row["delta_usd_per_month"])
+    more = row["delta_usd_per_month"]
+    return sides[0], sides[1], NO_DATA if more is None else usd_more(more)
 
 
 def cost_at(profile: ProfileDocument, at: str) -> CostDocument | None:
     return next((row for row in profile["costs"] if row["at"] == at), None)
 
 
-def value(found: Any) -> str:
+def cost_cell(profile: ProfileDocument) -> tuple[str, str]:
+    """(amounts, difference) at the fewest copies; at the most where only those differ; empty where there is none."""
+    row, most = cost_at(profile, "minimum"), cost_at(profile, "maximum")
+    if row is None or profile["state"] == "refused":
+        return NO_DATA, ""
+    before, after, more = cost(row)
+    if profile["state"] == "removed":
+        return before, "until the stack is destroyed"
+    if before != after:
+        return f"{before}{ARROW}{after}", "" if more == NO_DATA else more
+    if most is None or not most["delta_usd_per_month"]:
+        return before, ""
+    return before, f"{cost(most)[2]} at the most copies"
+
+
+def changes_cell(profile: ProfileDocument) -> str:
+    """What changes where that is not told by fields: refused, removed, nothing; else empty."""
+    if profile["state"] == "refused":
+        return "unknown: refused by its checks" if profile["problems"] else "unknown: cannot be synthesized"
+    if profile["state"] == "removed":
+        return "its file is deleted; its stack stays"
+    if profile["fields"] or profile["resources"]:
+        return ""
+    unknown = profile["state"] != "unchanged" and not profile["fields"]
+    return "resources not compared" if unknown else "nothing that is deployed"
+
+
+def problems(profile: ProfileDocument) -> list[str]:
+    """Why the head is refused, where no finding says it."""
+    if profile["state"] != "refused" or profile["findings"]:
+        return []
+    return [text for text in (*profile["problems"], profile["refusal"]) if text]
+
+
+def judged(profile: ProfileDocument) -> bool:
+    """Whether costs and objectives of the head can be told, and something changed."""
+    return profile["state"] in ("added", "changed")
+
+
+def value(found: Any, longest: int = LONGEST_VALUE) -> str:
     """A value of a field or property on one line: text as it is, all else as JSON, cut where it is long."""
     if found is None:
         return "none"
     text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-    return shortened(text, LONGEST_VALUE)
+    return shortened(text, longest)
 
 
 def title(row: ObjectiveDocument) -> str:
@@ -103,11 +150,11 @@ def bound(row: ObjectiveDocument, figure: FigureDocument | None) -> str:
     if figure is None or figure["bound"] is None:
         return NO_DATA
     sign = "≥" if row["comparison"] == ">=" else "≤"
-    return f"{sign} {objective_value(row['name'], figure['bound'])}"
+    return _fixed(f"{sign} {objective_value(row['name'], figure['bound'])}")
 
 
 def predicted(row: ObjectiveDocument, figure: FigureDocument | None) -> str:
-    return NO_DATA if figure is None else objective_value(row["name"], figure["predicted"])
+    return NO_DATA if figure is None else _fixed(objective_value(row["name"], figure["predicted"]))
 
 
 def interval(row: ObjectiveDocument, figure: FigureDocument | None) -> str:
@@ -127,7 +174,7 @@ def objectives_line(profile: ProfileDocument) -> str:
     for outcome, (mark, word) in OUTLOOK_MARKS.items():
         count = outcomes.count(outcome)
         if count:
-            said.append(f"{mark} {count} {word}")
+            said.append(_fixed(f"{mark} {f'all {count}' if 1 < count == len(outcomes) else count} {word}"))
     return ", ".join(said)
 
 
@@ -135,7 +182,7 @@ def findings_line(profile: ProfileDocument) -> str:
     """`1 break, 2 warnings`."""
     found = [finding["severity"] for finding in profile["findings"]]
     return ", ".join(
-        f"{mark} {counted(found.count(severity), word) if word != 'info' else f'{found.count(severity)} info'}"
+        _fixed(f"{mark} {counted(found.count(severity), word) if word != 'info' else f'{found.count(severity)} info'}")
         for severity, (mark, word) in SEVERITY_MARKS.items()
         if severity in found
     )
@@ -151,10 +198,19 @@ def felt(row: ResourceDocument) -> str:
     return "updated" if row["action"] == "replace" and row["expected"] else ACTIONS[row["action"]]
 
 
-def gravest_first(rows: Sequence[ResourceDocument]) -> list[ResourceDocument]:
-    """Replaced, removed, added, updated; within these as given."""
+def resource_rows(profile: ProfileDocument) -> list[tuple[str, str, str, str]]:
+    """(what the deployment does, logical id, type, why), the gravest first; counted by type where all are new or all
+    removed: then no row has anything to say of its own."""
+    rows = profile["resources"]
+    if profile["state"] in ("added", "removed"):
+        kinds = Counter((felt(row), row["type"], row["kept"] and row["action"] == "remove") for row in rows)
+        return [
+            (word, "", f"{count:,} × {type_}", "kept when removed" if kept else "")
+            for (word, type_, kept), count in sorted(kinds.items())
+        ]
     order = list(ACTIONS.values())
-    return sorted(rows, key=lambda row: order.index(felt(row)))
+    ordered = sorted(rows, key=lambda row: order.index(felt(row)))
+    return [(felt(row), row["logical_id"], row["type"], why(row)) for row in ordered]
 
 
 def why(row: ResourceDocument) -> str:
@@ -165,9 +221,10 @@ def why(row: ResourceDocument) -> str:
     paths = forcing or [one["path"] for one in row["properties"]]
     said = [f"`{path}`" for path in paths[:MOST_PATHS]]
     said += [f"{len(paths) - MOST_PATHS} more"] if len(paths) > MOST_PATHS else []
-    said += [f"refers to `{row['cause']}`, which is replaced"] if row["cause"] else []
-    said += ["a new one each time, by design"] if row["expected"] and row["action"] == "replace" else []
-    said += ["the old one is kept"] if row["kept"] and row["action"] == "replace" else []
+    if row["action"] == "replace":
+        said += [f"refers to `{row['cause']}`, which is replaced"] if row["cause"] else []
+        said += ["a new one each time, by design"] if row["expected"] else []
+        said += ["the old one is kept"] if row["kept"] else []
     return ", ".join(said)
 
 
@@ -183,8 +240,9 @@ def newly_missed(profile: ProfileDocument) -> list[ObjectiveDocument]:
 
 
 def change(row: FieldDocument) -> str:
-    """`8 → 12`."""
-    return f"{value(row['before'])}{ARROW}{value(row['after'])}"
+    """`8 → 12`; a dash where a side has no such field."""
+    sides = (row["before"], row["after"])
+    return ARROW.join(NO_DATA if side is None else value(side, LONGEST_IN_CELL) for side in sides)
 
 
 def grade(profile: ProfileDocument) -> str:

@@ -122,7 +122,7 @@ def chat() -> ProfileReview:
                 "LR001",
                 "break",
                 "Endpoint",
-                "endpoint `prod-chat` is replaced by `prod-chat-g5`: the old one is deleted with its copies and streams",
+                "endpoint `prod-chat` is replaced by `prod-chat-g5`: the old one is deleted with its copies",
                 "keep its name, or deploy the new endpoint beside it and move the callers first",
                 "`EndpointName` cannot be changed in place",
             ),

@@ -115,39 +115,28 @@ def name(profile: ProfileDocument) -> str:
 
 def _changes(profile: ProfileDocument) -> str:
     """The first fields with their values, then how many more, then what happens to resources."""
-    if profile["state"] == "refused":
-        return "unknown: refused by its checks" if profile["problems"] else "unknown: cannot be synthesized"
+    told = wording.changes_cell(profile)
+    if told:
+        return told
     lines = [
-        f"{code(row['path'], in_cell=True)} {_change(row['before'], row['after'])}"
+        f"{code(row['path'], in_cell=True)} {_value(row['before'])}{wording.ARROW}{_value(row['after'])}"
         for row in profile["fields"][:_FIELDS_SHOWN]
     ]
     more = len(profile["fields"]) - len(lines)
     lines += [f"{wording.counted(more, 'more field')}"] if more > 0 else []
     resources = wording.resources_line(profile["resources"])
     lines += [f"resources: {resources}"] if resources else []
-    return "<br>".join(lines) or "nothing that is deployed"
+    return "<br>".join(lines)
 
 
-def _change(before: object, after: object) -> str:
-    return wording.ARROW.join(_value(side) for side in (before, after))
-
-
-def _value(value: object) -> str:
+def _value(value: object, longest: int = wording.LONGEST_IN_CELL) -> str:
     """A field's value in a cell; a dash where a side has none."""
-    return wording.NO_DATA if value is None else code(wording.value(value), in_cell=True)
+    return wording.NO_DATA if value is None else code(wording.value(value, longest), in_cell=True)
 
 
 def _cost(profile: ProfileDocument) -> str:
-    row = wording.cost_at(profile, "minimum")
-    if row is None:
-        return wording.NO_DATA
-    before, after, more = (money(text) for text in wording.cost(row))
-    if before != after:
-        return f"{before}{wording.ARROW}{after} (**{more}**)"
-    most = wording.cost_at(profile, "maximum")
-    if most is None or not most["delta_usd_per_month"]:
-        return before
-    return f"{before}<br>most copies: **{money(wording.cost(most)[2])}**"
+    amounts, more = (money(text) for text in wording.cost_cell(profile))
+    return f"{amounts}<br>**{more}**" if more else amounts
 
 
 def money(text: str) -> str:
@@ -192,14 +181,14 @@ def _summary(profile: ProfileDocument) -> str:
 
 def _details(profile: ProfileDocument, at: int) -> Iterator[Block]:
     ranks = {"break": 1, "risk": 2, "warning": 4, "info": 6}
-    if profile["problems"] or profile["refusal"]:
-        lines = [f"- {prose(text)}" for text in (*profile["problems"][:MOST_ROWS], profile["refusal"]) if text]
-        yield Block(1, "list of problems", "\n".join(["**Refused**", "", *lines, ""]), at)
+    refused = [f"- {prose(text)}" for text in wording.problems(profile)[:MOST_ROWS]]
+    if refused:
+        yield Block(1, "list of problems", "\n".join(["**Refused**", "", *refused, ""]), at)
     for finding in profile["findings"]:
         yield Block(ranks[finding["severity"]], f"{finding['severity']} finding", _finding(finding), at)
-    if profile["objectives"]:
+    if profile["objectives"] and wording.judged(profile):
         yield Block(3, "objectives table", _objectives_table(profile), at)
-    if profile["costs"]:
+    if profile["costs"] and wording.judged(profile):
         yield Block(4, "cost table", _costs_table(profile), at)
     if profile["fields"]:
         yield Block(5, "fields table", _fields_table(profile), at)
@@ -263,18 +252,17 @@ def _costs_table(profile: ProfileDocument) -> str:
 
 
 def _fields_table(profile: ProfileDocument) -> str:
-    rows = [[code(row["path"], in_cell=True), _value(row["before"]), _value(row["after"])] for row in profile["fields"]]
+    longest = wording.LONGEST_VALUE
+    rows = [
+        [code(row["path"], in_cell=True), _value(row["before"], longest), _value(row["after"], longest)]
+        for row in profile["fields"]
+    ]
     return _table("Fields of the profile", ["field", "before", "after"], rows)
 
 
 def _resources_table(profile: ProfileDocument) -> str:
     rows = [
-        [
-            prose(wording.felt(row)),
-            code(row["logical_id"], in_cell=True),
-            code(row["type"], in_cell=True),
-            prose(wording.why(row), in_cell=True),
-        ]
-        for row in wording.gravest_first(profile["resources"])
+        [prose(word), code(name_, in_cell=True) if name_ else "", code(type_, in_cell=True), prose(why, in_cell=True)]
+        for word, name_, type_, why in wording.resource_rows(profile)
     ]
     return _table("Resources", ["deployment", "resource", "type", "because"], rows)

@@ -22,7 +22,7 @@ _STYLES: Final = {"break": "bold red", "risk": "red", "warning": "yellow", "info
 _OUTLOOK_STYLES: Final = {"misses": "bold red", "near": "yellow", "unknown": "dim", "meets": "green"}
 _ASCII: Final = str.maketrans(
     {"✗": "x", "▲": "!", "△": "?", "○": "-", "≈": "~", "✓": "+", "→": "->", "–": "-", "−": "-", "≤": "<=", "≥": ">="}
-    | {"…": "..."}
+    | {"…": "...", "×": "x", "↑": "^"}
 )
 
 
@@ -71,6 +71,7 @@ class _Said:
         return Text.assemble(*((self._shown(text), style) for text, style in parts))
 
     def _shown(self, text: str) -> str:
+        text = text.replace("\N{NO-BREAK SPACE}", " ")
         if not self._ascii_only:
             return text
         return text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
@@ -88,7 +89,7 @@ class _Said:
         return {
             "profile": self._line((name(profile), "bold"), (f" {state}" if state else "", "italic")),
             "what changes": self._line((changes(profile), "")),
-            "USD a month, fewest copies": self._line((cost(profile), "")),
+            "cost a month, fewest copies": self._line(("\n".join(filter(None, wording.cost_cell(profile))), "")),
             "objectives, predicted": self._line((wording.objectives_line(profile), "")),
             "findings": self._line((wording.findings_line(profile) or "none", _STYLES[severity] if severity else "")),
         }
@@ -97,7 +98,8 @@ class _Said:
         rows = [self._cells(profile) for profile in self._document["profiles"]]
         table = Table(box=box.ASCII2 if self._ascii_only else box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
         for column in rows[0]:
-            table.add_column(self._line((column, "")), overflow="fold")
+            # What changes is the longest: the others leave it the room.
+            table.add_column(self._line((column, "")), overflow="fold", max_width=None if "what" in column else 24)
         for row in rows:
             table.add_row(*row.values())
         yield table
@@ -112,27 +114,21 @@ class _Said:
     def _details(self, profile: ProfileDocument) -> Iterator[RenderableType]:
         yield ""
         yield self._line((name(profile), "bold underline"), (f"  {profile['file']}", "dim"))
-        for problem in (*profile["problems"][:MOST_ROWS], profile["refusal"]):
-            if problem:
-                yield self._indented(("refused: ", "bold red"), (problem, ""))
+        for problem in wording.problems(profile)[:MOST_ROWS]:
+            yield self._indented(("refused: ", "bold red"), (problem, ""))
         for finding in profile["findings"]:
             yield from self._finding(finding)
-        yield from self._objectives(profile)
-        rows = [[wording.COST_AT[row["at"]], *wording.cost(row)] for row in profile["costs"]]
-        yield from self._table(("cost, USD a month", "before", "after", "difference"), rows)
-        rows = [
-            [
-                row["path"],
-                *(wording.NO_DATA if side is None else wording.value(side) for side in (row["before"], row["after"])),
-            ]
+        if wording.judged(profile):
+            yield from self._objectives(profile)
+            costs = [[wording.COST_AT[row["at"]], *wording.cost(row)] for row in profile["costs"]]
+            yield from self._table(("cost a month", "before", "after", "difference"), costs)
+        fields = [
+            [row["path"], *("–" if side is None else wording.value(side) for side in (row["before"], row["after"]))]
             for row in profile["fields"]
         ]
-        yield from self._table(("field", "before", "after"), rows)
-        rows = [
-            [wording.felt(row), row["logical_id"], row["type"], wording.why(row).replace("`", "")]
-            for row in wording.gravest_first(profile["resources"])
-        ]
-        yield from self._table(("deployment", "resource", "type", "because"), rows)
+        yield from self._table(("field", "before", "after"), fields)
+        resources = [[cell.replace("`", "") for cell in row] for row in wording.resource_rows(profile)]
+        yield from self._table(("deployment", "resource", "type", "because"), resources)
         for note in profile["notes"]:
             yield self._indented(("note: ", "dim"), (note, ""))
 
@@ -171,6 +167,7 @@ class _Said:
             table.add_column(self._line((column, "dim")), overflow="fold")
         for row in rows[:MOST_ROWS]:
             table.add_row(*(self._line((cell, "") if isinstance(cell, str) else cell) for cell in row))
+        yield ""
         yield Padding(table, (0, 0, 0, 2))
         if len(rows) > MOST_ROWS:
             yield self._indented((f"and {len(rows) - MOST_ROWS:,} more", "dim"))
@@ -182,22 +179,12 @@ def name(profile: ProfileDocument) -> str:
 
 def changes(profile: ProfileDocument) -> str:
     """The first fields by path, how many more, and what happens to resources."""
-    if profile["state"] == "refused":
-        return "unknown: refused by its checks" if profile["problems"] else "unknown: cannot be synthesized"
+    told = wording.changes_cell(profile)
+    if told:
+        return told
     lines = [f"{row['path']} {wording.change(row)}" for row in profile["fields"][:3]]
     more = len(profile["fields"]) - len(lines)
     lines += [wording.counted(more, "more field")] if more > 0 else []
     resources = wording.resources_line(profile["resources"])
     lines += [f"resources: {resources}"] if resources else []
-    return "\n".join(lines) or "nothing that is deployed"
-
-
-def cost(profile: ProfileDocument) -> str:
-    """At the fewest copies; where that stays and the most change, those too."""
-    row, most = wording.cost_at(profile, "minimum"), wording.cost_at(profile, "maximum")
-    if row is None:
-        return wording.NO_DATA
-    before, after, more = wording.cost(row)
-    if before != after:
-        return f"{before}{wording.ARROW}{after} ({more})"
-    return f"{before}\nmost copies: {wording.cost(most)[2]}" if most and most["delta_usd_per_month"] else before
+    return "\n".join(lines)
