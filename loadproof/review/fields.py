@@ -19,8 +19,9 @@ from loadproof.review.values import shortened
 _Path = tuple[str | int, ...]
 # Sets, whatever order they are written in: AWS takes them so.
 _UNORDERED: Final = frozenset({"subnet_ids", "security_group_ids", "route_table_ids", "alarm_emails", "callbacks"})
-# What a list's entries are told apart by: the first of these that all of them have, each with another value.
-_KEYS: Final = (("name",), ("instance_type",), ("type", "metric"), ("type", "metric", "threshold"))
+# What a list's entries are told apart by: their name, else all of these that they have.
+_NAMES: Final = ("name", "instance_type")
+_KINDS: Final = (("type", "metric"), ("type", "metric", "threshold"))
 _ENVIRONMENT: Final = "environment.yaml"
 
 
@@ -81,28 +82,28 @@ def _of_maps(value: Any) -> bool:
 
 def _lists(before: list[Any], after: list[Any], path: _Path) -> Iterator[tuple[_Path, Any, Any]]:
     """Maps by name where all have one, else position by position."""
-    key = next((key for key in _KEYS if _tells_apart(key, before) and _tells_apart(key, after)), None)
-    if key is None:
+    kinds = next((kinds for kinds in _KINDS if _tells_apart(kinds, before) and _tells_apart(kinds, after)), None)
+    if kinds is None:
         for at in range(max(len(before), len(after))):
             old = before[at] if at < len(before) else ABSENT
             new = after[at] if at < len(after) else ABSENT
             yield from _differing(old, new, (*path, at))
         return
-    olds, news = ({_key(item, key): (at, item) for at, item in enumerate(items)} for items in (before, after))
+    olds, news = ({_key(item, kinds): (at, item) for at, item in enumerate(items)} for items in (before, after))
     for name in [*news, *(name for name in olds if name not in news)]:
         at = (news.get(name) or olds[name])[0]
         old, new = (items[name][1] if name in items else ABSENT for items in (olds, news))
         yield from _differing(old, new, (*path, at))
 
 
-def _tells_apart(key: tuple[str, ...], items: list[Any]) -> bool:
-    if not all(isinstance(item, Mapping) and key[0] in item for item in items):
-        return False
-    return len({_key(item, key) for item in items}) == len(items)
+def _tells_apart(kinds: tuple[str, ...], items: list[Any]) -> bool:
+    keys = {_key(item, kinds) for item in items}
+    return len(keys) == len(items) and () not in keys
 
 
-def _key(item: Mapping[str, Any], key: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(str(item.get(name)) for name in key)
+def _key(item: Mapping[str, Any], kinds: tuple[str, ...]) -> tuple[str, ...]:
+    name = next((str(item[name]) for name in _NAMES if item.get(name) is not None), None)
+    return (name,) if name is not None else tuple(str(item[kind]) for kind in kinds if kind in item)
 
 
 def _same(before: Any, after: Any, *, unordered: bool = False) -> bool:
