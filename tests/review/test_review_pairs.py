@@ -14,5 +14,30 @@ CODES = {rule.code for rule in RULES}
 @pytest.mark.parametrize("name", review_pairs.names())
 def test_a_pair_gives_its_findings_and_no_more(name: str) -> None:
     """What the review finds in a pair is what a person wrote down beside it."""
-    findings = review_pair(review_pairs.pair(name), ()).findings
+    findings = review_pair(review_pairs.pair(name), review_pairs.runs(name)).findings
     assert sorted((one.code, one.severity, one.subject) for one in findings) == list(review_pairs.expected(name))
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_every_code_is_shown_by_a_pair(code: str) -> None:
+    """A finding that no pair shows would be a promise without a test."""
+    assert any(code in {found[0] for found in review_pairs.expected(name)} for name in review_pairs.names())
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_every_code_has_a_near_miss(code: str) -> None:
+    """Somewhere a change comes close to each finding and is not one: silence is shown too."""
+    near = [name for name in review_pairs.names() if code in review_pairs.about(name).get("near_miss", ())]
+    assert near, f"no pair names {code} as a near miss"
+    for name in near:
+        assert code not in {found[0] for found in review_pairs.expected(name)}
+
+
+def test_pairs_name_only_codes_that_exist() -> None:
+    """A number that was misspelt would never be missed."""
+    named = {
+        code
+        for name in review_pairs.names()
+        for code in (*review_pairs.about(name).get("near_miss", ()), *(one[0] for one in review_pairs.expected(name)))
+    }
+    assert named <= CODES

@@ -241,8 +241,9 @@ def _figure(value: float | None) -> str:
 def _watches(change: Change, logical_id: str) -> bool:
     """False for alarms that steer scaling, or watch what goes too: other rules tell of that."""
     alarm = change.before.named(logical_id)
-    gone = {one.logical_id for one in change.context.resources if one.action == "remove" and one.type not in _ALARMS}
-    if alarm is not None and any(f"'{name}'" in str(alarm.properties) for name in gone):
+    gone = [one for one in change.context.resources if one.action == "remove" and one.type not in _ALARMS]
+    names = {name for one in gone for name in (one.logical_id, label(change.old(one)))}
+    if alarm is not None and any(f"'{name}'" in str(alarm.properties) for name in names):
         return False
     steered = {name for policy in change.before.of(_SCALING) for name in (policy.logical_id,)}
     actions = listed(alarm.properties, "AlarmActions") if alarm is not None else []

@@ -49,7 +49,7 @@ class _Grant:
             self.who == other.who
             and _matches(other.action.lower(), self.action.lower())
             and _matches(other.place, self.place)
-            and self.condition in ("", other.condition)
+            and _no_wider(other.condition, self.condition)
         )
 
     def __str__(self) -> str:
@@ -241,6 +241,19 @@ def _without(grant: _Grant, known: list[_Grant]) -> str:
 def _condition(statement: Mapping[str, Any]) -> str:
     condition = statement.get("Condition")
     return json.dumps(condition, sort_keys=True) if condition else ""
+
+
+def _no_wider(condition: str, than: str) -> bool:
+    """True where whoever meets `condition` meets `than` too: no test fewer, and no value more in any."""
+    if than in ("", condition):
+        return True
+    have: dict[str, Any] = json.loads(condition or "{}")
+    return all(
+        key in have.get(operator, {})
+        and set(map(rendered, listed(have[operator], key))) <= set(map(rendered, listed(tests, key)))
+        for operator, tests in json.loads(than).items()
+        for key in tests
+    )
 
 
 def _named(role: Any) -> str:
