@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from loadproof.cli.review_affected import ENVIRONMENT, OF_ENVIRONMENT, Found, Place
-from loadproof.cli.review_tree import PROFILES, Tree, digest_of
+from loadproof.cli.review_tree import PROFILES, CommitSource, Tree, digest_of
 from loadproof.errors import InputError, Problem
 from loadproof.review.model import Side
 
@@ -68,16 +68,18 @@ class Half:
         )
 
     def lay_out_code(self, other: Half | None) -> None:
-        """Code beside the profiles; from the `other` side where it has the same, for Python compiles that once."""
-        if self.tree.source.folder is not None or not self.tree.has_own_code:
-            return
-        if other is None:
-            self.tree.lay_out(self.tree.code, self.root)
+        """Code beside the profiles. What lies somewhere already is linked, for Python to compile it once.
+
+        `other` is a side with the same code, laid out.
+        """
+        source = self.tree.source
+        if not isinstance(source, CommitSource) or not self.tree.has_own_code:
             return
         folders = sorted({path.partition("/")[0] for path in self.tree.code if "/" in path})
-        self.tree.lay_out([path for path in self.tree.code if "/" not in path], self.root)
-        for folder in folders:
-            (self.root / folder).symlink_to(other.root / folder)
+        lying = source.lying_about(folders) if other is None else {name: other.root / name for name in folders}
+        self.tree.lay_out([path for path in self.tree.code if path.partition("/")[0] not in lying], self.root)
+        for name, folder in lying.items():
+            (self.root / name).symlink_to(folder)
 
     def settings(self) -> dict[str, Any]:
         """What the CDK CLI would pass on: cdk.context.json, the context of cdk.json, and `-c`."""

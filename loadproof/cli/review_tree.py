@@ -82,10 +82,23 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class CommitSource:
-    """The files of a commit, in git's store."""
+    """The files of a commit, in git's store. `checked_out` is where the working tree has the project; None if bare."""
 
     repository: Repository
     blobs: Mapping[str, Blob]
+    checked_out: Path | None
+
+    def lying_about(self, folders: Iterable[str]) -> dict[str, Path]:
+        """Those of some top folders that the working tree has just so: Python has compiled them there already."""
+        if self.checked_out is None or not self.checked_out.is_dir():
+            return {}
+        here: dict[str, dict[str, str | None]] = {}
+        for path, known in self.repository.working_ids(self.checked_out).items():
+            here.setdefault(path.partition("/")[0], {})[path] = known
+        return {name: self.checked_out / name for name in folders if here.get(name) == self._ids_in(name)}
+
+    def _ids_in(self, folder: str) -> dict[str, str]:
+        return {path: blob.id for path, blob in self.blobs.items() if path.startswith(f"{folder}/")}
 
     def read(self, paths: Iterable[str]) -> dict[str, bytes]:
         chosen = [path for path in paths if path in self.blobs]
@@ -123,7 +136,7 @@ def commit_tree(label: str, repository: Repository, commit: str, folder: str) ->
         for path, blob in repository.tree(commit, folder).items()
         if blob.mode != SUBMODULE and is_plain(path)
     }
-    source = CommitSource(repository, blobs)
+    source = CommitSource(repository, blobs, None if repository.top is None else repository.top / folder)
     return Tree(label, source, _through_links({path: blob.id for path, blob in blobs.items()}, source))
 
 
