@@ -26,8 +26,8 @@ from loadproof.profiles import document_hash
 from loadproof.review.model import MeasuredRun
 
 __all__ = [
-    "DEFAULT_PLACES", "EVIDENCE", "PLAN", "REQUESTS", "SUMMARY", "StoredRun", "measured_run", "objectives_of",
-    "read_run_of", "read_stored", "stored_runs",
+    "DEFAULT_PLACES", "EVIDENCE", "PLAN", "REQUESTS", "SUMMARY", "StoredRun", "measured_run", "part_of",
+    "read_run_of", "read_stored", "rows_of", "stored_runs",
 ]  # fmt: skip
 _SMALL = (PLAN, SUMMARY, EVIDENCE)
 _MOST_BYTES = 32 * 1024 * 1024  # of a small file
@@ -67,18 +67,18 @@ class StoredRun:
     @property
     def profile(self) -> Mapping[str, Any]:
         """Name, file, sha256, environment and, in newer runs, the whole document; empty for a run of no profile."""
-        return _part(self.plan, "spec", "profile")
+        return part_of(self.plan, "spec", "profile")
 
     @property
     def verdict(self) -> str:
         """PASS, FAIL, INCONCLUSIVE, INVALID; `not judged` for a run that was cut off."""
-        said = _part(self.summary, "verdict").get("outcome")
+        said = part_of(self.summary, "verdict").get("outcome")
         return str(said) if said else "not judged"
 
     @property
     def local_cloud(self) -> str | None:
         """What answered in the endpoint's place: `twin` or `http`; None: the endpoint itself."""
-        said = _part(self.plan, "spec", "target").get("local_cloud")
+        said = part_of(self.plan, "spec", "target").get("local_cloud")
         return None if said is None else str(said)
 
     @property
@@ -118,15 +118,15 @@ def measured_run(run: StoredRun) -> MeasuredRun:
         environment_name=None if environment is None else str(environment),
         profile_sha256=str(profile.get("sha256")),
         verdict=run.verdict,
-        measured={str(row.get("name")): _figure(row.get("observed")) for row in objectives_of(run)},
+        measured={str(row.get("name")): _figure(row.get("observed")) for row in rows_of(run.summary)},
         profile=document if isinstance(document, Mapping) else None,
         link=run.where,
     )
 
 
-def objectives_of(run: StoredRun) -> list[Mapping[str, Any]]:
+def rows_of(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The rows of summary.json's `objectives`, with bound, figure, interval and verdict each."""
-    rows = run.summary.get("objectives")
+    rows = summary.get("objectives")
     return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
 
 
@@ -134,7 +134,7 @@ def _figure(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _part(document: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+def part_of(document: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     """The map at that path, empty where there is none: files in a pull request may hold anything."""
     for name in names:
         found = document.get(name)
@@ -174,16 +174,16 @@ def _misfits(
     if not evidence:
         yield f"no {EVIDENCE}: loadproof report judges what there is of it" if not summary else f"no {EVIDENCE}"
         return
-    expected = _part(evidence, "sha256")
+    expected = part_of(evidence, "sha256")
     for file in (PLAN, SUMMARY):
         if hashes.get(file) != expected.get(file):
             yield f"{file}: changed since the run was judged" if file in hashes else f"{file}: missing"
     said = {"run_id": plan.get("run_id"), "created_utc": plan.get("created_utc")}
-    said |= {"verdict": _part(summary, "verdict").get("outcome"), "profile": summary.get("profile")}
+    said |= {"verdict": part_of(summary, "verdict").get("outcome"), "profile": summary.get("profile")}
     yield from (
         f"{EVIDENCE}: another {name} than in {PLAN} and {SUMMARY}" for name in said if evidence.get(name) != said[name]
     )
-    profile = _part(plan, "spec", "profile")
+    profile = part_of(plan, "spec", "profile")
     brief = {name: profile.get(name) for name in ("name", "file", "sha256", "environment")} if profile else None
     if summary and summary.get("profile") != brief:
         yield f"{SUMMARY}: another profile than in {PLAN}"

@@ -49,6 +49,13 @@ def _simulated(summary: Summary) -> list[str]:
     return ["> The endpoint was a local cloud's twin: every figure here is *predicted*, none was measured on AWS."]
 
 
+def comparison_markdown(comparison: Comparison, method: str) -> str:
+    """A comparison alone, its conditions folded."""
+    head, reason, *tables = _changes(comparison)
+    title = f"{head.replace('###', '##')} ({_said(comparison.after)})"
+    return "\n\n".join([title, reason, *tables, f"<sub>{_said(method)}</sub>"]) + "\n"
+
+
 def _objectives(summary: Summary) -> list[str]:
     if not summary["objectives"]:
         return []
@@ -74,8 +81,8 @@ def _changes(comparison: Comparison) -> list[str]:
             _said(row.place),
             figure(row.before),
             figure(row.after),
-            _size(row.name, row.change),
-            f"{_size(row.name, row.low)} to {_size(row.name, row.high)}",
+            size_of_change(row.name, row.change),
+            f"{size_of_change(row.name, row.low)} to {size_of_change(row.name, row.high)}",
             f"{_SIGNS.get(row.outcome, '')} {row.outcome}" if row.decides else row.outcome,
         )
         for row in comparison.changes
@@ -90,7 +97,7 @@ def _changes(comparison: Comparison) -> list[str]:
     ]
 
 
-def _size(name: str, change: float | None) -> str:
+def size_of_change(name: str, change: float | None) -> str:
     if change is None:
         return "unknown"
     return f"{change:+.2%}" if name == "error_rate_max" else f"×{change:.3f}"

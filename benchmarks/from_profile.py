@@ -147,6 +147,17 @@ def loads_of(profile: Profile, file: Path) -> tuple[Load, ...]:
     return tuple(checked(Load(**row), f"{file}: level {number}") for number, row in enumerate(traced, start=1))
 
 
+def judged_at(profile: Profile, file: Path) -> str:
+    """The level the profile's objectives must hold at, in words."""
+    loads = loads_of(profile, file)
+    loads = loads or tuple(Load(concurrency=one) for one in sorted(set(profile.benchmark.concurrency)))
+    at = profile.objectives.at_concurrency
+    named = [load for load in loads if not load.is_open and load.value == at]
+    if named:
+        return named[-1].words
+    return max(enumerate(loads), key=lambda one: (one[1].is_open, one[1].value, one[0]))[1].words
+
+
 def objectives_of(profile: Profile) -> tuple[Objective, ...]:
     """The bounds a profile sets, in the order of their names."""
     bounds = ((name, getattr(profile.objectives, name)) for name in NAMES)

@@ -75,7 +75,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A run against an earlier one. `differences` are of conditions (image, machine, profile): what may explain it."""
+    """A run against an earlier one. `differences` are of conditions (image, machine, profile): what may explain it.
+
+    `measured` False: at the level that decides a run's client was too slow, so its figures are not the endpoint's.
+    """
 
     before: str
     after: str
@@ -85,6 +88,7 @@ class Comparison:
     differences: tuple[tuple[str, str, str], ...]
     outcome: Outcome
     reason: str
+    measured: bool = True
 
 
 def read_run(folder: Path) -> Run:
@@ -126,7 +130,9 @@ def compare_runs(
     if late:
         outcome, reason = "INCONCLUSIVE", f"at {place}: {'; '.join(late)}"
     differences = tuple(conditions_that_differ(before.plan, after.plan) + _answers_that_differ(place, deciding))
-    return Comparison(before.plan.run_id, after.plan.run_id, place, tolerance, shown, differences, outcome, reason)
+    return Comparison(
+        before.plan.run_id, after.plan.run_id, place, tolerance, shown, differences, outcome, reason, measured=not late
+    )
 
 
 def _deciding_pair(

@@ -16,6 +16,7 @@ from loadproof.cli import (
     check,
     compare,
     demo,
+    evidence,
     import_results,
     local,
     plan,
@@ -53,6 +54,7 @@ app.command("demo")(demo.demo)
 app.command("review")(review_verb.review)
 app.command("schema")(schema.schema)
 app.add_typer(queue_verbs.app, name="queue")
+app.add_typer(evidence.app, name="evidence")
 app.add_typer(catalog.app, name="catalog")
 app.add_typer(local.app, name="local")
 
