@@ -8,7 +8,8 @@ flight with which its latency objectives are predicted to hold, and never past t
 - open arrivals: `copies = ceil(requests/s ÷ requests/s of one copy at its ceiling)`; a ramp counts at its higher end;
 - a closed loop: `copies = ceil(objectives.at_concurrency ÷ ceiling of one copy)`, the load the objectives name;
 
-within the fewest and the most copies, and the fewest where nothing scales. Further components count with their fewest:
+within the fewest and the most copies, and the fewest where nothing scales. Where no load at all is predicted to meet
+the objectives, the knee alone is the ceiling, and a note says so. Further components count with their fewest:
 the workload says nothing about them. A recorded trace has no one rate, so nothing is expected of it.
 """
 
@@ -100,18 +101,28 @@ def _endpoint_cost(profile: Profile, environment: Environment | None, plan: Plan
         note = f"the catalog does not know {names[0]}, so its price is not known"
         return _SideCost(dict.fromkeys(_ORDER, _NOTHING_KNOWN), notes=(note,))
     machine = rows[0]
+    fewest, most = _bounds(profile, machine)
     wanted, why = _expected_copies(profile, plan)
     figures: dict[At, CostFigure] = {
-        "minimum": _figure(machine, instances_at(profile, machine, _fewest)),
+        "minimum": _figure(machine, fewest),
         "expected": _NOTHING_KNOWN
         if wanted is None
         else _figure(machine, _expected_instances(profile, machine, wanted)),
-        "maximum": _figure(machine, instances_at(profile, machine, _most)),
+        "maximum": _figure(machine, most),
     }
     return _SideCost(figures, (machine,), tuple(_notes(profile, environment, rows, why)))
 
 
-def instances_at(profile: Profile, machine: Instance, copies: Callable[[Component], int]) -> int:
+def _bounds(profile: Profile, machine: Instance) -> tuple[int, int]:
+    """(fewest, most) instances. A plain variant has one copy on each, and `copies` no say."""
+    endpoint = profile.endpoint
+    assert endpoint is not None
+    if endpoint.hosting == "plain_variant":
+        return endpoint.min_instances, endpoint.max_instances
+    return _holding(profile, machine, _fewest), _holding(profile, machine, _most)
+
+
+def _holding(profile: Profile, machine: Instance, copies: Callable[[Component], int]) -> int:
     """Instances that hold so many copies of each model, within the endpoint's own bounds.
 
     Models share machines: `instances = ceil(sum of copies ÷ copies an instance takes)`, and no fewer than any model
@@ -119,8 +130,6 @@ def instances_at(profile: Profile, machine: Instance, copies: Callable[[Componen
     """
     endpoint = profile.endpoint
     assert endpoint is not None
-    if endpoint.hosting == "plain_variant":
-        return endpoint.max_instances if copies is _most else endpoint.min_instances
     shares = [
         (copies(component), max(1, copies_per_instance(Placed(component, (), profile), machine)))
         for component in components_of(profile)
@@ -135,12 +144,13 @@ def _fewest(component: Component) -> int:
 
 
 def _most(component: Component) -> int:
-    scheduled = [
-        policy.max_copies
-        for policy in (component.scaling.policies if component.scaling else ())
-        if isinstance(policy, ScheduledScaling) and policy.max_copies is not None
-    ]
+    scheduled = (policy.max_copies or 0 for policy in _scheduled(component))
     return max(component.copies.min, component.copies.max, *scheduled)
+
+
+def _scheduled(component: Component) -> list[ScheduledScaling]:
+    policies = component.scaling.policies if component.scaling else ()
+    return [policy for policy in policies if isinstance(policy, ScheduledScaling)]
 
 
 def _expected_instances(profile: Profile, machine: Instance, wanted: int) -> int:
@@ -149,7 +159,7 @@ def _expected_instances(profile: Profile, machine: Instance, wanted: int) -> int
     if endpoint.hosting == "plain_variant":
         scaled = profile.scaling is not None
         return max(endpoint.min_instances, min(wanted, endpoint.max_instances)) if scaled else endpoint.min_instances
-    return instances_at(profile, machine, lambda one: wanted if one.name == "main" else one.copies.min)
+    return _holding(profile, machine, lambda one: wanted if one.name == "main" else one.copies.min)
 
 
 def _expected_copies(profile: Profile, plan: Plan | None) -> tuple[int | None, str]:
@@ -165,17 +175,22 @@ def _expected_copies(profile: Profile, plan: Plan | None) -> tuple[int | None, s
         return None, "what is expected is not known: a recorded trace of arrivals has no one rate"
     if plan is None:
         return None, "what is expected is not known without a plan"
-    load = _load(profile, plan)
+    told = ""
+    load = _load(profile, plan, (OBJECTIVE_BOUND, MARGINAL_GAIN))
     if load is None:
-        return None, "what is expected is not known: one copy is predicted to miss the objectives at any load"
+        load = _load(profile, plan, (MARGINAL_GAIN,))
+        told = "the objectives are predicted to be missed at any load: what is expected is reckoned at the knee instead"
+    if load is None:
+        return None, "what is expected is not known: no request of this workload can be served"
     needed = max(1, ceil(round(load, 9)))
-    told = f"the workload needs {needed:,} copies, more than the most ({most:,})" if needed > most else ""
+    if needed > most:
+        told = f"the workload needs {needed:,} copies, more than the most ({most:,})"
     return min(most, max(fewest, needed)), told
 
 
-def _load(profile: Profile, plan: Plan) -> float | None:
-    """The workload as a number of copies at their ceiling; None where no load is within the objectives."""
-    ceilings = [knee.concurrency for knee in plan.knees if knee.rule in (OBJECTIVE_BOUND, MARGINAL_GAIN)]
+def _load(profile: Profile, plan: Plan, rules: tuple[str, ...]) -> float | None:
+    """The workload as a number of copies at their ceiling by these rules; None where one copy serves nothing so."""
+    ceilings = [knee.concurrency for knee in plan.knees if knee.rule in rules]
     ceiling = min(ceilings, default=0) / plan.deployment.copies
     if ceiling < 1:
         return None
@@ -195,6 +210,11 @@ def _notes(profile: Profile, environment: Environment | None, rows: list[Instanc
     assert endpoint is not None
     if why:
         yield why
+    if _bounds(profile, machine)[0] == 0:
+        yield "with no copy no instance runs: $0 while idle, and the first request then waits for a machine"
+    raised = max((policy.min_copies or 0 for policy in _scheduled(components_of(profile)[0])), default=0)
+    if raised > (endpoint.min_instances if endpoint.hosting == "plain_variant" else profile.copies.min):
+        yield f"scheduled actions raise the fewest copies to {raised} at times"
     if machine.usd_per_hour is None:
         yield f"no on-demand price is known for {machine.instance_type}"
     elif machine.price_derived:

@@ -121,7 +121,7 @@ def _none(value: Any) -> Any:
 
 
 def _shown(path: _Path, before: Any, after: Any) -> tuple[Any, Any]:
-    """Numbers as they are, text cut; hidden is what `check` hides, and what looks like a secret."""
+    """Numbers as they are, lists and maps in words, text cut; hidden is what `check` hides, and what looks secret."""
     return shortened(_safe(path, before), _safe(path, after))
 
 
@@ -130,4 +130,9 @@ def _safe(path: _Path, value: Any) -> Any:
         return value
     if isinstance(value, list):
         return ", ".join(str(_safe(path, item)) for item in value)
+    if isinstance(value, Mapping):
+        parts = {name: _safe((*path, name), item) for name, item in value.items() if item not in (None, [], {})}
+        return ", ".join(f"{name} {part}" for name, part in parts.items())
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # a bound is written 45 and validated to 45.0
     return HIDDEN if shown(str(value), path) == HIDDEN else value

@@ -75,6 +75,15 @@ def test_zero_copies_on_zero_instances_cost_nothing() -> None:
     found = hourly(side(zero))
     assert found["minimum"] == 0.0
     assert found["expected"] == pytest.approx(SMALL)
+    assert any("$0 while idle" in note for note in costs(None, side(zero)).notes)
+
+
+def test_a_schedule_that_raises_the_fewest_copies_is_noted() -> None:
+    """The row shows what runs at the least, the note that it is more at times."""
+    policy = {"type": "scheduled", "name": "day", "schedule": "cron(0 8 * * ? *)", "min_copies": 4, "max_copies": 8}
+    found = costs(None, side({"scaling": {"policies": [policy]}}))
+    assert found.changes[0].after == CostFigure(SMALL)
+    assert any("raise the fewest copies to 4" in note for note in found.notes)
 
 
 def test_zero_copies_on_a_kept_instance_cost_an_instance() -> None:
@@ -115,11 +124,22 @@ def test_more_than_the_most_is_said() -> None:
     assert any("more than the most (8)" in note for note in found.notes)
 
 
-def test_objectives_that_no_load_meets_leave_nothing_to_expect() -> None:
+def test_objectives_that_no_load_meets_are_reckoned_at_the_knee() -> None:
+    """25 in flight and a knee at 10: three copies, and a note that the objectives are missed all the same."""
+    of = side(at_concurrency(25))
+    knees = (Knee(0, "objective bound", ""), Knee(10, "marginal gain", ""))
+    plan = replace(make_plan(profile(at_concurrency(25))), knees=knees)
+    found = cost_changes(None, of, None, plan)
+    assert found.changes[1].after == CostFigure(pytest.approx(3 * SMALL))
+    assert any("missed at any load" in note for note in found.notes)
+
+
+def test_a_workload_that_cannot_be_served_leaves_nothing_to_expect() -> None:
     """Not the most copies and not the fewest: None, with the reason."""
-    found = costs(None, side({"objectives": {"e2e_p95_ms": 1}}))
+    of = side()
+    found = cost_changes(None, of, None, replace(make_plan(profile()), knees=()))
     assert found.changes[1].after == CostFigure(None)
-    assert any("predicted to miss" in note for note in found.notes)
+    assert any("no request of this workload can be served" in note for note in found.notes)
 
 
 def test_a_recorded_trace_has_no_one_rate() -> None:

@@ -75,6 +75,13 @@ def test_lists_of_numbers_are_one_value() -> None:
     assert found == [("benchmark.concurrency", "1, 2, 4, 8", "1, 4")]
 
 
+def test_a_distribution_in_place_of_a_number_is_told_in_words() -> None:
+    """What it has, not what it could have."""
+    spread = {"distribution": "normal", "mean": 64, "stddev": 8, "max": 128}
+    (found,) = told({}, {"workload": {"output_tokens": spread}})
+    assert found == ("workload.output_tokens", 64, "distribution normal, mean 64, stddev 8, min 1, max 128")
+
+
 def test_variables_are_hidden() -> None:
     """As `check` hides them: what a variable holds is nobody's business in a comment."""
     found = told({}, {"container": {"environment": {"MY_OWN": "value"}}})
