@@ -114,11 +114,11 @@ def _endpoint_cost(profile: Profile, environment: Environment | None, plan: Plan
 
 
 def _bounds(profile: Profile, machine: Instance) -> tuple[int, int]:
-    """(fewest, most) instances. A plain variant has one copy on each, and `copies` no say."""
+    """(fewest, most) instances. A plain variant has one copy on each, and `copies` no say; nothing else moves them."""
     endpoint = profile.endpoint
     assert endpoint is not None
     if endpoint.hosting == "plain_variant":
-        return endpoint.min_instances, endpoint.max_instances
+        return endpoint.min_instances, endpoint.max_instances if profile.scaling else endpoint.min_instances
     return _holding(profile, machine, _fewest), _holding(profile, machine, _most)
 
 

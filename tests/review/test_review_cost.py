@@ -184,6 +184,12 @@ def test_a_plain_variant_scales_its_instances() -> None:
     assert (found["minimum"], found["maximum"]) == (pytest.approx(2 * SMALL), pytest.approx(4 * SMALL))
 
 
+def test_a_plain_variant_that_nothing_scales_stays() -> None:
+    """At its fewest instances, whatever max_instances says."""
+    plain = {"endpoint": {"hosting": "plain_variant", "min_instances": 2}, "copies": None, "scaling": None}
+    assert set(hourly(side(plain)).values()) == {2 * SMALL}
+
+
 def test_a_pool_is_priced_as_its_first_type() -> None:
     """And the dearest of the others is named with its price."""
     pools = [
