@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import shutil
 import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 from fake_github import REPOSITORY, TOKEN, FakeGitHub, serving
-from workflow_steps import ROOT, WORKFLOWS, Runner
+from workflow_steps import ROOT, WORKFLOWS, Runner, copy_of_the_code, without_make
 
-# What a review needs of a checkout.
-_CODE = ("app.py", "cdk.json", "pyproject.toml", "loadproof", "stacks", "deploy_profiles", "scripts/ci")
 PROFILE = "deploy_profiles/prod/llama-3-1-8b.yaml"
 CHANGE = "buffer:\n  enabled: false\n"  # the queue goes, with every message that waits in it
 
@@ -28,12 +24,7 @@ def git(folder: Path, *arguments: str) -> None:
 def merged(folder: Path, change: str) -> Path:
     """What actions/checkout leaves of a pull request with `fetch-depth: 2`: its merge and both parents, shallow."""
     origin = folder / "origin"
-    for name in _CODE:
-        (origin / name).parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, origin / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / name, origin / name)
+    copy_of_the_code(origin)
     (origin / ".gitignore").write_text(".venv\n__pycache__/\n", encoding="utf-8")
     git(origin, "init", "--quiet")
     git(origin, "add", ".")
@@ -47,14 +38,6 @@ def merged(folder: Path, change: str) -> Path:
     git(folder, "clone", "--quiet", "--depth", "2", origin.as_uri(), "checkout")
     (folder / "checkout" / ".venv").symlink_to(ROOT / ".venv")
     return folder / "checkout"
-
-
-def without_make(folder: Path) -> str:
-    """A PATH whose `make` notes what it was asked: installing everything once more is CI's own first step."""
-    shim = folder / "make"
-    shim.write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n', encoding="utf-8")
-    shim.chmod(0o755)
-    return f"{folder}:{os.environ['PATH']}"
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,28 @@ ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
 TEMPLATES = ROOT / "docs" / "ci" / "github"
 _EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
+
+
+# What reviews and deployments need of a checkout.
+_CODE = ("app.py", "cdk.json", "pyproject.toml", "loadproof", "stacks", "deploy_profiles", "scripts/ci")
+
+
+def copy_of_the_code(folder: Path) -> None:
+    """As it stands, committed or not."""
+    for name in _CODE:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, folder / name)
+
+
+def without_make(folder: Path) -> str:
+    """A PATH whose `make` notes what it was asked: installing everything once more is CI's own first step."""
+    shim = folder / "make"
+    shim.write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n', encoding="utf-8")
+    shim.chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
 
 
 def workflow(file: Path) -> dict[Any, Any]:
@@ -42,14 +65,14 @@ class Runner:
         file = self.scratch / "summary.md"
         return file.read_text(encoding="utf-8") if file.exists() else ""
 
-    def run(self, file: Path, job_name: str) -> int:
-        """The exit code of the first step that failed, or 0. Steps after it do not run, unless they say otherwise."""
+    def run(self, file: Path, job_name: str, *, only: str | None = None) -> int:
+        """The exit code of the first step that failed, or 0; steps after it do not run. `only` is one step's name."""
         loaded = workflow(file)
         job = loaded["jobs"][job_name]
         shell = loaded.get("defaults", {}).get("run", {}).get("shell")
         options = ["--noprofile", "--norc", "-eo", "pipefail"] if shell == "bash" else ["-e"]
         for step in job["steps"]:
-            if "run" not in step:
+            if "run" not in step or only not in (None, step["name"]):
                 continue
             said = {**loaded.get("env", {}), **job.get("env", {}), **step.get("env", {})}
             env = {name: self._worth(str(value)) for name, value in said.items()}

@@ -1,0 +1,103 @@
+"""Deploy, benchmark and nightly, step by step as a runner executes them: the real CDK CLI against a local cloud."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import yaml
+from botocore.config import Config
+from workflow_steps import ROOT, TEMPLATES, Runner, copy_of_the_code, without_make
+
+from emulator.local import running
+
+CDK = ROOT / "node_modules" / ".bin" / "cdk"
+BUCKET = "ci-loadproof-dev-123456789012"
+PROFILE: dict[str, Any] = {
+    "name": "chat",
+    "model": {
+        "id": "meta-llama/Llama-3.1-8B-Instruct",
+        "source": {"type": "s3", "s3_uri": "s3://example-models/llama/", "accept_eula": True},
+    },
+    "container": {"family": "tgi", "version": "3.3.6", "settings": {"max_total_tokens": 4096}},
+    "endpoint": {"instance_type": "ml.g6e.2xlarge"},
+    "copies": {"memory_mib_per_copy": 16384},
+    "objectives": {"at_concurrency": 2, "e2e_p50_ms": 30000, "error_rate_max": 0.01},
+    "workload": {"input_tokens": 64, "output_tokens": 16},
+    "benchmark": {"concurrency": [2], "requests_per_level": 8, "warmup_requests": 0},
+}
+pytestmark = [
+    pytest.mark.cdk,
+    pytest.mark.skipif(not CDK.exists(), reason="the CDK CLI is not installed (make setup)"),
+]
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    """A checkout whose dev environment has one profile, on a bootstrapped local cloud with the bucket of evidence."""
+    folder = tmp_path_factory.mktemp("runner")
+    checkout = folder / "checkout"
+    copy_of_the_code(checkout)
+    dev = checkout / "deploy_profiles" / "dev"
+    for file in dev.glob("*.yaml"):
+        if file.name != "environment.yaml":
+            file.unlink()
+    (dev / "chat.yaml").write_text(yaml.safe_dump(PROFILE), encoding="utf-8")
+    for name in (".venv", "node_modules"):
+        (checkout / name).symlink_to(ROOT / name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOADPROOF_STATE_DIR", str(folder / "state"))
+        with running("ci-deploy", transition_s=0.05, speed=100) as cloud:
+            env = {**cloud.environment(), "PATH": without_make(folder), "CDK_DISABLE_CLI_TELEMETRY": "true"}
+            aws = "aws://123456789012/us-east-1"
+            subprocess.run([str(CDK), "bootstrap", aws], cwd=folder, env={**env}, check=True, capture_output=True)
+            made = Runner(checkout, folder / "scratch", {"inputs.environment": "dev", "matrix.environment": "dev"}, env)
+            s3(made).create_bucket(Bucket=BUCKET)
+            yield made
+
+
+def s3(runner: Runner) -> Any:
+    return boto3.client(
+        "s3",
+        endpoint_url=runner.env["AWS_ENDPOINT_URL"],
+        region_name="us-east-1",
+        aws_access_key_id=runner.env["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=runner.env["AWS_SECRET_ACCESS_KEY"],
+        config=Config(s3={"addressing_style": "path"}),
+    )
+
+
+def test_a_merge_is_deployed_benchmarked_and_quiet_at_night(runner: Runner) -> None:
+    """One journey in the workflows' own words: deployed; benchmarked, the run kept in S3 and linked; and at night the
+    templates are what is deployed."""
+    deploy = TEMPLATES / "deploy-environment.yml"
+    assert runner.run(deploy, "deploy") == 0, runner.ended[-1].stderr
+    assert "loadproof-dev-chat" in runner.ended[-1].stdout
+
+    # A machine too busy to measure says INVALID, which is kept and shown like any other verdict.
+    outcome = {0: "PASS", 3: "INVALID"}[runner.run(deploy, "benchmark")]
+    [row] = [line for line in runner.summary.splitlines() if line.startswith("| chat")]
+    assert row.startswith(f"| chat | **{outcome}** | [`s3://{BUCKET}/evidence/dev/chat/")
+    [run] = (runner.checkout / "runs").iterdir()
+    run_id = json.loads((run / "plan.json").read_bytes())["run_id"]
+    listed = s3(runner).list_objects_v2(Bucket=BUCKET, Prefix=f"evidence/dev/chat/{run_id}/")["Contents"]
+    assert {"evidence.json", "plan.json", "report.html", "summary.json"} <= {
+        one["Key"].rpartition("/")[2] for one in listed
+    }
+
+    assert runner.run(TEMPLATES / "nightly.yml", "look", only="What is merged is deployed") == 0, runner.ended[
+        -1
+    ].stdout
+
+
+def test_a_night_sees_what_was_not_deployed(runner: Runner) -> None:
+    """A merge whose deployment failed: the diff names it and the step is red."""
+    file: Path = runner.checkout / "deploy_profiles" / "dev" / "chat.yaml"
+    file.write_text(yaml.safe_dump({**PROFILE, "copies": {**PROFILE["copies"], "max": 2}}), encoding="utf-8")
+    assert runner.run(TEMPLATES / "nightly.yml", "look", only="What is merged is deployed") == 1
+    assert "ScalableTarget" in runner.ended[-1].stdout + runner.ended[-1].stderr
