@@ -1,0 +1,83 @@
+"""Reference pages come from the code and have words for everything; figures in the guides are those of the reports."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from site_build import ROOT
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from reference_profile import profile_page, undescribed
+from reference_results import sample, undescribed_results
+
+from loadproof.profiles.json_schema import environment_schema, profile_schema
+
+
+def test_every_key_of_profile_and_environment_has_words_and_none_is_left_over() -> None:
+    """From the schema, or from scripts/reference_words.py."""
+    assert undescribed() == (set(), set())
+
+
+def test_every_key_of_the_result_files_has_words_and_none_is_left_over() -> None:
+    """Words stand in scripts/reference_result_words.py."""
+    assert undescribed_results() == (set(), set())
+
+
+def test_every_key_that_a_profile_may_have_is_on_the_page() -> None:
+    """Each part of the schema has its table, each of its keys a row."""
+    page = profile_page()
+    parts = profile_schema()["$defs"] | environment_schema()["$defs"] | {"Environment": environment_schema()}
+    missing = []
+    for name, part in parts.items():
+        if name.endswith("Partial") or "properties" not in part:
+            continue
+        _, _, rest = page.partition(f'<a id="part-{name.lower()}"></a>\n')
+        table = rest.split('<a id="part-', 1)[0]
+        missing += [f"{name}.{key}" for key in part["properties"] if f"| `{key}` |" not in table]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "| `lease_s` | integer 15..600, seconds | `60` |",
+        "| `at_concurrency` | integer ≥ 1 | *required* |",
+        "| `input_tokens` | integer ≥ 1 or [map](#part-tokendistribution), tokens | *required* without `name` |",
+        "| `ttft_p95_ms` | number > 0, milliseconds | – | bound on the 95th percentile of the time to first token |",
+        "| `requests_per_s_min` | number > 0, per second | – |",  # a least, not minutes
+        "| `cooldown_min` | integer 5..1,440, minutes | `20` |",
+        "| `max_num_seqs` | integer ≥ 1 | – | sequences in the running batch (SM_VLLM_MAX_NUM_SEQS) |",
+        "| `copies` | [map](#part-copies) | its defaults |",
+    ],
+)
+def test_a_row_of_the_profile_s_page(row: str) -> None:
+    """Bounds, unit, default and words, written here by hand from the schema."""
+    assert row in profile_page()
+
+
+def test_the_sample_run_is_judged_like_a_real_one() -> None:
+    """TTFT p50 of 8 requests at 50 ms and a little meets 500 ms; 8 are too few for a p95."""
+    verdicts = {one["name"]: one["verdict"] for one in sample()["summary"]["objectives"]}
+    assert verdicts == {"ttft_p50_ms": "PASS", "e2e_p95_ms": "INCONCLUSIVE"}
+
+
+def test_figures_on_the_planner_s_page_are_those_of_the_reports() -> None:
+    """Every percentage, and the count of pairs, stands in accuracy.md or accuracy-vllm.md."""
+    docs = ROOT / "docs"
+    reports = "".join((docs / name).read_text(encoding="utf-8") for name in ("accuracy.md", "accuracy-vllm.md"))
+    page = (docs / "how-the-planner-works.md").read_text(encoding="utf-8")
+    figures = set(re.findall(r"\d+(?:\.\d+)?%", page))
+    assert len(figures) > 15
+    assert {figure for figure in figures if figure not in reports} == set()
+    assert "right for 26 of 26 pairs" in page
+    assert "right for 26 of 26 pairs" in reports
+
+
+def test_figures_of_the_comparison_are_dated() -> None:
+    """The page says when it was true, and of which versions it speaks."""
+    page = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+    assert re.search(r"^As of \d{4}-\d{2}-\d{2}", page, re.MULTILINE)
+    assert {"llmeter 0.2.0", "guidellm 0.8.1", "AIPerf 0.13.0"} <= set(re.findall(r"[\w-]+ \d+\.\d+\.\d+", page))
