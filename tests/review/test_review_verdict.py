@@ -1,0 +1,145 @@
+"""The sentence that is read first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from review_samples import (
+    added,
+    chat,
+    comment_only,
+    costs,
+    empty,
+    figure,
+    only_good,
+    ordinary,
+    refused,
+    side,
+    summaries,
+)
+
+from loadproof.review.model import CostChange, CostFigure, Finding, ObjectiveChange, Pair, ProfileReview, Review
+from loadproof.review.verdict import verdict_of
+from loadproof.review.wording import headline, usd, usd_more
+
+
+def line(*profiles: ProfileReview) -> str:
+    return verdict_of(Review("main", "HEAD", profiles, 0)).line
+
+
+def finding(code: str, severity: str, message: str) -> Finding:
+    return Finding(code, severity, "", message, "")  # type: ignore[arg-type]
+
+
+def test_the_gravest_finding_the_cost_and_the_missed_objective_are_in_it() -> None:
+    """(7.09 - 2.42) · 730 = $3,409 and 1.006 · 730 = $734 are $4,143 more."""
+    verdict = verdict_of(ordinary())
+    assert verdict.worst == "break"
+    assert verdict.line == (
+        "BREAKS prod/chat: endpoint prod-chat is replaced by prod-chat-g5 (LR001), and 1 more break; "
+        "+$4,143 a month at the fewest copies; prod/chat TTFT p95 predicted 660 ms, objective at most 500 ms."
+    )
+
+
+def test_a_good_change_is_said_to_break_nothing() -> None:
+    """(16 - 8) · 730 = $5,840 at the most copies."""
+    verdict = verdict_of(only_good())
+    assert verdict.worst is None
+    assert verdict.line == (
+        "Nothing breaks: 1 profile changed; cost unchanged at the fewest copies, +$5,840 a month at the most; "
+        "objectives predicted to hold."
+    )
+
+
+def test_an_edit_of_words_changes_nothing() -> None:
+    """The file changed, nothing that is deployed did."""
+    assert verdict_of(comment_only()).line == "Nothing changes in what is deployed by prod/summaries."
+
+
+def test_no_profile_is_said_to_be_none() -> None:
+    """Base and head are alike."""
+    assert verdict_of(empty()).line == "Nothing changes in what is deployed: no profile is touched."
+
+
+def test_a_refused_profile_is_said_to_be_refused() -> None:
+    """Its cost is not known, and is not counted."""
+    assert line(refused()) == "BREAKS staging/chat: refused: staging/chat is refused (LR062)."
+
+
+@pytest.mark.parametrize(("severity", "word"), [("break", "BREAKS"), ("risk", "AT RISK"), ("warning", "LOOK AT")])
+def test_its_first_word_is_the_severity(severity: str, word: str) -> None:
+    """An info is no reason for a word."""
+    assert line(replace(summaries(), findings=(finding("LR010", severity, "x"),))).startswith(
+        f"{word} prod/summaries: x"
+    )
+    assert line(replace(summaries(), findings=(finding("LR010", "info", "x"),))).startswith("Nothing breaks: ")
+
+
+def test_profiles_with_the_same_finding_are_told_together() -> None:
+    """Forty profiles under one changed construct are one sentence."""
+    found = (finding("LR001", "break", "endpoint `a` is replaced: gone"),)
+    many = [replace(summaries(), pair=Pair("prod", name, side(name), side(name)), findings=found) for name in "cab"]
+    assert line(*many).startswith("BREAKS prod/a and 2 more: endpoint a is replaced (LR001); ")
+
+
+def test_an_unknown_price_is_said_to_be_unknown() -> None:
+    """Alone, and beside a known one."""
+    unknown = replace(summaries(), costs=(CostChange("minimum", CostFigure(None), CostFigure(1.0)),), objectives=())
+    assert line(unknown) == "Nothing breaks: 1 profile changed; cost unknown."
+    assert "+$734 a month at the fewest copies (price unknown for 1 profile)" in line(unknown, added())
+
+
+def test_a_removed_profile_saves_nothing_by_itself() -> None:
+    """CDK deletes no stack whose file is gone, so no saving is counted."""
+    removed = replace(
+        chat(), pair=Pair("prod", "chat", side("chat"), None), findings=(finding("LR061", "risk", "stays"),)
+    )
+    assert line(removed) == "AT RISK prod/chat: stays (LR061)."
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("meets", "misses", "TTFT p95 predicted 610 ms, objective at most 500 ms"),
+        (None, "misses", "TTFT p95 predicted 610 ms, objective at most 500 ms"),
+        ("misses", "misses", "1 objective predicted to be missed, as before"),
+        ("meets", "near", "1 objective predicted too close to the bound to tell"),
+        ("misses", "meets", "objectives predicted to hold"),
+    ],
+)
+def test_objectives_are_told_by_what_becomes_of_them(before: str | None, after: str, said: str) -> None:
+    """Newly missed with its figures, missed as before, in doubt, held."""
+    row = ObjectiveChange("ttft_p95_ms", "<=", figure(500, 400, before) if before else None, figure(500, 610, after))
+    one = replace(summaries(), objectives=(row,), costs=costs(1.0, 1.0))
+    assert line(one) == f"Nothing breaks: 1 profile changed; cost unchanged; {said}."
+
+
+def test_a_rate_is_missed_from_below() -> None:
+    """The bound of a throughput is a least."""
+    row = ObjectiveChange("output_tokens_per_s_min", ">=", None, figure(900, 610, "misses"))
+    said = "Output tokens per second predicted 610 tokens/s, objective at least 900 tokens/s."
+    assert line(replace(summaries(), objectives=(row,))).endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("endpoint `a: b; c` is replaced: gone; all of it", "endpoint a: b; c is replaced"),
+        ("copies 4 -> 2. Less", "copies 4 -> 2"),
+        ("ratio 1.5 of 2", "ratio 1.5 of 2"),
+        ("one ` alone", "one  alone"),
+        (":", ":"),
+        ("", ""),
+        ("w" * 200, "w" * 119 + "…"),
+    ],
+)
+def test_a_headline_is_a_messages_first_clause(message: str, expected: str) -> None:
+    """Up to a stop that stands in no code, without backticks, at most 120 characters."""
+    assert headline(message) == expected
+
+
+def test_money_has_a_sign_and_cents_only_where_they_matter() -> None:
+    """Below ten dollars; a difference says plus."""
+    assert [usd(1312.4), usd(9.5), usd(0), usd(-40), usd(None)] == ["$1,312", "$9.50", "$0", "−$40", "unknown"]
+    assert [usd_more(1312.4), usd_more(-0.333), usd_more(0)] == ["+$1,312", "−$0.33", "$0"]
