@@ -123,7 +123,7 @@ class _Bench:
 
     def _review(self, *refs: str) -> Cost:
         command = [sys.executable, "-m", "loadproof", "review", *refs, "--format", "markdown"]
-        variables = {**os.environ, "LOADPROOF_CACHE": str(self.cache), "PYTHONPATH": str(REPOSITORY)}
+        variables = {**os.environ, "LOADPROOF_CACHE": str(self.cache), "PYTHONPATH": str(self.root)}
         before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         done = subprocess.run(command, cwd=self.root, env=variables, capture_output=True, text=True)
         wall_s, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -132,11 +132,13 @@ class _Bench:
         return Cost(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall_s)
 
     def _copy_code(self) -> None:
-        listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, check=True, capture_output=True, text=True)
-        for path in listed.stdout.split("\0"):
-            if path and not path.startswith(("deploy_profiles/", "tests/", "docs/")) and (REPOSITORY / path).is_file():
-                (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(REPOSITORY / path, self.root / path)
+        """As committed: a file that somebody is just writing does not count."""
+        exclude = [f":(exclude){folder}" for folder in ("deploy_profiles", "tests", "docs")]
+        archive = ["git", "archive", "--format=tar", "HEAD", "--", ".", *exclude]
+        with tempfile.TemporaryFile() as file:
+            subprocess.run(archive, cwd=REPOSITORY, check=True, stdout=file)
+            file.seek(0)
+            subprocess.run(["tar", "-x"], cwd=self.root, check=True, stdin=file)
 
     def _branch(self, name: str, edit: Callable[[], None]) -> None:
         self._git("checkout", "-q", "-b", name, "main")
