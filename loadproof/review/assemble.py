@@ -11,7 +11,7 @@ from loadproof.review.evidence import evidence_of
 from loadproof.review.fields import field_changes
 from loadproof.review.model import MeasuredRun, Pair, ProfileReview, ResourceChange, Review, Side
 from loadproof.review.objectives import objective_changes, plan_of
-from loadproof.review.resources import resource_changes, unknown_types
+from loadproof.review.resources import macros, resource_changes, unknown_types
 from loadproof.review.rules import findings_of
 
 
@@ -68,5 +68,7 @@ def _notes(pair: Pair, resources: tuple[ResourceChange, ...], why_before: str, w
             )
         if why:
             yield f"{word}: not planned: {why}"
+    for stack in dict.fromkeys(stack for side in (pair.before, pair.after) if side for stack in macros(side.templates)):
+        yield f"{stack}: its template is rewritten by macros (Transform, Fn::ForEach), whose outcome is not compared"
     for name in unknown_types(resources):
         yield f"{name}: its schema is not known here, so its changes are taken as updates in place"

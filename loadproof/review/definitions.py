@@ -17,9 +17,9 @@ def with_definitions(before: Template, after: Template) -> tuple[Template, Templ
 
     A value that only AWS can work out so differs where what it is worked out from does: rather one change too many.
     """
-    changed = {section: _changed(before.get(section) or {}, after.get(section) or {}) for section in _SECTIONS}
+    changed = {section: _changed(part(before, section), part(after, section)) for section in _SECTIONS}
     # A condition may be written in terms of parameters and of other conditions.
-    conditions = {**(before.get("Conditions") or {}), **(after.get("Conditions") or {})}
+    conditions = {**part(before, "Conditions"), **part(after, "Conditions")}
     while True:
         names = changed["Parameters"] | changed["Conditions"] | changed["Mappings"]
         more = {name for name, body in conditions.items() if _mentioned(body) & names} - changed["Conditions"]
@@ -29,6 +29,12 @@ def with_definitions(before: Template, after: Template) -> tuple[Template, Templ
     if not any(changed.values()):
         return before, after
     return _completed(before, changed), _completed(after, changed)
+
+
+def part(template: Template, section: str) -> Mapping[str, Any]:
+    """One section of a template; empty where there is none, or something that AWS would refuse."""
+    found = template.get(section)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> set[str]:
@@ -51,7 +57,7 @@ def _mentioned(body: Any) -> set[str]:
 
 def _completed(template: Template, changed: Mapping[str, set[str]]) -> Template:
     resources = {
-        logical_id: _resource(body, template, changed) for logical_id, body in (template.get("Resources") or {}).items()
+        logical_id: _resource(body, template, changed) for logical_id, body in part(template, "Resources").items()
     }
     return {**template, "Resources": resources}
 
@@ -60,8 +66,9 @@ def _resource(body: Any, template: Template, changed: Mapping[str, set[str]]) ->
     if not isinstance(body, Mapping):
         return body
     completed = {**body, "Properties": _value(body.get("Properties") or {}, template, changed)}
-    if body.get("Condition") in changed["Conditions"]:
-        completed["Condition"] = _told(body["Condition"], "Conditions", template, changed)
+    condition = body.get("Condition")
+    if isinstance(condition, str) and condition in changed["Conditions"]:
+        completed["Condition"] = _told(condition, "Conditions", template, changed)
     return completed
 
 
@@ -85,10 +92,11 @@ def _used(function: dict[str, Any], changed: Mapping[str, set[str]]) -> set[tupl
     """(section, name) of the changed definitions that this very function uses."""
     ((name, argument),) = function.items()
     first = argument[0] if isinstance(argument, list) and argument else argument
+    first = first if isinstance(first, str) else ""  # a name that AWS would refuse names nothing
     if name in ("Fn::If", "Condition"):
         return {("Conditions", first)} if first in changed["Conditions"] else set()
     if name == "Fn::FindInMap":
-        return {("Mappings", first)} if isinstance(first, str) and first in changed["Mappings"] else set()
+        return {("Mappings", first)} if first in changed["Mappings"] else set()
     if name in ("Ref", "Fn::Sub"):
         return {("Parameters", found) for found in references(function) if found in changed["Parameters"]}
     return set()
@@ -99,7 +107,7 @@ def _told(name: Any, section: str, template: Template, changed: Mapping[str, set
 
     What a definition hangs on itself is told inside it, each once: a circle ends.
     """
-    definition = (template.get(section) or {}).get(name)
+    definition = part(template, section).get(name)
     if section == "Parameters" and isinstance(definition, Mapping):
         return definition.get("Default", {"Ref": name})
     others = {**changed, section: changed[section] - {name}}

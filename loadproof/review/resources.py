@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from loadproof.review.definitions import with_definitions
+from loadproof.review.definitions import part, with_definitions
 from loadproof.review.leaves import ABSENT, Path, differing
 from loadproof.review.model import PropertyChange, ResourceChange
 from loadproof.review.references import EXPORT, is_function, references
@@ -48,6 +48,16 @@ def resource_changes(before: Mapping[str, Template], after: Mapping[str, Templat
     return tuple(changes[key] for key in sorted(changes))
 
 
+def macros(templates: Mapping[str, Template]) -> tuple[str, ...]:
+    """Stacks whose templates AWS itself rewrites (`Transform`, `Fn::ForEach`): what comes out is not seen here."""
+    return tuple(
+        stack
+        for stack in sorted(templates)
+        if templates[stack].get("Transform")
+        or any(name.startswith("Fn::") for name in part(templates[stack], "Resources"))
+    )
+
+
 def unknown_types(changes: Iterable[ResourceChange]) -> tuple[str, ...]:
     """Types among the updates of which nobody here knows what replaces them."""
     return tuple(sorted({change.type for change in changes if change.action == "update" and not is_known(change.type)}))
@@ -75,7 +85,7 @@ def _changed(stack: str, logical_id: str, old: Mapping[str, Any], new: Mapping[s
         yield ResourceChange(stack, logical_id, kind, "replace", (typed,), kept=_outlives(old, new))
         return
     properties, possible = [], True
-    for path, one, other in differing(old.get("Properties") or {}, new.get("Properties") or {}):
+    for path, one, other in differing(part(old, "Properties"), part(new, "Properties")):
         effect = replacement(kind, path)
         possible = possible and effect != "will"
         properties.append(_property_change(path, one, other, replaces=effect != "no"))
@@ -137,10 +147,11 @@ def _gone(
         logical_id: _Gone(logical_id, change.possible) for (at, logical_id), change in replaced.items() if at == stack
     }
     for other, (_, template) in sides.items():
-        for output in (template.get("Outputs") or {}).values():
-            name = (output.get("Export") or {}).get("Name")
-            for target in references(output.get("Value")):
-                if isinstance(name, str) and (other, target) in replaced:
+        for output in part(template, "Outputs").values():
+            exported = isinstance(output, Mapping) and part(output, "Export").get("Name")
+            name, value = (exported, output.get("Value")) if isinstance(exported, str) else ("", None)
+            for target in references(value):
+                if (other, target) in replaced:
                     found[EXPORT + name] = _Gone(f"{other}.{target}", replaced[other, target].possible)
     return found
 
@@ -157,7 +168,7 @@ def _caused(
         old, own = before.get(logical_id), changes.get((stack, logical_id))
         if old is None or old["Type"] != new["Type"]:
             continue
-        found = list(_referring(str(new["Type"]), new.get("Properties") or {}, gone))
+        found = list(_referring(str(new["Type"]), part(new, "Properties"), gone))
         if not found:
             continue
         changed = _following(own or ResourceChange(stack, logical_id, str(new["Type"]), "update"), found, old, new)
@@ -221,6 +232,6 @@ def _with(change: ResourceChange, found: Iterable[tuple[Path, _Gone, Replaces]])
 def _resources(template: Template) -> Mapping[str, Mapping[str, Any]]:
     return {
         logical_id: body
-        for logical_id, body in (template.get("Resources") or {}).items()
+        for logical_id, body in part(template, "Resources").items()
         if isinstance(body, Mapping) and isinstance(body.get("Type"), str) and body["Type"] not in _IGNORED
     }

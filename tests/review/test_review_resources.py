@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from loadproof.review.model import ResourceChange
-from loadproof.review.resources import resource_changes, unknown_types
+from loadproof.review.resources import macros, resource_changes, unknown_types
 
 Resources = dict[str, Any]
 HASH = "0123456789abcdef" * 4
@@ -284,6 +287,62 @@ def test_unknown_types_are_named() -> None:
     found = changes({"X": before}, {"X": after})
     assert found["X"].action == "update"
     assert unknown_types(found.values()) == ("AWS::Unheard::Of",)
+
+
+def test_macros_are_named() -> None:
+    """What AWS makes of a template with `Transform` or `Fn::ForEach` is not in it."""
+    templates = {
+        "A": {"Resources": {"Fn::ForEach::Queues": ["Name", ["a"], {"Q${Name}": QUEUE}]}},
+        "B": {"Transform": "AWS::Serverless-2016-10-31", "Resources": {}},
+        "C": {"Resources": {"Queue": QUEUE}},
+    }
+    assert macros(templates) == ("A", "B")
+
+
+_ODD = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["Queue", "Made", "${Queue}", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["Ref", "Fn::GetAtt", "Fn::Sub", "Fn::If", "Fn::FindInMap", "Condition", "Fn::Join", "a", "with"]
+            ),
+            inner,
+            max_size=2,
+        )
+    ),
+    max_leaves=8,
+)
+_ODD_TEMPLATE = st.fixed_dictionaries(
+    {},
+    optional={
+        "Resources": st.dictionaries(
+            st.sampled_from(["Queue", "Other"]),
+            st.fixed_dictionaries(
+                {"Type": st.sampled_from(["AWS::SQS::Queue", "AWS::S3::Bucket"])},
+                optional={"Properties": st.dictionaries(st.sampled_from(["QueueName", "a"]), _ODD), "Condition": _ODD},
+            )
+            | _ODD,
+        )
+        | _ODD,
+        **{
+            name: st.dictionaries(st.sampled_from(["Queue", "Made"]), _ODD) | _ODD
+            for name in ("Parameters", "Conditions", "Outputs")
+        },
+    },
+)
+
+
+@given(_ODD_TEMPLATE, _ODD_TEMPLATE)
+@settings(max_examples=150)
+def test_no_template_is_too_odd(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Whatever a template holds, something is told and nothing raised; itself it does not differ from."""
+    resource_changes({"S": before}, {"S": after})
+    assert resource_changes({"S": before}, {"S": before}) == ()
 
 
 def test_stacks_come_and_go() -> None:
