@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -97,19 +100,28 @@ def _made(base: str, head: str | None, choice: Choice, evidence: list[str], *, c
     started_s = time.monotonic()
 
     def say(what: str) -> None:
-        print(f"loadproof: {what}", file=sys.stderr, flush=True)
+        print(f"loadproof: {spelled(what)}", file=sys.stderr, flush=True)
 
     before, after, notes = find_trees(base, head, direct=direct)
-    say(f"{before.label} → {after.label}")
-    for note in notes:
+    for note in (f"{before.label} → {after.label}", *notes):
         say(note)
-    with tempfile.TemporaryDirectory(prefix="loadproof-review-") as folder:
+    with _ended_by_termination(), tempfile.TemporaryDirectory(prefix="loadproof-review-") as folder:
         work = Path(folder).resolve()
         sides = find_sides(before, after, choice, Cache(cache_folder() if cache else None), work, say)
-        runs = runs_for(after, evidence, work) if sides.pairs else ()
+        runs = runs_for(after, evidence, work) if sides.pairs or evidence else ()
     made = assembled(before.label, after.label, sides.pairs, runs, sides.unaffected)
     say(f"reviewed in {time.monotonic() - started_s:.1f} s")
     return made
+
+
+@contextmanager
+def _ended_by_termination() -> Iterator[None]:
+    """A cancelled job must not leave its syntheses running: SIGTERM goes the way that Ctrl-C goes."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _choice(given: list[str]) -> Choice:

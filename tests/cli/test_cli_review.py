@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -192,6 +194,20 @@ def test_a_shallow_clone_reviews_what_was_fetched(
 
 def _shallow(project: Project, target: Path) -> None:
     project.git("clone", "-q", "--depth=1", "--branch", "branch", project.root.as_uri(), str(target))
+
+
+def test_a_cancelled_review_leaves_nothing_running(project: Project) -> None:
+    """SIGTERM, as CI sends it: exit 130, and the synthesis under way is ended with it."""
+    project.write("app.py", "import os, time\nopen('../started', 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
+    command = [sys.executable, "-m", "loadproof", "review", "main", "-c", "profile=chat"]
+    process = subprocess.Popen(command, cwd=project.root, env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
+    started = project.root.parent / "started"
+    while process.poll() is None and not (started.exists() and started.read_text()):
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(60) == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
 
 
 def test_the_repository_is_left_as_it_was(project: Project) -> None:

@@ -13,8 +13,6 @@ from review_repository import ENVIRONMENT, Project, names
 from loadproof.cli.review_sides import Choice, Sides
 from loadproof.errors import CouldNotRunError, InputError
 
-QUEUE = "Queue"
-
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
@@ -239,6 +237,27 @@ def _is_profile(file: Path) -> bool:
     import gzip
 
     return b"loadproof-dev-chat" in gzip.decompress(file.read_bytes())
+
+
+def test_other_context_goes_to_the_app_and_counts(project: Project) -> None:
+    """What `-c` says beside env and profile is passed on, and templates made with it are others."""
+    project.profile("dev/chat", comment="changed")
+    project.commit()
+    project.sides("main^", "main")
+    project.sides("main^", "main", choice=Choice(context={"stage": "canary"}))
+    contexts = [json.loads(line)["context"] for line in project.runs_file.read_text().splitlines()]
+    assert [context.get("stage") for context in contexts] == [None, None, "canary", "canary"]
+    assert contexts[0] == {"flag": True, "env": "dev", "profile": "chat"}
+
+
+def test_environments_with_other_profiles_share_a_process(project: Project) -> None:
+    """dev wants one name and prod two: one process makes all of both environments, not one for each list."""
+    for place in ("dev/chat", "prod/chat", "prod/search"):
+        project.profile(place, comment="changed")
+    project.commit()
+    sides = project.sides("main^", "main")
+    assert (names(sides), project.runs) == (["dev/chat", "prod/chat", "prod/search"], 2)
+    assert all(pair.after is not None and len(pair.after.templates) == 1 for pair in sides.pairs)
 
 
 def test_choosing_by_context(project: Project) -> None:
