@@ -27,11 +27,11 @@ _CODE = ("app.py", "cdk.json", "pyproject.toml", "loadproof", "stacks", "deploy_
 
 
 def copy_of_the_code(folder: Path) -> None:
-    """As it stands, committed or not."""
+    """As it stands, committed or not; with what Python has compiled, which keeps its times and so its worth."""
     for name in _CODE:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, folder / name)
         else:
             shutil.copy(ROOT / name, folder / name)
 
