@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from loadproof.errors import Problem
-from loadproof.profiles import Environment, Profile
+from loadproof.profiles import Component, Environment, Profile, components_of
 from loadproof.review.context import Context
 from loadproof.review.model import Action, ResourceChange, Side
 from loadproof.templates import Finding as TemplateFinding
@@ -46,8 +46,7 @@ class View:
     @cached_property
     def templates(self) -> Mapping[str, Template]:
         """By stack name, in its order."""
-        raw = self.side.templates if self.side else {}
-        return {name: Template.read(raw[name]) for name in sorted(raw)}
+        return {name: Template.read(raw) for name, raw in self._raw.items()}
 
     def of(self, *types: str) -> Iterator[Resource]:
         """Resources of these types, of every stack."""
@@ -64,8 +63,7 @@ class View:
 
     def policy(self, stack: str, logical_id: str, attribute: str) -> str:
         """`DeletionPolicy` or `UpdateReplacePolicy` of a resource; `Delete` where nothing is written."""
-        raw = (self.side.templates if self.side else {}).get(stack, {})
-        body = raw.get("Resources", {}).get(logical_id, {})
+        body = self._raw.get(stack, {}).get("Resources", {}).get(logical_id, {})
         return str(body.get(attribute) or "Delete")
 
     @cached_property
@@ -74,8 +72,12 @@ class View:
         acknowledged: dict[str, str] = {}
         for part in (self.environment, self.profile):
             acknowledged |= dict(part.acknowledged) if part is not None else {}
-        raw = self.side.templates if self.side else {}
-        return tuple((stack, found) for stack in sorted(raw) for found in check_template(raw[stack], acknowledged))
+        return tuple((stack, found) for stack, raw in self._raw.items() for found in check_template(raw, acknowledged))
+
+    @cached_property
+    def _raw(self) -> Mapping[str, Mapping[str, Any]]:
+        templates = self.side.templates if self.side else {}
+        return {name: unconditional(templates[name]) for name in sorted(templates)}
 
     @cached_property
     def _by_id(self) -> Mapping[tuple[str, str], Resource]:
@@ -161,6 +163,41 @@ class Change:
                 yield problem
 
 
+def models_by_name(profile: Profile) -> Mapping[str, tuple[str, Component]]:
+    """Every model of an endpoint by its component's name, with where its fields begin (`components[0].`)."""
+    if profile.backend == "bedrock":
+        return {}
+    parts = components_of(profile)
+    return {part.name: (f"components[{at - 1}]." if at else "", part) for at, part in enumerate(parts)}
+
+
+def unconditional(value: Any) -> Any:
+    """The value without `Fn::If`: in a list both branches, elsewhere the first that is something.
+
+    What is deployed under some condition is looked at as if it always were: a review would rather ask once too often.
+    """
+    if isinstance(value, list):
+        branches = [_branches(item) for item in value]
+        return [unconditional(item) for items in branches for item in items]
+    if isinstance(value, Mapping):
+        if _is_if(value):
+            branch = next(iter(_branches(value)), None)
+            return unconditional(branch)
+        return {key: unconditional(item) for key, item in value.items()}
+    return value
+
+
+def _branches(value: Any) -> list[Any]:
+    """The branches of an `Fn::If` that are something; of anything else, itself."""
+    if not _is_if(value):
+        return [value]
+    return [branch for branch in value["Fn::If"][1:] if branch != {"Ref": "AWS::NoValue"}]
+
+
+def _is_if(value: Any) -> bool:
+    return isinstance(value, Mapping) and len(value) == 1 and isinstance(value.get("Fn::If"), list)
+
+
 def rendered(value: Any) -> str:
     """A value as text, references as `${LogicalId}` or `${LogicalId.Attribute}`: equal texts mean the same thing."""
     if isinstance(value, dict) and len(value) == 1:
@@ -168,7 +205,7 @@ def rendered(value: Any) -> str:
         if function == "Ref":
             return f"${{{argument}}}"
         if function == "Fn::GetAtt":
-            return f"${{{argument if isinstance(argument, str) else '.'.join(map(str, argument))}}}"
+            return f"${{{'.'.join(map(str, argument)) if isinstance(argument, list) else argument}}}"
         if function == "Fn::Sub":
             return str(argument[0] if isinstance(argument, list) else argument)
         if function == "Fn::Join" and isinstance(argument, list) and isinstance(argument[1], list):

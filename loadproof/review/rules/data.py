@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -58,7 +59,7 @@ def timeouts(change: Change) -> Iterator[Found]:
 def messages_lost(change: Change) -> Iterator[Found]:
     lost = list(_lost(change, QUEUE))
     if lost:
-        message = f"{_are(change, lost, 'queue')} with the messages in {_it(lost)}"
+        message = _loss(change, lost, "queue", DATA[QUEUE])
         yield Found(_subject(change, lost), message, "stop the senders and let the queue run empty first")
 
 
@@ -74,8 +75,7 @@ def data_lost(change: Change) -> Iterator[Found]:
     for kind in _STORES:
         lost = list(_lost(change, kind))
         if lost:
-            word = _word(kind)
-            message = f"{_are(change, lost, word)} with {DATA[kind]}"
+            message = _loss(change, lost, _word(kind), DATA[kind])
             yield Found(_subject(change, lost), message, "write Retain for it, or copy the data first")
 
 
@@ -90,7 +90,7 @@ def data_lost(change: Change) -> Iterator[Found]:
 def logs_lost(change: Change) -> Iterator[Found]:
     lost = list(_lost(change, _LOGS))
     if lost:
-        message = f"{_are(change, lost, 'log group')} with {'its' if len(lost) == 1 else 'their'} logs"
+        message = _loss(change, lost, "log group", DATA[_LOGS])
         yield Found(_subject(change, lost), message, "export what is still needed")
 
 
@@ -222,16 +222,21 @@ def _subject(change: Change, lost: list[ResourceChange]) -> str:
     return change.field(*_FIELDS, otherwise=lost[0].logical_id) if removed else lost[0].logical_id
 
 
-def _are(change: Change, lost: list[ResourceChange], word: str) -> str:
-    """`queue A is deleted`, `queues A and B are replaced`."""
+def _loss(change: Change, lost: list[ResourceChange], word: str, what: str) -> str:
+    """`queue a is deleted: the messages in it are lost`; `what` as for one."""
     actions = {one.action for one in lost}
-    done = "deleted" if actions == {"remove"} else "replaced" if actions == {"replace"} else "deleted or replaced"
+    done = (
+        "deleted"
+        if actions == {"remove"}
+        else "replaced by empty ones"
+        if len(lost) > 1
+        else "replaced by an empty one"
+    )
     names = listing([label(change.old(one)) for one in lost])
-    return f"{word} {names} is {done}" if len(lost) == 1 else f"{word}s {names} are {done}"
-
-
-def _it(lost: list[ResourceChange]) -> str:
-    return "it" if len(lost) == 1 else "them"
+    if len(lost) == 1:
+        return f"{word} {names} is {done}; lost with it: {what}"
+    many = re.sub(r"\bits\b", "their", re.sub(r"\bit\b", "them", what))
+    return f"{word}s {names} are {done}; lost with them: {many}"
 
 
 def _word(kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Rules about machines, hosts, regions, reservations and what the server takes (LR020-LR029)."""
+"""Rules about machines, hosts, regions, reservations and memory (LR020-LR026)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from loadproof import catalog
-from loadproof.profiles import Profile, components_of, protocol_of
 from loadproof.profiles.checks.facts import starts_on
 from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.refused import refused
@@ -24,8 +23,6 @@ from loadproof.templates.template import Resource, listed
 
 _CUDA: Final = re.compile(r"(?:^|[^a-z])cu(?:da)?-?(\d\d)\.?(\d)(?!\d)")
 _TYPE_FIELDS: Final = ("endpoint.instance_type", "endpoint.instance_pools")
-# Prompt plus answer, or prompt alone, that the server admits.
-_LENGTHS: Final = ("max_total_tokens", "max_model_len", "context_length", "max_input_tokens")
 
 
 @rule(
@@ -179,72 +176,6 @@ def quota(change: Change) -> Iterator[Found]:
         yield Found(subject, message, f"check that the account's quota leaves room for {most}")
 
 
-@rule(
-    "LR027",
-    "Another model answers",
-    reason="Callers get other answers, in other lengths and at another speed; evidence of the old model says nothing "
-    "of the new one.",
-    fix="Evaluate its answers first, and benchmark it after the deployment.",
-    severity="warning",
-)
-def another_model(change: Change) -> Iterator[Found]:
-    if change.profiles is None or change.field("backend"):
-        return
-    before, after = (_models(profile) for profile in change.profiles)
-    for name in sorted(before.keys() & after.keys()):
-        if before[name] != after[name]:
-            (old, old_weights), (new, new_weights) = before[name], after[name]
-            same = old == new
-            message = f"callers get answers of {new}{new_weights} instead of {'' if same else old}{old_weights}"
-            message = " ".join(message.split())
-            subject = change.field("model.id", "model", "components", otherwise="model.id")
-            yield Found(subject, message, "evaluate its answers before callers see them")
-
-
-@rule(
-    "LR028",
-    "Longer requests are refused",
-    reason="Requests that were answered until now are refused by the server.",
-    fix="Look up the longest requests of the last weeks before lowering it.",
-    severity="risk",
-)
-def shorter_requests(change: Change) -> Iterator[Found]:
-    if change.profiles is None:
-        return
-    before, after = (profile.container for profile in change.profiles)
-    if before is None or after is None or before.family != after.family:
-        return
-    for name in _LENGTHS:
-        old, new = getattr(before.settings, name, None), getattr(after.settings, name, None)
-        if old is not None and new is not None and new < old:
-            what = "prompts" if name == "max_input_tokens" else "prompts with their answers"
-            message = f"{what} of more than {new:,} tokens are refused, until now {old:,} were taken"
-            yield Found(f"container.settings.{name}", message, "look up how long requests have been")
-
-
-@rule(
-    "LR029",
-    "Another request format",
-    reason="Servers speak different payloads: callers' requests fail, and answers and streams look different.",
-    fix="Move the callers at the same time, or deploy the new server as a profile of another name.",
-    severity="break",
-)
-def another_format(change: Change) -> Iterator[Found]:
-    if change.profiles is None:
-        return
-    before, after = (profile.container for profile in change.profiles)
-    if before is None or after is None:
-        return
-    old, new = protocol_of(before), protocol_of(after)
-    if old != new:
-        message = f"{after.family} speaks {_PROTOCOLS[new]}, callers send {_PROTOCOLS[old]} ({before.family})"
-        subject = change.field("container.family", "container", otherwise="container")
-        yield Found(subject, message, "move the callers together with it, or deploy it under another name")
-
-
-_PROTOCOLS: Final = {"tgi": "TGI's payload", "lmi": "LMI's payload", "openai": "OpenAI's payload"}
-
-
 def _too_new_for_host(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
     hosts = catalog.host_images()
     amis = {rendered(variant.body.get("InferenceAmiVersion")) for variant in variants(view)}
@@ -332,20 +263,6 @@ def _holder(change: Change, kind: str) -> str:
     return held.config.logical_id if held else ""
 
 
-def _models(profile: Profile) -> Mapping[str, tuple[str, str]]:
-    """Component name -> the model it serves, and where its weights come from, in words."""
-    if profile.backend == "bedrock":
-        return {"main": (profile.model.id, "")}
-    models: dict[str, tuple[str, str]] = {}
-    for component in components_of(profile):
-        source = component.model.source
-        revision = getattr(source, "revision", None)
-        weights = f" at commit {revision[:12]}" if revision else f" from {getattr(source, 's3_uri', 'nowhere')}"
-        quantized = "" if component.model.quantization == "none" else f" in {component.model.quantization}"
-        models[component.name] = (f"{component.model.id}{quantized}", weights)
-    return models
-
-
 RULES: Final = (
     cuda_without_host,
     never_wakes,
@@ -354,7 +271,4 @@ RULES: Final = (
     reservation_of_another_type,
     fits_no_more,
     quota,
-    another_model,
-    shorter_requests,
-    another_format,
 )

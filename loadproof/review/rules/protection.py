@@ -7,6 +7,7 @@ from typing import Final
 
 from loadproof.catalog import instances
 from loadproof.profiles import Environment, Profile
+from loadproof.profiles.secrets import redacted
 from loadproof.review.model import Severity
 from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.refused import new_template_findings, open_finding, refused, stops
@@ -107,7 +108,9 @@ def acknowledged(change: Change) -> Iterator[Found]:
         for code, reason in (after.acknowledged if after is not None else {}).items():
             if known.get(code) != reason:
                 yield Found(
-                    f"{path}.{code}", f"{code} is accepted here: {reason}", "agree to it, or ask for another way"
+                    f"{path}.{code}",
+                    f"{code} is accepted here: {redacted(reason)}",
+                    "agree to it, or ask for another way",
                 )
 
 

@@ -116,9 +116,8 @@ def role_added(change: Change) -> Iterator[Found]:
         rights = _grants(change.after)
         services = sorted({grant.action.partition(":")[0] for name in added for grant in rights.get(name, ((), ()))[1]})
         word = "role" if len(added) == 1 else "roles"
-        message = (
-            f"{len(added)} {word} added ({listing(names)}), with rights in {listing(services) if services else 'none'}"
-        )
+        may = f"with rights in {listing(services)}" if services else "without rights of its own"
+        message = f"{len(added)} {word} added ({listing(names)}), {may}"
         yield Found(added[0], message, "look at what it may do")
 
 

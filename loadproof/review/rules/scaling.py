@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from loadproof.review.rules.change import Change, rendered
+from loadproof.profiles import Profile
+from loadproof.review.rules.change import Change, models_by_name, rendered
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import (
     COMPONENT,
@@ -152,21 +153,42 @@ def capacity_lowered(change: Change) -> Iterator[Found]:
     if change.profiles is None or change.field("endpoint.hosting", "backend"):
         return
     before, after = change.profiles
-    old, new = before.copies, after.copies
-    if new.max < old.max:
-        message = f"at most {new.max} {plural(new.max, 'copy', 'copies')} instead of {old.max}"
-        yield Found("copies.max", message, "compare with what was running at the busiest hour")
-    if new.min < old.min and change.field("copies.min"):
-        message = f"at least {new.min} {plural(new.min, 'copy', 'copies')} instead of {old.min} wait for requests"
-        yield Found("copies.min", message, "compare with what the first minutes of a burst need")
-    machines = before.endpoint, after.endpoint
-    if machines[0] is not None and machines[1] is not None and machines[1].hosting == "plain_variant":
-        for name in ("max_instances", "min_instances"):
-            was, becomes = getattr(machines[0], name), getattr(machines[1], name)
-            if becomes < was:
-                word = "most" if name.startswith("max") else "least"
-                message = f"at {word} {becomes} {plural(becomes, 'instance', 'instances')} instead of {was}"
-                yield Found(f"endpoint.{name}", message, "compare with what was running at the busiest hour")
+    models = models_by_name(before)
+    for name, (path, part) in models_by_name(after).items():
+        old, new = (models[name][1] if name in models else part).copies, part.copies
+        if new.max < old.max:
+            message = f"at most {new.max} {plural(new.max, 'copy', 'copies')} instead of {old.max}"
+            yield Found(f"{path}copies.max", message, "compare with what was running at the busiest hour")
+        if new.min < old.min:
+            message = f"at least {new.min} {plural(new.min, 'copy', 'copies')} instead of {old.min} wait for requests"
+            yield Found(f"{path}copies.min", message, "compare with what the first minutes of a burst need")
+    yield from _fewer_machines(before, after)
+    yield from _fewer_units(before, after)
+
+
+def _fewer_machines(before: Profile, after: Profile) -> Iterator[Found]:
+    """Of a plain variant, whose copies are its instances."""
+    old, new = before.endpoint, after.endpoint
+    if old is None or new is None or new.hosting != "plain_variant":
+        return
+    for name, word in (("max_instances", "most"), ("min_instances", "least")):
+        was, becomes = getattr(old, name), getattr(new, name)
+        if becomes < was:
+            message = f"at {word} {becomes} {plural(becomes, 'instance', 'instances')} instead of {was}"
+            yield Found(f"endpoint.{name}", message, "compare with what was running at the busiest hour")
+
+
+def _fewer_units(before: Profile, after: Profile) -> Iterator[Found]:
+    """Of a model on Bedrock with throughput of its own."""
+    old, new = (part.provisioned_throughput if part else None for part in (before.bedrock, after.bedrock))
+    if old is None:
+        return
+    if new is None:
+        message = f"the account's shared quota instead of {old.model_units} model units of one's own"
+        yield Found("bedrock.provisioned_throughput", message, "compare the quota with the busiest hour")
+    elif new.model_units < old.model_units:
+        message = f"{new.model_units} model units instead of {old.model_units}"
+        yield Found("bedrock.provisioned_throughput.model_units", message, "compare them with the busiest hour")
 
 
 def _variants_of(change: Change, endpoint: Resource) -> list[Variant]:

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof.profiles.names import stack_name
+from loadproof.profiles.secrets import redacted
 from loadproof.review.model import Severity
 from loadproof.review.rules.change import Change
 from loadproof.review.rules.protection import encryption_of, isolation_of, lost
 from loadproof.review.rules.refused import REFUSED, new_problems, new_template_findings, stops
 from loadproof.review.rules.rule import Found, rule
 
+NOT_JUDGED: Final = "LR066"
 # Rules over templates that have a finding of their own here: rights, pinning, secrets, code.
 _TOLD_ELSEWHERE: Final = frozenset(("LS001", "LS002", "LS003", "LS004", "LS007", "LS010", "LS011", "LS012", "LS013"))
 _ALL: Final = tuple(f"LS{number:03}" for number in (*range(1, 20), *range(101, 120)))
@@ -94,7 +96,7 @@ def not_compared(change: Change) -> Iterator[Found]:
     if pair.after is not None and not change.after.synthesized and not any(change.fresh_problems()):
         why = pair.after.refusal or "its problems were there before this change"
         severity: Severity = "break" if pair.after.refusal else "warning"
-        yield Found("", f"the head cannot be synthesized: {why}", "mend it, then review again", severity)
+        yield Found("", f"the head cannot be synthesized: {redacted(why)}", "mend it, then review again", severity)
     elif (
         pair.after is not None
         and pair.before is not None
@@ -102,7 +104,9 @@ def not_compared(change: Change) -> Iterator[Found]:
         and not change.before.synthesized
     ):
         why = pair.before.refusal or "the checks refuse it"
-        yield Found("", f"the base cannot be synthesized ({why}): what changes is not known", "compare by hand")
+        yield Found(
+            "", f"the base cannot be synthesized ({redacted(why)}): what changes is not known", "compare by hand"
+        )
 
 
 @rule(
@@ -124,6 +128,19 @@ def elsewhere(change: Change) -> Iterator[Found]:
             yield Found(f"environment.yaml: {name}", message, "add an environment instead of moving this one")
 
 
+@rule(
+    NOT_JUDGED,
+    "Rule that could not judge",
+    reason="A template holds something in a shape that AWS does not know, such as a text in place of a map: what a "
+    "rule looks for may be in it.",
+    fix="Mend the template; CloudFormation would refuse it too.",
+    severity="risk",
+)
+def not_judged(change: Change) -> Iterator[Found]:
+    """Told for other rules, where they fail (`findings_of`)."""
+    yield from ()
+
+
 def _monthly(change: Change) -> str:
     """` ($1,312 a month at the least)`, of the side that there is."""
     for one in change.context.costs:
@@ -133,4 +150,4 @@ def _monthly(change: Change) -> str:
     return ""
 
 
-RULES: Final = (refused_by_checks, removed, added, refused_by_rules, not_compared, elsewhere)
+RULES: Final = (refused_by_checks, removed, added, refused_by_rules, not_compared, elsewhere, not_judged)
