@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import exp, log, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -18,31 +17,11 @@ from benchmarks.regression import (
     compare_runs,
     difference_of_shares,
     outcome_of,
-    ratio_of,
     read_run,
     wilson,
 )
 from benchmarks.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
-from benchmarks.verdict import Judgement
 from loadproof.errors import InputError
-
-
-def judgement(observed: float, low: float | None, high: float | None) -> Judgement:
-    return Judgement("ttft_p95_ms", "<=", 1, observed, low, high, None, "PASS", 100)
-
-
-def test_the_interval_of_a_ratio_is_made_of_both_ends() -> None:
-    """100 (80 to 125) to 200 (160 to 250): ×2, and each end √2·ln 1.25 away on the logarithm."""
-    away = sqrt(2) * log(1.25)
-    found = ratio_of(judgement(100, 80, 125), judgement(200, 160, 250))
-    assert found == pytest.approx((2, 2 * exp(-away), 2 * exp(away)), rel=1e-5)
-
-
-def test_an_end_that_is_missing_leaves_an_end_open() -> None:
-    """Without the upper end of the earlier run the change has no lower end: it may have been any slower."""
-    ratio, low, high = ratio_of(judgement(100, 80, None), judgement(200, 160, 250))
-    assert ratio == 2 and low is None and high is not None
-    assert ratio_of(judgement(100, 80, 125), replace(judgement(1, None, None), observed=None)) == (None, None, None)
 
 
 @pytest.mark.parametrize(
