@@ -34,6 +34,7 @@ class Half:
     checked: dict[Place, Checked] = field(default_factory=dict)
     templates: dict[Place, Mapping[str, Any]] = field(default_factory=dict)
     refusals: dict[Place, str] = field(default_factory=dict)
+    _settings: dict[str, Any] | None = None
 
     @property
     def existing(self) -> dict[str, list[str]]:
@@ -82,7 +83,12 @@ class Half:
             (self.root / name).symlink_to(folder)
 
     def settings(self) -> dict[str, Any]:
-        """What the CDK CLI would pass on: cdk.context.json, the context of cdk.json, and `-c`."""
+        """What the CDK CLI would pass on: cdk.context.json, the context of cdk.json, and `-c`. Read once."""
+        if self._settings is None:
+            self._settings = self._read_settings()
+        return self._settings
+
+    def _read_settings(self) -> dict[str, Any]:
         named = ("cdk.context.json", "cdk.json")
         if self.tree.has_own_code:
             texts = self.tree.source.read(name for name in named if name in self.tree.ids)
@@ -96,15 +102,13 @@ class Half:
 
     def key(self, place: Place) -> str:
         """The hash of everything that the templates of a place are made of."""
-        from importlib.metadata import version
-
         meets = sorted(
             (other.environment_name, other.name, self.found[other].digest)
             for other in self.found
             if not other.of_environment and other != place and _stack(other) == _stack(place)
         )
         rows = [
-            ("loadproof review", _CACHED_FORM, version("aws-cdk-lib")),
+            ("loadproof review", _CACHED_FORM, _cdk_version()),
             ("code", self.tree.code_id if self.tree.has_own_code else _installed_code_id()),
             ("context", json.dumps(self.settings(), sort_keys=True)),
             ("place", place.environment_name, place.name, self.found[place].digest),
@@ -193,6 +197,13 @@ def _stack(place: Place) -> str:
     from loadproof.profiles.names import stack_name
 
     return stack_name(place.environment_name, place.name)
+
+
+@cache
+def _cdk_version() -> str:
+    from importlib.metadata import version
+
+    return version("aws-cdk-lib")
 
 
 @cache

@@ -86,6 +86,7 @@ class CommitSource:
 
     repository: Repository
     blobs: Mapping[str, Blob]
+    links: frozenset[str]
     checked_out: Path | None
 
     def lying_about(self, folders: Iterable[str]) -> dict[str, Path]:
@@ -104,10 +105,6 @@ class CommitSource:
         chosen = [path for path in paths if path in self.blobs]
         contents = dict(self.repository.contents(self.blobs[path] for path in chosen))
         return {path: contents[self.blobs[path].id] for path in chosen}
-
-    @property
-    def links(self) -> frozenset[str]:
-        return frozenset(path for path, blob in self.blobs.items() if blob.mode == LINK)
 
     @property
     def folder(self) -> Path | None:
@@ -136,7 +133,8 @@ def commit_tree(label: str, repository: Repository, commit: str, folder: str) ->
         for path, blob in repository.tree(commit, folder).items()
         if blob.mode != SUBMODULE and is_plain(path)
     }
-    source = CommitSource(repository, blobs, None if repository.top is None else repository.top / folder)
+    links = frozenset(path for path, blob in blobs.items() if blob.mode == LINK)
+    source = CommitSource(repository, blobs, links, None if repository.top is None else repository.top / folder)
     return Tree(label, source, _through_links({path: blob.id for path, blob in blobs.items()}, source))
 
 
