@@ -90,6 +90,13 @@ def test_links_inside_the_site_lead_to_a_page_and_a_place_on_it(pages: dict[Path
     assert broken == []
 
 
+def test_places_that_the_readme_links_to_are_on_their_pages(pages: dict[Path, _Page], site: Path) -> None:
+    """`docs/cli.md#loadproof-predict` and the like; that the files exist is held by tests/test_docs.py."""
+    links = re.findall(r"\]\((docs/[^)#\s]+\.md)#([^)\s]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert links
+    assert [link for link in links if link[1] not in pages[_built(ROOT / link[0], site)].ids] == []
+
+
 def test_pictures_scripts_and_styles_are_the_site_s_own(pages: dict[Path, _Page], site: Path) -> None:
     """Each is a file of the site: a page asks nobody else."""
     missing = [
