@@ -18,16 +18,16 @@ from loadproof.foreign import spelled
 LONGEST_PROSE: Final = 1_000
 LONGEST_NAME: Final = 160
 _JOINER: Final = "\N{WORD JOINER}"
-# Punctuation that can begin or end markup anywhere in a line. At its start foreign text never stands.
+# Punctuation that can begin or end markup anywhere in a line. Foreign text never stands at the start of one.
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|~&$])")
 _RECOGNISED: Final = re.compile(
     r"(?:@(?=\w))"  # mentions, user@sha, e-mail
     r"|(?:[#!&%~^](?=[\w\"]))"  # issues, requests, labels, milestones, epics
     r"|(?:\b(?:GH|GHSA|CVE)-(?=\w))"
     r"|(?::(?=(?:[\w+-]*[a-z+-][\w+-]*|100|1234):))"  # emoji names; times and places in files stay whole
-    r"|(?:\bwww(?=\.))"
-    r"|(?:\b(?!s3:)[a-z][a-z0-9+.-]*:(?=//))"  # addresses; s3:// stays whole: nothing makes a link of it
-    r"|(?:\b(?:mailto|xmpp):)",
+    r"|(?:www(?=\.))"
+    r"|(?:(?<!s3):(?=//))"  # addresses; s3:// stays whole: nothing makes a link of it
+    r"|(?:(?:mailto|xmpp):)",
     re.IGNORECASE,
 )
 _CODE: Final = re.compile(r"`([^`]+)`")
@@ -35,7 +35,7 @@ _CODE: Final = re.compile(r"`([^`]+)`")
 
 def prose(text: str, *, in_cell: bool = False) -> str:
     """A sentence on one line. What it marks with a pair of backticks becomes code, as messages of ours mean it."""
-    shown = _one_line(text, LONGEST_PROSE)
+    shown = _one_line(text.strip(" \r\n"), LONGEST_PROSE)
     parts, end = [], 0
     for found in _CODE.finditer(shown):
         between = _escaped(shown[end : found.start()])

@@ -181,9 +181,9 @@ def _summary(profile: ProfileDocument) -> str:
 
 def _details(profile: ProfileDocument, at: int) -> Iterator[Block]:
     ranks = {"break": 1, "risk": 2, "warning": 4, "info": 6}
-    refused = [f"- {prose(text)}" for text in wording.problems(profile)[:MOST_ROWS]]
+    refused = [f"- **Problem:** {prose(text)}" for text in wording.problems(profile)[:MOST_ROWS]]
     if refused:
-        yield Block(1, "list of problems", "\n".join(["**Refused**", "", *refused, ""]), at)
+        yield Block(1, "list of problems", "\n".join([*refused, ""]), at)
     for finding in profile["findings"]:
         yield Block(ranks[finding["severity"]], f"{finding['severity']} finding", _finding(finding), at)
     if profile["objectives"] and wording.judged(profile):
@@ -203,8 +203,8 @@ def _finding(finding: FindingDocument) -> str:
     place = f"{finding['file']}:{finding['line']}" if finding["line"] > 1 else finding["file"]
     subject = [code(text) for text in (finding["subject"], place) if text]
     lines = [
-        f"**{mark} {word} {link(finding)}** {prose(finding['title'])}: {', '.join(subject)}",
-        f"- {prose(finding['message'])}",
+        f"**{mark} {word} {link(finding)}** {prose(finding['title'])}: {', '.join(subject)}"
+        f"<br>{prose(finding['message'])}",
         f"- **Safe way:** {prose(finding['mend'])}",
     ]
     lines += [f"- **Seen in:** {prose(finding['evidence'])}"] if finding["evidence"] else []
