@@ -81,3 +81,12 @@ def test_figures_of_the_comparison_are_dated() -> None:
     page = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
     assert re.search(r"^As of \d{4}-\d{2}-\d{2}", page, re.MULTILINE)
     assert {"llmeter 0.2.0", "guidellm 0.8.1", "AIPerf 0.13.0"} <= set(re.findall(r"[\w-]+ \d+\.\d+\.\d+", page))
+
+
+def test_every_decision_is_listed_in_order() -> None:
+    """docs/decisions.md has a row each, by its number."""
+    listed = re.findall(
+        r"^\| \[(\d+)\]\(decisions/(.+)\) \|", (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8"), re.M
+    )
+    files = sorted(file.name for file in (ROOT / "docs" / "decisions").glob("*.md"))
+    assert listed == [(str(int(name[:4])), name) for name in files]
