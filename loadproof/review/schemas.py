@@ -67,11 +67,13 @@ def identity_of(type_name: str) -> frozenset[str]:
 
 
 def _covers(upper: PropertyPath, lower: PropertyPath) -> bool:
-    """Whether `lower` is `upper` or lies under it."""
-    return len(upper) <= len(lower) and all(
-        one == other or (one == "*" and other.isdigit()) or (other == "*" and one.isdigit())
-        for one, other in zip(upper, lower, strict=False)
-    )
+    """Whether `lower` is `upper` or lies under it. Places in lists do not count: schemas write `*` or leave it out."""
+    above, below = _names(upper), _names(lower)
+    return below[: len(above)] == above
+
+
+def _names(path: PropertyPath) -> PropertyPath:
+    return tuple(step for step in path if step != "*" and not step.isdigit())
 
 
 def _meet(one: PropertyPath, other: PropertyPath) -> bool:

@@ -57,6 +57,14 @@ def test_elements_of_lists_are_covered_by_a_star(monkeypatch: pytest.MonkeyPatch
     assert replacement("T", ("Policies", "3", "Other")) == "no"
 
 
+def test_elements_of_lists_are_covered_without_a_star(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AWS's schemas also write `Volumes/Size` where Volumes is a list."""
+    known = ResourceType("T", (("Volumes", "Size"),), (), frozenset())
+    monkeypatch.setattr(schemas, "resource_types", lambda: {"T": known})
+    assert replacement("T", ("Volumes", "0", "Size")) == "will"
+    assert replacement("T", ("Volumes", "0", "Other")) == "no"
+
+
 def test_a_value_above_a_create_only_property_may_replace(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reference in place of a whole map: nobody sees whether the fixed part of it changes."""
     known = ResourceType("T", (("Code", "Fixed"),), (), frozenset())
