@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
@@ -29,25 +30,34 @@ _LINK: Final = re.compile(r"https://[\w./?#=&%:~+-]+")
 
 def as_html(document: Document) -> str:
     """The page. Foreign text is escaped, and its control characters are spelled out."""
+    page = (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            document=document,
+            wording=wording,
+            css=_CSS,
+            outlook_css=_OUTLOOK_CSS,
+            titles=_TITLES,
+            short=SHORT,
+            pictures=pictures,
+            series_of=series_of,
+            place=place,
+            is_link=_LINK.fullmatch,
+            opened=lambda profile: len(document["profiles"]) <= OPEN_UP_TO or bool(profile["findings"]),
+            style=Markup(f"{house_style()}\n{_text('page.css')}"),
+        )
+    )
+    return page if page.endswith("\n") else page + "\n"
+
+
+@cache
+def _environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"visible": visible, "said": said}
-    page = environment.get_template("page.html.j2").render(
-        document=document,
-        wording=wording,
-        css=_CSS,
-        outlook_css=_OUTLOOK_CSS,
-        titles=_TITLES,
-        short=SHORT,
-        pictures=pictures,
-        series_of=series_of,
-        place=place,
-        is_link=_LINK.fullmatch,
-        opened=lambda profile: len(document["profiles"]) <= OPEN_UP_TO or bool(profile["findings"]),
-        style=Markup(f"{house_style()}\n{_text('page.css')}"),
-    )
-    return page if page.endswith("\n") else page + "\n"
+    return environment
 
 
 def said(text: str) -> Markup:

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 from urllib.parse import quote
 
+from loadproof.foreign import spelled
 from loadproof.review.model import Severity
 from loadproof.review.rules import RULES
 from loadproof.review.rules.rule import Rule
@@ -53,14 +54,14 @@ def _result(profile: ProfileDocument, finding: FindingDocument, positions: dict[
     result: dict[str, Any] = {
         "ruleId": finding["code"],
         "level": LEVELS[finding["severity"]],
-        "message": {"text": f"{where}: {finding['message']}. Safe way: {finding['mend']}."},
+        "message": {"text": _text(f"{where}: {finding['message']}. Safe way: {finding['mend']}.")},
         "locations": [
             {
                 "physicalLocation": {
                     "artifactLocation": {"uri": _uri(finding["file"])},
                     "region": {"startLine": finding["line"]},
                 },
-                "logicalLocations": [{"fullyQualifiedName": f"{where} {finding['subject']}".strip()}],
+                "logicalLocations": [{"fullyQualifiedName": spelled(f"{where} {finding['subject']}".strip())}],
             }
         ],
         # GitHub tracks by this name alone; `:1` says that it is the first of its kind on the line.
@@ -78,9 +79,20 @@ def fingerprint(profile: ProfileDocument, finding: FindingDocument) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
+def _text(message: str) -> str:
+    """Without links (SARIF 2.1.0 §3.11.6: `[text](target)`), and with what cannot be seen spelled out."""
+    return spelled(message).replace("](", "] (")
+
+
 def _uri(file: str) -> str:
-    """A path of the repository as a relative reference: a colon in its first part would make it a scheme."""
-    return quote(file.encode("utf-8", "surrogateescape"), safe="/") or "."
+    """A path of the repository as a relative reference: a colon in its first part would make it a scheme.
+
+    Bytes of a file name that are not UTF-8 come as low surrogates and go as these bytes; other surrogates as they are.
+    """
+    try:
+        return quote(file.encode("utf-8", "surrogateescape"), safe="/") or "."
+    except UnicodeEncodeError:
+        return quote(file.encode("utf-8", "surrogatepass"), safe="/")
 
 
 def _version() -> str:

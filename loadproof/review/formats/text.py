@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from io import StringIO
 from typing import Final
@@ -18,6 +19,7 @@ from loadproof.terminal import Terminal
 
 WIDE: Final = 100  # columns from which on the table stands beside itself, not below
 MOST_ROWS: Final = 50
+_PADDING: Final = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)  # at a line's end, colours between
 _STYLES: Final = {"break": "bold red", "risk": "red", "warning": "yellow", "info": "dim"}
 _OUTLOOK_STYLES: Final = {"misses": "bold red", "near": "yellow", "unknown": "dim", "meets": "green"}
 _ASCII: Final = str.maketrans(
@@ -41,8 +43,7 @@ def as_text(document: Document, *, width: int = 100, coloured: bool = False, asc
     said = _Said(document, wide=width >= WIDE, ascii_only=ascii_only)
     for part in said.parts():
         console.print(part)
-    lines = (line.rstrip() for line in written.getvalue().splitlines())
-    return "\n".join(lines) + "\n"
+    return _PADDING.sub(lambda found: found[0].replace(" ", ""), written.getvalue())
 
 
 class _Said:
