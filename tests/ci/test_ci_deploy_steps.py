@@ -1,11 +1,10 @@
-"""Deploy, benchmark and nightly, step by step as a runner executes them: the real CDK CLI against a local cloud."""
+"""Roles, deployment, benchmark and night, as a person and a runner execute them: the real CDK CLI, a local cloud."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -17,6 +16,8 @@ from workflow_steps import ROOT, TEMPLATES, Runner, copy_of_the_code, without_ma
 from emulator.local import running
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
+IMPATIENT = ROOT / "tests" / "emulator" / "cdk" / "impatient.js"  # the CLI asks more often how far a stack is
+REPOSITORY = ("-c", "repository=acme/endpoints", "-c", "repository_id=456", "-c", "owner_id=123")
 BUCKET = "ci-loadproof-dev-123456789012"
 PROFILE: dict[str, Any] = {
     "name": "chat",
@@ -39,7 +40,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    """A checkout whose dev environment has one profile, on a bootstrapped local cloud with the bucket of evidence."""
+    """A checkout whose dev environment has one profile, on a bootstrapped local cloud."""
     folder = tmp_path_factory.mktemp("runner")
     checkout = folder / "checkout"
     copy_of_the_code(checkout)
@@ -53,17 +54,16 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOADPROOF_STATE_DIR", str(folder / "state"))
         with running("ci-deploy", transition_s=0.05, speed=100) as cloud:
-            env = {**cloud.environment(), "PATH": without_make(folder), "CDK_DISABLE_CLI_TELEMETRY": "true"}
+            env = {**cloud.environment(), "PATH": without_make(folder), "NODE_OPTIONS": f"--require {IMPATIENT}"}
             aws = "aws://123456789012/us-east-1"
-            subprocess.run([str(CDK), "bootstrap", aws], cwd=folder, env={**env}, check=True, capture_output=True)
+            subprocess.run([str(CDK), "bootstrap", aws], cwd=folder, env=env, check=True, capture_output=True)
             made = Runner(checkout, folder / "scratch", {"inputs.environment": "dev", "matrix.environment": "dev"}, env)
-            s3(made).create_bucket(Bucket=BUCKET)
             yield made
 
 
-def s3(runner: Runner) -> Any:
+def client(runner: Runner, service: str) -> Any:
     return boto3.client(
-        "s3",
+        service,
         endpoint_url=runner.env["AWS_ENDPOINT_URL"],
         region_name="us-east-1",
         aws_access_key_id=runner.env["AWS_ACCESS_KEY_ID"],
@@ -73,8 +73,20 @@ def s3(runner: Runner) -> Any:
 
 
 def test_a_merge_is_deployed_benchmarked_and_quiet_at_night(runner: Runner) -> None:
-    """One journey in the workflows' own words: deployed; benchmarked, the run kept in S3 and linked; and at night the
-    templates are what is deployed."""
+    """One journey in the workflows' own words: roles first, by the guide's command; deployed; benchmarked, the run kept
+    in the bucket that came with the roles, and linked; and at night the templates are what is deployed."""
+    subprocess.run(
+        [str(CDK), "deploy", "--all", "--app", ".venv/bin/python -m stacks.ci", "-c", "env=dev", *REPOSITORY, "-y"],
+        cwd=runner.checkout,
+        env=runner.env,
+        check=True,
+        capture_output=True,
+    )
+    iam = client(runner, "iam")
+    [trusted] = iam.get_role(RoleName="ci-loadproof-dev-deploy")["Role"]["AssumeRolePolicyDocument"]["Statement"]
+    [provider] = iam.list_open_id_connect_providers()["OpenIDConnectProviderList"]
+    assert trusted["Principal"]["Federated"] == provider["Arn"]
+
     deploy = TEMPLATES / "deploy-environment.yml"
     assert runner.run(deploy, "deploy") == 0, runner.ended[-1].stderr
     assert "loadproof-dev-chat" in runner.ended[-1].stdout
@@ -85,7 +97,7 @@ def test_a_merge_is_deployed_benchmarked_and_quiet_at_night(runner: Runner) -> N
     assert row.startswith(f"| chat | **{outcome}** | [`s3://{BUCKET}/evidence/dev/chat/")
     [run] = (runner.checkout / "runs").iterdir()
     run_id = json.loads((run / "plan.json").read_bytes())["run_id"]
-    listed = s3(runner).list_objects_v2(Bucket=BUCKET, Prefix=f"evidence/dev/chat/{run_id}/")["Contents"]
+    listed = client(runner, "s3").list_objects_v2(Bucket=BUCKET, Prefix=f"evidence/dev/chat/{run_id}/")["Contents"]
     assert {"evidence.json", "plan.json", "report.html", "summary.json"} <= {
         one["Key"].rpartition("/")[2] for one in listed
     }
