@@ -9,6 +9,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "scripts")]
 
+from reference_findings import findings_page  # noqa: E402
 from reference_profile import profile_page  # noqa: E402
 from reference_results import results_page  # noqa: E402
 
@@ -128,6 +129,7 @@ def generated() -> dict[Path, str]:
         REPOSITORY / "deploy_profiles" / "environment.schema.json": json.dumps(environment_schema(), indent=2) + "\n",
         REPOSITORY / "docs" / "checks.md": checks_page(),
         REPOSITORY / "docs" / "template-checks.md": template_checks_page(),
+        REPOSITORY / "docs" / "review-findings.md": findings_page(),
         REPOSITORY / "docs" / "cli.md": cli_page(),
         REPOSITORY / "docs" / "reference-profile.md": profile_page(),
         REPOSITORY / "docs" / "reference-results.md": results_page(),

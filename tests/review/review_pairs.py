@@ -2,7 +2,8 @@
 
 `<pair>/{before,after}/<environment>/{environment,<profile>}.yaml` are folders as `deploy_profiles/`, a side may be
 missing. Where no profile can show it (our stacks do it right) `<pair>/{before,after}.json` are templates, with an
-optional `environment.yaml` that holds for both. `<pair>/expected.yaml` lists the findings, all of them.
+optional `environment.yaml` that holds for both. `<pair>/expected.yaml` lists the findings, all of them; `said.txt`
+holds their words (written anew with REWRITE_SNAPSHOTS=1).
 Everything is synthesized once a process: one App, a stage for each different side.
 """
 
@@ -25,7 +26,8 @@ from aws_cdk import App, Stage
 
 from loadproof.errors import InputError, Problem
 from loadproof.profiles import Environment, Profile, check_file, profile_hash
-from loadproof.review.model import MeasuredRun, Pair, Side
+from loadproof.review.assemble import review_pair
+from loadproof.review.model import Finding, MeasuredRun, Pair, Side
 from stacks.application import add_stacks
 from stacks.context import Deployment
 
@@ -81,6 +83,25 @@ def about(name: str) -> Mapping[str, Any]:
     """expected.yaml as it is: `shows` in words, `near_miss` codes that must not be found."""
     read: Mapping[str, Any] = yaml.safe_load((PAIRS / name / "expected.yaml").read_text(encoding="utf-8"))
     return read
+
+
+@cache
+def findings(name: str) -> tuple[Finding, ...]:
+    """What the review finds in the pair."""
+    return review_pair(pair(name), runs(name)).findings
+
+
+def said(name: str) -> str:
+    """The findings as said.txt has them, and the page about findings shows them: a line each."""
+    shown = "".join(
+        f"{one.code} {one.severity}{' ' if one.subject else ''}{one.subject}: {one.message}; {one.mend}"
+        + (f" ({one.evidence})\n" if one.evidence else "\n")
+        for one in findings(name)
+    )
+    file = PAIRS / name / "said.txt"
+    if os.environ.get("REWRITE_SNAPSHOTS"):
+        file.write_text(shown, encoding="utf-8")
+    return shown
 
 
 def pairs() -> list[tuple[str, Pair, Expected]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import review_pairs
 
-from loadproof.review.assemble import review_pair
 from loadproof.review.rules import RULES
 
 CODES = {rule.code for rule in RULES}
@@ -14,8 +13,14 @@ CODES = {rule.code for rule in RULES}
 @pytest.mark.parametrize("name", review_pairs.names())
 def test_a_pair_gives_its_findings_and_no_more(name: str) -> None:
     """What the review finds in a pair is what a person wrote down beside it."""
-    findings = review_pair(review_pairs.pair(name), review_pairs.runs(name)).findings
-    assert sorted((one.code, one.severity, one.subject) for one in findings) == list(review_pairs.expected(name))
+    found = sorted((one.code, one.severity, one.subject) for one in review_pairs.findings(name))
+    assert found == list(review_pairs.expected(name))
+
+
+@pytest.mark.parametrize("name", review_pairs.names())
+def test_a_pair_is_told_in_the_words_that_were_read(name: str) -> None:
+    """The words of every finding were read by a person once; a change of them is read again (said.txt)."""
+    assert review_pairs.said(name) == (review_pairs.PAIRS / name / "said.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("code", sorted(CODES))

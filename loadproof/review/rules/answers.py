@@ -20,6 +20,7 @@ _LENGTHS: Final = ("max_total_tokens", "max_model_len", "context_length", "max_i
     reason="Callers get other answers, in other lengths and at another speed; evidence of the old model says nothing "
     "of the new one.",
     fix="Evaluate its answers first, and benchmark it after the deployment.",
+    source="the profile's model, revision and weights",
     severity="warning",
 )
 def another_model(change: Change) -> Iterator[Found]:
@@ -41,6 +42,7 @@ def another_model(change: Change) -> Iterator[Found]:
     "Longer requests are refused",
     reason="Requests that were answered until now are refused by the server.",
     fix="Look up the longest requests of the last weeks before lowering it.",
+    source="the container's settings; what callers send is not known offline",
     severity="risk",
 )
 def shorter_requests(change: Change) -> Iterator[Found]:
@@ -58,13 +60,14 @@ def shorter_requests(change: Change) -> Iterator[Found]:
     "Another request format",
     reason="Servers speak different payloads: callers' requests fail, and answers and streams look different.",
     fix="Move the callers at the same time, or deploy the new server as a profile of another name.",
+    source="the containers' documentation: TGI, LMI and the OpenAI API take different bodies",
     severity="break",
 )
 def another_format(change: Change) -> Iterator[Found]:
     for path, before, after in _containers(change):
         old, new = protocol_of(before), protocol_of(after)
         if old != new:
-            message = f"{after.family} speaks {_PROTOCOLS[new]}, callers send {_PROTOCOLS[old]} ({before.family})"
+            message = f"{after.family} takes {_PROTOCOLS[new]}, callers send {_PROTOCOLS[old]}"
             subject = change.field(f"{path}container.family", f"{path}container", otherwise=f"{path}container")
             yield Found(subject, message, "move the callers together with it, or deploy it under another name")
 

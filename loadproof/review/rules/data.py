@@ -41,6 +41,7 @@ _FIELDS: Final = (
     "Lambda refuses a queue whose visibility is shorter than its function's time-out.",
     fix="Visibility of at least six times the function's time-out plus the batch window; the function's time-out above "
     "the longest answer.",
+    source="https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html",
     severity="risk",
 )
 def timeouts(change: Change) -> Iterator[Found]:
@@ -54,6 +55,7 @@ def timeouts(change: Change) -> Iterator[Found]:
     reason="A queue that is deleted or replaced takes with it what nobody has worked on yet, and what waits in a "
     "dead-letter queue to be looked at.",
     fix="Stop the senders, let the queue run empty (`loadproof queue` shows it), then deploy.",
+    source=" https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html",
     severity="break",
 )
 def messages_lost(change: Change) -> Iterator[Found]:
@@ -69,6 +71,7 @@ def messages_lost(change: Change) -> Iterator[Found]:
     reason="What is deleted or replaced without `Retain` goes with all that is stored in it. (CloudFormation "
     "does not delete a bucket that holds objects, but what empties it first is often in the same stack.)",
     fix="Write DeletionPolicy and UpdateReplacePolicy `Retain`, or copy the data first.",
+    source=" https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-updatereplacepolicy.html",
     severity="break",
 )
 def data_lost(change: Change) -> Iterator[Found]:
@@ -85,6 +88,7 @@ def data_lost(change: Change) -> Iterator[Found]:
     reason="A log group that is deleted or replaced takes its logs with it, those that would explain the last incident "
     "too.",
     fix="Export what is still needed, or write DeletionPolicy and UpdateReplacePolicy `Retain`.",
+    source=" https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html",
     severity="warning",
 )
 def logs_lost(change: Change) -> Iterator[Found]:
@@ -99,6 +103,7 @@ def logs_lost(change: Change) -> Iterator[Found]:
     "Kept for a shorter time",
     reason="What is older than the new time is deleted soon after the deployment, not only what comes from then on.",
     fix="Export what is still needed, or keep the longer time.",
+    source=" https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/Working-with-log-groups-and-streams.html",
     severity="warning",
 )
 def kept_shorter(change: Change) -> Iterator[Found]:
@@ -122,6 +127,7 @@ def kept_shorter(change: Change) -> Iterator[Found]:
     "No longer kept on removal",
     reason="Without `Retain` the next removal or replacement deletes what is stored, and so does `cdk destroy`.",
     fix="Keep DeletionPolicy and UpdateReplacePolicy at `Retain`.",
+    source=" https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html",
     severity="risk",
 )
 def not_retained(change: Change) -> Iterator[Found]:
@@ -134,7 +140,8 @@ def not_retained(change: Change) -> Iterator[Found]:
             if was.startswith("Retain") and not becomes.startswith("Retain"):
                 if change.before.find(stack, resource.logical_id) is None:
                     continue
-                message = f"{_word(resource.type)} {label(resource)} is deleted with its stack, until now it was kept"
+                named = f"{_word(resource.type)} {label(resource)}"
+                message = f"{named} will be deleted with its stack, until now it would be kept"
                 subject = change.field("environment.yaml: results_on_destroy", otherwise=resource.logical_id)
                 yield Found(subject, message, "keep its DeletionPolicy at Retain")
 
@@ -145,13 +152,14 @@ def not_retained(change: Change) -> Iterator[Found]:
     reason="What is kept on removal belongs to no stack any more: it is billed, and nobody updates or deletes it. A "
     "replacement starts empty beside it.",
     fix="Note who looks after it; move or delete its data when nobody needs it.",
+    source=" https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html",
     severity="info",
 )
 def left_behind(change: Change) -> Iterator[Found]:
     kept = [one for one in _gone(change, *DATA) if one.kept]
     if kept:
-        names, its = listing([label(change.old(one)) for one in kept]), "its" if len(kept) == 1 else "their"
-        message = f"{names}: kept with {its} data, but in no stack any more"
+        names, stay = listing([label(change.old(one)) for one in kept]), "stays" if len(kept) == 1 else "stay"
+        message = f"{names} {stay} in the account with all data, and in no stack any more"
         yield Found(_subject(change, kept), message, "note who looks after it")
 
 
@@ -161,6 +169,7 @@ def left_behind(change: Change) -> Iterator[Found]:
     reason="Without a dead-letter queue a message that always fails is tried until it expires: each try pays for an "
     "answer, and then the message is gone.",
     fix="Keep a redrive policy of five receives or more.",
+    source=" https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html",
     severity="risk",
 )
 def no_dead_letters(change: Change) -> Iterator[Found]:

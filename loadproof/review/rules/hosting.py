@@ -32,6 +32,8 @@ _TYPE_FIELDS: Final = ("endpoint.instance_type", "endpoint.instance_pools")
     "time-out, says CannotStartContainerError, and there are no logs.",
     fix="Set InferenceAmiVersion to a host image whose driver knows the CUDA of the image (CUDA 13: "
     "al2023-ami-sagemaker-inference-gpu-4-1).",
+    source="NVIDIA's CUDA compatibility guide; host images: loadproof/catalog/data/hosts.csv; the silent "
+    "failure is a third party's report",
     severity="break",
 )
 def cuda_without_host(change: Change) -> Iterator[Found]:
@@ -46,6 +48,7 @@ def cuda_without_host(change: Change) -> Iterator[Found]:
     "backlog adds the first copy; without one every request fails until somebody notices.",
     fix="Add a step policy that adds a copy, and an alarm on NoCapacityInvocationFailures (at least 1) that calls it; "
     "in a profile: scaling.to_zero.",
+    source="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html",
     severity="break",
 )
 def never_wakes(change: Change) -> Iterator[Found]:
@@ -58,6 +61,7 @@ def never_wakes(change: Change) -> Iterator[Found]:
     "Scale to zero not available in the region",
     reason="Some regions refuse MinInstanceCount 0 when the endpoint is created or updated.",
     fix="Keep one instance there, or use another region.",
+    source="loadproof/catalog/data/region_limits.csv: a third party's report, not tried against an account",
     severity="break",
 )
 def zero_not_in_region(change: Change) -> Iterator[Found]:
@@ -84,6 +88,8 @@ def zero_not_in_region(change: Change) -> Iterator[Found]:
     reason="SageMaker does not offer every instance type, container image or inference components in every region; "
     "the deployment fails.",
     fix="Choose what the region has, or another region.",
+    source="loadproof/catalog/data/instance_regions.csv (AWS's prices, in cfn-lint 1.58.0), containers.csv, "
+    "region_limits.csv",
     severity="break",
 )
 def not_in_region(change: Change) -> Iterator[Found]:
@@ -109,6 +115,9 @@ def not_in_region(change: Change) -> Iterator[Found]:
     reason="A reservation holds instances of one type, and capacity-reservations-only takes no others: no instance "
     "starts, and the update is turned back.",
     fix="Change the reservation together with the instance type, or leave the type as it is.",
+    source=" "
+    "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantCapacityReservationConfig.html; "
+    "that the old type was the reserved one follows from its having run",
     severity="break",
 )
 def reservation_of_another_type(change: Change) -> Iterator[Found]:
@@ -134,6 +143,7 @@ def reservation_of_another_type(change: Change) -> Iterator[Found]:
     reason="Weights, one longest request and what the server needs must fit the accelerators' memory; otherwise the "
     "container ends while it loads, again and again.",
     fix="A larger instance, more accelerators a copy, a quantized checkpoint, or a shorter longest request.",
+    source="the planner's memory (docs/how-the-planner-works.md): predicted",
     severity="break",
 )
 def fits_no_more(change: Change) -> Iterator[Found]:
@@ -160,6 +170,8 @@ def fits_no_more(change: Change) -> Iterator[Found]:
     "or scaling stops below its maximum.",
     fix="Compare with Service Quotas (SageMaker, `<type> for endpoint usage`) in the account and region, all endpoints "
     "together; a blue/green update needs the old fleet beside the new one.",
+    source="https://docs.aws.amazon.com/general/latest/gr/sagemaker.html; whether there is room in an "
+    "account is not known offline",
     severity="warning",
 )
 def quota(change: Change) -> Iterator[Found]:
@@ -170,8 +182,8 @@ def quota(change: Change) -> Iterator[Found]:
         old = before.get(kind, 0)
         if most <= old:
             continue
-        machines = f"{most} {kind}" if most == 1 else f"{most} of {kind}"
-        message = f"up to {machines} may run (before: {old}); quota `{kind} for endpoint usage`"
+        was = f"until now {old}" if old else "until now none"
+        message = f"up to {most} {kind} may run ({was}): quota `{kind} for endpoint usage`"
         subject = change.field(*_TYPE_FIELDS, "endpoint.max_instances", otherwise=_holder(change, kind))
         yield Found(subject, message, f"check that the account's quota leaves room for {most}")
 

@@ -26,6 +26,7 @@ _COMMITTED: Final = {"one_month": "a month", "six_months": "six months"}
     reason="What the endpoint promises is predicted not to hold after this change, and was before.",
     fix="More copies, a larger instance, other server settings (`loadproof plan` lists them), or an objective that "
     "says what is wanted now.",
+    source="the planner (docs/how-the-planner-works.md): predicted, with its grade",
     severity="risk",
 )
 def predicted_miss(change: Change) -> Iterator[Found]:
@@ -45,6 +46,7 @@ def predicted_miss(change: Change) -> Iterator[Found]:
     "Objective in doubt",
     reason="The bound lies inside the interval of the prediction: it may hold or not. Before, it was predicted to.",
     fix="Benchmark before the change goes to production (`loadproof bench`), or leave more room.",
+    source="the planner (docs/how-the-planner-works.md): predicted, with its grade",
     severity="warning",
 )
 def in_doubt(change: Change) -> Iterator[Found]:
@@ -64,6 +66,7 @@ def in_doubt(change: Change) -> Iterator[Found]:
     "Objective loosened or removed",
     reason="A promise to the callers becomes weaker: a PASS afterwards says less than one before.",
     fix="Agree with the callers, and say so in the pull request.",
+    source="the objectives of both profiles",
     severity="warning",
 )
 def loosened(change: Change) -> Iterator[Found]:
@@ -89,6 +92,7 @@ def loosened(change: Change) -> Iterator[Found]:
     "Evidence goes stale",
     reason="The newest measured run is of the profile as it was: nothing measured speaks for what this deploys.",
     fix="Benchmark after the deployment (`loadproof bench`), or let a gate do it.",
+    source="the hash of the profile that a run stores",
     severity="info",
 )
 def evidence_stale(change: Change) -> Iterator[Found]:
@@ -106,6 +110,7 @@ def evidence_stale(change: Change) -> Iterator[Found]:
     reason="What runs always is paid always; what may run is what a busy month costs. "
     "(Smaller changes are in the table of costs.)",
     fix="Compare with `loadproof plan --alternatives`, or say in the pull request what it is for.",
+    source="on-demand prices of the catalog, with source and date in the review's table of costs",
     severity="warning",
 )
 def cost_doubles(change: Change) -> Iterator[Found]:
@@ -130,6 +135,7 @@ def cost_doubles(change: Change) -> Iterator[Found]:
     reason="Objectives hold for the workload they stand beside. With another one, figures before and after cannot be "
     "compared, and callers who send the old requests were promised something else.",
     fix="Check that the workload is what callers really send.",
+    source="the workloads of both profiles",
     severity="info",
 )
 def other_workload(change: Change) -> Iterator[Found]:
@@ -149,6 +155,7 @@ def other_workload(change: Change) -> Iterator[Found]:
     reason="The gate benchmarks each deployment and turns a bad one back; without it a missed objective stays in "
     "production until somebody sees it.",
     fix="Keep the gate; to deploy once without it, say so in the pull request and put it back after.",
+    source="docs/gate.md",
     severity="risk",
 )
 def gate_weakened(change: Change) -> Iterator[Found]:
@@ -169,6 +176,7 @@ def gate_weakened(change: Change) -> Iterator[Found]:
     "Fewer alarms, or nobody told",
     reason="What no alarm watches, or what tells nobody, is found by the callers.",
     fix="Keep the alarm and the topic it tells.",
+    source="the alarms of both templates",
     severity="warning",
 )
 def alarms_lost(change: Change) -> Iterator[Found]:
@@ -199,6 +207,7 @@ def alarms_lost(change: Change) -> Iterator[Found]:
     "Commitment to pay",
     reason="AWS refuses to delete provisioned throughput before its commitment ends, and bills it until then.",
     fix="Take it without a commitment first, and commit when the load is known.",
+    source="https://docs.aws.amazon.com/bedrock/latest/userguide/prov-throughput.html",
     severity="risk",
 )
 def commitment(change: Change) -> Iterator[Found]:

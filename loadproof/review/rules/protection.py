@@ -30,6 +30,7 @@ _NETWORK: Final = "environment.yaml: network"
     "Isolation weakened",
     reason="A container or function that can reach more of the network can send prompts and answers there.",
     fix="Keep network isolation and the VPC; stage weights in S3 instead of letting the server fetch them.",
+    source="https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html",
     severity="risk",
 )
 def isolation_weakened(change: Change) -> Iterator[Found]:
@@ -44,6 +45,7 @@ def isolation_weakened(change: Change) -> Iterator[Found]:
     reason="Who may read prompts, answers and logs is decided by the key; without one of your own everybody with "
     "rights to the store may, and without a TLS-only policy they may travel in the clear.",
     fix="Keep the key (kms_key_arn in environment.yaml) and the policy that refuses requests without TLS.",
+    source="https://docs.aws.amazon.com/sagemaker/latest/dg/encryption-at-rest.html",
     severity="risk",
 )
 def encryption_weakened(change: Change) -> Iterator[Found]:
@@ -56,6 +58,7 @@ def encryption_weakened(change: Change) -> Iterator[Found]:
     "Secret in a variable",
     reason="Whoever may describe the model or the function reads it, and so does whoever reads the repository.",
     fix="Put it into Secrets Manager and name its ARN; replace the secret where it is valid, it is in the history now.",
+    source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeModel.html shows every variable",
     severity="break",
 )
 def secret(change: Change) -> Iterator[Found]:
@@ -70,6 +73,7 @@ def secret(change: Change) -> Iterator[Found]:
     reason="A moving tag or branch lets copies of one endpoint run different servers or weights: the next copy that "
     "scaling starts may differ from those that were tested.",
     fix="A version tag or a digest for images, a commit of 40 hexadecimal digits for models.",
+    source="docs/security.md: LS001, LS002",
     severity="risk",
 )
 def not_pinned(change: Change) -> Iterator[Found]:
@@ -83,6 +87,7 @@ def not_pinned(change: Change) -> Iterator[Found]:
     "Code from the model's repository",
     reason="trust_remote_code runs Python that came with the weights, with the rights of the endpoint's role.",
     fix="Leave it off; where a model needs it, keep isolation on and acknowledge the commit somebody has read.",
+    source="CVE-2026-22807, CVE-2026-4944: trust_remote_code bypassed; docs/security.md: LS004",
     severity="risk",
 )
 def remote_code(change: Change) -> Iterator[Found]:
@@ -96,6 +101,7 @@ def remote_code(change: Change) -> Iterator[Found]:
     "Rule acknowledged",
     reason="An acknowledgement switches a rule over templates off for the whole stack, also for what comes later.",
     fix="Read the reason; the reviewer of this change answers for it.",
+    source="docs/security.md, on acknowledging",
     severity="warning",
 )
 def acknowledged(change: Change) -> Iterator[Found]:
@@ -119,6 +125,7 @@ def acknowledged(change: Change) -> Iterator[Found]:
     "Requests and answers are stored",
     reason="Data capture copies prompts and answers to S3: of persons too, where they write about themselves.",
     fix="Agree with who is responsible for the data on the bucket, its key, its readers and how long it is kept.",
+    source="https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture.html",
     severity="warning",
 )
 def captured(change: Change) -> Iterator[Found]:
@@ -161,7 +168,10 @@ def encryption_of(view: View) -> Protections:
             for target in listed(policy.properties, _POLICIES[policy.type]):
                 for name in references(target) or (rendered(target),):
                     held = view.named(name)
-                    yield (name, "tls"), f"TLS alone for {label(held) if held is not None else name}"
+                    yield (
+                        (name, "tls"),
+                        f"the rule that {label(held) if held is not None else name} is reached over TLS only",
+                    )
 
 
 def lost(change: Change, look: Callable[[View], Protections]) -> list[tuple[str, str]]:

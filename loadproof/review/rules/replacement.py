@@ -33,6 +33,7 @@ _COMPONENT_NAME: Final = "InferenceComponentName"
     "requests to the old name fail, streams end, and the number of copies that scaling had reached is lost.",
     fix="Keep the endpoint's name and logical id; change what it serves through its configuration. For another name, "
     "deploy a second endpoint, move the callers, then remove the first.",
+    source="AWS::SageMaker::Endpoint: EndpointName is create-only (AWS's resource schema, in cfn-lint 1.58.0)",
     severity="break",
 )
 def endpoint_replaced(change: Change) -> Iterator[Found]:
@@ -59,6 +60,8 @@ def endpoint_replaced(change: Change) -> Iterator[Found]:
     "that name the old component fail, and there is no capacity until the first new copy is up.",
     fix="Keep the component's name. For another name, add the new component beside the old one, move the callers, "
     "then remove the old one.",
+    source="UpdateInferenceComponent takes no new name (botocore 1.44.5); CloudFormation's page says \"no "
+    'interruption" all the same',
     severity="break",
 )
 def component_replaced(change: Change) -> Iterator[Found]:
@@ -85,6 +88,7 @@ def component_replaced(change: Change) -> Iterator[Found]:
     reason="SageMaker has no call that moves a component to another endpoint or variant: it is deleted there and made "
     "here, with no copy of it in between.",
     fix="Add a second component under another name on the new endpoint, move the callers, then remove the old one.",
+    source="UpdateInferenceComponent has no parameter for endpoint or variant (botocore 1.44.5)",
     severity="break",
 )
 def component_moved(change: Change) -> Iterator[Found]:
@@ -103,6 +107,7 @@ def component_moved(change: Change) -> Iterator[Found]:
     reason="CloudFormation makes the new resource before it deletes the old one. Both would have the same name, so "
     "AWS refuses the new one and the deployment is rolled back.",
     fix="Leave the name out, or give it a part that changes with what forces the replacement.",
+    source="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-name.html",
     severity="break",
 )
 def name_collides(change: Change) -> Iterator[Found]:
@@ -128,6 +133,7 @@ def name_collides(change: Change) -> Iterator[Found]:
     reason="The new resource has another ARN or name. What refers to it inside the stack follows; whatever others "
     "wrote down does not.",
     fix="Leave the property that forces the replacement as it is, or tell those who use the resource.",
+    source="create-only properties of AWS's resource schemas (cfn-lint 1.58.0)",
     severity="warning",
 )
 def held_by_others(change: Change) -> Iterator[Found]:
@@ -143,6 +149,7 @@ def held_by_others(change: Change) -> Iterator[Found]:
     reason="An endpoint hosts either inference components or the model of a plain variant. AWS documents no way from "
     "one to the other for a running endpoint, and callers, metrics and scaling name other things afterwards.",
     fix="Deploy the other kind as a profile of another name, move the callers, then destroy the old one.",
+    source="none: nobody documents that it works, and it was not tried against an account",
     severity="break",
 )
 def hosting_changed(change: Change) -> Iterator[Found]:
@@ -161,6 +168,7 @@ def hosting_changed(change: Change) -> Iterator[Found]:
     reason="SageMaker and Bedrock have different interfaces: everything of the old backend is deleted, and callers "
     "need another API, other rights and other names.",
     fix="Deploy the new backend as a profile of another name, move the callers, then destroy the old one.",
+    source="the API references of SageMaker Runtime and Bedrock Runtime: InvokeEndpoint, Converse",
     severity="break",
 )
 def backend_changed(change: Change) -> Iterator[Found]:

@@ -62,6 +62,7 @@ class _Grant:
     reason="What may do more today can do more harm tomorrow: the container with a hole in it, the function with a "
     "bug, the account next door.",
     fix="Name the actions and the resources that the change needs, and no others.",
+    source="the statements of both templates: who, action, resource and condition, wildcards understood",
     severity="warning",
 )
 def rights_widened(change: Change) -> Iterator[Found]:
@@ -79,10 +80,10 @@ def rights_widened(change: Change) -> Iterator[Found]:
         role = f"role {_role_label(change, who)}"
         gone = {old.action for old in known if not any(new.covers(old) for new in grants)}
         if not is_wide and all(grant.action in gone for grant in fresh):
-            message = f"{role} may do on other resources what it did until now: {_shown(fresh)}"
+            message = f"rights of {role} go over to other resources: {_shown(fresh, change)}"
             yield Found(_role_subject(change, who), message, "check that they are the right ones", "info")
             continue
-        message = f"{role} may newly: {_shown(fresh)}"
+        message = f"{role} is newly allowed {_shown(fresh, change)}"
         mend = "name what it needs, no wildcards" if is_wide else "check that each is needed"
         evidence = f"{stopped.code}: synthesis stops until it is acknowledged" if is_wide and stopped else ""
         severity: Severity | None = "break" if evidence else "risk" if is_wide else None
@@ -96,6 +97,7 @@ def rights_widened(change: Change) -> Iterator[Found]:
     "Open to the public",
     reason="Anybody, in any account or from any address, could reach what only the platform should.",
     fix="Name the accounts, roles or networks that need it; keep the four switches that block public access on.",
+    source="https://docs.aws.amazon.com/AmazonS3/latest/userguide/access-control-block-public-access.html",
     severity="risk",
 )
 def opened(change: Change) -> Iterator[Found]:
@@ -107,6 +109,7 @@ def opened(change: Change) -> Iterator[Found]:
     "Role added",
     reason="A new role is a new door. Worth a look at what it may do.",
     fix="Nothing, where its rights are what the change needs.",
+    source="the roles of both templates",
     severity="info",
 )
 def role_added(change: Change) -> Iterator[Found]:
@@ -179,7 +182,8 @@ def _others(change: Change) -> Iterator[Found]:
         known = list(_principals(before.properties.get(held))) if before is not None else []
         for grant in _principals(resource.properties.get(held)):
             if not any(old.covers(grant) for old in known) and grant.who != "everybody":
-                message = f"{grant.who} may newly {grant}" + _without(grant, known)
+                allowed = f"{grant.action} on {_place(grant.place, change.after)}"
+                message = f"{grant.who} is newly allowed {allowed}" + _without(grant, known)
                 yield Found(resource.logical_id, message, "check that it must", "risk")
     for one in change.resources(_PERMISSION):
         after = change.after.find(one.stack, one.logical_id)
@@ -217,7 +221,8 @@ def _public(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
     for resource in view.of(*_ON_RESOURCES):
         for grant in _principals(resource.properties.get(_ON_RESOURCES[resource.type][0])):
             if grant.who == "everybody" and not grant.condition:
-                message = f"{resource.logical_id} lets everybody {grant}"
+                allowed = f"{grant.action} on {_place(grant.place, view)}"
+                message = f"{label(resource)} allows everybody {allowed}"
                 yield (resource.logical_id, str(grant)), Found(resource.logical_id, message, "name who needs it")
     for url in view.of("AWS::Lambda::Url"):
         if url.properties.get("AuthType") == "NONE":
@@ -260,14 +265,26 @@ def _named(role: Any) -> str:
     return next(iter(references(role)), rendered(role))
 
 
-def _shown(grants: list[_Grant]) -> str:
+def _shown(grants: list[_Grant], change: Change) -> str:
     """By resource, its actions together; what has a wildcard first."""
     by_place: dict[str, list[str]] = {}
     for grant in sorted(grants, key=lambda one: (one.place != "*", "*" not in one.action, one.place, one.action)):
         actions = by_place.setdefault(grant.place, [])
         if grant.action not in actions:
             actions.append(grant.action)
-    return listing([f"{listing(actions)} on {place}" for place, actions in by_place.items()])
+    return listing([f"{listing(actions)} on {_place(place, change.after)}" for place, actions in by_place.items()])
+
+
+def _place(place: str, view: View) -> str:
+    """A resource with the names of what it refers to: `chat-in` for `${Queue.Arn}`."""
+    for name in _REFERRED.findall(place):
+        held = view.named(name)
+        if held is not None:
+            place = re.sub(rf"\$\{{{name}(\.Arn)?\}}", label(held), place)
+    return place
+
+
+_REFERRED: Final = re.compile(r"\$\{(\w+)(?:\.Arn)?\}")
 
 
 def _role_label(change: Change, role: str) -> str:

@@ -22,22 +22,23 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One numbered rule. Numbers are never given twice."""
+    """One numbered rule. Numbers are never given twice. `source`: where it is known from, or how well."""
 
     code: str
     title: str
     reason: str
     fix: str
+    source: str
     severity: Severity
     function: Callable[[Change], Iterable[Found]]
 
 
 def rule(
-    code: str, title: str, *, reason: str, fix: str, severity: Severity
+    code: str, title: str, *, reason: str, fix: str, source: str, severity: Severity
 ) -> Callable[[Callable[[Change], Iterator[Found]]], Rule]:
     """Make a function a numbered rule."""
 
     def numbered(function: Callable[[Change], Iterator[Found]]) -> Rule:
-        return Rule(code, title, reason, fix, severity, function)
+        return Rule(code, title, reason, fix, source, severity, function)
 
     return numbered

@@ -35,6 +35,8 @@ _PAUSE: Final = "deploy without its scaling (-c pause_scaling=PROFILE), then thi
     "or an operator had reached meanwhile falls back to it, in the middle of the load that had asked for more.",
     fix="Set RetainAllVariantProperties on the endpoint (and do not exclude counts or weights), and let a scaled "
     "component's CopyCount come from what runs.",
+    source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpoint.html "
+    "(RetainAllVariantProperties); a CopyCount in the template is sent with every change",
     severity="risk",
 )
 def counts_reset(change: Change) -> Iterator[Found]:
@@ -84,6 +86,7 @@ def counts_reset(change: Change) -> Iterator[Found]:
     reason="SageMaker refuses to change the instance type of a variant that is a scalable target; the update fails "
     "and CloudFormation goes back.",
     fix="Three deployments: without its scaling, with the new type, with its scaling again.",
+    source="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html",
     severity="break",
 )
 def type_under_scaling(change: Change) -> Iterator[Found]:
@@ -103,6 +106,7 @@ def type_under_scaling(change: Change) -> Iterator[Found]:
     reason="SageMaker refuses to remove a variant that is a scalable target; the update fails and CloudFormation goes "
     "back.",
     fix="Two deployments: first without the variant's scaling, then without the variant.",
+    source="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html",
     severity="break",
 )
 def scaled_variant_removed(change: Change) -> Iterator[Found]:
@@ -127,6 +131,9 @@ def scaled_variant_removed(change: Change) -> Iterator[Found]:
     reason="Without a scalable target the number of copies stays where it is: more load finds no more copies, less "
     "load frees none.",
     fix="Keep the scaling, or say in the pull request why a fixed number is enough.",
+    source=" "
+    "https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking.html; "
+    "docs/scaling.md",
     severity="risk",
 )
 def scaling_removed(change: Change) -> Iterator[Found]:
@@ -147,6 +154,8 @@ def scaling_removed(change: Change) -> Iterator[Found]:
     reason="A lower minimum leaves less running for the next burst; a lower maximum takes copies away at once where "
     "more are running, and refuses what the old maximum would have served.",
     fix="Compare the bounds with what was running lately at the busiest hour.",
+    source="the bounds themselves; "
+    "https://docs.aws.amazon.com/autoscaling/application/userguide/what-is-application-auto-scaling.html",
     severity="warning",
 )
 def capacity_lowered(change: Change) -> Iterator[Found]:
@@ -157,10 +166,10 @@ def capacity_lowered(change: Change) -> Iterator[Found]:
     for name, (path, part) in models_by_name(after).items():
         old, new = (models[name][1] if name in models else part).copies, part.copies
         if new.max < old.max:
-            message = f"at most {new.max} {plural(new.max, 'copy', 'copies')} instead of {old.max}"
+            message = f"the most copies: {new.max} instead of {old.max}"
             yield Found(f"{path}copies.max", message, "compare with what was running at the busiest hour")
         if new.min < old.min:
-            message = f"at least {new.min} {plural(new.min, 'copy', 'copies')} instead of {old.min} wait for requests"
+            message = f"the fewest copies: {new.min} instead of {old.min}"
             yield Found(f"{path}copies.min", message, "compare with what the first minutes of a burst need")
     yield from _fewer_machines(before, after)
     yield from _fewer_units(before, after)
@@ -171,10 +180,10 @@ def _fewer_machines(before: Profile, after: Profile) -> Iterator[Found]:
     old, new = before.endpoint, after.endpoint
     if old is None or new is None or new.hosting != "plain_variant":
         return
-    for name, word in (("max_instances", "most"), ("min_instances", "least")):
+    for name, word in (("max_instances", "most"), ("min_instances", "fewest")):
         was, becomes = getattr(old, name), getattr(new, name)
         if becomes < was:
-            message = f"at {word} {becomes} {plural(becomes, 'instance', 'instances')} instead of {was}"
+            message = f"the {word} instances: {becomes} instead of {was}"
             yield Found(f"endpoint.{name}", message, "compare with what was running at the busiest hour")
 
 
@@ -187,7 +196,7 @@ def _fewer_units(before: Profile, after: Profile) -> Iterator[Found]:
         message = f"the account's shared quota instead of {old.model_units} model units of one's own"
         yield Found("bedrock.provisioned_throughput", message, "compare the quota with the busiest hour")
     elif new.model_units < old.model_units:
-        message = f"{new.model_units} model units instead of {old.model_units}"
+        message = f"model units: {new.model_units} instead of {old.model_units}"
         yield Found("bedrock.provisioned_throughput.model_units", message, "compare them with the busiest hour")
 
 

@@ -39,6 +39,8 @@ _LONG_ANSWERS: Final = 0.99  # the share of answers that are no longer than the 
     reason="A batch is at most half of what runs, so one instance or copy cannot roll; SageMaker also refuses rolling "
     "updates of an endpoint with several variants or with a serverless one.",
     fix="Run two or more, or take blue/green (for a component of one copy: leave the policy out).",
+    source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html; a batch "
+    "is 5 to 50 percent (resource schema)",
     severity="break",
 )
 def cannot_roll(change: Change) -> Iterator[Found]:
@@ -52,6 +54,7 @@ def cannot_roll(change: Change) -> Iterator[Found]:
     reason="A batch of new copies starts beside the copies it replaces. Where no instance has room for it, SageMaker "
     "turns every later update back.",
     fix="Raise endpoint.max_instances, or lower the batch.",
+    source="the check LP229: copies, batch and machines, reckoned by the catalog",
     severity="warning",
 )
 def no_room(change: Change) -> Iterator[Found]:
@@ -63,6 +66,7 @@ def no_room(change: Change) -> Iterator[Found]:
     "Updates are no longer turned back by alarms",
     reason="Without alarms on it, an update that answers slowly or with errors goes on to the last copy.",
     fix="Keep rollback_on_alarms, or the alarms of AutoRollbackConfiguration.",
+    source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html",
     severity="risk",
 )
 def no_rollback(change: Change) -> Iterator[Found]:
@@ -87,6 +91,9 @@ def no_rollback(change: Change) -> Iterator[Found]:
     "Callers must ask again, and what was generated is lost.",
     fix="Deploy when few long answers run, let callers (or the buffer) try again, or, with a plain variant, give "
     "blue/green a termination wait as long as the longest answer.",
+    source="https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html (SIGTERM, "
+    "then SIGKILL after 30 s); the length of answers is the planner's, of what runs before the "
+    "change",
     severity="risk",
 )
 def streams_cut(change: Change) -> Iterator[Found]:
@@ -113,19 +120,19 @@ def _unrollable(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
         own = [variant for variant in variants(view) if endpoint in variant.endpoints]
         why = ""
         if len(own) > 1:
-            why = f"it has {len(own)} variants, SageMaker rolls an endpoint of one"
+            why = f"has {len(own)} variants: SageMaker rolls endpoints of one only"
         elif any("ServerlessConfig" in variant.body for variant in own):
             why = "its variant is serverless"
         elif own and number(own[0].body.get("InitialInstanceCount")) == 1 and not _is_percent_of_more(own[0].body):
-            why = "it runs one instance, a batch is at most half of them"
+            why = "runs one instance: a batch is at most half of them"
         if why:
-            message = f"endpoint `{endpoint_label(endpoint)}` has a rolling update policy, and {why}"
+            message = f"endpoint `{endpoint_label(endpoint)}` has a rolling update policy, but {why}"
             yield (endpoint.logical_id, why), Found(endpoint.logical_id, message, "take blue/green, or run more")
     for component in view.of(COMPONENT):
         count = number((component.properties.get("RuntimeConfig") or {}).get("CopyCount"))
         if _policy(component) and count == 1 and target_of_component(view, component) is None:
-            why = "it runs one copy, a batch is at most half of them"
-            message = f"component `{component_label(component)}` has a rolling update policy, and {why}"
+            why = "runs one copy: a batch is at most half of them"
+            message = f"component `{component_label(component)}` has a rolling update policy, but {why}"
             found = Found(component.logical_id, message, "leave the policy out, or run two copies")
             yield (component.logical_id, why), found
 

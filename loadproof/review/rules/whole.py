@@ -24,6 +24,7 @@ _ALL: Final = tuple(f"LS{number:03}" for number in (*range(1, 20), *range(101, 1
     "Refused by the checks",
     reason="`loadproof check` finds a problem that the base had not. An error stops plan, synthesis and deployment.",
     fix="See the check's own page (docs/checks.md) for each.",
+    source="docs/checks.md: each check has its own page",
     severity="break",
 )
 def refused_by_checks(change: Change) -> Iterator[Found]:
@@ -35,6 +36,7 @@ def refused_by_checks(change: Change) -> Iterator[Found]:
     "Profile removed, its stack is not",
     reason="CDK deletes no stack whose file is gone: the endpoint runs on, is billed, and nobody updates it.",
     fix="`cdk destroy` the stack before the file is deleted (afterwards: delete it in CloudFormation).",
+    source="`cdk deploy` takes the stacks that the app synthesizes, and no others",
     severity="risk",
 )
 def removed(change: Change) -> Iterator[Found]:
@@ -56,6 +58,7 @@ def removed(change: Change) -> Iterator[Found]:
     "Profile added",
     reason="Nothing to compare with: what is shown is what it is.",
     fix="Nothing.",
+    source="the folder of profiles",
     severity="info",
 )
 def added(change: Change) -> Iterator[Found]:
@@ -70,6 +73,7 @@ def added(change: Change) -> Iterator[Found]:
     "Refused by a rule over templates",
     reason="A rule over what is synthesized finds an error that the base had not: `cdk` stops.",
     fix="Mend it, or acknowledge it with a reason (docs/security.md).",
+    source="docs/template-checks.md",
     severity="break",
 )
 def refused_by_rules(change: Change) -> Iterator[Found]:
@@ -89,6 +93,7 @@ def refused_by_rules(change: Change) -> Iterator[Found]:
     "Cannot be compared",
     reason="One side could not be synthesized, so nothing can be said of what the deployment does to it.",
     fix="Mend the side that is named; review again.",
+    source="the synthesis itself",
     severity="warning",
 )
 def not_compared(change: Change) -> Iterator[Found]:
@@ -115,6 +120,7 @@ def not_compared(change: Change) -> Iterator[Found]:
     reason="Everything is made anew there. What ran in the old place runs on and is billed, callers reach it, and "
     "this repository no longer knows of it.",
     fix="Make it an environment of its own beside the old one, move the callers, then destroy the old stacks.",
+    source="a CloudFormation stack belongs to one account and one region",
     severity="break",
 )
 def elsewhere(change: Change) -> Iterator[Found]:
@@ -134,6 +140,7 @@ def elsewhere(change: Change) -> Iterator[Found]:
     reason="A template holds something in a shape that AWS does not know, such as a text in place of a map: what a "
     "rule looks for may be in it.",
     fix="Mend the template; CloudFormation would refuse it too.",
+    source="the template",
     severity="risk",
 )
 def not_judged(change: Change) -> Iterator[Found]:
