@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from loadproof.profiles import Profile, profile_hash
+from loadproof.profiles import Profile, profile_document, profile_hash
 from loadproof.review.fields import data_fields
 from loadproof.review.model import EvidenceState, MeasuredRun
 
 _HASH_ONLY = "the profile (only its hash is known)"
-# Who accepted what says nothing about what runs: `profile_hash` leaves it out too.
-_NO_EVIDENCE_OF = ("acknowledged",)
 
 
 def evidence_of(
@@ -40,7 +36,7 @@ def evidence_of(
 def _changed_since(run: MeasuredRun, profile: Profile) -> tuple[str, ...]:
     if run.profile is None:
         return (_HASH_ONLY,)
-    head: dict[str, Any] = profile.model_dump(mode="json", exclude=set(_NO_EVIDENCE_OF))
-    measured = {name: value for name, value in run.profile.items() if name not in _NO_EVIDENCE_OF}
-    changed = tuple(dict.fromkeys(change.path for change in data_fields(measured, head)))
+    # Who accepted what says nothing about what runs: no hash is over it, and older runs may hold it all the same.
+    measured = {name: value for name, value in run.profile.items() if name != "acknowledged"}
+    changed = tuple(dict.fromkeys(change.path for change in data_fields(measured, profile_document(profile))))
     return changed or (_HASH_ONLY,)
