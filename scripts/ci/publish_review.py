@@ -99,7 +99,7 @@ def read(archive: bytes) -> Left:
             number = (_file(opened, "pull_request.txt") or b"").decode(errors="replace").strip()
             markdown = _file(opened, "review.md")
             sarif = _file(opened, "review.sarif")
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError, ValueError) as error:
         raise RefusedError(f"the artifact cannot be read: {error}") from None
     if not re.fullmatch(r"[1-9][0-9]{0,8}", number):
         raise RefusedError(f"pull_request.txt says {number[:40]!r}, not a number")
@@ -109,10 +109,14 @@ def read(archive: bytes) -> Left:
 
 
 def _file(archive: zipfile.ZipFile, name: str) -> bytes | None:
-    """Its content, never more than the limit, whatever the archive says of its size."""
-    if name not in archive.namelist():
+    """Its content, never more than the limit, whatever the archive says of its size; None where it is not there."""
+    try:
+        kept = archive.getinfo(name)
+    except KeyError:
         return None
-    with archive.open(name) as file:
+    if kept.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # LZMA takes what memory it asks for
+        raise RefusedError(f"{name} is packed in a way that no review packs")
+    with archive.open(kept) as file:
         content = file.read(MOST_FILE_BYTES + 1)
     if len(content) > MOST_FILE_BYTES:
         raise RefusedError(f"{name} has more than {MOST_FILE_BYTES} bytes")
@@ -135,7 +139,8 @@ def _comment(github: GitHub, left: Left, run: dict[str, Any]) -> str:
     body = comment_body(left.markdown, run["head_sha"], run["html_url"])
     for comment in github.pages(f"/issues/{left.number}/comments"):
         # The marker alone could be anybody's.
-        if comment["user"]["login"] == _ME and comment["body"].startswith(MARKER):
+        login = (comment["user"] or {}).get("login")  # none: its account is gone
+        if login == _ME and (comment["body"] or "").startswith(MARKER):
             github.send("PATCH", f"/issues/comments/{int(comment['id'])}", {"body": body})
             return f"comment on pull request {left.number} updated"
     github.send("POST", f"/issues/{left.number}/comments", {"body": body})

@@ -79,10 +79,10 @@ def comment(number: int, body: str, login: str = "github-actions[bot]") -> dict[
     return {"id": number, "body": body, "user": {"login": login}}
 
 
-def left(**files: str | bytes) -> bytes:
+def left(packing: int = zipfile.ZIP_DEFLATED, **files: str | bytes) -> bytes:
     """An archive; `pull_request_txt` is `pull_request.txt`."""
     kept = io.BytesIO()
-    with zipfile.ZipFile(kept, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(kept, "w", packing) as archive:
         for name, content in files.items():
             archive.writestr(re.sub(r"_(txt|md|sarif)$", r".\1", name), content)
     return kept.getvalue()

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def test_the_next_review_updates_it_in_place(github: FakeGitHub, tmp_path: Path)
 def test_its_comment_is_found_among_hundreds(github: FakeGitHub, tmp_path: Path) -> None:
     """On the third page of a hundred each."""
     github.comments = [comment(number, "hello", login="somebody") for number in range(1, 231)]
+    github.comments[7]["user"] = None  # its account is gone
     github.comments.append(comment(231, f"{MARKER}\nold"))
     publish(github, tmp_path)
     assert len(github.comments) == 231
@@ -134,8 +136,9 @@ def test_a_number_is_a_number(github: FakeGitHub, tmp_path: Path, number: str) -
         left(pull_request_txt="12", review_md=b"0" * (8 * 2**20 + 1)),
         left(pull_request_txt="12", review_md="fine")[:-30],
         b"0" * (8 * 2**20 + 1),
+        left(zipfile.ZIP_LZMA, pull_request_txt="12", review_md="fine"),
     ],
-    ids=["no archive", "no review", "a bomb", "cut", "too big"],
+    ids=["no archive", "no review", "a bomb", "cut", "too big", "packed to take memory"],
 )
 def test_a_hostile_archive_is_refused(github: FakeGitHub, tmp_path: Path, archive: bytes) -> None:
     """One line, exit 1, no traceback, nothing written."""
