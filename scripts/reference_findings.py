@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from loadproof.review.model import SEVERITIES
 from loadproof.review.rules import RULES, Rule
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -38,7 +39,8 @@ What `loadproof review` tells about a change: what only the two sides together s
 
 What both sides have alike is no finding. Each finding has a change that shows it and one that comes close and does not:
 folders under `tests/review/pairs`, where `expected.yaml` lists all that is found in a change, and a test holds the
-review to it. *Known from* says where a fact comes from, and how well it is known; nothing was tried against an AWS account.
+review to it. *Known from* says where a fact comes from, and how well it is known; nothing was tried against an AWS
+account.
 """
 
 
@@ -62,11 +64,13 @@ def _about(folder: Path) -> dict[str, Any]:
 def _section(rule: Rule, about: dict[str, dict[str, Any]]) -> Iterator[str]:
     yield f'<a id="{rule.code.lower()}"></a>\n### {rule.code}: {rule.title} ({rule.severity})\n'
     yield f"{rule.reason}\n\n**Safe way:** {rule.fix}\n\n*Known from:* {rule.source}\n"
-    # The pair about this alone says it best.
-    showing = sorted(
-        (name for name, one in about.items() if any(found["code"] == rule.code for found in one["findings"])),
-        key=lambda name: (len(about[name]["findings"]), name),
-    )
+    # The pair that shows it at its worst, and hardly anything else, says it best.
+    worst = {
+        name: max(SEVERITIES.index(found["severity"]) for found in one["findings"] if found["code"] == rule.code)
+        for name, one in about.items()
+        if any(found["code"] == rule.code for found in one["findings"])
+    }
+    showing = sorted(worst, key=lambda name: (-worst[name], len(about[name]["findings"]), name.startswith("t"), name))
     if showing:
         name = showing[0]
         yield f"Shown by `{name}` ({about[name]['shows']}):\n"
@@ -75,7 +79,10 @@ def _section(rule: Rule, about: dict[str, dict[str, Any]]) -> Iterator[str]:
             yield "```diff\n" + "\n".join(diff) + "\n```\n"
         said = (PAIRS / name / "said.txt").read_text(encoding="utf-8").splitlines()
         yield "```text\n" + "\n".join(line for line in said if line.startswith(rule.code)) + "\n```\n"
-    near = [name for name, one in about.items() if rule.code in one.get("near_miss", ())]
+    near = sorted(
+        (name for name, one in about.items() if rule.code in one.get("near_miss", ())),
+        key=lambda name: (len(about[name]["findings"]), not name.startswith("t"), name),
+    )
     if near:
         yield f"Not found in `{near[0]}` ({about[near[0]]['shows']}).\n"
 
