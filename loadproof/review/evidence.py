@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from loadproof.profiles import Profile, profile_document, profile_hash
 from loadproof.review.fields import data_fields
 from loadproof.review.model import EvidenceState, MeasuredRun
