@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,12 +12,12 @@ from typing import Any, Final
 from loadproof.cli.review_affected import Place, Reader, affected
 from loadproof.cli.review_cache import Cache
 from loadproof.cli.review_half import Half, environment_place, spelled
-from loadproof.cli.review_synthesis import App, Job, Outcome, Synthesizer, is_plain_name, jobs_of
+from loadproof.cli.review_synthesis import App, Outcome, Synthesizer, is_plain_name, jobs_of, split
 from loadproof.cli.review_tree import Tree
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.review.model import Pair
 
-AT_ONCE: Final = 2  # processes; each is Python and Node by turns
+AT_ONCE: Final = max(2, min(4, os.cpu_count() or 1))  # processes; each is Python and Node by turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +137,14 @@ def _synthesize(
         head.lay_out_code(None)
     if wanted[0]:
         base.lay_out_code(head if same_code and code_of_head else None)
+    sides = sum(bool(names) for names in wanted)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         running: list[tuple[Half, Future[Outcome]]] = []
         try:
             for half, names in zip(halves, wanted, strict=True):
                 app = App(half.root, half.tree.has_own_code, half.settings())
-                running += [(half, pool.submit(synthesizer.synthesize, app, job)) for job in _jobs(half, names)]
+                jobs = split(jobs_of(names, half.existing), AT_ONCE // sides)
+                running += [(half, pool.submit(synthesizer.synthesize, app, job)) for job in jobs]
             outcomes = [(half, future.result()) for half, future in running]
         finally:
             for _, future in running:
@@ -153,10 +156,6 @@ def _synthesize(
     crashed = {id(half): outcome.crash for half, outcome in outcomes if outcome.crash}
     if len(crashed) == len(halves):  # of one side, it is the change; of both, nothing was compared
         raise CouldNotRunError(f"neither side can be synthesized: {crashed[id(head)]}")
-
-
-def _jobs(half: Half, names: Mapping[str, Sequence[str]]) -> tuple[Job, ...]:
-    return jobs_of(names, half.existing)
 
 
 def _keep(half: Half, outcome: Outcome, cache: Cache) -> None:

@@ -25,7 +25,7 @@ from loadproof.errors import CouldNotRunError, ExitCode
 from loadproof.profiles.names import stack_name
 
 PATIENCE_S: Final = 900.0
-MOST_ATTEMPTS: Final = 8  # processes that look for the profiles of one job that cannot be synthesized
+MOST_ATTEMPTS: Final = 16  # processes that look for the profiles of one job that cannot be synthesized
 _CHEAP: Final = 20  # profiles that cost less to synthesize along than another process
 _MOST_WORDS: Final = 2000  # characters of a refusal
 _SECRET: Final = re.compile(
@@ -86,6 +86,22 @@ def jobs_of(wanted: Mapping[str, Sequence[str]], existing: Mapping[str, Sequence
     return tuple(Job(group, dict.fromkeys(names, group), existing) for group, names in groups.items())
 
 
+def split(jobs: Sequence[Job], at_once: int) -> tuple[Job, ...]:
+    """The same work in as many jobs as can run at once, none so small that its start is most of it."""
+    parts = list(jobs)
+    while parts and len(parts) < at_once:
+        largest = max(parts, key=_size)
+        if _size(largest) < 2 * _CHEAP:
+            break
+        at = parts.index(largest)
+        parts[at : at + 1] = _halves(largest)
+    return tuple(parts)
+
+
+def _size(job: Job) -> int:
+    return sum(len(names) for names in job.wanted.values())
+
+
 class Synthesizer:
     """Runs jobs; `stop` ends whatever is under way, from any thread."""
 
@@ -114,11 +130,13 @@ class Synthesizer:
             code, words = self._run(app, job, Path(folder))
             if code is ExitCode.OK:
                 return _read(Path(folder), job)
-        parts = _halves(job) if attempts[0] > 1 else ()
-        if not parts:
+        blamed = _blamed(job, words)
+        rest = _without(job, blamed)
+        parts = (rest,) if blamed and _size(rest) else _halves(job)
+        if attempts[0] <= 0 or not parts:
             everything = [(environment, name) for environment, names in job.wanted.items() for name in names]
             return Outcome({}, {}, dict.fromkeys(everything, words), "" if code is ExitCode.BAD_INPUT else words)
-        return joined([self._synthesized(app, part, attempts) for part in parts])
+        return joined([Outcome({}, {}, blamed), *(self._synthesized(app, part, attempts) for part in parts)])
 
     def _run(self, app: App, job: Job, out: Path) -> tuple[ExitCode, str]:
         """OK with the templates in `out`, BAD_INPUT with the reason where they are refused, MISSED after a crash.
@@ -186,6 +204,27 @@ def joined(outcomes: Sequence[Outcome]) -> Outcome:
         {key: value for one in outcomes for key, value in one.refusals.items()},
         next((one.crash for one in outcomes if one.crash), ""),
     )
+
+
+def _blamed(job: Job, words: str) -> dict[tuple[str, str], str]:
+    """Who is named in a refusal, by profile or by file, with what is said; nobody where a name could be two."""
+    if len(job.wanted) != 1:
+        return {}
+    ((environment, names),) = job.wanted.items()
+    lines = words.split("\n")
+    found = {
+        name: [line for line in lines if f"profile {name}: " in line or f"{PROFILES}/{environment}/{name}.y" in line]
+        for name in names
+    }
+    return {(environment, name): "\n".join(said) for name, said in found.items() if said}
+
+
+def _without(job: Job, left_out: Mapping[tuple[str, str], str]) -> Job:
+    wanted = {
+        environment: tuple(name for name in names if (environment, name) not in left_out)
+        for environment, names in job.wanted.items()
+    }
+    return Job(next(iter(wanted.values())), wanted, job.existing)
 
 
 def _halves(job: Job) -> tuple[Job, ...]:

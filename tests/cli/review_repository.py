@@ -1,7 +1,8 @@
 """A git repository of deploy profiles with a CDK app of its own that needs no CDK: tests of reviews count its runs.
 
 `app.py` speaks the CDK CLI's protocol (context in, assembly out) in a tenth of a second. A profile that says
-`# refuse` cannot be provisioned, and one that says `# crash` makes it fall over.
+`# refuse` cannot be provisioned, one that says `# object` is refused without being named, and one that says `# crash`
+makes it fall over.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ for env in context["env"].split(","):
     files = {file.stem: file for file in sorted((root / env).glob("*.yaml")) if file.name != "environment.yaml"}
     for name in context["profile"].split(",") if "profile" in context else files:
         text = files[name].read_text()
+        if "# object" in text:
+            print("loadproof: something is wrong somewhere", file=sys.stderr)
+            sys.exit(2)
         if "# refuse" in text:
             print(f"loadproof: profile {name}: no place for {files[name]}", file=sys.stderr)
             sys.exit(2)

@@ -113,6 +113,28 @@ def test_a_profile_that_cannot_be_provisioned_ends_nothing(project: Project) -> 
     assert search is not None and not search.refusal and list(search.templates) == ["loadproof-dev-search"]
 
 
+def test_whoever_is_named_is_left_out_of_the_next_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of thirty is refused by name: two processes for that side, and the other 29 have their templates."""
+    project = Project(tmp_path / "large", dev=tuple(f"p{at:02}" for at in range(30)))
+    monkeypatch.chdir(project.root)
+    for at in range(30):
+        project.profile(f"dev/p{at:02}", comment="refuse" if at == 17 else "changed")
+    sides = project.sides("main")
+    refused = [pair.name for pair in sides.pairs if pair.after is not None and pair.after.refusal]
+    assert (refused, project.runs) == (["p17"], 1 + 2)
+    assert sum(pair.after is not None and bool(pair.after.templates) for pair in sides.pairs) == 29
+
+
+def test_whoever_is_not_named_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal that names nobody: by halves, and only the one that it is about is refused."""
+    project = Project(tmp_path / "large", dev=tuple(f"p{at:02}" for at in range(30)))
+    monkeypatch.chdir(project.root)
+    for at in range(30):
+        project.profile(f"dev/p{at:02}", comment="object" if at == 17 else "changed")
+    refused = [pair.name for pair in project.sides("main").pairs if pair.after is not None and pair.after.refusal]
+    assert refused == ["p17"]
+
+
 def test_a_crash_of_the_changed_code_is_the_changes_fault(project: Project) -> None:
     """Only the head falls over: that side says so with the last line of the traceback."""
     project.profile("dev/chat", comment="crash")
