@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -124,3 +125,14 @@ def test_the_comment_is_what_was_reviewed(reviewed: tuple[Runner, int], tmp_path
     assert comment["body"].count("<!-- loadproof-review -->") == 1
     assert "LR031" in comment["body"]
     assert sarif["ref"] == "refs/pull/12/head"
+
+
+def test_gitlab_gets_the_same_findings(reviewed: tuple[Runner, int]) -> None:
+    """Its Code Quality report has what SARIF has: the lost messages are a blocker in the profile's file."""
+    runner, _ = reviewed
+    command = [sys.executable, str(ROOT / "scripts" / "ci" / "code_quality.py"), "review/review.sarif"]
+    said = subprocess.run(command, cwd=runner.checkout, capture_output=True, text=True, check=True).stdout
+    [lost] = [issue for issue in json.loads(said) if issue["check_name"] == "LR031"]
+    assert (lost["severity"], lost["location"]["path"]) == ("blocker", PROFILE)
+    assert (runner.checkout / PROFILE).read_text(encoding="utf-8").splitlines()[lost["location"]["lines"]["begin"] - 1]
+    assert len({issue["fingerprint"] for issue in json.loads(said)}) == len(json.loads(said))

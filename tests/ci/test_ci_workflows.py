@@ -131,3 +131,13 @@ def test_templates_are_what_this_repository_runs(name: str) -> None:
 def test_ci_runs_the_one_script() -> None:
     """`.ci/run` is what CI is, on GitHub too."""
     assert [step["run"] for step in steps(WORKFLOWS / "ci.yml") if "run" in step] == [".ci/run"]
+
+
+def test_gitlabs_scripts_are_bash() -> None:
+    """Every job's script parses as one, the way GitLab joins it."""
+    jobs = [job for job in workflow(GITLAB).values() if isinstance(job, dict) and "script" in job]
+    assert len(jobs) >= 5
+    for job in jobs:
+        script = "\n".join([*job.get("before_script", []), *job["script"]])
+        done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
