@@ -77,16 +77,19 @@ def name_of(one: ProfileReview) -> str:
 
 
 def _cost(changed: Sequence[ProfileReview]) -> str:
-    """The sum at the fewest copies; where that stays, what the most would cost more."""
+    """The sum at the fewest copies; at the most copies too, where that goes another way."""
     fewest, unknown = _sum(changed, "minimum")
     most, _ = _sum(changed, "maximum")
     if fewest is None:
         return "cost unknown" if unknown else ""
-    said = f"{usd_more(fewest)} a month at the fewest copies"
-    if not fewest:
-        said = (
-            f"cost unchanged at the fewest copies, {usd_more(most)} a month at the most" if most else "cost unchanged"
-        )
+    if fewest:
+        said = f"{usd_more(fewest)} a month at the fewest copies"
+        if most is not None and most * fewest < 0:  # cheaper at rest and dearer under load, or the other way about
+            said += f", {usd_more(most)} at the most"
+    elif most:
+        said = f"cost unchanged at the fewest copies, {usd_more(most)} a month at the most"
+    else:
+        said = "cost unchanged"
     return f"{said} (price unknown for {counted(unknown, 'profile')})" if unknown else said
 
 

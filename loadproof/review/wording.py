@@ -41,7 +41,9 @@ LONGEST_IN_CELL: Final = 40  # of the table over all profiles
 MOST_PATHS: Final = 3
 ARROW: Final = " → "
 _FIXED: Final = "\N{NO-BREAK SPACE}"  # within a figure and its unit, or a mark and its count
-_CLAUSE: Final = re.compile(r"(?:`[^`]*`|(?![;:.] ).)+", re.DOTALL)  # up to a stop that no code holds
+_CLAUSE: Final = re.compile(
+    r"(?:`[^`]*`|\([^()]*\)|(?![;:.] ).)+", re.DOTALL
+)  # up to a stop outside of code and brackets
 
 
 def counted(count: int, word: str) -> str:

@@ -90,6 +90,16 @@ def test_an_unknown_price_is_said_to_be_unknown() -> None:
     assert "+$734 a month at the fewest copies (price unknown for 1 profile)" in line(unknown, added())
 
 
+def test_cheaper_at_rest_and_dearer_under_load_is_told_whole() -> None:
+    """(1 - 2) · 730 = -$730 at the fewest, (9 - 8) · 730 = $730 more at the most."""
+    rows = (
+        CostChange("minimum", CostFigure(2.0), CostFigure(1.0)),
+        CostChange("maximum", CostFigure(8.0), CostFigure(9.0)),
+    )
+    one = replace(summaries(), costs=rows, objectives=())
+    assert line(one) == ("Nothing breaks: 1 profile changed; −$730 a month at the fewest copies, +$730 at the most.")
+
+
 def test_a_removed_profile_saves_nothing_by_itself() -> None:
     """CDK deletes no stack whose file is gone, so no saving is counted."""
     removed = replace(
@@ -128,6 +138,7 @@ def test_a_rate_is_missed_from_below() -> None:
         ("endpoint `a: b; c` is replaced: gone; all of it", "endpoint a: b; c is replaced"),
         ("copies 4 -> 2. Less", "copies 4 -> 2"),
         ("ratio 1.5 of 2", "ratio 1.5 of 2"),
+        ("69 ms (before: 28 ms), at most 45: missed", "69 ms (before: 28 ms), at most 45"),
         ("one ` alone", "one  alone"),
         (":", ":"),
         ("", ""),

@@ -49,7 +49,7 @@ def _joined(document: Document, blocks: Sequence[Block], left_out: str) -> str:
     if left_out:
         lines += [f"> **Shortened to fit a comment.** Left out: {left_out}. `--format html` shows all.", ""]
     rows = [block.text for block in blocks if block.profile is None]
-    lines += [*_TABLE_HEAD, *rows, "", *_under_table(document), ""] if rows else []
+    lines += [*_TABLE_HEAD, *rows, ""] if rows else []
     for at, profile in enumerate(document["profiles"]):
         inside = [block.text for block in blocks if block.profile == at]
         if inside:
@@ -93,12 +93,6 @@ def _footer(document: Document) -> str:
         f"<sub>Loadproof compared {code(document['base'])} with {code(document['head'])}: both synthesized, "
         f"nothing deployed{others}.</sub>"
     )
-
-
-def _under_table(document: Document) -> Iterator[str]:
-    sources = sorted({one["price_source"] for one in document["profiles"] if one["price_source"]})
-    if sources:
-        yield f"<sub>Prices: {prose('; '.join(sources))}. A month is 730 hours.</sub>"
 
 
 def _row(profile: ProfileDocument) -> Block:
@@ -162,7 +156,7 @@ def _found(profile: ProfileDocument) -> str:
     first = profile["findings"][0]
     said = [wording.findings_line(profile)]
     if first["severity"] != "info":
-        said.append(f"{prose(wording.headline(first['message']), in_cell=True)} ({link(first)})")
+        said.append(f"{prose(first['title'], in_cell=True)} ({link(first)})")
     return "<br>".join(said)
 
 
@@ -248,7 +242,9 @@ def _objective(profile: ProfileDocument, row: ObjectiveDocument, *, has_measured
 
 def _costs_table(profile: ProfileDocument) -> str:
     rows = [[wording.COST_AT[row["at"]], *(money(text) for text in wording.cost(row))] for row in profile["costs"]]
-    return _table("Cost a month", ["copies", "before", "after", "difference"], rows)
+    source = f" Prices: {prose(profile['price_source'])}." if profile["price_source"] else ""
+    after = f"<sub>On demand, a month is 730 hours.{source}</sub>"
+    return _table("Cost a month", ["copies", "before", "after", "difference"], rows, after)
 
 
 def _fields_table(profile: ProfileDocument) -> str:

@@ -115,6 +115,8 @@ class _Said:
     def _details(self, profile: ProfileDocument) -> Iterator[RenderableType]:
         yield ""
         yield self._line((name(profile), "bold underline"), (f"  {profile['file']}", "dim"))
+        if profile["state"] == "unchanged":
+            yield self._indented(("nothing that is deployed changes", "dim"))
         for problem in wording.problems(profile)[:MOST_ROWS]:
             yield self._indented(("refused: ", "bold red"), (problem, ""))
         for finding in profile["findings"]:
@@ -123,6 +125,8 @@ class _Said:
             yield from self._objectives(profile)
             costs = [[wording.COST_AT[row["at"]], *wording.cost(row)] for row in profile["costs"]]
             yield from self._table(("cost a month", "before", "after", "difference"), costs)
+            if costs and profile["price_source"]:
+                yield self._indented((f"Prices: {profile['price_source']}.", "dim"))
         fields = [
             [row["path"], *("–" if side is None else wording.value(side) for side in (row["before"], row["after"]))]
             for row in profile["fields"]
