@@ -155,7 +155,7 @@ def other_workload(change: Change) -> Iterator[Found]:
     reason="The gate benchmarks each deployment and turns a bad one back; without it a missed objective stays in "
     "production until somebody sees it.",
     fix="Keep the gate; to deploy once without it, say so in the pull request and put it back after.",
-    source="docs/gate.md",
+    source="docs/gate.md, on what the gate does after a deployment",
     severity="risk",
 )
 def gate_weakened(change: Change) -> Iterator[Found]:

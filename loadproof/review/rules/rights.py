@@ -108,7 +108,7 @@ def opened(change: Change) -> Iterator[Found]:
     "LR049",
     "Role added",
     reason="A new role is a new door. Worth a look at what it may do.",
-    fix="Nothing, where its rights are what the change needs.",
+    fix="Nothing to mend where its rights are what the change needs.",
     source="the roles of both templates",
     severity="info",
 )

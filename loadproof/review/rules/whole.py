@@ -57,7 +57,7 @@ def removed(change: Change) -> Iterator[Found]:
     "LR062",
     "Profile added",
     reason="Nothing to compare with: what is shown is what it is.",
-    fix="Nothing.",
+    fix="Deploy it, and benchmark it before callers come.",
     source="the folder of profiles",
     severity="info",
 )
@@ -140,7 +140,7 @@ def elsewhere(change: Change) -> Iterator[Found]:
     reason="A template holds something in a shape that AWS does not know, such as a text in place of a map: what a "
     "rule looks for may be in it.",
     fix="Mend the template; CloudFormation would refuse it too.",
-    source="the template",
+    source="the template, and AWS's resource schemas",
     severity="risk",
 )
 def not_judged(change: Change) -> Iterator[Found]:
