@@ -1,4 +1,8 @@
-"""Templates kept between reviews, by a hash of everything they are made of: the base of one is the base of the next."""
+"""Templates kept between reviews, by a hash of everything they are made of: the base of one is the base of the next.
+
+Whoever may write here decides what a review sees: a job that runs strangers' code may read a cache that others trust,
+and must not save it.
+"""
 
 from __future__ import annotations
 

@@ -34,6 +34,7 @@ class Half:
     checked: dict[Place, Checked] = field(default_factory=dict)
     templates: dict[Place, Mapping[str, Any]] = field(default_factory=dict)
     refusals: dict[Place, str] = field(default_factory=dict)
+    elsewhere: set[Place] = field(default_factory=set)  # those whose content git does not have
     _settings: dict[str, Any] | None = None
 
     @property
@@ -58,6 +59,7 @@ class Half:
             if not place.of_environment:
                 self.checked[place] = check_file(self.root / self.found[place].file)
             if pointer := self._kept_elsewhere(place):
+                self.elsewhere.add(place)
                 self.refusals[place] = (
                     f"{pointer} is kept in Git LFS, so git has no content of it; name a folder instead"
                 )
@@ -116,19 +118,20 @@ class Half:
         return digest_of([*rows, *meets])
 
     def side(self, place: Place) -> Side:
-        """What the review is given."""
-        environment = self.checked[environment_place(place.environment_name)]
-        checked = self.checked[place]
+        """What the review is given: problems where the checks found some, else why there is no template."""
+        checked, environment = self.checked[place], self.checked[environment_place(place.environment_name)]
+        elsewhere = place in self.elsewhere  # what lies here instead is no profile, and not worth a word
         refusal = self.refusals.get(place, "")
-        if not refusal and checked.ok and not environment.ok:
-            refusal = f"{PROFILES}/{place.environment_name}/{ENVIRONMENT} is refused by the checks; mend that first"
+        if not (refusal or environment.ok or self.templates.get(place)):
+            beside = spelled(f"{self.tree.folder}{PROFILES}/{place.environment_name}/{ENVIRONMENT}")
+            refusal = f"{beside} is refused by the checks; mend that first"
         return Side(
-            file=spelled(self.found[place].file),
+            file=spelled(self.tree.folder + self.found[place].file),
             environment=environment.environment,
             profile=None if place.of_environment else checked.profile,
             templates=self.templates.get(place, {}),
-            problems=tuple(self._relative(problem) for problem in checked.problems),
-            refusal=refusal.replace(f"{self.root}/", ""),
+            problems=() if elsewhere else tuple(self._relative(problem) for problem in checked.problems),
+            refusal=refusal if checked.ok or elsewhere else "",
             places=self._places(checked),
         )
 
@@ -151,28 +154,28 @@ class Half:
 
     def _relative(self, problem: Problem) -> Problem:
         """Named as in the repository, wherever it was read."""
-        start = f"{self.root}/"
-        file, message, mend = (
-            spelled(text.replace(start, "")) for text in (problem.file, problem.message, problem.mend)
-        )
+        file, message, mend = (self._said(text) for text in (problem.file, problem.message, problem.mend))
         return replace(problem, file=file, message=message, mend=mend)
+
+    def _said(self, text: str) -> str:
+        return spelled(text.replace(f"{self.root}/", self.tree.folder))
 
     def _places(self, checked: Checked) -> dict[str, tuple[str, int]]:
         from loadproof.profiles.inheritance import read_with_parents
         from loadproof.profiles.secrets import shown_path
         from loadproof.profiles.tree import Items, Map, Node, Problems
 
-        start, places = f"{self.root}/", dict[str, tuple[str, int]]()
+        places: dict[str, tuple[str, int]] = {}
 
         def note(node: Node, path: tuple[str | int, ...]) -> None:
             if isinstance(node, Map):
                 for key, entry in node.entries.items():
                     mark = entry.key_mark
-                    places[shown_path((*path, key))] = (spelled(mark.file.removeprefix(start)), mark.line)
+                    places[shown_path((*path, key))] = (self._said(mark.file), mark.line)
                     note(entry.node, (*path, key))
             elif isinstance(node, Items):
                 for at, item in enumerate(node.nodes):
-                    places[shown_path((*path, at))] = (spelled(item.mark.file.removeprefix(start)), item.mark.line)
+                    places[shown_path((*path, at))] = (self._said(item.mark.file), item.mark.line)
                     note(item, (*path, at))
 
         try:

@@ -161,7 +161,7 @@ def _tree(given: _Given, label: str, repository: Repository | None, project: str
     if given.commit is not None:
         return commit_tree(label, repository, given.commit, project)
     assert repository.top is not None
-    return working_tree(label, repository, repository.top / project)
+    return working_tree(label, repository, repository.top, project)
 
 
 def _project_in(given: _Given) -> Path:

@@ -45,11 +45,15 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The project folder (where `deploy_profiles` lies) of one side. `ids` are by path from there."""
+    """The project folder (where `deploy_profiles` lies) of one side. `ids` are by path from there.
+
+    `folder` is the project's in its repository (`infra/`), so that files can be named as the repository does.
+    """
 
     label: str
     source: Source
     ids: Mapping[str, str]
+    folder: str = ""
     code: tuple[str, ...] = field(init=False)  # paths that synthesis may read beside the profiles, sorted
     code_id: str = field(init=False)
 
@@ -135,14 +139,17 @@ def commit_tree(label: str, repository: Repository, commit: str, folder: str) ->
     }
     links = frozenset(path for path, blob in blobs.items() if blob.mode == LINK)
     source = CommitSource(repository, blobs, links, None if repository.top is None else repository.top / folder)
-    return Tree(label, source, _through_links({path: blob.id for path, blob in blobs.items()}, source))
+    return Tree(
+        label, source, _through_links({path: blob.id for path, blob in blobs.items()}, source), _slashed(folder)
+    )
 
 
-def working_tree(label: str, repository: Repository, root: Path) -> Tree:
-    """What git sees below `root`, uncommitted changes and untracked files included, ignored ones not."""
+def working_tree(label: str, repository: Repository, top: Path, folder: str) -> Tree:
+    """What git sees below `folder`, uncommitted changes and untracked files included, ignored ones not."""
+    root = top / folder
     known = repository.working_ids(root)
     chosen = [path for path in known if is_plain(path) and _is_file(root / path)]
-    return _folder_tree(label, root, {path: known[path] for path in chosen}, repository.algorithm)
+    return _folder_tree(label, root, {path: known[path] for path in chosen}, repository.algorithm, _slashed(folder))
 
 
 def folder_tree(label: str, root: Path, algorithm: str) -> Tree:
@@ -156,13 +163,17 @@ def folder_tree(label: str, root: Path, algorithm: str) -> Tree:
     return _folder_tree(label, root, found, algorithm)
 
 
-def _folder_tree(label: str, root: Path, known: Mapping[str, str | None], algorithm: str) -> Tree:
+def _slashed(folder: str) -> str:
+    return f"{folder}/" if folder else ""
+
+
+def _folder_tree(label: str, root: Path, known: Mapping[str, str | None], algorithm: str, folder: str = "") -> Tree:
     """Ids of files that count are computed where they are not known."""
     links = frozenset(path for path in known if (root / path).is_symlink())
     source = FolderSource(root, links)
     counted = {path for path in known if path.startswith(f"{PROFILES}/")} | set(_code_of(known))
     ids = {path: known[path] or _blob_id(_content(root / path), algorithm) for path in counted}
-    return Tree(label, source, _through_links(ids, source))
+    return Tree(label, source, _through_links(ids, source), folder)
 
 
 def is_plain(path: str) -> bool:

@@ -61,6 +61,22 @@ def test_the_working_tree_is_the_head_by_default(project: Project) -> None:
     assert sides.pairs[1].before is None
 
 
+def test_a_project_in_a_folder_names_its_files_from_the_top(project: Project) -> None:
+    """A code host knows files by their path in the repository, and so do its annotations."""
+    (project.root / "infra").mkdir()
+    project.git("mv", "app.py", "cdk.json", "stacks", "deploy_profiles", "infra")
+    project.commit()
+    os.chdir(project.root / "infra")
+    (project.root / "infra/deploy_profiles/dev/chat.yaml").write_text("name: chat\nmodels: {}\n")
+    for sides in (project.sides("HEAD"), project.sides("HEAD", ".")):
+        assert names(sides) == ["dev/chat"]
+    (pair,) = project.sides("HEAD").pairs
+    assert pair.before is not None and pair.after is not None
+    file = "infra/deploy_profiles/dev/chat.yaml"
+    assert (pair.before.file, pair.after.file, pair.after.problems[0].file) == (file, file, file)
+    assert pair.before.places["model.id"] == (file, 3)
+
+
 def test_ignored_files_are_not_part_of_the_change(project: Project) -> None:
     """What git ignores will not be in the pull request."""
     project.write(".gitignore", "mine.yaml\n")
