@@ -9,9 +9,10 @@ from typing import Final, Literal
 from loadproof.pages.wording import objective_title, objective_value
 from loadproof.review.model import SEVERITIES, Finding, ObjectiveChange, ProfileReview, Review, Severity
 from loadproof.review.shapes import State
-from loadproof.review.wording import counted, few, headline, usd_more
+from loadproof.review.wording import counted, few, headline, shortened, usd_more
 
 _WORDS: Final[Mapping[Severity, str]] = {"break": "BREAKS", "risk": "AT RISK", "warning": "LOOK AT"}
+LONGEST_NAME: Final = 80
 Found = Sequence[tuple[Finding, ProfileReview]]
 
 
@@ -73,7 +74,7 @@ def _gravest(found: Found, worst: Severity) -> str:
 
 
 def name_of(one: ProfileReview) -> str:
-    return f"{one.pair.environment_name}/{one.pair.name}"
+    return shortened(f"{one.pair.environment_name}/{one.pair.name}", LONGEST_NAME)
 
 
 def _cost(changed: Sequence[ProfileReview]) -> str:

@@ -170,8 +170,10 @@ def interval(row: ObjectiveDocument, figure: FigureDocument | None) -> str:
 def objectives_line(profile: ProfileDocument) -> str:
     """How the head's objectives are predicted to do, the worst first: `1 missed, 2 met`."""
     outcomes: list[str] = [row["after"]["expected"] for row in profile["objectives"] if row["after"]]
+    if profile["state"] in ("refused", "removed"):
+        return NO_DATA
     if not outcomes:
-        return NO_DATA if profile["state"] in ("refused", "removed") else "none set"
+        return "none set"
     said = []
     for outcome, (mark, word) in OUTLOOK_MARKS.items():
         count = outcomes.count(outcome)
@@ -235,7 +237,8 @@ def newly_missed(profile: ProfileDocument) -> list[ObjectiveDocument]:
     return [
         row
         for row in profile["objectives"]
-        if row["after"]
+        if judged(profile)
+        and row["after"]
         and row["after"]["expected"] == "misses"
         and (row["before"] is None or row["before"]["expected"] != "misses")
     ]

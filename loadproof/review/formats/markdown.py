@@ -243,7 +243,7 @@ def _objective(profile: ProfileDocument, row: ObjectiveDocument, *, has_measured
 def _costs_table(profile: ProfileDocument) -> str:
     rows = [[wording.COST_AT[row["at"]], *(money(text) for text in wording.cost(row))] for row in profile["costs"]]
     source = f" Prices: {prose(profile['price_source'])}." if profile["price_source"] else ""
-    after = f"<sub>On demand, a month is 730 hours.{source}</sub>"
+    after = f"<sub>A month is 730 hours.{source}</sub>"
     return _table("Cost a month", ["copies", "before", "after", "difference"], rows, after)
 
 
