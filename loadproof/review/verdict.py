@@ -8,11 +8,14 @@ from typing import Final, Literal
 
 from loadproof.pages.wording import objective_title, objective_value
 from loadproof.review.model import SEVERITIES, Finding, ObjectiveChange, ProfileReview, Review, Severity
+from loadproof.review.rules import RULES
 from loadproof.review.shapes import State
 from loadproof.review.wording import counted, few, headline, shortened, usd_more
 
 _WORDS: Final[Mapping[Severity, str]] = {"break": "BREAKS", "risk": "AT RISK", "warning": "LOOK AT"}
 LONGEST_NAME: Final = 80
+LONGEST_CLAUSE: Final = 70  # of a message; its rule's title is shorter and whole
+_TITLES: Final[Mapping[str, str]] = {rule.code: rule.title for rule in RULES}
 Found = Sequence[tuple[Finding, ProfileReview]]
 
 
@@ -68,9 +71,17 @@ def _gravest(found: Found, worst: Severity) -> str:
     first, one = min(worst_found, key=lambda row: (row[0].code, name_of(row[1]), row[0].subject))
     names = sorted({name_of(one) for finding, one in worst_found if finding.code == first.code})
     refused = "refused: " if state_of(one) == "refused" else ""
-    said = f"{few(names, 1)}: {refused}{headline(first.message)} ({first.code})"
+    said = f"{few(names, 1)}: {refused}{_what(first)} ({first.code})"
     others = sum(finding.code != first.code for finding, _ in worst_found)
     return f"{said}, and {counted(others, f'more {worst}')}" if others else said
+
+
+def _what(finding: Finding) -> str:
+    """The message's first clause, which names what is meant; the rule's title where that is too long for a sentence."""
+    clause, title = headline(finding.message), _TITLES.get(finding.code, "")
+    if len(clause) <= LONGEST_CLAUSE or not title:
+        return clause
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
 
 
 def name_of(one: ProfileReview) -> str:
@@ -116,7 +127,7 @@ def _objectives(changed: Sequence[ProfileReview]) -> str:
     outcomes = [row.after.expected for row, _ in rows if row.after is not None]
     near = outcomes.count("near")
     if near:
-        return f"{counted(near, 'objective')} predicted too close to the bound to tell"
+        return f"{counted(near, 'objective')} in doubt: the bound lies within the predicted range"
     return "objectives predicted to hold" if outcomes and set(outcomes) == {"meets"} else ""
 
 

@@ -29,7 +29,7 @@ SEVERITY_MARKS: Final[dict[Severity, tuple[str, str]]] = {
 }
 OUTLOOK_MARKS: Final = {  # the worst first
     "misses": ("✗", "missed"),
-    "near": ("≈", "too close to tell"),
+    "near": ("≈", "in doubt"),
     "unknown": ("?", "unknown"),
     "meets": ("✓", "met"),
 }

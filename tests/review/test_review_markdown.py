@@ -217,7 +217,7 @@ def test_a_row_says_what_changes_what_it_costs_and_what_was_found() -> None:
         "<br>`container.settings.tensor_parallel_degree` `1` → `4`<br>`scaling.policies[0].target` `6` → `8`"
         "<br>2 more fields<br>resources: 2 replaced, 1 removed, 2 updated",
         r"\$1,767 → \$5,176<br>**+\$3,409**",
-        "✗ 1 missed, ≈ 1 too close to tell, ✓ 1 met<br>TTFT p95 660 ms, bound ≤ 500 ms",
+        "✗ 1 missed, ≈ 1 in doubt, ✓ 1 met<br>TTFT p95 660 ms, bound ≤ 500 ms",
         "✗ 1 break, ▲ 2 risks, ○ 1 info<br>Endpoint replaced or removed (LR001) |",
     ]
 

@@ -76,6 +76,14 @@ def test_its_first_word_is_the_severity(severity: str, word: str) -> None:
     assert line(replace(summaries(), findings=(finding("LR010", "info", "x"),))).startswith("Nothing breaks: ")
 
 
+def test_a_long_clause_gives_way_to_the_rules_title() -> None:
+    """A sentence has room for some 70 characters of it."""
+    long = finding("LR018", "risk", f"this update replaces running copies, and answers take {'x' * 9}: streams are cut")
+    assert line(replace(summaries(), findings=(long,))).startswith(
+        "AT RISK prod/summaries: streams cut by the update (LR018); "
+    )
+
+
 def test_profiles_with_the_same_finding_are_told_together() -> None:
     """Forty profiles under one changed construct are one sentence."""
     found = (finding("LR001", "break", "endpoint `a` is replaced: gone"),)
@@ -114,7 +122,7 @@ def test_a_removed_profile_saves_nothing_by_itself() -> None:
         ("meets", "misses", "TTFT p95 predicted 610 ms, objective at most 500 ms"),
         (None, "misses", "TTFT p95 predicted 610 ms, objective at most 500 ms"),
         ("misses", "misses", "1 objective predicted to be missed, as before"),
-        ("meets", "near", "1 objective predicted too close to the bound to tell"),
+        ("meets", "near", "1 objective in doubt: the bound lies within the predicted range"),
         ("misses", "meets", "objectives predicted to hold"),
     ],
 )
