@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from loadproof.profiles import Profile, components_of, protocol_of
+from loadproof.profiles.checks.facts import architecture_of
 from loadproof.profiles.schema import Container
 from loadproof.review.rules.change import Change, models_by_name
 from loadproof.review.rules.rule import Found, rule
 
 # Prompt plus answer, or prompt alone, that the server admits.
 _LENGTHS: Final = ("max_total_tokens", "max_model_len", "context_length", "max_input_tokens")
+_OF_CONTEXT: Final = ("max_model_len", "context_length")  # unset, they are the model's context
 
 
 @rule(
@@ -46,9 +48,11 @@ def another_model(change: Change) -> Iterator[Found]:
     severity="risk",
 )
 def shorter_requests(change: Change) -> Iterator[Found]:
-    for path, before, after in _containers(change):
+    for path, before, after, context in _containers(change):
         for name in _LENGTHS if before.family == after.family else ():
             old, new = getattr(before.settings, name, None), getattr(after.settings, name, None)
+            if old is None and name in _OF_CONTEXT:
+                old = context
             if old is not None and new is not None and new < old:
                 what = "prompts" if name == "max_input_tokens" else "prompts with their answers"
                 message = f"{what} of more than {new:,} tokens are refused, until now {old:,} were taken"
@@ -64,7 +68,7 @@ def shorter_requests(change: Change) -> Iterator[Found]:
     severity="break",
 )
 def another_format(change: Change) -> Iterator[Found]:
-    for path, before, after in _containers(change):
+    for path, before, after, _ in _containers(change):
         old, new = protocol_of(before), protocol_of(after)
         if old != new:
             message = f"{after.family} takes {_PROTOCOLS[new]}, callers send {_PROTOCOLS[old]}"
@@ -75,13 +79,15 @@ def another_format(change: Change) -> Iterator[Found]:
 _PROTOCOLS: Final = {"tgi": "TGI's payload", "lmi": "LMI's payload", "openai": "OpenAI's payload"}
 
 
-def _containers(change: Change) -> Iterator[tuple[str, Container, Container]]:
-    """The container of every model that both sides have, with where its fields begin."""
+def _containers(change: Change) -> Iterator[tuple[str, Container, Container, int | None]]:
+    """Every model that both sides have: where its fields begin, its containers, and the context it had."""
     if change.profiles is not None:
         before, after = (models_by_name(profile) for profile in change.profiles)
         for name, (path, part) in after.items():
             if name in before:
-                yield path, before[name][1].container, part.container
+                old = before[name][1]
+                shape = architecture_of(old.model)
+                yield path, old.container, part.container, shape.context if shape else None
 
 
 def _models(profile: Profile) -> Mapping[str, tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -18,11 +19,13 @@ from loadproof.templates.template import Resource, listed
 _LOGS: Final = "AWS::Logs::LogGroup"
 _BUCKET: Final = "AWS::S3::Bucket"
 _MAPPING: Final = "AWS::Lambda::EventSourceMapping"
-_STORES: Final = tuple(kind for kind in DATA if kind not in (_LOGS, QUEUE))
+# A parameter's value stands in the template.
+_STORES: Final = tuple(kind for kind in DATA if kind not in (_LOGS, QUEUE, "AWS::SSM::Parameter"))
 # AWS's own defaults, in seconds.
 _VISIBILITY_S: Final = 30
 _FUNCTION_S: Final = 3
 _RETENTION_S: Final = 345_600
+_DAY_S: Final = 86_400
 _TIMES: Final = 6  # visibility ≥ 6 x the function's time-out + the batch window, as Lambda's guide asks
 _FIELDS: Final = (
     "backend",
@@ -62,7 +65,9 @@ def messages_lost(change: Change) -> Iterator[Found]:
     lost = list(_lost(change, QUEUE))
     if lost:
         message = _loss(change, lost, "queue", DATA[QUEUE])
-        yield Found(_subject(change, lost), message, "stop the senders and let the queue run empty first")
+        yield Found(
+            _subject(change, lost), message, "stop the senders and let the queue run empty first", _severity(lost)
+        )
 
 
 @rule(
@@ -79,7 +84,7 @@ def data_lost(change: Change) -> Iterator[Found]:
         lost = list(_lost(change, kind))
         if lost:
             message = _loss(change, lost, _word(kind), DATA[kind])
-            yield Found(_subject(change, lost), message, "write Retain for it, or copy the data first")
+            yield Found(_subject(change, lost), message, "write Retain for it, or copy the data first", _severity(lost))
 
 
 @rule(
@@ -113,7 +118,7 @@ def kept_shorter(change: Change) -> Iterator[Found]:
         if before is None or after is None:
             continue
         old, new = _keeps_s(before), _keeps_s(after)
-        if new is not None and (old is None or new < old):
+        if old is not None and new is not None and new < old:
             shorter.setdefault((_what(one.type), _time(old), _time(new)), []).append(after)
     for (what, was, becomes), held in shorter.items():
         message = f"{what} of {listing([label(one) for one in held])} are kept for {becomes}, until now {was}"
@@ -192,6 +197,8 @@ def _short_visibilities(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
         visibility_s = _seconds(queue.properties, "VisibilityTimeout", _VISIBILITY_S)
         runs_s = _seconds(function.properties, "Timeout", _FUNCTION_S)
         window_s = _seconds(source.properties, "MaximumBatchingWindowInSeconds", 0)
+        if visibility_s is None or runs_s is None or window_s is None:
+            continue
         needed_s = _TIMES * runs_s + window_s
         if visibility_s >= needed_s:
             continue
@@ -208,9 +215,9 @@ def _referred(view: View, value: Any, kind: str) -> Resource | None:
     return next((one for one in found if one is not None and one.type == kind), None)
 
 
-def _seconds(properties: Mapping[str, Any], name: str, default: int) -> int:
-    value = number(properties.get(name))
-    return default if value is None else value
+def _seconds(properties: Mapping[str, Any], name: str, default: int) -> int | None:
+    """As written, AWS's default where nothing is; None for what only the deployment knows."""
+    return number(properties[name]) if name in properties else default
 
 
 def _gone(change: Change, *types: str) -> Iterator[ResourceChange]:
@@ -229,6 +236,11 @@ def _subject(change: Change, lost: list[ResourceChange]) -> str:
     """The field that explains it: only where the resources go; a replacement is named by the resource."""
     removed = all(one.action == "remove" for one in lost)
     return change.field(*_FIELDS, otherwise=lost[0].logical_id) if removed else lost[0].logical_id
+
+
+def _severity(lost: list[ResourceChange]) -> Severity | None:
+    """Where AWS's schema calls every one of the replacements possible only, it is a risk."""
+    return "risk" if all(one.possible for one in lost) else None
 
 
 def _loss(change: Change, lost: list[ResourceChange], word: str, what: str) -> str:
@@ -257,27 +269,24 @@ def _what(kind: str) -> str:
     return {_LOGS: "logs", QUEUE: "messages", _BUCKET: "objects"}[kind]
 
 
-def _keeps_s(resource: Resource) -> int | None:
-    """How long it keeps what it holds; None for ever."""
+def _keeps_s(resource: Resource) -> float | None:
+    """How long it keeps what it holds, infinity for ever; None for what only the deployment knows."""
     properties = resource.properties
-    if resource.type == _LOGS:
-        days = number(properties.get("RetentionInDays"))
-        return None if days is None else days * 86_400
     if resource.type == QUEUE:
         return _seconds(properties, "MessageRetentionPeriod", _RETENTION_S)
-    return _first_expiry_s(listed(properties.get("LifecycleConfiguration") or {}, "Rules"))
+    if resource.type == _LOGS:
+        days = number(properties.get("RetentionInDays"))
+        return math.inf if "RetentionInDays" not in properties else None if days is None else days * _DAY_S
+    rules: Iterable[Mapping[str, Any]] = listed(properties.get("LifecycleConfiguration") or {}, "Rules")
+    expiries = [number(one.get("ExpirationInDays")) for one in rules if one.get("Status") == "Enabled"]
+    return min((day * _DAY_S for day in expiries if day is not None), default=math.inf)
 
 
-def _first_expiry_s(rules: Iterable[Mapping[str, Any]]) -> int | None:
-    days = [number(one.get("ExpirationInDays")) for one in rules if one.get("Status") == "Enabled"]
-    return min((day * 86_400 for day in days if day is not None), default=None)
-
-
-def _time(seconds: int | None) -> str:
-    if seconds is None:
+def _time(seconds: float) -> str:
+    if math.isinf(seconds):
         return "for ever"
-    days = seconds / 86_400
-    return f"{days:g} {'day' if days == 1 else 'days'}" if days >= 1 else f"{seconds} s"
+    days = seconds / _DAY_S
+    return f"{days:g} {'day' if days == 1 else 'days'}" if days >= 1 else f"{seconds:g} s"
 
 
 RULES: Final = (

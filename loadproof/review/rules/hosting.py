@@ -14,10 +14,12 @@ from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import (
     ALARM,
     SCALING_POLICY,
-    TARGET,
     Variant,
     number,
+    target_of_variant,
+    targets,
     variants,
+    variants_under,
 )
 from loadproof.templates.template import Resource, listed
 
@@ -190,21 +192,24 @@ def quota(change: Change) -> Iterator[Found]:
 
 def _too_new_for_host(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
     hosts = catalog.host_images()
-    amis = {rendered(variant.body.get("InferenceAmiVersion")) for variant in variants(view)}
     for template in view.templates.values():
         for resource, container in template.containers():
             cuda = _cuda_of(rendered(container.get("Image")))
-            if cuda is None or (int(cuda.partition(".")[0]) < 13 and amis == {""}):
-                continue  # hosts that SageMaker chooses by itself run CUDA 12
-            for ami in sorted(amis):
+            if cuda is None:
+                continue
+            for ami in sorted(
+                {rendered(one.body.get("InferenceAmiVersion")) for one in variants_under(view, resource)}
+            ):
                 host = hosts.get(ami)
-                if (ami and host is None) or (host is not None and starts_on(cuda, host)):
+                # A host that SageMaker chooses by itself runs CUDA 12; one that nobody here knows may run anything.
+                if starts_on(cuda, host) if host else ami or int(cuda.partition(".")[0]) <= _CHOSEN_CUDA:
                     continue
                 named = f"host image {ami} has CUDA {host.cuda}" if host else "no InferenceAmiVersion is set"
                 message = f"the image needs CUDA {cuda}, {named}: its container does not start"
                 yield (resource.logical_id, ami), Found(resource.logical_id, message, _AMI)
 
 
+_CHOSEN_CUDA: Final = 12
 _AMI: Final = "set InferenceAmiVersion to al2023-ami-sagemaker-inference-gpu-4-1"
 
 
@@ -214,7 +219,7 @@ def _cuda_of(image: str) -> str | None:
 
 
 def _asleep_for_good(view: View) -> Iterator[tuple[str, Found]]:
-    for target in view.of(TARGET):
+    for target in targets(view):
         if number(target.properties.get("MinCapacity")) != 0 or _wakes(view, target):
             continue
         place = rendered(target.properties.get("ResourceId"))
@@ -258,12 +263,9 @@ def _most_by_type(view: View) -> Mapping[str, int]:
 
 def _most(view: View, variant: Variant) -> int:
     """What scaling may reach, else what the configuration starts with."""
-    bounds = [variant.most_instances or 1]
-    for target in view.of(TARGET):
-        place = rendered(target.properties.get("ResourceId"))
-        if place.startswith("endpoint/") and place.endswith(f"/variant/{variant.name}"):
-            bounds.append(number(target.properties.get("MaxCapacity")) or 1)
-    return max(bounds)
+    target = target_of_variant(view, variant)
+    scaled = number(target.properties.get("MaxCapacity")) if target is not None else None
+    return max(variant.most_instances or 1, scaled or 1)
 
 
 def _holder(change: Change, kind: str) -> str:

@@ -9,7 +9,7 @@ from loadproof.catalog import instances
 from loadproof.profiles import Environment, Profile
 from loadproof.profiles.secrets import redacted
 from loadproof.review.model import Severity
-from loadproof.review.rules.change import Change, View, references, rendered
+from loadproof.review.rules.change import Change, View, is_literal, references, rendered
 from loadproof.review.rules.refused import new_template_findings, open_finding, refused, stops
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import CONFIG, FUNCTION, MODEL, QUEUE
@@ -80,6 +80,7 @@ def not_pinned(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR045")
     for finding in new_template_findings(change, "LS001", "LS002"):
         yield _as_found(change, finding, "risk", "container.image", "model.source", "components")
+    yield from _digests_lost(change)
 
 
 @rule(
@@ -142,6 +143,25 @@ def captured(change: Change) -> Iterator[Found]:
                 yield (share, place), Found(subject, message, "agree on who may read them, and for how long")
 
     yield from change.fresh(captures)
+
+
+def _digests_lost(change: Change) -> Iterator[Found]:
+    """A tag may be written anew, a digest may not."""
+    if not change.has_both:
+        return
+    before, after = (
+        {
+            resource.logical_id: rendered(one.get("Image"))
+            for each in view.templates.values()
+            for resource, one in each.containers()
+        }
+        for view in (change.before, change.after)
+    )
+    for name, image in after.items():
+        if "@sha256:" in before.get(name, "") and "@sha256:" not in image and is_literal(image):
+            message = f"the image is no longer named by its digest but by its tag, `{image.rpartition('/')[2]}`"
+            subject = change.field("container.image", "components", otherwise=name)
+            yield Found(subject, message, "name it by digest, which nobody can write anew", "warning")
 
 
 Protections = Iterable[tuple[tuple[str, str], str]]  # (logical id, what protects it) -> in words

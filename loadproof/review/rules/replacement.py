@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from loadproof.review.model import ResourceChange
+from loadproof.review.model import ResourceChange, Severity
 from loadproof.review.rules.change import Change, is_literal, references, rendered
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import COMPONENT, ENDPOINT, component_label, endpoint_label
@@ -50,7 +50,7 @@ def endpoint_replaced(change: Change) -> Iterator[Found]:
             found = f"is replaced by `{new}`" if new != old else "is replaced by another endpoint"
             message = f"endpoint `{old}` {found}: the old one is deleted with its copies and its streams"
             mend = "keep its name, or deploy the new endpoint beside it and move the callers first"
-        yield Found(one.logical_id, message, mend, evidence=_why(one))
+        yield Found(one.logical_id, message, mend, _severity(one), _why(one))
 
 
 @rule(
@@ -79,7 +79,7 @@ def component_replaced(change: Change) -> Iterator[Found]:
             found = f"becomes `{new}`" if new != old else "is made anew"
             message = f"inference component `{old}` {found}: all its copies are deleted and the model is loaded again"
             mend = "keep its name, or add the new component beside it and remove the old one in a later deployment"
-        yield Found(_component_subject(change, one.logical_id), message, mend, evidence=_why(one))
+        yield Found(_component_subject(change, one.logical_id), message, mend, _severity(one), _why(one))
 
 
 @rule(
@@ -118,13 +118,15 @@ def name_collides(change: Change) -> Iterator[Found]:
         if one.action == "replace" and before is not None and after is not None and before.type == after.type:
             name = _same_name(before, after)
             if name:
-                yield _collision(one.logical_id, after, name, "is replaced", _why(one))
+                yield _collision(one.logical_id, after, name, "is replaced", _severity(one), _why(one))
         elif one.action == "add" and after is not None:
             for gone in change.resources(one.type, action="remove"):
                 old = change.before.find(gone.stack, gone.logical_id)
                 name = _same_name(old, after) if old is not None else ""
                 if name:
-                    yield _collision(one.logical_id, after, name, f"takes the place of {gone.logical_id}", "")
+                    how, elsewhere = f"takes the place of {gone.logical_id}", gone.stack != one.stack
+                    # Another stack may be deployed first, and so make room.
+                    yield _collision(one.logical_id, after, name, how, "risk" if elsewhere else None, "")
 
 
 @rule(
@@ -240,10 +242,17 @@ def _same_name(before: Resource, after: Resource) -> str:
     return texts[0][1] if len(own) == len([name for name in names if name in after.properties]) else ""
 
 
-def _collision(subject: str, resource: Resource, name: str, how: str, evidence: str) -> Found:
+def _severity(one: ResourceChange) -> Severity | None:
+    """A replacement that AWS's schema calls possible only is a risk."""
+    return "risk" if one.possible else None
+
+
+def _collision(
+    subject: str, resource: Resource, name: str, how: str, severity: Severity | None, evidence: str
+) -> Found:
     found = f"{_kind(resource.type)} `{name}` {how} under its old name"
     message = f"{found}: AWS refuses a second one, the deployment fails"
-    return Found(subject, message, "leave the name out, or change it together with the replacement", evidence=evidence)
+    return Found(subject, message, "leave the name out, or change it together with the replacement", severity, evidence)
 
 
 def _component_subject(change: Change, logical_id: str) -> str:

@@ -181,7 +181,8 @@ def _others(change: Change) -> Iterator[Found]:
             continue
         known = list(_principals(before.properties.get(held))) if before is not None else []
         for grant in _principals(resource.properties.get(held)):
-            if not any(old.covers(grant) for old in known) and grant.who != "everybody":
+            public = grant.who == "everybody" and not grant.condition  # LR043 tells that
+            if not public and not any(old.covers(grant) for old in known):
                 allowed = f"{grant.action} on {_place(grant.place, change.after)}"
                 message = f"{grant.who} is newly allowed {allowed}" + _without(grant, known)
                 yield Found(resource.logical_id, message, "check that it must", "risk")

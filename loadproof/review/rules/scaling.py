@@ -18,6 +18,7 @@ from loadproof.review.rules.serving import (
     number,
     target_of_component,
     target_of_variant,
+    targets,
     touches_more_than_tags,
     variants,
 )
@@ -117,7 +118,8 @@ def scaled_variant_removed(change: Change) -> Iterator[Found]:
             after = change.after.named(endpoint.logical_id)
             if after is None or target_of_variant(change.before, variant) is None:
                 continue
-            if variant.name not in {one.name for one in _variants_of(change, after)}:
+            left = {one.name for one in _variants_of(change, after)}
+            if left and variant.name not in left:  # none at all: its configuration stands elsewhere
                 message = (
                     f"variant `{variant.name}` of endpoint `{endpoint_label(endpoint)}` is removed while it is a "
                     "scaling target: SageMaker refuses the update"
@@ -137,11 +139,12 @@ def scaled_variant_removed(change: Change) -> Iterator[Found]:
     severity="risk",
 )
 def scaling_removed(change: Change) -> Iterator[Found]:
-    kept = {rendered(target.properties.get("ResourceId")) for target in change.after.of(TARGET)}
+    kept = {rendered(target.properties.get("ResourceId")) for target in targets(change.after)}
+    scaled = {target.logical_id for target in targets(change.before)}
     for one in change.resources(TARGET, action="remove"):
         before = change.before.find(one.stack, one.logical_id)
         place = rendered(before.properties.get("ResourceId")) if before else ""
-        if before is None or place in kept or not _still_there(change, before):
+        if before is None or one.logical_id not in scaled or place in kept or not _still_there(change, before):
             continue
         bounds = _bounds(before)
         message = f"{_named(place)} no longer scales between {bounds}: the number of copies stays as it is"

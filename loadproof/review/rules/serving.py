@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from loadproof.review.model import ResourceChange
 from loadproof.review.rules.change import View, references, rendered
-from loadproof.templates.template import Resource, listed
+from loadproof.templates.template import Resource, listed, specifications
 
 ENDPOINT: Final = "AWS::SageMaker::Endpoint"
 CONFIG: Final = "AWS::SageMaker::EndpointConfig"
@@ -68,9 +68,31 @@ def component_label(component: Resource) -> str:
     return rendered(component.properties.get("InferenceComponentName")) or component.logical_id
 
 
+def targets(view: View) -> Iterator[Resource]:
+    """Scalable targets of SageMaker; tables and services of others scale by rules of their own."""
+    for target in view.of(TARGET):
+        if rendered(target.properties.get("ScalableDimension")).startswith("sagemaker:"):
+            yield target
+
+
+def variants_under(view: View, resource: Resource) -> Iterator[Variant]:
+    """The variants whose machines run a model's or a component's container."""
+    users = [
+        component
+        for component in view.of(COMPONENT)
+        if component is resource
+        or any(resource.logical_id in references(one.get("ModelName")) for one in specifications(component))
+    ]
+    endpoints = {name for component in users for name in references(component.properties.get("EndpointName"))}
+    for variant in variants(view):
+        own = resource.logical_id in references(variant.body.get("ModelName"))
+        if own or any(endpoint.logical_id in endpoints for endpoint in variant.endpoints):
+            yield variant
+
+
 def target_of_variant(view: View, variant: Variant) -> Resource | None:
     """The scalable target that moves the variant's instances (`endpoint/E/variant/V`); None where none does."""
-    for target in view.of(TARGET):
+    for target in targets(view):
         place = rendered(target.properties.get("ResourceId"))
         if not place.startswith("endpoint/") or not place.endswith(f"/variant/{variant.name}"):
             continue
@@ -82,7 +104,7 @@ def target_of_variant(view: View, variant: Variant) -> Resource | None:
 
 def target_of_component(view: View, component: Resource) -> Resource | None:
     """The scalable target that moves the component's copies; None where none does."""
-    for target in view.of(TARGET):
+    for target in targets(view):
         place = rendered(target.properties.get("ResourceId"))
         named = place.removeprefix("inference-component/")
         if named != place and _is(component, "InferenceComponentName", named):
