@@ -78,7 +78,7 @@ class Reader:
     def _read(self, tree: Tree, paths: list[str]) -> None:
         """One request for all of them: through git, each costs a process."""
         new = {tree.ids[path]: path for path in paths if tree.ids[path] not in self._named_by_id}
-        contents = tree.source.read(new.values())
+        contents = dict(tree.source.each(new.values()))
         for path in new.values():
             linked = path in tree.source.links
             self._named_by_id[tree.ids[path]] = (os.fsdecode(contents[path]),) if linked else texts_of(contents[path])

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from loadproof.cli.review_tree import CommitSource, Tree
 
 if TYPE_CHECKING:
     from loadproof.review.model import MeasuredRun
-
-_MOST_BYTES: Final = 8 * 1024 * 1024  # of one file: what a run says of itself is far smaller
 
 
 def runs_for(head: Tree, places: Sequence[str], work: Path) -> tuple[MeasuredRun, ...]:
@@ -52,10 +50,9 @@ def _lay_out(head: Tree, root: Path) -> None:
         return
     chosen = [
         path
-        for path, blob in head.source.blobs.items()
+        for path in head.source.blobs
         if path.partition("/")[0] in _default_places()
         and path.rpartition("/")[2] in (PLAN, SUMMARY, EVIDENCE)
         and path not in head.source.links
-        and (blob.size_bytes or 0) <= _MOST_BYTES
     ]
     head.lay_out(chosen, root)

@@ -5,24 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO
 
 from loadproof.errors import CouldNotRunError, InputError
 
-MOST_BYTES: Final = 64 * 1024 * 1024  # read at once
 LINK, SUBMODULE = "120000", "160000"
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """One entry of a tree. `size_bytes` is None for a submodule, which has no content here."""
+    """One entry of a tree. Sizes are not asked for: in a partial clone each would be fetched."""
 
     mode: str
     id: str
-    size_bytes: int | None
 
 
 class Repository:
@@ -64,33 +64,45 @@ class Repository:
 
     def tree(self, commit: str, folder: str) -> dict[str, Blob]:
         """Every entry below `folder` ('' is the whole), by its path from there. Empty without such a folder."""
-        listed = self._run(
-            "ls-tree", "--full-tree", "-r", "-z", "-l", f"{commit}:{folder}", unless="Not a valid object name"
-        )
+        listed = self._run("ls-tree", "--full-tree", "-r", "-z", f"{commit}:{folder}", unless="Not a valid object name")
         found = {}
         for row in listed.split(b"\0"):
             if row:
                 facts, _, name = row.partition(b"\t")
-                mode, _, blob, size = facts.decode().split()
-                found[os.fsdecode(name)] = Blob(mode, blob, int(size) if size.isdigit() else None)
+                mode, _, blob = facts.decode().split()
+                found[os.fsdecode(name)] = Blob(mode, blob)
         return found
 
     def has_folder(self, commit: str, folder: str) -> bool:
         return self._asked("cat-file", "-t", f"{commit}:{folder}") == "tree"
 
-    def contents(self, blobs: Iterable[Blob]) -> Iterator[tuple[str, bytes]]:
-        """Id and content of every blob, raw as git keeps it; a bounded amount in memory at a time."""
-        batch: list[str] = []
-        bytes_in_batch = 0
-        for blob in {blob.id: blob for blob in blobs}.values():
-            size = blob.size_bytes or 0
-            if batch and bytes_in_batch + size > MOST_BYTES:
-                yield from self._batch(batch)
-                batch, bytes_in_batch = [], 0
-            batch.append(blob.id)
-            bytes_in_batch += size
-        if batch:
-            yield from self._batch(batch)
+    def contents(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Id and content of every blob, raw as git keeps it, one in memory at a time."""
+        wanted = list(dict.fromkeys(ids))
+        if not wanted:
+            return
+        with subprocess.Popen(
+            ["git", "cat-file", "--batch"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=self.here,
+            env=_variables(),
+        ) as process:
+            assert process.stdin is not None and process.stdout is not None
+            # Asked from a thread of its own: git answers while it is still being asked, and neither may wait.
+            asking = threading.Thread(target=_ask, args=(process.stdin, wanted), daemon=True)
+            asking.start()
+            try:
+                for one in wanted:
+                    facts = process.stdout.readline().split()
+                    if len(facts) != 3:
+                        raise CouldNotRunError(f"git does not have object {one}; run `git fsck`, or fetch it")
+                    size_bytes = int(facts[2])
+                    yield one, process.stdout.read(size_bytes + 1)[:size_bytes]
+            finally:
+                process.kill()
+                asking.join()
 
     def working_ids(self, folder: Path) -> dict[str, str | None]:
         """Tracked and untracked files below `folder` that git does not ignore; None for one that differs from its id.
@@ -114,51 +126,36 @@ class Repository:
         """True with changes to commit below `folder`, untracked files included."""
         return next(iter(self._lines("status", "--porcelain=v1", "--no-renames", "--", ".", folder=folder)), b"") != b""
 
-    def _batch(self, ids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-        given = "".join(f"{one}\n" for one in ids).encode()
-        said = self._run("cat-file", "--batch", given=given)
-        at = 0
-        for one in ids:
-            end = said.index(b"\n", at)
-            facts = said[at:end].split()
-            if len(facts) != 3:
-                raise CouldNotRunError(f"git has lost object {one}; run `git fsck`")
-            at = end + 1 + int(facts[2])
-            yield one, said[end + 1 : at]
-            at += 1
-
     def _lines(self, *arguments: str, folder: Path) -> Iterator[bytes]:
         command, *rest = arguments
         return (row for row in self._run(command, "-z", *rest, folder=folder).split(b"\0") if row)
 
     def _asked(self, *arguments: str) -> str | None:
         """What git prints, without the last line end; None where it refuses (`_why` then has its words)."""
-        done = self._started(arguments, None, self.here)
+        done = self._started(arguments, self.here)
         self._why = done.stderr.decode(errors="replace").strip().partition("\n")[0] or "git refuses"
         return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 else None
 
-    def _run(
-        self, *arguments: str, given: bytes | None = None, folder: Path | None = None, unless: str | None = None
-    ) -> bytes:
+    def _run(self, *arguments: str, folder: Path | None = None, unless: str | None = None) -> bytes:
         """What git prints; nothing where it refuses with the words `unless`. Raises CouldNotRunError."""
-        done = self._started(arguments, given, folder or self.here)
+        done = self._started(arguments, folder or self.here)
         why = done.stderr.decode(errors="replace").strip().partition("\n")[0]
         if done.returncode == 0 or (unless is not None and unless in why):
             return done.stdout
         raise CouldNotRunError(f"git {arguments[0]} failed: {why}")
 
-    def _started(
-        self, arguments: Sequence[str], given: bytes | None, folder: Path
-    ) -> subprocess.CompletedProcess[bytes]:
+    def _started(self, arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
+        command = ["git", "--no-pager", "--literal-pathspecs", *arguments]
         return subprocess.run(
-            ["git", "--no-pager", "--literal-pathspecs", *arguments],
-            input=given,
-            stdin=subprocess.DEVNULL if given is None else None,
-            capture_output=True,
-            cwd=folder,
-            env=_variables(),
-            check=False,
+            command, stdin=subprocess.DEVNULL, capture_output=True, cwd=folder, env=_variables(), check=False
         )
+
+
+def _ask(stream: IO[bytes], ids: Sequence[str]) -> None:
+    """A reader that went away has its own word to say."""
+    with suppress(OSError), stream:
+        for one in ids:
+            stream.write(f"{one}\n".encode())
 
 
 def _variables() -> Mapping[str, str]:

@@ -93,7 +93,7 @@ class Half:
     def _read_settings(self) -> dict[str, Any]:
         named = ("cdk.context.json", "cdk.json")
         if self.tree.has_own_code:
-            texts = self.tree.source.read(name for name in named if name in self.tree.ids)
+            texts = dict(self.tree.source.each(name for name in named if name in self.tree.ids))
         else:
             own = REPOSITORY / "cdk.json"
             texts = {"cdk.json": own.read_bytes()} if own.is_file() else {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -30,8 +30,8 @@ _MOST_HOPS: Final = 8
 class Source(Protocol):
     """Where a tree's files come from."""
 
-    def read(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Content of each path; of a link the path that it leads to."""
+    def each(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Path and content, one in memory at a time; the content of a link is the path that it leads to."""
         ...
 
     @property
@@ -76,11 +76,11 @@ class Tree:
         """Write files below `target`. Links are made last, and only those that stay inside it."""
         chosen = [path for path in paths if is_plain(path)]
         links = {path for path in chosen if path in self.source.links}
-        for path, content in self.source.read(one for one in chosen if one not in links).items():
+        for path, content in self.source.each(one for one in chosen if one not in links):
             file = target / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-        for path, content in sorted(self.source.read(links).items()):
+        for path, content in sorted(self.source.each(links)):
             _link(target, path, os.fsdecode(content))
 
 
@@ -105,10 +105,14 @@ class CommitSource:
     def _ids_in(self, folder: str) -> dict[str, str]:
         return {path: blob.id for path, blob in self.blobs.items() if path.startswith(f"{folder}/")}
 
-    def read(self, paths: Iterable[str]) -> dict[str, bytes]:
-        chosen = [path for path in paths if path in self.blobs]
-        contents = dict(self.repository.contents(self.blobs[path] for path in chosen))
-        return {path: contents[self.blobs[path].id] for path in chosen}
+    def each(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        by_id: dict[str, list[str]] = {}
+        for path in paths:
+            if path in self.blobs:
+                by_id.setdefault(self.blobs[path].id, []).append(path)
+        for blob, content in self.repository.contents(by_id):
+            for path in by_id[blob]:
+                yield path, content
 
     @property
     def folder(self) -> Path | None:
@@ -122,8 +126,8 @@ class FolderSource:
     root: Path
     links: frozenset[str]
 
-    def read(self, paths: Iterable[str]) -> dict[str, bytes]:
-        return {path: _content(self.root / path) for path in paths}
+    def each(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        return ((path, _content(self.root / path)) for path in paths)
 
     @property
     def folder(self) -> Path | None:
@@ -213,7 +217,7 @@ def _through_links(ids: dict[str, str], source: Source) -> dict[str, str]:
     links = sorted(path for path in ids if path in source.links)
     if not links:
         return ids
-    leads = {path: _inside(path, os.fsdecode(target)) for path, target in source.read(links).items()}
+    leads = {path: _inside(path, os.fsdecode(target)) for path, target in source.each(links)}
     return {**ids, **{path: digest_of(_reached(path, leads, ids)) for path in links}}
 
 
