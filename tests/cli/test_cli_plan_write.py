@@ -16,6 +16,8 @@ PROFILES = Path(__file__).parents[2] / "deploy_profiles"
 FILES = sorted(
     file.relative_to(PROFILES).as_posix() for file in PROFILES.glob("*/*.yaml") if file.name != "environment.yaml"
 )
+# Enough to choose among; all types take five times as long.
+AMONG = ["--instances", "ml.g5.2xlarge,ml.g5.12xlarge,ml.g6e.2xlarge,ml.g6e.12xlarge,ml.p4d.24xlarge"]
 
 
 @pytest.fixture
@@ -35,14 +37,14 @@ def test_every_profile_can_be_written_and_a_second_time_changes_nothing(
     """Checked, comments kept, other files untouched; the second run prints no diff and exits 0."""
     target = root / file
     before = {path: path.read_text(encoding="utf-8") for path in root.rglob("*.yaml")}
-    assert run(["plan", str(target), "--write"]) == 0
+    assert run(["plan", str(target), "--write", *AMONG]) == 0
     diff = capsys.readouterr().out
     after = target.read_text(encoding="utf-8")
     assert check_file(target).ok
     assert comments(after) == comments(before[target])
     assert all(path.read_text(encoding="utf-8") == text for path, text in before.items() if path != target)
     assert bool(diff) is (after != before[target])
-    assert run(["plan", str(target), "--write"]) == 0
+    assert run(["plan", str(target), "--write", *AMONG]) == 0
     said = capsys.readouterr()
     assert said.out == ""
     assert "nothing to change" in said.err
@@ -53,7 +55,7 @@ def test_the_diff_says_exactly_what_changed_in_the_file(root: Path, capsys: pyte
     """Removed and added lines of the diff are those of the file, and what was predicted is what is then planned."""
     target = root / "dev" / "llama-3-1-8b.yaml"
     before = target.read_text(encoding="utf-8").splitlines()
-    assert run(["plan", str(target), "--write", "--goal", "minimum-latency"]) == 0
+    assert run(["plan", str(target), "--write", "--goal", "minimum-latency", *AMONG]) == 0
     said = capsys.readouterr()
     after = target.read_text(encoding="utf-8").splitlines()
     lines = said.out.splitlines()[2:]
@@ -66,7 +68,7 @@ def test_the_diff_says_exactly_what_changed_in_the_file(root: Path, capsys: pyte
 def test_a_child_overrides_what_its_parent_says(root: Path) -> None:
     """Another family in a file that only extends: its container stands there in full, the parent is as it was."""
     target = root / "staging" / "llama-3-1-8b.yaml"
-    assert run(["plan", str(target), "--write"]) == 0
+    assert run(["plan", str(target), "--write", *AMONG]) == 0
     text = target.read_text(encoding="utf-8")
     assert text.startswith("# yaml-language-server: $schema=../schema.json\nextends: ../base/llama-3-1-8b.yaml\n\n")
     profile = load_profile(target)
@@ -135,7 +137,7 @@ def test_the_file_keeps_its_mode_its_line_ends_and_its_link(root: Path) -> None:
     target.rename(moved)
     target.symlink_to(moved.name)
     beside = set((root / "dev").iterdir())
-    assert run(["plan", str(target), "--write"]) == 0
+    assert run(["plan", str(target), "--write", *AMONG]) == 0
     assert target.is_symlink()
     assert stat.S_IMODE(moved.stat().st_mode) == 0o640
     written = moved.read_bytes()
@@ -176,7 +178,7 @@ def test_a_byte_order_mark_stays_where_it_is(root: Path) -> None:
     """Windows editors write one; it is no part of the first key."""
     target = root / "staging" / "llama-2-7b.yaml"
     target.write_bytes(b"\xef\xbb\xbf" + target.read_bytes())
-    assert run(["plan", str(target), "--write"]) == 0
+    assert run(["plan", str(target), "--write", *AMONG]) == 0
     after = target.read_bytes()
     assert after.startswith(b"\xef\xbb\xbf# yaml-language-server")
     assert after.count(b"\xef\xbb\xbf") == 1
@@ -202,6 +204,6 @@ def test_a_map_that_gets_other_keys_keeps_its_place_and_its_comment(tmp_path: Pa
     assert settings in text
     target = tmp_path / "plain-variant.yaml"
     target.write_text(text.replace(settings, f"{settings}  # short on purpose"), encoding="utf-8")
-    assert run(["plan", str(target), "--write"]) == 0
+    assert run(["plan", str(target), "--write", *AMONG]) == 0
     (line,) = [line for line in target.read_text(encoding="utf-8").splitlines() if "settings:" in line]
     assert re.fullmatch(r"  settings: \{tensor_parallel_degree: 1, max_model_len: 8192.*\}  # short on purpose", line)
