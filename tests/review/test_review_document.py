@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
 import pytest
 from review_samples import chat, comment_only, empty, hostile, only_good, ordinary, refused, side
 
+from loadproof.review import shapes
 from loadproof.review.document import document, place_of, plain
 from loadproof.review.formats import FORMATS, Format, as_json, formatted
 from loadproof.review.model import CostChange, CostFigure, Pair, Review
@@ -121,3 +123,11 @@ def test_a_finding_names_its_page() -> None:
 def test_nothing_more_than_objectives_needs_a_good_change() -> None:
     """A review of a good change counts no finding."""
     assert set(document(only_good())["findings"].values()) == {0}
+
+
+def test_every_key_of_the_document_is_on_its_page() -> None:
+    """docs/review.md says what each key holds."""
+    page = (Path(__file__).parents[2] / "docs" / "review.md").read_text(encoding="utf-8")
+    for shape in vars(shapes).values():
+        for key in getattr(shape, "__required_keys__", ()):
+            assert f"`{key}`" in page or f"`profiles[].{key}[]`" in page or f"`profiles[].{key}`" in page, key

@@ -78,7 +78,8 @@ def test_its_first_word_is_the_severity(severity: str, word: str) -> None:
 
 def test_a_long_clause_gives_way_to_the_rules_title() -> None:
     """A sentence has room for some 70 characters of it."""
-    long = finding("LR018", "risk", f"this update replaces running copies, and answers take {'x' * 9}: streams are cut")
+    message = "this update replaces running copies, and answers of streams take up to 37 s: they are cut"
+    long = finding("LR018", "risk", message)
     assert line(replace(summaries(), findings=(long,))).startswith(
         "AT RISK prod/summaries: streams cut by the update (LR018); "
     )
