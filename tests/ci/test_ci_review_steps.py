@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -79,6 +80,7 @@ def test_the_markdown_names_the_profile_that_changes(reviewed: tuple[Runner, int
     assert "prod/llama-3-1-8b" in text
     assert "LR031" in text
     assert "qwen3-32b" not in text
+    assert re.search(r"`base \([0-9a-f]{10}\)` with `merged \([0-9a-f]{10}\)`", text)
 
 
 def test_the_job_summary_shows_the_same(reviewed: tuple[Runner, int]) -> None:
