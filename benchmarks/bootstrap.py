@@ -36,6 +36,7 @@ from benchmarks.statistics import CONFIDENCE, Samples
 RESAMPLES = 2000
 MOST_UNITS = 2000
 FEWEST_BLOCKS = 5
+FEWEST_ROUNDS = 20
 _THRESHOLDS = 512  # over 16 standard errors: a resampled percentile is right to a thirtieth of one
 _REACH = 8.0  # standard errors
 _AT_ONCE = 250  # resamples
@@ -81,7 +82,8 @@ def percentile_resampled(pool: Pool, rank_percent: float, owners: Whole, seed: S
     thresholds = np.unique(np.quantile(pool.values, at, method="inverted_cdf"))
     counts = _counts(pool, owners, units, thresholds)
 
-    def estimate(weights: NDArray[np.float32]) -> Samples:
+    def estimate(*how: Any) -> Samples:
+        weights = _weights(*how)
         reached = weights @ counts >= (share * (weights @ of_unit))[:, None] * (1 - 1e-9)
         reached[:, -1] = True
         return np.asarray(thresholds[np.argmax(reached, axis=1)] / pool.per_ms)
@@ -91,20 +93,49 @@ def percentile_resampled(pool: Pool, rank_percent: float, owners: Whole, seed: S
 
 
 def rate_resampled(
-    observed: float | None, amounts: Samples, busy_s: Samples, owners: Whole, seed: Sequence[int]
+    observed: float | None,
+    amounts: Samples,
+    busy_s: Samples,
+    owners: Whole,
+    seed: Sequence[int],
+    slots: int | None = None,
 ) -> Resampled:
-    """A rate by Little's law: amount over time in service, times the mean number in flight, which is not resampled."""
+    """A rate: amount over the time it takes. `busy_s`: each request's time in service; `slots`: of a closed loop.
+
+    A closed loop is played again: each request drawn goes to the slot that is free first, and the time is that of the
+    last one's end. A short level's rate depends on how long its slots stand empty at the end, which no sum over its
+    requests shows. Beyond `MOST_UNITS` requests that end counts for little, and where it does not (fewer than
+    `FEWEST_ROUNDS` requests a slot) nothing is said. There, and in an open loop, by Little's law: amount over time in
+    service, times the mean number in flight, which is not resampled.
+    """
     if observed is None or amounts.sum() <= 0 or busy_s.sum() <= 0:
         return NOTHING
-    units, owners = _batched(owners)
-    amount, busy = np.bincount(owners, amounts, units), np.bincount(owners, busy_s, units)
-    in_flight = observed * busy.sum() / amount.sum()
+    units, batches = _batched(owners)
+    amount, busy = (np.bincount(batches, values, units).astype(np.float64) for values in (amounts, busy_s))
     length = block_length(amount - amount.sum() / busy.sum() * busy)
+    if slots is not None and np.unique(owners).size == units:  # none stands for several
+        rate = float(amount.sum() / _makespans(busy[None, :], slots)[0])
 
-    def estimate(weights: NDArray[np.float32]) -> Samples:
+        def replayed(drawn: Whole) -> Samples:
+            return np.asarray(observed / rate * amount[drawn].sum(axis=1) / _makespans(busy[drawn], slots))
+
+        return _resampled(observed, lambda *how: replayed(_drawn(*how)), units, length, seed, low=True, high=True)
+    in_flight = observed * busy.sum() / amount.sum()
+
+    def by_little(weights: NDArray[np.float32]) -> Samples:
         return np.asarray(in_flight * (weights @ amount) / (weights @ busy))
 
-    return _resampled(observed, estimate, units, length, seed, low=True, high=True)
+    known = slots is None or amounts.size >= FEWEST_ROUNDS * slots
+    return _resampled(observed, lambda *how: by_little(_weights(*how)), units, length, seed, low=known, high=known)
+
+
+def _makespans(busy_s: Samples, slots: int) -> Samples:
+    """When the last of each row's requests ends, each begun in order in the slot that is free first."""
+    rows = np.arange(busy_s.shape[0])
+    free_s = np.zeros((rows.size, slots))
+    for column in busy_s.T:
+        free_s[rows, free_s.argmin(axis=1)] += column
+    return np.asarray(free_s.max(axis=1))
 
 
 def ratio_resampled(before: Resampled, after: Resampled) -> tuple[float | None, float | None, float | None]:
@@ -167,7 +198,7 @@ def _last_lag(beyond_chance: NDArray[np.bool_], in_a_row: int) -> int:
 
 def _resampled(
     observed: float | None,
-    estimate: Callable[[NDArray[np.float32]], Samples],
+    estimate: Callable[[np.random.Generator, int, int, int], Samples],
     units: int,
     length: int,
     seed: Sequence[int],
@@ -179,15 +210,18 @@ def _resampled(
     if blocks < FEWEST_BLOCKS:
         return Resampled(observed, np.empty(0), low_known=False, high_known=False, blocks=blocks)
     random = np.random.default_rng([part % 2**32 for part in seed])
-    parts = [
-        estimate(_weights(random, min(_AT_ONCE, RESAMPLES - done), units, length))
-        for done in range(0, RESAMPLES, _AT_ONCE)
-    ]
+    parts = [estimate(random, min(_AT_ONCE, RESAMPLES - done), units, length) for done in range(0, RESAMPLES, _AT_ONCE)]
     return Resampled(observed, np.concatenate(parts), low_known=low, high_known=high, blocks=blocks)
 
 
+def _drawn(random: np.random.Generator, resamples: int, units: int, length: int) -> Whole:
+    """(resample, place): units as drawn, blocks of `length` that begin anywhere and go on at the beginning."""
+    starts = random.integers(0, units, (resamples, ceil(units / length)))
+    return ((starts[:, :, None] + np.arange(length)) % units).reshape(resamples, -1)[:, :units]
+
+
 def _weights(random: np.random.Generator, resamples: int, units: int, length: int) -> NDArray[np.float32]:
-    """How often each unit is in each resample: blocks of `length` that begin anywhere, and go on at the beginning."""
+    """How often each unit is in each resample, by the same draws; blocks are whole."""
     starts = random.integers(0, units, (resamples, ceil(units / length)))
     flat = (starts + np.arange(resamples)[:, None] * units).ravel()
     begun = np.bincount(flat, minlength=resamples * units).reshape(resamples, units)

@@ -26,6 +26,7 @@ class LevelSamples:
 
     def __init__(self, level: MeasuredLevel, turns: int, seed: tuple[int, ...]) -> None:
         self._metrics, self._turns, self._seed = level.metrics, turns, seed
+        self._slots = level.load.concurrency  # None: an open loop
         succeeded = sorted(
             (record for record in level.records if record.ok), key=lambda record: (record.intended_ns, record.index)
         )
@@ -48,7 +49,8 @@ class LevelSamples:
         amounts = [float(record.output_tokens or 0) if of_tokens else 1.0 for record in self._records]
         busy_s = [(record.end_ns - record.intended_ns) / NS_PER_S for record in self._records]
         observed = self._metrics.output_tokens_per_s if of_tokens else self._metrics.requests_per_s
-        return rate_resampled(observed, np.asarray(amounts), np.asarray(busy_s), self._owners(self._records), seed)
+        owners = self._owners(self._records)
+        return rate_resampled(observed, np.asarray(amounts), np.asarray(busy_s), owners, seed, self._slots)
 
     def _pool(self, metric: str) -> tuple[Pool, Whole]:
         if metric not in self._pools:

@@ -1,9 +1,9 @@
 """How often two runs of one endpoint are called a regression, how often intervals hold the truth, what is found.
 
 `python scripts/regression_coverage.py [PAIRS]` prints the tables of docs/evidence.md. Seeded, so that they can be made
-again. Latencies are lognormal with a spread of 20%; neighbours hang together as `scripts/false_passes.py` has it, and in
-bursts: of 200 independent requests, eight neighbours take three times as long. Streams have 32 gaps each, which share
-half of their variance.
+again. Latencies are lognormal with a spread of 20%; neighbours hang together as `scripts/false_passes.py` has it, and
+in bursts: of 200 independent requests, eight neighbours take three times as long. Streams have 32 gaps each, which
+share half of their variance.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def row(draw: Draw, make: Callable[[Draw, int, np.random.Generator], Pool], size
 def main(pairs: int) -> None:
     kinds: dict[str, Draw] = {**KINDS, "bursts of 8": in_bursts}
     kinds["independent"] = independent
-    print("| requests | percentile | hang together | interval holds 1 | called a regression | no lower end | ×1.25 found |")
+    print("| requests | percentile | hang together | interval holds 1 | called worse | no lower end | ×1.25 found |")
     print("|---:|---:|---|---:|---:|---:|---:|")
     for size, rank in CASES:
         for name, draw in kinds.items():

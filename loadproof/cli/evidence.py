@@ -173,7 +173,7 @@ def check(
     ] = False,
     format: Output = Format.TEXT,
 ) -> int:
-    """Check that every profile with objectives has a PASS of its own: as it is now, judged as it says, not too old.
+    """Check that every profile has a PASS of its own: of the profile as it is now, judged as it says, not too old.
 
     The newest run of the profile as it is decides. Exit code: 0 all proven · 1 not · 2 bad usage.
     """
@@ -184,7 +184,7 @@ def check(
     from loadproof.cli.evidence_text import age_limit, print_json, print_proofs, proof_document
 
     most = age_limit(max_age)
-    profiles, without = profiles_to_prove(profile)
+    profiles = profiles_to_prove(profile)
     runs, now = read_stored(places_of(place or ())), _now()
     proofs = [proof_of(one, runs, now, most, local_cloud=local_cloud) for one in profiles]
     if format is Format.JSON:
@@ -193,11 +193,10 @@ def check(
                 "schema_version": 1,
                 "ok": all(proof.holds for proof in proofs),
                 "profiles": [proof_document(proof, now) for proof in proofs],
-                "without_objectives": [one.file.as_posix() for one in without],
             }
         )
     else:
-        print_proofs(proofs, len(without), now)
+        print_proofs(proofs, now)
     return ExitCode.OK if all(proof.holds for proof in proofs) else ExitCode.MISSED
 
 

@@ -68,13 +68,9 @@ def profiles_of(files: Sequence[Path] | None, runs: Iterable[StoredRun]) -> tupl
     return tuple(_read(file) for file in everywhere if (file.parent.name, file.stem) in measured)
 
 
-def profiles_to_prove(paths: Sequence[Path] | None) -> tuple[tuple[TreeProfile, ...], tuple[TreeProfile, ...]]:
-    """(with objectives, without); one that the checks refuse stands among the first."""
-    from benchmarks.from_profile import objectives_of
-
-    read = [_read(file) for file in _profile_files(paths)]
-    without = tuple(one for one in read if one.profile is not None and not objectives_of(one.profile))
-    return tuple(one for one in read if one not in without), without
+def profiles_to_prove(paths: Sequence[Path] | None) -> tuple[TreeProfile, ...]:
+    """Those of files and folders, without any of deploy_profiles; all have objectives, or the checks refuse them."""
+    return tuple(_read(file) for file in _profile_files(paths))
 
 
 def _profile_files(paths: Sequence[Path] | None) -> list[Path]:

@@ -158,7 +158,7 @@ def _files(run: StoredRun) -> list[tuple[str, str]]:
     ]
 
 
-def print_proofs(proofs: Sequence[Proof], without: int, now: datetime) -> None:
+def print_proofs(proofs: Sequence[Proof], now: datetime) -> None:
     from benchmarks.evidence_standing import age_of, in_days
 
     for proof in proofs:
@@ -170,8 +170,7 @@ def print_proofs(proofs: Sequence[Proof], without: int, now: datetime) -> None:
             for problem in proof.problems:
                 say(f"{proof.profile.file}: not proven: {problem}{by}")
     short = sum(not proof.holds for proof in proofs)
-    aside = f", {without} without objectives" if without else ""
-    say(f"{len(proofs) - short} of {len(proofs)} profiles proven{aside}")
+    say(f"{len(proofs) - short} of {len(proofs)} profiles proven")
 
 
 def run_document(run: StoredRun, standing: Standing, now: datetime) -> dict[str, Any]:

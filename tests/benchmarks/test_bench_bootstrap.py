@@ -80,6 +80,31 @@ def test_a_rate_varies_with_the_time_in_service() -> None:
     assert found.estimates.std() / 5 == pytest.approx(0.0354, rel=0.15)
 
 
+def test_a_closed_loop_s_rate_varies_with_how_it_ends() -> None:
+    """One request in eight takes 9 s, the others 1 s, on 4 slots. Drawn first or early the long one ends after 9 s, drawn
+    among the last four after 10 s; without any it takes 2 s. Rates of 8/9, 8/10 and 8/2 all occur, and none above."""
+    busy_s = np.asarray([9.0, *[1.0] * 7])
+    found = rate_resampled(8 / 9, np.ones(8), busy_s, np.arange(8), (1,), slots=4)
+    rates = set(np.round(found.estimates, 6))
+    assert {round(8 / 9, 6), round(8 / 10, 6), round(8 / 2, 6)} <= rates
+    assert max(rates) == 4
+
+
+def test_equal_requests_in_a_closed_loop_vary_in_nothing() -> None:
+    """48 requests of 2 s on 4 slots: 24 s however they are drawn."""
+    found = rate_resampled(2.0, np.ones(48), np.full(48, 2.0), np.arange(48), (1,), slots=4)
+    assert set(found.estimates) == {2.0} and found.low_known and found.high_known
+
+
+def test_too_many_requests_to_play_again_and_too_few_a_slot_say_nothing_of_a_rate() -> None:
+    """2,400 requests on 512 slots are five a slot: how the level ended counts, and is not known. On 16 it does not."""
+    crowded, roomy = (
+        rate_resampled(1.0, np.ones(2400), np.ones(2400), np.arange(2400), (1,), slots=slots) for slots in (512, 16)
+    )
+    assert (crowded.low_known, crowded.high_known) == (False, False)
+    assert (roomy.low_known, roomy.high_known) == (True, True)
+
+
 def test_what_has_no_data_has_no_ratio() -> None:
     """None, never 0 or 1."""
     assert p(95, []) is NOTHING
