@@ -15,6 +15,7 @@ from loadproof.review.wording import counted, few, headline, shortened, usd_more
 _WORDS: Final[Mapping[Severity, str]] = {"break": "BREAKS", "risk": "AT RISK", "warning": "LOOK AT"}
 LONGEST_NAME: Final = 80
 LONGEST_CLAUSE: Final = 70  # of a message; its rule's title is shorter and whole
+FEWEST_WORDS: Final = 4
 _TITLES: Final[Mapping[str, str]] = {rule.code: rule.title for rule in RULES}
 Found = Sequence[tuple[Finding, ProfileReview]]
 
@@ -77,9 +78,11 @@ def _gravest(found: Found, worst: Severity) -> str:
 
 
 def _what(finding: Finding) -> str:
-    """The message's first clause, which names what is meant; the rule's title where that is too long for a sentence."""
+    """The message's first clause, which names what is meant; the rule's title where that is too long or says too little
+    by itself (`taken away: ...`)."""
     clause, title = headline(finding.message), _TITLES.get(finding.code, "")
-    if len(clause) <= LONGEST_CLAUSE or not title:
+    tells = len(clause.split()) >= FEWEST_WORDS or clause == finding.message.replace("`", "")
+    if (tells and len(clause) <= LONGEST_CLAUSE) or not title:
         return clause
     return title[:1].lower() + title[1:] if title[1:2].islower() else title
 

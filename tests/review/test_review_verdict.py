@@ -85,6 +85,14 @@ def test_a_long_clause_gives_way_to_the_rules_title() -> None:
     )
 
 
+def test_a_clause_that_says_too_little_gives_way_too() -> None:
+    """`taken away: the network isolation` is about isolation, which its beginning does not say."""
+    taken = finding("LR041", "risk", "taken away: the network isolation of model `main`")
+    assert line(replace(summaries(), findings=(taken,))).startswith(
+        "AT RISK prod/summaries: isolation weakened (LR041)"
+    )
+
+
 def test_profiles_with_the_same_finding_are_told_together() -> None:
     """Forty profiles under one changed construct are one sentence."""
     found = (finding("LR001", "break", "endpoint `a` is replaced: gone"),)
