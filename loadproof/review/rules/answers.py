@@ -61,10 +61,12 @@ def shorter_requests(change: Change) -> Iterator[Found]:
 
 @rule(
     "LR029",
-    "Another request format",
-    reason="Servers speak different payloads: callers' requests fail, and answers and streams look different.",
+    "Another request format or operation",
+    reason="Servers take different payloads, and asynchronous endpoints another operation: callers' requests fail, and "
+    "answers and streams look different.",
     fix="Move the callers at the same time, or deploy the new server as a profile of another name.",
-    source="the containers' documentation: TGI, LMI and the OpenAI API take different bodies",
+    source="the containers' documentation: TGI, LMI and the OpenAI API take different bodies; InvokeEndpointAsync in "
+    "the API reference of SageMaker Runtime",
     severity="break",
 )
 def another_format(change: Change) -> Iterator[Found]:
@@ -73,10 +75,24 @@ def another_format(change: Change) -> Iterator[Found]:
         if old != new:
             message = f"{after.family} takes {_PROTOCOLS[new]}, callers send {_PROTOCOLS[old]}"
             subject = change.field(f"{path}container.family", f"{path}container", otherwise=f"{path}container")
-            yield Found(subject, message, "move the callers together with it, or deploy it under another name")
+            yield Found(subject, message, _TOGETHER)
+    yield from _other_api(change)
 
 
+_TOGETHER: Final = "move the callers together with it, or deploy it under another name"
 _PROTOCOLS: Final = {"tgi": "TGI's payload", "lmi": "LMI's payload", "openai": "OpenAI's payload"}
+
+
+def _other_api(change: Change) -> Iterator[Found]:
+    """Real time and asynchronous endpoints are called by different operations, and each refuses the other's."""
+    if change.profiles is None:
+        return
+    before, after = (profile.endpoint.async_inference if profile.endpoint else None for profile in change.profiles)
+    if (before is None) != (after is None) and not change.field("backend"):
+        calls = ("InvokeEndpoint", "InvokeEndpointAsync")
+        now, then = calls if before is None else reversed(calls)
+        message = f"callers must use {then} instead of {now}: the endpoint refuses what they send until now"
+        yield Found("endpoint.async_inference", message, _TOGETHER)
 
 
 def _containers(change: Change) -> Iterator[tuple[str, Container, Container, int | None]]:

@@ -32,6 +32,7 @@ _FIELDS: Final = (
     "endpoint.hosting",
     "environment.yaml: results_on_destroy",
     "buffer",
+    "model.source",
     "components",
     "adapters",
 )
