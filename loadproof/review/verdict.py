@@ -71,8 +71,10 @@ def _gravest(found: Found, worst: Severity) -> str:
     worst_found = [(finding, one) for finding, one in found if finding.severity == worst]
     first, one = min(worst_found, key=lambda row: (row[0].code, name_of(row[1]), row[0].subject))
     names = sorted({name_of(one) for finding, one in worst_found if finding.code == first.code})
-    refused = "refused: " if state_of(one) == "refused" else ""
-    said = f"{few(names, 1)}: {refused}{_what(first)} ({first.code})"
+    what = _what(first)
+    if state_of(one) == "refused":
+        what = f"refused: {first.subject}: {what}" if first.subject not in what else f"refused: {what}"
+    said = f"{few(names, 1)}: {what} ({first.code})"
     others = sum(finding.code != first.code for finding, _ in worst_found)
     return f"{said}, and {counted(others, f'more {worst}')}" if others else said
 

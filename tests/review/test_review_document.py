@@ -27,7 +27,7 @@ def test_the_worst_profile_comes_first_then_by_name() -> None:
 def test_findings_come_worst_first_then_by_code() -> None:
     """Whatever order the rules ran in."""
     first = document(ordinary())["profiles"][0]
-    assert [row["code"] for row in first["findings"]] == ["LR001", "LR010", "LR051", "LR029"]
+    assert [row["code"] for row in first["findings"]] == ["LR001", "LR010", "LR050", "LR026"]
 
 
 def test_findings_are_counted_by_severity() -> None:

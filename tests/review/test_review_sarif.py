@@ -47,7 +47,7 @@ def test_results_point_at_rule_file_and_line() -> None:
         for row in run["results"]
     }
     assert places["LR010"] == ("deploy_profiles/prod/chat.yaml", 7)
-    assert places["LR051"] == ("deploy_profiles/base/chat.yaml", 40)
+    assert places["LR050"] == ("deploy_profiles/base/chat.yaml", 40)
     assert places["LR001"] == ("deploy_profiles/prod/chat.yaml", 1)
 
 

@@ -64,7 +64,7 @@ def test_no_profile_is_said_to_be_none() -> None:
 
 def test_a_refused_profile_is_said_to_be_refused() -> None:
     """Its cost is not known, and is not counted."""
-    assert line(refused()) == "BREAKS staging/chat: refused: staging/chat is refused (LR062)."
+    assert line(refused()) == "BREAKS staging/chat: refused: copies.min: expected 0..4, found 6 (LR060)."
 
 
 @pytest.mark.parametrize(("severity", "word"), [("break", "BREAKS"), ("risk", "AT RISK"), ("warning", "LOOK AT")])

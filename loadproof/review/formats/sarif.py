@@ -50,7 +50,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _result(profile: ProfileDocument, finding: FindingDocument, positions: dict[str, int]) -> dict[str, Any]:
-    where = f"{profile['environment']}/{profile['profile']}"
+    where = f"{profile['environment']}/{profile['profile']} {finding['subject']}".strip()
     result: dict[str, Any] = {
         "ruleId": finding["code"],
         "level": LEVELS[finding["severity"]],
@@ -61,7 +61,7 @@ def _result(profile: ProfileDocument, finding: FindingDocument, positions: dict[
                     "artifactLocation": {"uri": _uri(finding["file"])},
                     "region": {"startLine": finding["line"]},
                 },
-                "logicalLocations": [{"fullyQualifiedName": spelled(f"{where} {finding['subject']}".strip())}],
+                "logicalLocations": [{"fullyQualifiedName": spelled(where)}],
             }
         ],
         # GitHub tracks by this name alone; `:1` says that it is the first of its kind on the line.
