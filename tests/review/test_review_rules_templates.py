@@ -240,3 +240,18 @@ def test_a_move_of_the_environment_hides_what_only_differs_by_it() -> None:
     there = ENVIRONMENT.model_copy(update={"account": "210987654321"})
     after = side({"R": role(allow("sqs:SendMessage", arn.format("210987654321")))}, environment=there)
     assert [one.code for one in reviewed(before, after)] == ["LR065"]
+
+
+def test_a_global_profile_of_bedrock_is_a_risk() -> None:
+    """Within the geography data may often go; to other continents somebody must have agreed."""
+    pair = review_pairs.pair("77-cross-region")
+    assert pair.after is not None and pair.after.profile is not None and pair.after.profile.bedrock is not None
+    bedrock = pair.after.profile.bedrock.model_copy(update={"inference_profile": "global"})
+    after = replace(pair.after, profile=pair.after.profile.model_copy(update={"bedrock": bedrock}))
+    (finding,) = [
+        one for one in review_pair(Pair("prod", "chat", pair.after, after), ()).findings if one.code == "LR041"
+    ]
+    assert finding.severity == "risk"
+    assert finding.message == (
+        "prompts and answers are worked on in any region of the world, until now in any region of `us`"
+    )

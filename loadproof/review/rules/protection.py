@@ -28,8 +28,10 @@ _NETWORK: Final = "environment.yaml: network"
 @rule(
     "LR041",
     "Isolation weakened",
-    reason="A container or function that can reach more of the network can send prompts and answers there.",
-    fix="Keep network isolation and the VPC; stage weights in S3 instead of letting the server fetch them.",
+    reason="A container or function that can reach more of the network can send prompts and answers there. Bedrock's "
+    "cross-region profiles have them worked on in other regions.",
+    fix="Keep network isolation and the VPC; stage weights in S3 instead of letting the server fetch them. On Bedrock, "
+    "keep to the profile of your geography.",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html",
     severity="risk",
 )
@@ -37,6 +39,7 @@ def isolation_weakened(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR041")
     subject = change.field("endpoint.network_isolation", _NETWORK)
     yield from _weaker(change, isolation_of, subject, "network isolation or the VPC", "LS005")
+    yield from _further_away(change)
 
 
 @rule(
@@ -143,6 +146,25 @@ def captured(change: Change) -> Iterator[Found]:
                 yield (share, place), Found(subject, message, "agree on who may read them, and for how long")
 
     yield from change.fresh(captures)
+
+
+def _further_away(change: Change) -> Iterator[Found]:
+    """A cross-region profile of Bedrock's sends requests to other regions, a global one to other continents."""
+    if change.profiles is None:
+        return
+    before, after = (part.bedrock.inference_profile if part.bedrock else "none" for part in change.profiles)
+    if after != before and (before == "none" or after == "global"):
+        message = f"prompts and answers are worked on in {_reach(after)}, until now in {_reach(before)}"
+        severity: Severity = "risk" if after == "global" else "warning"
+        mend = (
+            "check that the data may leave the region" if after != "global" else "check that it may leave the geography"
+        )
+        yield Found("bedrock.inference_profile", message, mend, severity)
+
+
+def _reach(inference_profile: str) -> str:
+    named = {"none": "the environment's region", "global": "any region of the world"}
+    return named.get(inference_profile, f"any region of `{inference_profile}`")
 
 
 def _digests_lost(change: Change) -> Iterator[Found]:
