@@ -117,13 +117,16 @@ class S3Place:
         return file if run == "." else f"{run}/{file}"
 
 
-def places_of(places: Iterable[str | Path]) -> tuple[Place, ...]:
-    """Places by their names; without any those of `DEFAULT_PLACES` that exist. Raises InputError for a missing one."""
+def places_of(places: Iterable[str | Path], *, must_exist: bool = True) -> tuple[Place, ...]:
+    """Places by their names; without any those of `DEFAULT_PLACES` that exist.
+
+    A folder that is missing holds nothing; with `must_exist` it is refused: InputError.
+    """
     named = [str(place) for place in places]
     if not named:
         return tuple(FolderPlace(Path(one)) for one in DEFAULT_PLACES if Path(one).is_dir())
     missing = [one for one in named if not one.startswith("s3://") and not Path(one).is_dir()]
-    if missing:
+    if missing and must_exist:
         raise InputError(
             "\n".join(f"{one}: no such folder; give a folder of runs or s3://BUCKET/PREFIX" for one in missing)
         )

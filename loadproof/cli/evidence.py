@@ -126,7 +126,9 @@ def compare(
     told = Told()
     with at_hand(runs[0]) as one, at_hand(runs[1]) as other:
         told.say("reading the requests of both runs")
-        comparison = compare_runs(read_run(one), read_run(other), tolerance, told.level)
+        read = [read_run(folder) for folder in (one, other)]
+        told.say("drawing requests anew, level by level")
+        comparison = compare_runs(*read, tolerance, told.level)
     print_comparison(comparison, [run.where for run in runs], format.value)
     if not comparison.measured:
         return ExitCode.COULD_NOT_RUN
@@ -185,7 +187,7 @@ def check(
 
     most = age_limit(max_age)
     profiles = profiles_to_prove(profile)
-    runs, now = read_stored(places_of(place or ())), _now()
+    runs, now = read_stored(places_of(place or (), must_exist=False)), _now()  # before the first run nothing is kept
     proofs = [proof_of(one, runs, now, most, local_cloud=local_cloud) for one in profiles]
     if format is Format.JSON:
         print_json(

@@ -81,8 +81,8 @@ def test_a_rate_varies_with_the_time_in_service() -> None:
 
 
 def test_a_closed_loop_s_rate_varies_with_how_it_ends() -> None:
-    """One request in eight takes 9 s, the others 1 s, on 4 slots. Drawn first or early the long one ends after 9 s, drawn
-    among the last four after 10 s; without any it takes 2 s. Rates of 8/9, 8/10 and 8/2 all occur, and none above."""
+    """One request in eight takes 9 s, the others 1 s, on 4 slots. Drawn early the long one ends after 9 s, drawn late
+    after 10 s; without any it takes 2 s. Rates of 8/9, 8/10 and 8/2 all occur, and none above."""
     busy_s = np.asarray([9.0, *[1.0] * 7])
     found = rate_resampled(8 / 9, np.ones(8), busy_s, np.arange(8), (1,), slots=4)
     rates = set(np.round(found.estimates, 6))

@@ -186,6 +186,12 @@ def test_a_profile_is_proven_until_it_changes(chat: Path, capsys: pytest.Capture
     )  # fmt: skip
 
 
+def test_before_the_first_run_nothing_is_proven(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A place that is not there yet is no bad usage: the pipeline's first benchmark will make it."""
+    assert loadproof(["evidence", "check", "--place", "not-yet"]) == 1
+    assert "deploy_profiles/dev/chat.yaml: not proven: no run 0 of 1 profiles proven" in words(capsys)
+
+
 def test_a_profile_the_checks_refuse_is_not_proven(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is told with the others."""
     (chat.parent / "broken.yaml").write_text("name: broken\n")
