@@ -126,9 +126,9 @@ def compare(
     told = Told()
     with at_hand(runs[0]) as one, at_hand(runs[1]) as other:
         told.say("reading the requests of both runs")
-        read = [read_run(folder) for folder in (one, other)]
+        earlier, later = read_run(one), read_run(other)
         told.say("drawing requests anew, level by level")
-        comparison = compare_runs(*read, tolerance, told.level)
+        comparison = compare_runs(earlier, later, tolerance, told.level)
     print_comparison(comparison, [run.where for run in runs], format.value)
     if not comparison.measured:
         return ExitCode.COULD_NOT_RUN
