@@ -26,6 +26,7 @@ from invocation.retry import Attempts, GiveUpReason, Retries, RetryBudget, Retry
 from loadproof.errors import CouldNotRunError, InputError
 
 TICK_S = 0.05
+_NOT_ADMITTED = frozenset({"throttled", "no_capacity", "not_ready", "unavailable", "validation"})
 MOST_UNDELIVERED = 1024  # results that nobody has taken yet; past that nothing more is sent
 PATIENCE_S = 1800.0  # a scale-out from zero takes ten minutes
 
@@ -199,9 +200,8 @@ class Many:
             return
         now_s = self.now_s()
         outcome = invocation.outcome
-        if self._quotas is not None:
-            used = (invocation.input_tokens or 0, invocation.output_tokens or 0) if outcome.ok else (0, 0)
-            self._quotas.settle(work.tokens, used, now_s)
+        if self._quotas is not None and (used := _used(invocation)) is not None:
+            self._quotas.settle(work.tokens, (work.tokens[0] if used[0] is None else used[0], used[1]), now_s)
         self.pace.ended(invocation, self.in_flight, now_s)
         if outcome.ok:
             self._retries.succeeded()
@@ -254,3 +254,16 @@ class Many:
 
     def _quota_wait_s(self, work: _Work, now_s: float) -> float:
         return 0.0 if self._quotas is None else self._quotas.wait_s(*work.tokens, now_s)
+
+
+def _used(invocation: Invocation) -> tuple[int | None, int] | None:
+    """What an ended request came to, in (input, output) tokens; an input of None: as it was counted before.
+
+    None where nobody knows: a stream that was cut may have generated to its end, and a quota must not be passed by that.
+    """
+    outcome = invocation.outcome
+    if outcome.kind in _NOT_ADMITTED or invocation.sent_ns is None:
+        return 0, 0
+    if not outcome.ok or invocation.output_tokens is None or invocation.token_source != "server":
+        return None
+    return invocation.input_tokens, invocation.output_tokens

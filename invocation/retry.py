@@ -50,11 +50,13 @@ class RetryBudget:
 
 @dataclass(slots=True)
 class Attempts:
-    """One item's: `sent` requests went out, `spent` of them count; `refused` in a row since the last that counted."""
+    """One item's: `sent` requests went out, `spent` of them count, `timed_out` of those may each have cost a generation;
+    `refused` in a row since the last that counted."""
 
     first_s: float
     sent: int = 0
     spent: int = 0
+    timed_out: int = 0
     refused: int = 0
 
 
@@ -86,8 +88,8 @@ class Retries:
             case RetryClass.TRY_AGAIN:
                 attempts.refused = 0
                 attempts.spent += 1
-                most = min(2, self._policy.max_attempts) if outcome.retry_once else self._policy.max_attempts
-                if attempts.spent >= most:
+                attempts.timed_out += outcome.retry_once
+                if attempts.spent >= self._policy.max_attempts or (outcome.retry_once and attempts.timed_out > 1):
                     return Decision(give_up="attempts")
                 delay_s = self._jitter_s(attempts.spent - 1)
             case RetryClass.POISON:

@@ -7,6 +7,7 @@ import threading
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -20,6 +21,7 @@ from invocation.concurrency import Pace
 from invocation.engine import MOST_UNDELIVERED, ItemResult, Many
 from invocation.many import invoke_many, invoke_many_sync
 from invocation.quotas import Quota, Quotas
+from invocation.retry import RetryPolicy
 from loadproof.errors import CouldNotRunError, InputError
 
 OK = Outcome(OutcomeKind.OK, 200)
@@ -159,6 +161,38 @@ def test_quotas_spread_requests_over_the_minute() -> None:
     """1,200 tokens a minute, 120 a request (1 read, 1 written at 119): ten at once, then one each 6 s."""
     endpoint = Endpoint(takes_s=0.001)
     quotas = Quotas(Quota(tokens_per_min=1200, output_burndown=119), now_s=0.0)
+    items = [Item(str(n), GenerationRequest("q", 20)) for n in range(13)]
+    run_all(endpoint, items, most=50, quotas=quotas, count_input_tokens=lambda request: 100)
+    assert endpoint.sent_s == pytest.approx([0.0] * 10 + [6.0, 12.0, 18.0], abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "sent_s"),
+    [
+        (ACCIDENT, [0.0] * 10 + [6.0, 12.0, 18.0]),  # it may have generated all: nothing comes back
+        (POISON, [0.0] * 13),  # refused before anything was generated: all comes back
+    ],
+)
+def test_a_request_that_failed_keeps_the_tokens_it_may_have_used(outcome: Outcome, sent_s: list[float]) -> None:
+    """1,200 tokens a minute, 120 a request."""
+    endpoint = Endpoint(lambda request, number: outcome)
+    quotas = Quotas(Quota(tokens_per_min=1200), now_s=0.0)
+    items = [Item(str(n), GenerationRequest("q", 20)) for n in range(13)]
+    policy = RetryPolicy(max_attempts=1)
+    options = {"quotas": quotas, "count_input_tokens": lambda request: 100, "policy": policy}
+    run_all(endpoint, items, most=10, **options)
+    assert endpoint.sent_s == pytest.approx(sent_s, abs=0.2)
+
+
+def test_an_answer_that_nobody_counted_keeps_the_tokens_it_may_have_used() -> None:
+    """Without the server's counts: ten at once out of 1,200 a minute at 120 each, then one each 6 s."""
+
+    class Silent(Endpoint):
+        async def invoke(self, request: GenerationRequest, intended_ns: int | None = None) -> Invocation:
+            return replace(await super().invoke(request, intended_ns), input_tokens=None, token_source="chunks")
+
+    endpoint = Silent(takes_s=0.001)
+    quotas = Quotas(Quota(tokens_per_min=1200), now_s=0.0)
     items = [Item(str(n), GenerationRequest("q", 20)) for n in range(13)]
     run_all(endpoint, items, most=50, quotas=quotas, count_input_tokens=lambda request: 100)
     assert endpoint.sent_s == pytest.approx([0.0] * 10 + [6.0, 12.0, 18.0], abs=0.2)

@@ -48,6 +48,13 @@ def test_a_time_out_is_tried_once_more_at_most() -> None:
     assert delays(TIMED_OUT, 2) == [0.5, "attempts"]
 
 
+def test_other_accidents_do_not_take_a_time_out_s_second_chance() -> None:
+    """After a 500 the first time-out is tried again, and after another 500 the second one is the last."""
+    one, attempts = retries(), Attempts(0.0)
+    ends = [one.after(outcome, attempts, 0.0).give_up for outcome in (ACCIDENT, TIMED_OUT, ACCIDENT, TIMED_OUT)]
+    assert ends == [None, None, None, "attempts"]
+
+
 @pytest.mark.parametrize(("outcome", "reason"), [(POISON, "poison"), (CANCELED, "canceled")])
 def test_poison_and_our_own_cancellation_are_never_tried_again(outcome: Outcome, reason: str) -> None:
     """The first attempt is the last."""
