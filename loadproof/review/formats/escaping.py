@@ -59,7 +59,7 @@ def html(text: str) -> str:
 
 def _one_line(text: str, longest: int) -> str:
     cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    return spelled(re.sub(r"\s*[\r\n]\s*", " ", cut))
+    return spelled(re.sub(r"[ \r\n]*[\r\n][ \r\n]*", " ", cut))
 
 
 def _escaped(text: str) -> str:
