@@ -255,3 +255,79 @@ def test_a_global_profile_of_bedrock_is_a_risk() -> None:
     assert finding.message == (
         "prompts and answers are worked on in any region of the world, until now in any region of `us`"
     )
+
+
+def test_six_times_the_timeout_is_enough_and_a_second_less_is_not() -> None:
+    """6 x 300 s = 1800 s."""
+    short = resource("SQS::Queue", QueueName="in", KmsMasterKeyId="k", VisibilityTimeout=1799)
+    assert found(consumer(QUEUE, 60), consumer(QUEUE, 300), "LR030") == []
+    assert [one.severity for one in found(consumer(QUEUE, 60), consumer(short, 300), "LR030")] == ["risk"]
+
+
+def test_one_variant_has_no_weight_to_lose() -> None:
+    """All traffic goes to it anyway; and without scaling its count is the template's."""
+    before = endpoint(1, CUDA_12)
+    del before["Endpoint1"]["Properties"]["RetainAllVariantProperties"]
+    after = endpoint(1, f"{CUDA_12}-v2")
+    del after["Endpoint1"]["Properties"]["RetainAllVariantProperties"]
+    assert found(before, after, "LR010") == []
+
+
+def test_scaling_that_goes_with_its_endpoint_is_no_news_of_its_own() -> None:
+    """The endpoint's removal says it all."""
+    scaled = target("endpoint/chat-1/variant/AllTraffic", "sagemaker:variant:DesiredInstanceCount", 1, 4)
+    both = endpoint(1, CUDA_12) | endpoint(2, CUDA_12)
+    assert [one.code for one in found(both | {"T": scaled}, endpoint(2, CUDA_12))] == ["LR001"]
+    assert [one.code for one in found(both | {"T": scaled}, both)] == ["LR013"]
+
+
+def test_a_step_policy_that_nothing_calls_wakes_nobody() -> None:
+    """It takes an alarm that calls it, and a step up."""
+    place, dimension = "inference-component/c", "sagemaker:inference-component:DesiredCopyCount"
+    asleep = {"T": target(place, dimension, 0, 4)}
+    for change, action, codes in ((1, "Policy", []), (1, "Other", ["LR021"]), (-1, "Policy", ["LR021"])):
+        steps = {"StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": change}]}
+        policy = resource(
+            "ApplicationAutoScaling::ScalingPolicy",
+            PolicyName="p",
+            PolicyType="StepScaling",
+            ScalingTargetId={"Ref": "T"},
+            StepScalingPolicyConfiguration=steps,
+        )
+        alarm = resource("CloudWatch::Alarm", AlarmName="a", AlarmActions=[{"Ref": action}])
+        after = {**asleep, "Policy": policy, "Alarm": alarm}
+        assert [one.code for one in found({}, after, "LR021")] == codes
+
+
+def test_only_a_policy_about_tls_is_one() -> None:
+    """Another refusal taken away from a queue's policy is nothing about encryption."""
+
+    def refuses(condition: dict[str, Any]) -> dict[str, Any]:
+        deny = {"Effect": "Deny", "Action": "sqs:*", "Principal": "*", "Resource": "*", "Condition": condition}
+        policy = resource("SQS::QueuePolicy", Queues=[{"Ref": "Queue"}], PolicyDocument={"Statement": [deny]})
+        return {"Queue": QUEUE, "Policy": policy}
+
+    tls = refuses({"Bool": {"aws:SecureTransport": "false"}})
+    network = refuses({"StringNotEquals": {"aws:SourceVpce": "vpce-1"}})
+    assert found(network, {"Queue": QUEUE}, "LR042") == []
+    assert [one.message for one in found(tls, {"Queue": QUEUE}, "LR042")] == [
+        "taken away: the rule that in is reached over TLS only"
+    ]
+
+
+def test_another_component_elsewhere_is_no_move() -> None:
+    """One model goes from one endpoint, another comes to the other: nothing moved."""
+
+    def component(name: str, model: str, at: int) -> dict[str, Any]:
+        return resource(
+            "SageMaker::InferenceComponent",
+            InferenceComponentName=name,
+            EndpointName={"Ref": f"Endpoint{at}"},
+            Specification={"ModelName": model},
+        )
+
+    both = endpoint(1, CUDA_12) | endpoint(2, CUDA_12)
+    before, other = both | {"A": component("a", "llama", 1)}, both | {"B": component("b", "qwen", 2)}
+    assert [one.code for one in found(before, other)] == ["LR002"]
+    moved = both | {"B": component("b", "llama", 2)}
+    assert [one.code for one in found(before, moved)] == ["LR003"]
