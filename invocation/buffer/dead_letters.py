@@ -124,24 +124,13 @@ class DeadLetters:
             return "not chosen"
         if one.message is None or one.letter.key is None:
             return "not a message that could be answered"
-        if self._is_done(one.letter.key):
+        if self._bucket.has_result(one.letter.key):  # the record's `done` may outlive the result
             return "done"
         if one.letter.key in sent_keys:
             return "back again since"  # a poisonous one returns faster than a long queue is gone through
         if one.message.deadline_ms is not None and one.message.deadline_ms <= time.time() * 1000:
             return "past its deadline"
         return "send"
-
-    def _is_done(self, key: str) -> bool:
-        found = self._calls(
-            "the claims table",
-            lambda: self._dynamodb.get_item(
-                TableName=self._places.claims_table, Key={"id": {"S": key}}, ConsistentRead=True
-            ),
-        )
-        if found.get("Item", {}).get("phase", {}).get("S") == "done":
-            return True
-        return self._bucket.has_result(key)
 
     def _forget_failures(self, key: str) -> None:
         """Its attempts begin anew. A key without a record, or done in this moment, needs nothing."""

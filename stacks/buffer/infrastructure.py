@@ -23,7 +23,7 @@ from stacks.emptied_bucket.infrastructure import EmptiedBucket
 from stacks.results_bucket import goes_with_stack, results_bucket
 
 _DEAD_LETTER_RETENTION_S: Final = 1209600  # 14 days, SQS's longest: evidence should outlive a holiday
-RESULTS_EXPIRE_DAYS: Final = 30  # later than the records of their keys (runtime/consumer/claims.py)
+RESULTS_EXPIRE_DAYS: Final = 30
 
 
 class Buffer(Construct):

@@ -97,18 +97,22 @@ def test_the_consumer_takes_a_crashed_one_for_new(cloud: BufferCloud) -> None:
     assert letter_of(SQSRecord(record)).first_sent_ms >= time.time() * 1000 - 60_000
 
 
-@pytest.mark.parametrize("known_by", ["claim", "result"])
-def test_what_has_its_result_is_deleted(cloud: BufferCloud, known_by: str) -> None:
-    """Whether the record says so or only the bucket: no message, so no invocation."""
-    key = f"has-{known_by}"
-    if known_by == "claim":
-        cloud.claim(key, phase="done")
-    else:
-        cloud.answer(key)
-    cloud.bury(body(key))
+def test_what_has_its_result_is_deleted(cloud: BufferCloud) -> None:
+    """The bucket says so: no message, so no invocation."""
+    cloud.answer("has-result")
+    cloud.bury(body("has-result"))
     redriven = cloud.dead_letters().redrive()
     assert (redriven.sent, redriven.done) == (0, 1)
     assert cloud.received() == [] and dead_keys(cloud) == []
+
+
+def test_a_result_that_has_gone_is_asked_for_again(cloud: BufferCloud) -> None:
+    """The record says done, but the bucket holds nothing any more: the letter goes back."""
+    cloud.claim("gone", phase="done")
+    cloud.bury(body("gone"))
+    redriven = cloud.dead_letters().redrive()
+    assert (redriven.sent, redriven.done) == (1, 0)
+    assert [json.loads(message["Body"])["key"] for message in cloud.received()] == ["gone"]
 
 
 def test_what_would_only_come_back_stays(cloud: BufferCloud) -> None:

@@ -161,6 +161,13 @@ class MemoryClaims:
         expires_s = self._world.clock.now_s() + KEPT_S
         self._do(lambda: self._world.claims.setdefault(key, {}).update(phase="done", expires_s=expires_s, holder=None))
 
+    def reopen(self, key: str) -> None:
+        def effect() -> None:
+            if self._world.claims.get(key, {}).get("phase") == "done":
+                self._world.claims[key] |= {"phase": "released", "attempts": 0, "timeouts": 0}
+
+        self._do(effect)
+
     def _do(self, effect: Callable[[], Any]) -> Any:
         if "claims" in self._world.down:
             raise StoreDownError("the claims table is down (test)")

@@ -14,6 +14,8 @@ from emulator.queue.sqs.queue import Queue
 from stacks.buffer.runtime.consumer.failures import Kind, ModelFailure
 from stacks.buffer.runtime.consumer.worker import Ending
 
+DAY_S = 86_400
+
 
 @pytest.fixture
 def world() -> World:
@@ -73,6 +75,35 @@ def test_the_same_key_again_costs_no_generation(world: World) -> None:
     assert [process.serve_one(), process.serve_one()] == [Ending.STORED, Ending.DUPLICATE]
     assert (world.generations["a"], world.writes["a"], world.queued(world.requests)) == (1, 1, [])
     assert process.counts()["DuplicatesAvoided"] == 1
+
+
+@pytest.mark.parametrize("taken_away", [False, True])
+def test_a_key_whose_result_has_gone_is_answered_again(world: World, taken_away: bool) -> None:
+    """Asked once a day for 62 days, with results that go after 30: three are written, and after no message is there
+    none, whether DynamoDB takes expired records away or leaves them."""
+    stored_s = 0.0
+    for _ in range(62):
+        if world.clock.now_s() - stored_s >= 30 * DAY_S:
+            world.results.clear()
+        if taken_away and world.claims and world.claims["a"]["expires_s"] < world.clock.now_s():
+            world.claims.clear()
+        before = world.writes["a"]
+        world.send(body_of("a"))
+        assert Process(world, answered).serve_one() in (Ending.STORED, Ending.DUPLICATE)
+        assert "a" in world.results
+        stored_s = world.clock.now_s() if world.writes["a"] > before else stored_s
+        world.clock.time_s += DAY_S
+    assert world.writes["a"] == 3
+
+
+def test_a_result_deleted_by_hand_is_made_anew(world: World) -> None:
+    """The record still says done; the bucket decides."""
+    process = Process(world, answered)
+    for _ in range(2):
+        world.send(body_of("a"))
+        assert process.serve_one() is Ending.STORED
+        world.results.clear()
+    assert world.generations["a"] == 2
 
 
 def test_without_a_key_the_request_is_the_key(world: World) -> None:

@@ -1,4 +1,7 @@
-"""Who works on which key: one DynamoDB record a key, `claimed` for a lease, `released`, or `done` for good."""
+"""Who works on which key: one DynamoDB record a key, `claimed` for a lease, `released`, or `done`.
+
+`done` is what was so when it was written. Results go after 30 days or by hand: the bucket says what is there.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,7 @@ from botocore.exceptions import ClientError
 
 from .stores import Time, code_of, persevere
 
-# Shorter than results, which go after 30 days: a key whose record outlived its result would never be answered again.
-KEPT_S: Final = 29 * 86400
+KEPT_S: Final = 29 * 86400  # about as long as results: after them a record tells nothing more
 _FREE: Final = (
     "attribute_not_exists(id) OR phase = :released OR (phase = :claimed AND lease_ms < :now_ms)"
     " OR holder = :me OR expires_s < :now_s"
@@ -86,6 +88,14 @@ class Claims:
         """Its result is stored. True whoever says it. Raises StoreDownError."""
         values: dict[str, str | int] = {":done": "done", ":expires_s": int(self._clock.now_s() + KEPT_S)}
         self._update(key, "SET phase = :done, expires_s = :expires_s REMOVE holder, lease_ms", None, values)
+
+    def reopen(self, key: str) -> None:
+        """It is done, but its result is there no more. Nothing changes where somebody works on it. Raises StoreDownError."""
+        change = "SET phase = :released REMOVE attempts, timeouts"
+        try:
+            self._update(key, change, "phase = :done", {":released": "released", ":done": "done"})
+        except _ConditionError:
+            return
 
     def _mine(self, claim: Claim, change: str, values: Mapping[str, str | int]) -> bool:
         spent: dict[str, str | int] = {":attempts": claim.attempts, ":timeouts": claim.timeouts}

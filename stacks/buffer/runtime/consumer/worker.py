@@ -50,6 +50,7 @@ class Stores(Protocol):
     def renew(self, claim: Claim, lease_s: float) -> bool: ...
     def release(self, claim: Claim) -> bool: ...
     def done(self, key: str) -> None: ...
+    def reopen(self, key: str) -> None: ...
 
 
 class Bucket(Protocol):
@@ -177,7 +178,10 @@ class Worker:
                 ports.lease.hold(turn.letter.receipt, taken.claim)
                 return taken.claim
             if taken.state == "done":
-                return None
+                if ports.results.exists(turn.key):
+                    return None
+                ports.claims.reopen(turn.key)
+                continue
             wait_s = max(0.0, taken.free_s - ports.clock.now_s()) + 0.1
             if wait_s > _HELD_PATIENCE_S or ports.clock.stopping:
                 raise NotNowError("its key is worked on elsewhere", min(wait_s, _LONGEST_WAIT_S) + random.uniform(0, 2))
