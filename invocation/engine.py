@@ -259,7 +259,7 @@ class Many:
 def _used(invocation: Invocation) -> tuple[int | None, int] | None:
     """What an ended request came to, in (input, output) tokens; an input of None: as it was counted before.
 
-    None where nobody knows: a stream that was cut may have generated to its end, and a quota must not be passed by that.
+    None where nobody knows: a stream that was cut may have been generated to its end, and would pass the quota.
     """
     outcome = invocation.outcome
     if outcome.kind in _NOT_ADMITTED or invocation.sent_ns is None:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
+import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +25,14 @@ _BEGINNING = b'{"key":"'
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where the last line of a key lies, whether it holds an answer, and what request it answers."""
+    """Where the last line of a key lies, whether it holds an answer, what request it answers, and who was asked (empty:
+    the line does not say)."""
 
     offset: int
     length: int
     answered: bool
     request: str
+    target: str = ""
 
 
 class Journal:
@@ -40,10 +45,16 @@ class Journal:
         self.path = path
         self.stored: dict[str, Stored] = {}
         self._superseded = False
+        self._end = 0
+        self._real = Path(os.path.realpath(path))  # a link stays a link, to what was written
+        self._made = not path.exists()
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error.strerror}); give another --output") from None
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):  # a device may be read for ever
+            os.close(self._file)
+            raise InputError(f"{path}: is no file for results; give another --output")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -58,7 +69,8 @@ class Journal:
             raise
         except OSError as error:
             os.close(self._file)
-            raise InputError(f"{path}: is no file for results ({error.strerror}); give another --output") from None
+            raise InputError(f"{path}: cannot be read ({error.strerror}); give another --output") from None
+        self._began = self._end
 
     def __enter__(self) -> Journal:
         return self
@@ -66,12 +78,12 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._end:  # nothing came of it: the same command may be given again
-            self.path.unlink(missing_ok=True)
+        if not self._end and self._made:  # nothing came of it: the same command may be given again
+            self._real.unlink(missing_ok=True)
         os.close(self._file)
 
     def append(self, row: dict[str, Any]) -> None:
-        """Store how an item ended; `row` has `key`, `error` (None: answered) and `request_sha256`.
+        """Store how an item ended; `row` has `key`, `error` (None: answered), `request_sha256`, and may have `target`.
 
         Raises CouldNotRunError when the disk takes no more.
         """
@@ -88,6 +100,11 @@ class Journal:
                 "the same command and --resume"
             ) from None
 
+    def forget(self) -> None:
+        """Take back what was appended since this was opened: it is no result of its items. Nothing may follow."""
+        os.ftruncate(self._file, self._began)
+        self._end = self._began
+
     def row(self, key: str) -> dict[str, Any]:
         """The last line of a key, read back. Raises KeyError without one."""
         place = self.stored[key]
@@ -97,32 +114,37 @@ class Journal:
     def finish(self, order: Iterable[str] | None = None) -> None:
         """Leave one line a key, as they ended; with `order` those keys first, which may have no line.
 
-        The file is replaced whole or not at all, and no key is left out: its answer is paid for. Raises
+        The file is replaced whole or not at all, its rights kept; no key is left out: its answer is paid for. Raises
         CouldNotRunError when the disk takes no second file.
         """
         if order is None and not self._superseded:
             return
         as_ended = sorted(self.stored, key=lambda key: self.stored[key].offset)
         keys = dict.fromkeys([*(order or ()), *as_ended])
-        beside = self.path.with_name(self.path.name + ".new")
+        beside: Path | None = None
         try:
-            with beside.open("wb") as file:
+            number, name = tempfile.mkstemp(prefix=f".{self._real.name}.", dir=self._real.parent)
+            beside = Path(name)
+            with os.fdopen(number, "wb") as file:
+                os.fchmod(number, stat.S_IMODE(os.fstat(self._file).st_mode))
                 for key in keys:
                     if (place := self.stored.get(key)) is not None:
                         file.write(os.pread(self._file, place.length, place.offset))
                 file.flush()
                 os.fsync(file.fileno())
+            beside.replace(self._real)
+            beside = None
         except OSError as error:
-            beside.unlink(missing_ok=True)
             raise CouldNotRunError(
                 f"{self.path}: all results are stored, but not put in order ({error.strerror}); make room for as much "
                 "again, then give the same command with --resume"
             ) from None
-        beside.replace(self.path)
+        finally:
+            if beside is not None:
+                beside.unlink(missing_ok=True)
 
     def _read(self) -> None:
         """Learn what is stored; half a last line, from a run that was killed, is cut off."""
-        self._end = 0
         for number, line in enumerate(self._lines(), start=1):
             try:
                 row = orjson.loads(line)
@@ -145,5 +167,6 @@ class Journal:
         key = row["key"]
         if not isinstance(key, str):
             raise TypeError
+        target = sys.intern(str(row.get("target", "")))  # the same on all lines
         self._superseded = self._superseded or key in self.stored
-        self.stored[key] = Stored(offset, length, row["error"] is None, str(row["request_sha256"]))
+        self.stored[key] = Stored(offset, length, row["error"] is None, str(row["request_sha256"]), target)

@@ -50,7 +50,7 @@ class RetryBudget:
 
 @dataclass(slots=True)
 class Attempts:
-    """One item's: `sent` requests went out, `spent` of them count, `timed_out` of those may each have cost a generation;
+    """One item's: `sent` requests went out, `spent` of them count, `timed_out` of them perhaps a generation each;
     `refused` in a row since the last that counted."""
 
     first_s: float

@@ -87,7 +87,7 @@ def run(
     answering · 130 interrupted.
     """
     from invocation.journal import Journal
-    from loadproof.cli.run_drive import RunPlan, drive, print_ended
+    from loadproof.cli.run_drive import RunPlan, drive, print_ended, target_name
     from loadproof.cli.run_input import Shape, check_input, check_stored
 
     if input is None or output is None:
@@ -104,7 +104,7 @@ def run(
     pace = _pace(spec, admitted, concurrency, ignore_objectives)
     waits = {"patience_s": patience_s, **_quotas(requests_per_min, tokens_per_min)}
     with Journal(output, resume=resume) as journal:
-        check_stored(checked, journal)
+        check_stored(checked, journal, target_name(spec.target))
         plan = RunPlan(checked, spec.target, pace, chat, timeout_s, retry_failed, ordered, waits)
         return print_ended(drive(plan, journal), journal, as_json=format is Format.JSON)
 

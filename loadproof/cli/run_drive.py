@@ -7,6 +7,7 @@ import json
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from benchmarks.connect import open_invoker
 from benchmarks.process import heard_signals, loop_factory
@@ -84,7 +85,7 @@ def _tally(plan: RunPlan, journal: Journal) -> Tally:
 async def _drive(plan: RunPlan, journal: Journal, tally: Tally) -> Ended:
     invoker = open_invoker(plan.target, plan.timeout_s, chat=plan.chat, idle_s=IDLE_S)
     many = Many(invoker, plan.pace, follow=chat_turn if plan.chat else prompt_turn, **plan.waits)
-    problem: str | None = None
+    problem, asked = None, target_name(plan.target)
 
     def hear() -> None:
         """The first signal ends the sending, a second one also what is in flight."""
@@ -101,23 +102,36 @@ async def _drive(plan: RunPlan, journal: Journal, tally: Tally) -> Ended:
         try:
             async with aclosing(many.run(read_items(plan.checked, journal, retry_failed=plan.retry_failed))) as results:
                 async for result in results:
-                    journal.append(row_of(result))
+                    journal.append(row_of(result, asked))
                     tally.add(result)
         except CouldNotRunError as error:
             problem = str(error)
         finally:
             showing.cancel()
             await invoker.close()
+        if hopeless := _hopeless(tally):
+            problem = problem or hopeless
+            journal.forget()
+            tally.failed = 0
         missing = tally.items - tally.done
         interrupted = many.stopped_early and missing > 0
-        if missing and not interrupted:
-            problem = problem or f"{plan.checked.shape.path}: {missing:,} lines are gone since it was checked"
-        return Ended(
-            tally, tally.document(many, view.elapsed_s), _code(tally, interrupted), problem or _hopeless(tally)
-        )
+        if missing and not interrupted and problem is None:
+            problem = f"{plan.checked.shape.path}: {missing:,} lines are gone since it was checked"
+        return Ended(tally, tally.document(many, view.elapsed_s), _code(tally, interrupted), problem)
 
 
-def row_of(result: ItemResult) -> dict[str, Any]:
+def target_name(target: Target) -> str:
+    """Who is asked, as results say it: `bedrock://MODEL`, or a URL without what may be secret in it, and its model."""
+    if target.kind == "openai":
+        parts = urlsplit(target.endpoint)
+        name = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    else:
+        name = f"{target.kind}://{target.endpoint}" + (f"/{target.component}" if target.component else "")
+    name += f" {target.model}" if target.model else ""
+    return name if target.local_cloud is None else f"{name} on a local cloud"
+
+
+def row_of(result: ItemResult, target: str) -> dict[str, Any]:
     """One line of the results file. Times count from the sending of the last attempt; null: there is none."""
     invocation, outcome = result.invocation, result.outcome
     error = None
@@ -137,6 +151,7 @@ def row_of(result: ItemResult) -> dict[str, Any]:
         "timings": None,
         "attempts": result.attempts,
         "error": error,
+        "target": target,
         "request_sha256": request_sha256(result.item),
     }
     if invocation is not None and outcome.ok and invocation.sent_ns is not None:
@@ -164,10 +179,10 @@ def _code(tally: Tally, interrupted: bool) -> ExitCode:
 
 def _hopeless(tally: Tally) -> str | None:
     """Where not one request reached the endpoint, its failures are no results but the reason why it could not run."""
-    unreachable = {"refused", "tls", "connect"}
-    if tally.answered or tally.before or not tally.failed or not set(tally.kinds) <= unreachable:
+    kinds = set(tally.kinds) - {"ChainBroken"}  # never sent, because of the others
+    if tally.answered or not kinds or not kinds <= {"refused", "tls", "connect"}:
         return None
-    return f"no request got through: {next(iter(tally.examples.values()))}"
+    return f"no request got through: {tally.examples[min(kinds)]}"
 
 
 def _ms(ns: float) -> float:

@@ -83,13 +83,21 @@ def check_input(shape: Shape) -> Input:
     return checked
 
 
-def check_stored(checked: Input, journal: Journal) -> None:
-    """Raises InputError where a stored result answers another request than its key's line asks now."""
-    changed = []
+def check_stored(checked: Input, journal: Journal, target: str) -> None:
+    """Raises InputError where a stored result answers another request than its key's line asks now, or is another
+    `target`'s."""
+    changed, others = [], dict[str, None]()
     for number, item in _items(checked):
         place = journal.stored.get(item.key)
         if place is not None and place.request != request_sha256(item):
             changed.append(number)
+        if place is not None and place.target and place.target != target:
+            others[place.target] = None
+    if others:
+        raise InputError(
+            f"{journal.path}: holds answers of {', '.join(others)}, and {target} is asked now; continue with the first "
+            "run's target and --model, or give another --output"
+        )
     if changed:
         places = ", ".join(map(str, changed[:MOST_PROBLEMS])) + (" …" if len(changed) > MOST_PROBLEMS else "")
         raise InputError(

@@ -74,7 +74,7 @@ def serving(server: ModelServer | None = None) -> Iterator[ModelServer]:
         def log_message(self, *_: object) -> None:
             pass
 
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    listener = ThreadingHTTPServer(("127.0.0.1", server.port), Handler)
     listener.daemon_threads = True
     server.port = listener.server_address[1]
     thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.02})

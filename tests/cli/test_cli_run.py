@@ -15,6 +15,7 @@ import pytest
 from run_server import ModelServer, serving
 
 from invocation.journal import Journal
+from invocation.retry import RetryPolicy
 from loadproof.cli.main import run
 
 
@@ -348,6 +349,41 @@ def test_an_endpoint_that_is_not_there_could_not_be_run(folder: Path, capfd: pyt
     assert run(command("http://127.0.0.1:9/v1/completions")) == 3
     assert "no connection to 127.0.0.1:9" in " ".join(capfd.readouterr().err.split())
     assert not Path("out.jsonl").exists()
+
+
+@pytest.mark.parametrize("chain", [[], ["--chain-by", "who"]])
+def test_what_never_got_through_is_sent_by_a_plain_resume(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, chain: list[str]
+) -> None:
+    """A run against a closed port stores no failures, and leaves what was stored before; once the port answers
+    --resume sends all the rest."""
+    monkeypatch.setattr("invocation.engine.RetryPolicy", lambda: RetryPolicy(base_s=0.001))
+    with serving() as server:
+        url = server.chat
+        lines({"prompt": "p1", "who": 1})
+        assert run(command(url, *chain)) == 0
+    lines(*({"prompt": f"p{n}", "who": 1} for n in (1, 2, 3)))
+    assert run(command(url, *chain, "--resume", "--format", "json")) == 3
+    document = json.loads(capfd.readouterr().out.partition("\n{")[2].join(["{", ""]))
+    assert (document["failed"], document["not_ended"], document["failures"]["refused"] > 0) == (0, 2, True)
+    assert [row["key"] for row in results()] == ["1"]
+    with serving(ModelServer(port=server.port)) as server:
+        assert run(command(url, *chain, "--resume")) == 0
+    assert sorted(server.asked()) == ["p2", "p3"]
+
+
+def test_another_model_s_answers_are_not_mixed_in(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """--resume with another --model or URL is refused, exit code 2, and both are named; what a URL hides is not."""
+    lines(*prompts(1))
+    with serving() as server:
+        assert run(command(server.completions + "?key=SECRET", "--model", "one")) == 0
+        lines(*prompts(2))
+        for url, model in ((server.completions, "two"), (server.chat, "one")):
+            assert run(command(url, "--model", model, "--resume")) == 2
+            said = " ".join(capfd.readouterr().err.split())
+            assert f"holds answers of {server.completions} one, and {url} {model} is asked now" in said
+        assert run(command(server.completions, "--model", "one", "--resume")) == 0
+    assert len(server.seen) == 2 and "SECRET" not in Path("out.jsonl").read_text()
 
 
 def test_help_names_the_exit_codes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -167,7 +168,51 @@ def test_results_that_cannot_be_put_in_order_stay_as_they_are(tmp_path: Path, mo
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
 
 
-def test_what_is_no_file_is_refused() -> None:
-    """A device cannot be cut or replaced."""
-    with pytest.raises(InputError, match="/dev/null: is no file for results"):
-        Journal(Path("/dev/null"), resume=True)
+@pytest.mark.parametrize("device", ["/dev/null", "/dev/full", "/dev/zero"])
+def test_what_is_no_file_is_refused(device: str) -> None:
+    """A device cannot be cut or replaced, and may be read for ever."""
+    with pytest.raises(InputError, match=f"{device}: is no file for results"):
+        Journal(Path(device), resume=True)
+
+
+def test_a_file_put_in_order_keeps_its_rights(tmp_path: Path) -> None:
+    """Answers that only their owner may read stay so."""
+    path = tmp_path / "r"
+    path.touch(0o600)
+    with Journal(path, resume=True) as journal:
+        for key in "ba":
+            journal.append(row(key))
+        journal.finish(order=["a", "b"])
+    assert (keys(path), stat.S_IMODE(path.stat().st_mode)) == (["a", "b"], 0o600)
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """The file that it leads to is put in order; a file of somebody's that has a like name is not touched."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "real.new").write_text("mine")
+    (tmp_path / "r").symlink_to("elsewhere/real")
+    with Journal(tmp_path / "r", resume=True) as journal:
+        for key in "ba":
+            journal.append(row(key))
+        journal.finish(order=["a", "b"])
+    assert (tmp_path / "r").is_symlink() and keys(tmp_path / "elsewhere" / "real") == ["a", "b"]
+    assert (tmp_path / "elsewhere" / "real.new").read_text() == "mine"
+
+
+def test_what_a_run_takes_back_is_gone_and_what_was_there_stays(tmp_path: Path) -> None:
+    """Only lines since the opening go."""
+    with Journal(tmp_path / "r", resume=False) as journal:
+        journal.append(row("a"))
+    with Journal(tmp_path / "r", resume=True) as journal:
+        journal.append(row("b"))
+        journal.forget()
+    assert keys(tmp_path / "r") == ["a"]
+
+
+def test_a_line_knows_who_was_asked(tmp_path: Path) -> None:
+    """Empty where the line does not say."""
+    with Journal(tmp_path / "r", resume=False) as journal:
+        journal.append(row("a") | {"target": "bedrock://m"})
+        journal.append(row("b"))
+    with Journal(tmp_path / "r", resume=True) as journal:
+        assert [journal.stored[key].target for key in "ab"] == ["bedrock://m", ""]
