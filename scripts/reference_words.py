@@ -36,7 +36,7 @@ FIELDS: Final[dict[str, str]] = {
     "Benchmark.timezone": "IANA name, for `schedule`",
     "BenchmarkJob.results_retention_days": "how long runs stay in the bucket",
     "Buffer.enabled": "false: no queue, as if `buffer` were not there",
-    "Buffer.retention_s": "how long a message may wait, by SQS and by the consumer",
+    "Buffer.retention_s": "how old a message may get before it is a dead letter, 13 days at most",
     "Buffer.max_message_bytes": "longest message the queue takes; longer requests go by S3",
     "CapacityReservation.arn": "the reservation's ARN",
     "Component.name": "names the component: `<endpoint>-<name>`",

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from botocore.exceptions import ClientError
@@ -15,7 +16,7 @@ from invocation.buffer.bucket import Bucket
 from invocation.buffer.calls import Calls, code_of
 from invocation.buffer.message import Message, MessageError, read_message
 from invocation.buffer.places import Places, client
-from invocation.buffer.producer import grouped, send_batch
+from invocation.buffer.producer import grouped, longest_message, send_batch
 
 NOT_SAID: Final = "moved by SQS after too many receives: each time its consumer died"
 _FIRST_SENT, _POSTPONED, _REASON, _ATTEMPTS = "first_sent_ms", "postponed", "reason", "attempts"
@@ -77,18 +78,22 @@ class DeadLetters:
         sqs, s3, dynamodb = (client(service, region, endpoint_url) for service in ("sqs", "s3", "dynamodb"))
         return cls(places, sqs=sqs, s3=s3, dynamodb=dynamodb)
 
-    def look(self, *, most: int = 1000, with_bodies: bool = False) -> list[DeadLetter]:
-        """Up to `most` letters, oldest first. While it looks they are hidden from others, then they are back."""
-        looked: list[_InHand] = []
+    def look(
+        self, *, most: int | None = None, with_bodies: bool = False, told: Callable[[int], None] = lambda count: None
+    ) -> list[DeadLetter]:
+        """The `most` oldest letters (None: all), oldest first. All are looked at, for a queue has no order; while it
+        looks they are hidden from others, then they are back. `told` hears how many it has seen."""
+        receipts, letters = list[str](), list[DeadLetter]()
         try:
             for batch in self._received():
-                looked += batch
-                if len(looked) >= most:
-                    break
+                receipts += [one.receipt for one in batch]
+                letters += [one.letter if with_bodies else replace(one.letter, body=None) for one in batch]
+                if most is not None and len(letters) > 2 * most:  # bodies are not kept for what will not be shown
+                    letters = _oldest(letters, most)
+                told(len(receipts))
         finally:
-            self._unhide([one.receipt for one in looked])
-        letters = [one.letter if with_bodies else replace(one.letter, body=None) for one in looked[:most]]
-        return sorted(letters, key=lambda letter: letter.first_sent_ms)
+            self._unhide(receipts)
+        return _oldest(letters, most)
 
     def redrive(self, where: Callable[[DeadLetter], bool] = lambda letter: True) -> Redriven:
         """Give letters another life: those whose result is there are deleted, the others go back into the queue.
@@ -152,7 +157,7 @@ class DeadLetters:
     def _send_back(self, chosen: Sequence[_InHand], sent_keys: set[str]) -> dict[str, str]:
         """Errors by receipt."""
         errors = {}
-        for group in grouped(chosen, _bytes_of):
+        for group in grouped(map(self._fitted, chosen), _bytes_of):
             for one in group:
                 assert one.letter.key is not None  # else it would not have been chosen
                 self._forget_failures(one.letter.key)
@@ -162,6 +167,17 @@ class DeadLetters:
             errors.update({group[int(at)].receipt: error for at, error in told.items()})
             sent_keys.update(one.letter.key or "" for one in group)
         return errors
+
+    def _fitted(self, one: _InHand) -> _InHand:
+        """Where body and attributes are longer than the queue takes, with its request in the bucket."""
+        if one.message is None or one.message.request is None or _bytes_of(one) <= self._message_bytes:
+            return one
+        place = self._bucket.leave_request(one.message.request)
+        return replace(one, body=replace(one.message, request=None, request_s3=place, key=one.letter.key).body)
+
+    @cached_property
+    def _message_bytes(self) -> int:
+        return longest_message(self._sqs, self._places.queue_url, self._calls)
 
     def _received(self) -> Iterator[list[_InHand]]:
         """Batches until the queue gives no more, or only what was seen. A long poll asks all of SQS's servers."""
@@ -230,6 +246,10 @@ class DeadLetters:
             "the dead-letter queue",
             lambda: self._sqs.delete_message_batch(QueueUrl=self._places.dead_letter_url, Entries=entries),
         )
+
+
+def _oldest(letters: list[DeadLetter], most: int | None) -> list[DeadLetter]:
+    return sorted(letters, key=lambda letter: letter.first_sent_ms)[:most]
 
 
 def _entry(at: int, one: _InHand) -> dict[str, Any]:

@@ -57,11 +57,12 @@ class Producer:
         return cls(places, sqs=client("sqs", region, endpoint_url), s3=client("s3", region, endpoint_url))
 
     def send(self, request: Mapping[str, Any] | Message, **fields: Any) -> str:
-        """Queue one request, the model's own payload; `fields` are those of Message. Returns the key of its result.
+        """Queue one request, the model's own payload; `fields` are those of Message, and of a Message replace its own.
 
-        Raises MessageError for what no consumer would take, CouldNotRunError where it could not be queued.
+        Returns the key of its result. Raises MessageError for what no consumer would take, CouldNotRunError where it
+        could not be queued.
         """
-        message = request if isinstance(request, Message) else Message(request, **fields)
+        message = replace(request, **fields) if isinstance(request, Message) else Message(request, **fields)
         (sent,) = self.send_many([message])
         if sent.error is not None:
             raise CouldNotRunError(f"{sent.key} was not sent: {sent.error}")
@@ -81,7 +82,8 @@ class Producer:
     def result(self, key: str, wait_s: float = 0.0) -> dict[str, Any] | None:
         """The stored result (docs/buffer.md says its fields); None when there is none after `wait_s`.
 
-        A request in the dead-letter queue never gets one: ask `DeadLetters`. Raises CouldNotRunError.
+        A request in the dead-letter queue never gets one: ask `DeadLetters`. Raises CouldNotRunError, after an outage
+        of the bucket of a minute, whatever `wait_s` is.
         """
         end_s, pause_s = self._calls.now_s() + wait_s, _FIRST_LOOK_S
         while (found := self._bucket.result(key)) is None and (left_s := end_s - self._calls.now_s()) > 0:
@@ -104,15 +106,19 @@ class Producer:
             return Sent(message.key or "", str(error))
 
     def _message_bytes(self) -> int:
-        """The longest body that the queue takes: the profile's `buffer.max_message_bytes`, as the queue says it."""
         if self._most_message_bytes is None:
-            url = self.places.queue_url
-            answer = self._calls(
-                "the queue",
-                lambda: self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["MaximumMessageSize"]),
-            )
-            self._most_message_bytes = int(answer["Attributes"]["MaximumMessageSize"])
+            self._most_message_bytes = longest_message(self._sqs, self.places.queue_url, self._calls)
         return self._most_message_bytes
+
+
+def longest_message(sqs: Any, url: str, calls: Calls) -> int:
+    """Bytes of the longest message with its attributes: `buffer.max_message_bytes` of the profile, as the queue says it.
+
+    Raises CouldNotRunError.
+    """
+    wanted = ["MaximumMessageSize"]
+    answer = calls("the queue", lambda: sqs.get_queue_attributes(QueueUrl=url, AttributeNames=wanted))
+    return int(answer["Attributes"]["MaximumMessageSize"])
 
 
 def grouped(items: Iterable[T], length: Callable[[T], int]) -> Iterator[list[T]]:

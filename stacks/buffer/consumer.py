@@ -12,7 +12,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from loadproof.catalog import layer_arn
-from loadproof.profiles.checks.buffering import consumer_timeout_s
+from loadproof.profiles.checks.buffering import consumer_timeout_s, kept_s
 from loadproof.profiles.schema import Buffer as BufferSettings
 from stacks.buffer.target import Target
 from stacks.cloudwatch import Metric
@@ -104,7 +104,8 @@ class Consumer(Construct):
             "LEASE_S": str(settings.lease_s),
             "MAX_ATTEMPTS": str(settings.max_attempts),
             "MAX_IN_FLIGHT": str(self._concurrency * settings.batch_size),
-            "RETENTION_S": str(settings.retention_s),
+            "RETENTION_S": str(kept_s(settings)),
+            "MAX_MESSAGE_BYTES": str(settings.max_message_bytes),
         }
         return variables | ({"CALLBACKS": " ".join(settings.callbacks)} if settings.callbacks else {})
 

@@ -12,7 +12,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from loadproof.capacity.targets import buffer_concurrency
-from loadproof.profiles.checks.buffering import consumer_timeout_s
+from loadproof.profiles.checks.buffering import RETENTION_MARGIN_S, consumer_timeout_s, kept_s
 from loadproof.profiles.names import dead_letter_queue_name, queue_name
 from loadproof.profiles.schema import Buffer as BufferSettings
 from loadproof.profiles.schema import Profile
@@ -42,7 +42,7 @@ class Buffer(Construct):
         self.queue = self._queue(
             "Queue",
             queue_name(target.name),
-            retention_s=settings.retention_s,
+            retention_s=kept_s(settings) + RETENTION_MARGIN_S,
             visibility_timeout=Duration.seconds(self.visibility_timeout_s),
             max_message_size_bytes=settings.max_message_bytes,
             dead_letter_queue=sqs.DeadLetterQueue(

@@ -54,6 +54,15 @@ def test_queue_and_dead_letters(tmp_path: Path) -> None:
     }
 
 
+def test_sqs_keeps_messages_a_day_longer_than_the_consumer(tmp_path: Path) -> None:
+    """What is too old becomes a dead letter before SQS deletes it; the queue's limit is the consumer's too."""
+    stack = buffered(tmp_path, {"retention_s": 86400, "max_message_bytes": 262144})
+    queue = stack.named(QUEUE, QueueName="loadproof-test-chat-requests")["Properties"]
+    variables = stack.only(FUNCTION)["Environment"]["Variables"]
+    assert (queue["MessageRetentionPeriod"], variables["RETENTION_S"]) == (172800, "86400")
+    assert (queue["MaximumMessageSize"], variables["MAX_MESSAGE_BYTES"]) == (262144, "262144")
+
+
 def test_queues_and_bucket_refuse_plain_http(tmp_path: Path) -> None:
     """Both queues and the bucket deny everything without TLS."""
     stack = buffered(tmp_path)
@@ -136,7 +145,8 @@ def test_function(tmp_path: Path) -> None:
         "LEASE_S": "60",
         "MAX_ATTEMPTS": "8",
         "MAX_IN_FLIGHT": "8",
-        "RETENTION_S": "1209600",
+        "RETENTION_S": "1123200",
+        "MAX_MESSAGE_BYTES": "1048576",
         "CONTEXT_TOKENS": "4096",
     }
 

@@ -13,6 +13,8 @@ UNARY_LIMIT_S: Final = 60  # InvokeEndpoint
 STREAM_LIMIT_S: Final = 480  # InvokeEndpointWithResponseStream
 FUNCTION_LIMIT_S: Final = 900  # Lambda
 STORE_MARGIN_S: Final = 30  # left after the last answer to write it and to report
+RETENTION_MARGIN_S: Final = 86400  # SQS deletes without a word, a day after the consumer has given a message up
+_LONGEST_RETENTION_S: Final = 1209600  # SQS's
 _WAITING_S: Final = 120  # in which a message may wait for the endpoint in its consumer's hand
 _SAFE_RECEIVES: Final = 5  # 3 put 126 of 10,000 healthy messages into the dead-letter queue under crashes, 5 none
 
@@ -165,6 +167,11 @@ def consumer_timeout_s(buffer: Buffer) -> int:
     """
     work_s = buffer.invocation_timeout_s + buffer.idle_timeout_s + _WAITING_S + STORE_MARGIN_S
     return min(FUNCTION_LIMIT_S, work_s)
+
+
+def kept_s(buffer: Buffer) -> int:
+    """How old a message may get before it is a dead letter: `retention_s`, at most 13 days."""
+    return min(buffer.retention_s, _LONGEST_RETENTION_S - RETENTION_MARGIN_S)
 
 
 def _enabled(subject: Subject) -> Buffer | None:

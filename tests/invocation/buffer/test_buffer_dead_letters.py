@@ -58,6 +58,16 @@ def test_looking_takes_nothing_and_shows_no_body(cloud: BufferCloud) -> None:
     assert {json.loads(letter.body or "")["request"]["inputs"] for letter in again} == {"hi"}
 
 
+def test_the_oldest_letters_are_shown_not_those_received_first(cloud: BufferCloud) -> None:
+    """Of 25, sent in the order of their youth, the three oldest; all were looked at."""
+    for number in range(25):
+        cloud.bury(body(f"o{number:02}"), age_s=100 + number)
+    told = list[int]()
+    letters = cloud.dead_letters().look(most=3, told=told.append)
+    assert [letter.key for letter in letters] == ["o24", "o23", "o22"] and told[-1] == 25
+    assert len(cloud.received(dead=True)) == 25
+
+
 def test_a_letter_without_a_reason_was_moved_by_sqs(cloud: BufferCloud) -> None:
     """Said so; its key is made of its request as the consumer makes it."""
     cloud.bury(body(), reason=None)
@@ -132,6 +142,18 @@ def test_twice_is_once(cloud: BufferCloud) -> None:
     assert cloud.dead_letters().redrive().sent == 25
     assert cloud.dead_letters().redrive().sent == 0
     assert len(cloud.received()) == 25
+
+
+def test_a_letter_as_long_as_the_queue_takes_goes_back_by_the_bucket(cloud: BufferCloud) -> None:
+    """Its body filled the queue's 2,048 bytes; with its reason it would be longer, so the request leaves it."""
+    long = {"inputs": "x" * (2048 - len(body("long", request={"inputs": ""})))}
+    cloud.bury(body("long", request=long))
+    assert cloud.dead_letters().redrive().sent == 1
+    (message,) = cloud.received()
+    content = json.loads(message["Body"])
+    stored = cloud.client("s3").get_object(Bucket=cloud.places.bucket, Key=content["request_s3"])["Body"].read()
+    assert (content["key"], json.loads(stored)) == ("long", long)
+    assert message["MessageAttributes"]["reason"]["StringValue"] == "the model answered 400"
 
 
 def test_an_interruption_loses_nothing(cloud: BufferCloud) -> None:

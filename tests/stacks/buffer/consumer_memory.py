@@ -57,7 +57,8 @@ def settings(**changed: Any) -> Settings:
         "max_attempts": 8,
         "max_in_flight": 4,
         "context_tokens": 0,
-        "retention_s": 1209600.0,
+        "retention_s": 1123200.0,
+        "most_message_bytes": 1_048_576,
         "drain_s": 25.0,
     }
     return Settings(**base | changed)
@@ -356,7 +357,13 @@ class Process:
         self.notes: list[tuple[str, dict[str, Any]]] = []
         chosen = settings(**changed)
         claims = self.claims_type(world, self.life)
-        queue = Queue(EngineSqs(world, self.life), url="requests", dead_letter_url="dead-letters", clock=world.clock)
+        queue = Queue(
+            EngineSqs(world, self.life),
+            url="requests",
+            dead_letter_url="dead-letters",
+            clock=world.clock,
+            most_bytes=chosen.most_message_bytes,
+        )
         self.lease = Lease(queue, claims, chosen.lease_s, lambda words: None)
         self.pace = Pace(MemoryBoard(world, self.life), world.clock, max_in_flight=chosen.max_in_flight, seed=1)
         self.metrics = Metrics("chat")

@@ -337,7 +337,42 @@ def test_nothing_is_postponed_beyond_the_retention(world: World) -> None:
         process.serve_one()
         world.clock.sleep(10)
     ((_, attributes),) = letters(world, world.dead_letters)
-    assert attributes["reason"].startswith("older than the queue's retention, and ")
+    assert attributes["reason"].startswith("older than the buffer's retention, and ")
+
+
+def test_an_old_backlog_becomes_dead_letters_before_sqs_deletes_it(world: World) -> None:
+    """Nothing is served for nine hours, and each waits in hand for two minutes; kept for half of that, with SQS's day
+    on top, one consumer at a time loses none of 400: all are dead letters or have results."""
+    kept_s = 4.5 * 3600
+    world.engine.set_attributes(
+        world.engine.queue(world.requests.arn), {"MessageRetentionPeriod": str(int(kept_s) + DAY_S)}
+    )
+    for number in range(400):
+        world.send(body_of(f"k{number}"))
+    back_s = world.clock.now_s() + 9 * 3600
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        if world.clock.now_s() < back_s:
+            raise ModelFailure(Kind.NO_CAPACITY_YET, "test")
+        return answered(request)
+
+    process = Process(world, answer, retention_s=kept_s)
+    while world.queued(world.requests):
+        if process.serve_one() is None:
+            world.clock.sleep(30)
+    assert len(world.results) + len(world.queued(world.dead_letters)) == 400
+    assert len(world.queued(world.dead_letters)) > 300
+
+
+def test_what_is_too_old_does_not_wait_at_a_closed_gate(world: World) -> None:
+    """Twenty of them leave their consumer at once, so that a backlog is told of within the day that SQS leaves."""
+    for number in range(20):
+        world.send(body_of(f"k{number}"))
+    world.clock.sleep(601)
+    world.record = world.record.__class__(gate="unavailable", gate_ms=1, probe_ms=1 << 50)
+    process, begun_s = Process(world, answered, retention_s=600.0), world.clock.now_s()
+    assert {process.serve_one() for _ in range(20)} == {Ending.BURIED}
+    assert world.clock.now_s() == begun_s
 
 
 def test_an_answer_outlives_a_store_that_is_down(world: World) -> None:
@@ -428,6 +463,17 @@ def test_a_message_of_the_longest_length_can_be_postponed(world: World) -> None:
     world.record = world.record.__class__()
     world.clock.sleep(60)
     assert Process(world, answered).serve_one() is Ending.STORED
+
+
+def test_a_message_as_long_as_its_queue_takes_can_be_postponed(world: World) -> None:
+    """A queue of 262,144 bytes (buffer.max_message_bytes): the request goes to the bucket there too."""
+    world.engine.set_attributes(world.engine.queue(world.requests.arn), {"MaximumMessageSize": "262144"})
+    empty = len(json.dumps({"request": {"inputs": ""}}))
+    world.send(json.dumps({"request": {"inputs": "x" * (262_144 - empty)}}))
+    world.record = world.record.__class__(gate="unavailable", gate_ms=1, probe_ms=1 << 50)
+    assert Process(world, answered, most_message_bytes=262_144).serve_one() is Ending.POSTPONED
+    (waiting,) = world.queued(world.requests)
+    assert "request_s3" in json.loads(waiting.body)
 
 
 def test_a_function_without_much_time_still_makes_its_first_attempt(world: World) -> None:

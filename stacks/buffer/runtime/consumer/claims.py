@@ -90,7 +90,10 @@ class Claims:
         self._update(key, "SET phase = :done, expires_s = :expires_s REMOVE holder, lease_ms", None, values)
 
     def reopen(self, key: str) -> None:
-        """It is done, but its result is there no more. Nothing changes where somebody works on it. Raises StoreDownError."""
+        """It is done, but its result is there no more: its life begins anew. Raises StoreDownError.
+
+        Nothing changes where somebody works on it already.
+        """
         change = "SET phase = :released REMOVE attempts, timeouts"
         try:
             self._update(key, change, "phase = :done", {":released": "released", ":done": "done"})

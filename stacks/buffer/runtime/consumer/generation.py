@@ -53,6 +53,7 @@ class Limits:
     latest_start_s: float  # later than this only a first invocation is begun, and cut short
     deadline_s: float | None  # the sender's own
     low_priority: bool
+    keep_until_s: float  # waited for no longer than that: it is older than messages are kept
 
 
 class Generation:
@@ -114,6 +115,8 @@ class Generation:
                 raise NotNowError("low priority waits while the endpoint is short of capacity", self._delay_s(60))
             if wait_s == 0:
                 return
+            if self._pace.closed and now_s > limits.keep_until_s:
+                raise NotNowError(reason or "nothing is served", 0.0)
             if late:
                 raise NotNowError(reason or "the endpoint is short of capacity", self._delay_s(30))
             first = False

@@ -57,7 +57,13 @@ class Consumer:
         clock, metrics = Clock(settings.drain_s), Metrics(settings.buffer)
         dynamodb, sqs = _client("dynamodb"), _client("sqs")
         claims = Claims(dynamodb, settings.table, clock)
-        queue = Queue(sqs, url=settings.queue_url, dead_letter_url=settings.dead_letter_url, clock=clock)
+        queue = Queue(
+            sqs,
+            url=settings.queue_url,
+            dead_letter_url=settings.dead_letter_url,
+            clock=clock,
+            most_bytes=settings.most_message_bytes,
+        )
         lease = Lease(queue, claims, settings.lease_s, logger.warning)
         pace = Pace(TableBoard(dynamodb, settings.table, clock), clock, max_in_flight=settings.max_in_flight)
         ports = Ports(

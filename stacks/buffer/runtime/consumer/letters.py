@@ -12,7 +12,7 @@ FIRST_SENT, POSTPONED, REASON, ATTEMPTS = "first_sent_ms", "postponed", "reason"
 LONGEST_DELAY_S: Final = 900  # SQS's own bound on a message's delay
 LONGEST_VISIBILITY_S: Final = 43200
 _MOST_ATTRIBUTES: Final = 10
-_MOST_BYTES: Final = 1_048_576
+MOST_BYTES: Final = 1_048_576  # of a message with its attributes, by SQS; a queue may take less
 _OURS: Final = (FIRST_SENT, POSTPONED, REASON, ATTEMPTS)
 _BATCH: Final = 10
 
@@ -31,14 +31,16 @@ class Letter:
 
 
 class TooLargeError(Exception):
-    """With what must be added the message passes SQS's 1 MiB."""
+    """With what must be added the message is longer than its queue takes."""
 
 
 class Queue:
     """Lambda deletes what the handler does not report; everything else about the queue happens here."""
 
-    def __init__(self, sqs: Any, *, url: str, dead_letter_url: str, clock: Time) -> None:
+    def __init__(self, sqs: Any, *, url: str, dead_letter_url: str, clock: Time, most_bytes: int = MOST_BYTES) -> None:
+        """`most_bytes`: of a message in the queue; the dead-letter queue takes what SQS takes."""
         self._sqs = sqs
+        self._most_bytes = {dead_letter_url: MOST_BYTES, url: most_bytes}
         self._url = url
         self._dead_letter_url = dead_letter_url
         self._clock = clock
@@ -86,8 +88,8 @@ class Queue:
         for name, (kind, value) in letter.attributes.items():
             if name not in _OURS and len(attributes) < _MOST_ATTRIBUTES:
                 attributes[name] = {"DataType": kind, "StringValue": value}
-        if len(body.encode()) + _bytes_of(attributes) > _MOST_BYTES:
-            raise TooLargeError("the message and its attributes exceed 1 MiB")
+        if len(body.encode()) + _bytes_of(attributes) > self._most_bytes[url]:
+            raise TooLargeError(f"the message and its attributes exceed {self._most_bytes[url]:,} bytes")
         persevere(
             "the queue",
             lambda: self._sqs.send_message(QueueUrl=url, MessageBody=body, MessageAttributes=attributes, **more),
@@ -96,5 +98,5 @@ class Queue:
 
 
 def _bytes_of(attributes: Mapping[str, Mapping[str, str]]) -> int:
-    """What attributes take of the 1 MiB: name, type and value."""
+    """What attributes take of a message: name, type and value."""
     return sum(len((name + "".join(value.values())).encode()) for name, value in attributes.items())

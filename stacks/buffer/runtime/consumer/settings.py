@@ -11,7 +11,8 @@ class Settings:
     """Where requests go, where answers go, and how long anything may take.
 
     `endpoint` is a SageMaker endpoint, or with protocol `converse` a Bedrock model id or inference profile;
-    `component` is None for a plain variant; `context_tokens` 0 where the model's context is not known.
+    `component` is None for a plain variant; `context_tokens` 0 where the model's context is not known. `retention_s` is a day less than the queue's own: so
+    long a backlog that is too old can still become dead letters.
     """
 
     buffer: str
@@ -32,6 +33,7 @@ class Settings:
     max_in_flight: int
     context_tokens: int
     retention_s: float
+    most_message_bytes: int
     drain_s: float
 
     @classmethod
@@ -55,5 +57,6 @@ class Settings:
             max_in_flight=int(variables["MAX_IN_FLIGHT"]),
             context_tokens=int(variables.get("CONTEXT_TOKENS", "0")),
             retention_s=float(variables["RETENTION_S"]),
+            most_message_bytes=int(variables.get("MAX_MESSAGE_BYTES", "1048576")),
             drain_s=float(variables.get("DRAIN_S", "25")),
         )

@@ -200,6 +200,7 @@ class Worker:
             latest_start_s=turn.end_s - settings.idle_timeout_s - settings.timeout_s,
             deadline_s=message.deadline_ms / 1000 if message.deadline_ms is not None else None,
             low_priority=message.low_priority,
+            keep_until_s=turn.letter.first_sent_ms / 1000 + settings.retention_s,
         )
         if claim.fresh:
             ports.metrics.add("QueueWait", self._age_s(turn))
@@ -273,9 +274,9 @@ class Worker:
         return Ending.BURIED
 
     def _postpone(self, turn: _Turn, reason: str, delay_s: float) -> Ending:
-        """Sent anew; but a message does not live longer than the queue's retention, however often that happens."""
+        """Sent anew; but a message does not live longer than the buffer's retention, however often that happens."""
         if self._age_s(turn) > self._settings.retention_s:
-            return self._bury(turn, ExpiredError(f"older than the queue's retention, and {reason}"))
+            return self._bury(turn, ExpiredError(f"older than the buffer's retention, and {reason}"))
         self._let_go(turn)
         try:
             self._send_off(turn, lambda body: self._ports.queue.postpone(turn.letter, body, delay_s))
