@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from math import inf
 from random import Random
 from typing import Any, Final, TypeVar
 
@@ -15,7 +16,8 @@ from loadproof.errors import CouldNotRunError
 
 T = TypeVar("T")
 
-POLICY: Final = RetryPolicy(base_s=0.1, cap_s=5.0, deadline_s=60.0)
+# A store's call costs nothing worth saving: only the minute ends it, not a number of attempts and no budget.
+POLICY: Final = RetryPolicy(max_attempts=1_000_000, base_s=0.1, cap_s=5.0, deadline_s=60.0)
 _THROTTLES: Final = ("Throttl", "SlowDown", "OverLimit", "ThroughputExceeded", "RequestLimitExceeded")
 _AGAIN: Final = (408, 409, 429)  # 409 is S3's answer to two conditional writes at once
 
@@ -33,7 +35,7 @@ class Calls:
     ) -> None:
         self.sleep = sleep
         self.now_s = now_s
-        self._retries = Retries(policy, RetryBudget(), chance or Random())
+        self._retries = Retries(policy, RetryBudget(inf), chance or Random())
 
     def begin(self) -> Attempts:
         return Attempts(self.now_s())

@@ -112,7 +112,7 @@ class Producer:
 
 
 def longest_message(sqs: Any, url: str, calls: Calls) -> int:
-    """Bytes of the longest message with its attributes: `buffer.max_message_bytes` of the profile, as the queue says it.
+    """Bytes of the longest message with its attributes: the profile's `buffer.max_message_bytes`, asked of the queue.
 
     Raises CouldNotRunError.
     """

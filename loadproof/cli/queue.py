@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,7 +31,8 @@ Url = Annotated[
 Output = Annotated[Format, typer.Option("--format", help="text for people; json prints one document")]
 
 
-_CLOCKS_APART_S = 5.0
+_SLACK_S = 5.0
+_TOLD_EVERY_S = 5.0
 
 
 class Priority(StrEnum):
@@ -113,7 +115,7 @@ def status(
     at = deployed(profile, env, endpoint_url)
     sqs, dynamodb = at.client("sqs"), at.client("dynamodb")
     found = status_of(at.places, sqs=sqs, dynamodb=dynamodb, cloudwatch=at.client("cloudwatch"))
-    letters = _letters(at).look() if found.dead_letters else []
+    letters = _letters(at).look(told=_progress()) if found.dead_letters else []
     reasons = Counter(letter.reason for letter in letters)
     claims = count_claims(dynamodb, at.places) if keys else None
     slots = slots_of(at.profile)
@@ -128,7 +130,7 @@ def status(
 def dlq(
     profile: Profile,
     bodies: Annotated[bool, typer.Option("--bodies", help="show what was asked, too")] = False,
-    most: Annotated[int, typer.Option(min=1, max=100_000, help="look at so many at most")] = 1000,
+    most: Annotated[int, typer.Option(min=1, max=100_000, help="show so many at most, the oldest")] = 1000,
     env: Env = None,
     endpoint_url: Url = None,
     format: Output = Format.TEXT,
@@ -139,7 +141,8 @@ def dlq(
     from loadproof.cli.queue_places import deployed
     from loadproof.cli.queue_view import letter_lines
 
-    letters = _letters(deployed(profile, env, endpoint_url)).look(most=most, with_bodies=bodies)
+    at = deployed(profile, env, endpoint_url)
+    letters = _letters(at).look(most=most, with_bodies=bodies, told=_progress())
     if format is Format.JSON:
         rows = [asdict(letter) for letter in letters]
         _print_json([row if bodies else {name: row[name] for name in row if name != "body"} for row in rows])
@@ -184,11 +187,12 @@ def redrive(
 
 def _send(at: Deployed, messages: Any, rows: Rows, tally: Tally, wait_s: float | None) -> None:
     from invocation.buffer import Producer
-    from loadproof.cli.queue_send import send_all, wait_for
+    from loadproof.cli.queue_send import queue_now_ms, send_all, wait_for
 
-    # A dead letter of the same key from before says nothing of what is sent now. The clocks may be apart a little.
-    since_ms = (time.time() - _CLOCKS_APART_S) * 1000
-    producer = Producer(at.places, sqs=at.client("sqs"), s3=at.client("s3"))
+    sqs = at.client("sqs")
+    # A dead letter of the same key from before says nothing of what is sent now.
+    since_ms = queue_now_ms(sqs, at.places.queue_url) - _SLACK_S * 1000 if wait_s is not None else 0.0
+    producer = Producer(at.places, sqs=sqs, s3=at.client("s3"))
     keys = send_all(producer, messages, rows, tally, waits=wait_s is not None)
     if wait_s is not None:
         letters = _letters(at)
@@ -197,6 +201,19 @@ def _send(at: Deployed, messages: Any, rows: Rows, tally: Tally, wait_s: float |
             return [letter for letter in letters.look() if letter.first_sent_ms >= since_ms]
 
         wait_for(producer, new_letters, keys, rows, tally, wait_s)
+
+
+def _progress() -> Callable[[int], None]:
+    """Says on stderr how many letters were looked at, where that takes long."""
+    told_s = time.monotonic()
+
+    def progress(count: int) -> None:
+        nonlocal told_s
+        if time.monotonic() - told_s >= _TOLD_EVERY_S:
+            told_s = time.monotonic()
+            print(f"{count:,} dead letters looked at", file=sys.stderr)
+
+    return progress
 
 
 def _letters(at: Deployed) -> DeadLetters:
@@ -230,7 +247,8 @@ def _answer_words(row: dict[str, Any]) -> str:
     if row["result"] is None:
         return f"{row['key']}: {row['error']}" if row["error"] else str(row["key"])
     choices = row["result"]["answer"]["choices"]
-    return "\n".join(str(choice.get("text") or choice.get("message", {}).get("content") or "") for choice in choices)
+    texts = (str(choice.get("text") or choice.get("message", {}).get("content") or "") for choice in choices)
+    return "\n".join(texts).encode("utf-8", "replace").decode()  # half a surrogate pair has no form on a terminal
 
 
 def _print(lines: list[str]) -> None:
@@ -240,6 +258,12 @@ def _print(lines: list[str]) -> None:
 
 
 def _print_json(document: object) -> None:
+    import json
+
     import orjson
 
-    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+    try:
+        text = orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
+    except TypeError:  # half a surrogate pair, which only escapes can carry
+        text = json.dumps(document, indent=2)
+    sys.stdout.write(text + "\n")

@@ -6,9 +6,11 @@ import io
 import json
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -97,8 +99,13 @@ def test_a_pipe_as_input_is_refused(cloud: BufferCloud, capfd: pytest.CaptureFix
     assert "--input in.jsonl: is no file but a stream" in capfd.readouterr().err
 
 
-def test_a_file_s_answers_are_waited_for(cloud: BufferCloud, capfd: pytest.CaptureFixture[str]) -> None:
-    """A result that is there, and the reason of a dead letter that is younger than the sending; exit 1 for that one."""
+@pytest.mark.parametrize("ahead_s", [-3600, 0, 3600])
+def test_a_file_s_answers_are_waited_for(
+    cloud: BufferCloud, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, ahead_s: int
+) -> None:
+    """A result that is there, and the reason of a dead letter that is younger than the sending, however far our clock
+    is from the queue's; exit 1 for that one."""
+    monkeypatch.setattr("loadproof.cli.queue.time", SimpleNamespace(time=lambda: time.time() + ahead_s))
     cloud.answer("a1", "first")
     for age_s, reason in ((90, "of an earlier life"), (0, "the model answered 422")):
         cloud.bury(json.dumps({"key": "a2", "request": {"inputs": "x"}}), reason, age_s=age_s)
@@ -129,6 +136,19 @@ def test_those_that_wait_are_looked_at_in_turns() -> None:
     wait_for(producer, list, keys, Rows(written), tally, 60)  # type: ignore[arg-type]
     assert (tally.answered, tally.waiting, set(producer.asked.values())) == (1000, 0, {1})
     assert [json.loads(line)["key"] for line in written.getvalue().splitlines()] == keys
+
+
+def test_half_a_surrogate_pair_in_an_answer_is_written_and_printed(
+    cloud: BufferCloud, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A model may have cut an emoji in two: its row holds the escape, a terminal shows a question mark."""
+    cloud.answer("cut", "a\ud83d")
+    command = ["queue", "send", cloud.profile, "hi", "--key", "cut", "--wait"]
+    assert run([*command, "--output", "out.jsonl"]) == 0
+    assert capfd.readouterr().out == "a?\n"
+    assert rows()[0]["result"]["answer"]["choices"][0]["text"] == "a\ud83d"
+    assert run([*command, "--format", "json"]) == 0
+    assert json.loads(capfd.readouterr().out)["result"]["answer"]["choices"][0]["text"] == "a\ud83d"
 
 
 def test_an_answer_is_printed(cloud: BufferCloud, capfd: pytest.CaptureFixture[str]) -> None:

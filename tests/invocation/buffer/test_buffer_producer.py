@@ -6,10 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, EndpointConnectionError
 from buffer_cloud import REVISION, STACK, BufferCloud
 
 from invocation.buffer import DeadLetters, Message, Producer, places_of
@@ -115,6 +116,55 @@ def test_throttles_are_waited_for_and_an_outage_ends_in_words(cloud: BufferCloud
         sender.send({"x": 1}, key="late")
     assert time.now_s <= 101 + 60
     assert keys(cloud) == ["patient"]
+
+
+UNREACHABLE = EndpointConnectionError(endpoint_url="https://sqs")
+DOWN = ClientError(
+    {"Error": {"Code": "ServiceUnavailable"}, "ResponseMetadata": {"HTTPStatusCode": 503}}, "SendMessageBatch"
+)
+
+
+@pytest.mark.parametrize("fault", [UNREACHABLE, DOWN])
+def test_an_outage_of_less_than_a_minute_is_waited_for_each_time(cloud: BufferCloud, fault: Exception) -> None:
+    """Four outages of 50 s, each met by a send: none is given up, whatever the ones before cost."""
+    time, ends_s = Time(), 50.0
+
+    def down(turn: int, entries: list[Answer]) -> list[Answer]:
+        if time.now_s < ends_s:
+            raise fault
+        return []
+
+    sender = producer(cloud, down, time)
+    for number in range(4):
+        time.now_s, ends_s = 100.0 * number, 100.0 * number + 50
+        assert sender.send({"x": 1}, key=f"k{number}") == f"k{number}"
+        assert ends_s <= time.now_s <= ends_s + 5
+    assert keys(cloud) == ["k0", "k1", "k2", "k3"]
+
+
+def test_a_longer_outage_is_given_up_within_its_minute(cloud: BufferCloud) -> None:
+    """By name, and not before the wait that would pass the minute; so for a result of the bucket's."""
+    time = Time()
+
+    def down(**_: Any) -> Any:
+        raise UNREACHABLE
+
+    reader = Producer(cloud.places, sqs=SimpleNamespace(send_message_batch=down, get_queue_attributes=down),
+                      s3=SimpleNamespace(get_object=down), calls=time.calls())  # fmt: skip
+    for call in (lambda: reader.send({"x": 1}, key="k"), lambda: reader.result("k", wait_s=60)):
+        before_s = time.now_s
+        with pytest.raises(CouldNotRunError, match="EndpointConnectionError"):
+            call()
+        assert 55 <= time.now_s - before_s <= 60
+
+
+def test_fields_beside_a_message_replace_its_own(cloud: BufferCloud) -> None:
+    """None is dropped; what is said in the message only stays."""
+    cloud.producer().send(Message({"x": 1}, key="k", priority="low", tenant="red"), tenant="blue", deadline_ms=5)
+    (message,) = cloud.received()
+    said = {name: value for name, value in json.loads(message["Body"]).items() if name != "request"}
+    assert said == {"key": "k", "priority": "low", "tenant": "blue", "deadline_ms": 5}
+    assert message["Attributes"]["MessageGroupId"] == "blue"
 
 
 def test_a_long_request_is_left_in_the_bucket(cloud: BufferCloud) -> None:
