@@ -38,10 +38,14 @@ def hourly_cost(instance: Instance, instances_min: int, instances_max: int) -> H
 def cost_of(profile: Profile, deployment: Deployment) -> HourlyCost:
     """Instances needed for the fewest and the most copies, within the endpoint's own bounds.
 
-    The profile must have an endpoint (`deployment_of` refuses it otherwise).
+    A plain variant scales its instances themselves. The profile must have an endpoint (`deployment_of` refuses it
+    otherwise).
     """
     endpoint = profile.endpoint
     assert endpoint is not None
+    if endpoint.hosting == "plain_variant":
+        most = endpoint.max_instances if profile.scaling else endpoint.min_instances
+        return hourly_cost(deployment.instance, endpoint.min_instances, most)
     per_instance = copies_on_instance(profile, deployment.instance, deployment.accelerators)
     fewest = max(endpoint.min_instances, ceil(profile.copies.min / per_instance))
     most = max(fewest, min(endpoint.max_instances, ceil(profile.copies.max / per_instance)))

@@ -85,6 +85,16 @@ def test_an_hour_costs_the_instances_the_copies_need() -> None:
     assert cost.usd_per_hour_max == pytest.approx(5.6052)
 
 
+def test_a_plain_variant_is_paid_by_the_bounds_of_its_instances() -> None:
+    """2 to 4 of ml.g6e.2xlarge at 2.8026 USD: 5.61 to 11.21 USD, whatever `copies` says."""
+    tracked = {"type": "target_tracking", "metric": "concurrent_requests_per_model", "target": 8}
+    cost = planned(
+        endpoint={"hosting": "plain_variant", "min_instances": 2, "max_instances": 4}, scaling={"policies": (tracked,)}
+    ).cost
+    assert cost.usd_per_hour_min == pytest.approx(5.6052)
+    assert cost.usd_per_hour_max == pytest.approx(11.2104)
+
+
 def test_copies_that_share_an_instance_are_paid_once() -> None:
     """Four one-accelerator copies fit one ml.g5.12xlarge."""
     plan = planned(endpoint={"instance_type": "ml.g5.12xlarge"}, copies={"min": 4, "max": 4})
