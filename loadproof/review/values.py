@@ -82,7 +82,7 @@ def _function(name: str, argument: Any) -> str:
     if name == "Ref":
         return f"${{{argument}}}"
     if name == "Fn::GetAtt":
-        return "${" + (argument if isinstance(argument, str) else ".".join(map(str, argument))) + "}"
+        return "${" + (".".join(map(str, argument)) if isinstance(argument, list) else str(argument)) + "}"
     if name == "Fn::Join" and isinstance(argument, list) and len(argument) == 2 and isinstance(argument[1], list):
         return str(argument[0]).join(_text(part) for part in argument[1])
     if name == "Fn::Sub":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +52,13 @@ def test_a_create_only_property_replaces() -> None:
     assert found["Queue"].action == "replace"
     assert told(found["Queue"]) == [("QueueName", "jobs", "tasks", True), ("VisibilityTimeout", 30, 60, False)]
     assert not found["Queue"].possible
+
+
+@pytest.mark.parametrize("argument", [None, True, 3, [], {}, "Queue.Arn", ["Queue", None]])
+def test_a_function_that_makes_no_sense_is_shown_as_it_is(argument: object) -> None:
+    """A broken template of the other side ends no review."""
+    broken = of("AWS::SQS::Queue", QueueName={"Fn::GetAtt": argument})
+    assert changes({"Queue": QUEUE}, {"Queue": broken})["Queue"].action == "replace"
 
 
 def test_added_and_removed() -> None:
