@@ -29,7 +29,7 @@ from loadproof.capacity.search import ladder, last_that
 from loadproof.capacity.start_up import StartUp, start_up_of
 from loadproof.capacity.workload import PlannedWorkload, planned_workload
 from loadproof.errors import InputError
-from loadproof.profiles.on_bedrock import bedrock_settings
+from loadproof.profiles.on_bedrock import FEWEST_CONSUMERS, MOST_CONSUMERS, bedrock_consumers, bedrock_settings
 from loadproof.profiles.schema import Buffer, Component, Profile, Scaling, ScalingMetric, SimpleScaling, TargetTracking
 from loadproof.profiles.secrets import shown_path
 from loadproof.profiles.settings import components_of
@@ -38,8 +38,6 @@ from loadproof.profiles.tree import Path
 CONCURRENCY_SHARE: Final = 0.75
 INVOCATIONS_SAFETY: Final = 0.5
 LEAST_SCALE_IN_COOLDOWN_S: Final = 300
-FEWEST_CONSUMERS: Final = 2
-MOST_CONSUMERS: Final = 1000
 _COOLDOWN_GRAIN_S: Final = 10
 
 
@@ -79,9 +77,7 @@ def buffer_concurrency(profile: Profile) -> DerivedValue:
     buffer = profile.buffer or Buffer()
     if profile.backend == "bedrock":
         allowed = bedrock_settings(profile).max_concurrency
-        return DerivedValue(
-            "main", path, _consumers(allowed // buffer.batch_size), f"bedrock.max_concurrency {allowed:,}"
-        )
+        return DerivedValue("main", path, bedrock_consumers(profile), f"bedrock.max_concurrency {allowed:,}")
     main = components_of(profile)[0]
     try:
         copy = _copy(profile, main)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import Final
 
 from loadproof.catalog.bedrock import NO_PREFIX, BedrockModel, Prefix, bedrock_models, bedrock_prefixes
 from loadproof.profiles.names import endpoint_name, fitted
-from loadproof.profiles.schema import Bedrock, Profile
+from loadproof.profiles.schema import Bedrock, Buffer, Profile
+
+FEWEST_CONSUMERS: Final = 2  # MaximumConcurrency of an event source takes no fewer
+MOST_CONSUMERS: Final = 1000
 
 
 def bedrock_settings(profile: Profile) -> Bedrock:
@@ -32,6 +36,12 @@ def invoked_id(profile: Profile) -> str:
     """`us.meta.llama…`, or the model's own id without a prefix."""
     prefix = bedrock_settings(profile).inference_profile
     return profile.model.id if prefix == NO_PREFIX else f"{prefix}.{profile.model.id}"
+
+
+def bedrock_consumers(profile: Profile) -> int:
+    """What `buffer.max_concurrency: auto` is: whole batches within the bound, but no fewer than Lambda takes."""
+    batch_size = (profile.buffer or Buffer()).batch_size
+    return min(MOST_CONSUMERS, max(FEWEST_CONSUMERS, bedrock_settings(profile).max_concurrency // batch_size))
 
 
 def deployed_name(environment_name: str, profile: Profile) -> str:

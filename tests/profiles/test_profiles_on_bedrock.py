@@ -116,3 +116,12 @@ def test_a_region_of_the_geography_that_no_row_names_is_a_warning(tmp_path: Path
     """us-gov-west-1 may or may not belong to `us.`: the rows are a snapshot."""
     problems = found(tmp_path, region="us-gov-west-1", bedrock={"inference_profile": "us"})
     assert ("LP292", "warning", "bedrock.inference_profile") in problems
+
+
+@pytest.mark.parametrize(
+    ("most", "batch_size", "refused"), [(8, 10, True), (1, 1, True), (20, 10, False), (2, 1, False), (8, 4, False)]
+)
+def test_derived_consumers_stay_within_the_bound_too(tmp_path: Path, most: int, batch_size: int, refused: bool) -> None:
+    """Lambda takes no fewer than two consumers, each with its batch: more than the bound is refused for `auto` too."""
+    problems = found(tmp_path, bedrock={"max_concurrency": most}, buffer={"batch_size": batch_size})
+    assert (("LP298", "error", "buffer.batch_size") in problems) is refused

@@ -11,7 +11,7 @@ from typing import Final
 from loadproof.catalog.bedrock import NO_PREFIX, bedrock_prefixes, split_profile_id
 from loadproof.profiles.checks.facts import most_tokens
 from loadproof.profiles.checks.rule import Finding, Subject, rule
-from loadproof.profiles.on_bedrock import bedrock_row, bedrock_settings, prefix_row
+from loadproof.profiles.on_bedrock import FEWEST_CONSUMERS, bedrock_consumers, bedrock_row, bedrock_settings, prefix_row
 from loadproof.profiles.schema import Bedrock, Profile
 
 _TABLE: Final = "loadproof/catalog/data/bedrock_models.csv"
@@ -163,13 +163,17 @@ def benchmarks_in_the_cloud(subject: Subject) -> Iterator[Finding]:
 )
 def buffer_within_concurrency(subject: Subject) -> Iterator[Finding]:
     settings, buffer = _settings(subject.profile), subject.profile.buffer
-    if settings is None or buffer is None or not buffer.enabled or buffer.max_concurrency == "auto":
+    if settings is None or buffer is None or not buffer.enabled:
         return
-    in_flight = buffer.max_concurrency * buffer.batch_size
+    derived = buffer.max_concurrency == "auto"
+    consumers = bedrock_consumers(subject.profile) if buffer.max_concurrency == "auto" else buffer.max_concurrency
+    in_flight = consumers * buffer.batch_size
     if in_flight > settings.max_concurrency:
-        found = f"{buffer.max_concurrency} consumers of {buffer.batch_size} put {in_flight} requests in flight"
+        found = f"{consumers} consumers of {buffer.batch_size} put {in_flight} requests in flight"
         mend = f"stay within bedrock.max_concurrency: {settings.max_concurrency}, or raise it"
-        yield Finding(("buffer", "max_concurrency"), found, mend)
+        if derived:  # then they are the fewest that Lambda takes
+            found += f", and Lambda takes no fewer than {FEWEST_CONSUMERS} consumers"
+        yield Finding(("buffer", "batch_size" if derived else "max_concurrency"), found, mend)
 
 
 def _settings(profile: Profile) -> Bedrock | None:
