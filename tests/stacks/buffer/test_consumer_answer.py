@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stacks.buffer.runtime.consumer.answer import AnswerBuilder, streaming_request
+from stacks.buffer.runtime.consumer.answer import AnswerBuilder, choices_asked, streaming_request
 from stacks.buffer.runtime.consumer.failures import Kind, ModelFailure
 
 
@@ -218,3 +218,22 @@ def test_requests_ask_for_a_stream_with_counts(
 ) -> None:
     """Every protocol has its own way to ask for token counts; the sender's own parameters stay."""
     assert streaming_request(request_, protocol) == expected
+
+
+@pytest.mark.parametrize(
+    ("request_", "choices"),
+    [
+        ({"prompt": "a"}, 1),
+        ({"prompt": ["a", "b"]}, 2),
+        ({"prompt": ["a", "b"], "n": 3}, 6),
+        ({"prompt": [1, 2, 3]}, 1),
+        ({"prompt": [[1, 2], [3]]}, 2),
+        ({"prompt": []}, 1),
+        ({"messages": [], "n": 2}, 2),
+        ({"prompt": "a", "n": 0}, 1),
+        ({"prompt": "a", "n": None}, 1),
+    ],
+)
+def test_as_many_choices_as_were_asked_for_must_end(request_: dict[str, Any], choices: int) -> None:
+    """`n` of each prompt of a batch; one list of token ids is one prompt; an empty stream is never an answer."""
+    assert choices_asked(request_) == choices

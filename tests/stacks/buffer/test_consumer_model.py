@@ -63,6 +63,15 @@ def test_converse_without_its_message_stop_is_no_answer(cut: int) -> None:
     assert caught.value.kind is Kind.TRY_AGAIN
 
 
+@pytest.mark.parametrize("reason", ["malformed_model_output", "malformed_tool_use"])
+def test_a_malformed_answer_is_no_answer(reason: str) -> None:
+    """Bedrock ends such a stream in order; it is an accident all the same."""
+    events = [EVENTS[0], EVENTS[2], {"messageStop": {"stopReason": reason}}]
+    with pytest.raises(ModelFailure, match=reason) as caught:
+        BedrockModel(Bedrock(*events), VirtualClock(), model_id="m").answer(REQUEST, deadline_s=2e9)
+    assert caught.value.kind is Kind.TRY_AGAIN
+
+
 def test_images_travel_as_base64_and_arrive_as_bytes() -> None:
     """JSON has no bytes; Converse takes nothing else. What is not base64 is poison."""
     bedrock = Bedrock(*EVENTS)

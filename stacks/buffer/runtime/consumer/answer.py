@@ -35,6 +35,13 @@ def streaming_request(request: dict[str, Any], protocol: str) -> dict[str, Any]:
     return wanted
 
 
+def choices_asked(request: dict[str, Any]) -> int:
+    """How many choices must end: `n` of each prompt. A list of prompts holds texts or lists of token ids."""
+    wanted, prompt = request.get("n"), request.get("prompt")
+    prompts = prompt if isinstance(prompt, list) and any(isinstance(one, (str, list)) for one in prompt) else [prompt]
+    return max(1, wanted if isinstance(wanted, int) else 1) * len(prompts)
+
+
 class AnswerBuilder:
     """Fed with bytes as they come, in parts that need not end where lines end. `choices` is how many were asked for."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from .answer import StreamError
 from .failures import Kind, ModelFailure
+
+_FAILED_REASONS: Final = ("malformed_model_output", "malformed_tool_use")
 
 
 def converse_request(request: dict[str, Any]) -> dict[str, Any]:
@@ -55,6 +57,8 @@ class ConverseAnswer:
         """As AnswerBuilder.finish. Raises StreamError without `messageStop`."""
         if self._reason is None:
             raise StreamError("the stream ended without the model's end marker")
+        if self._reason in _FAILED_REASONS:
+            raise StreamError(f"the model ended its answer as {self._reason}")
         message: dict[str, Any] = {"role": self._role, "content": self._text}
         if self._reasoning:
             message["reasoning_content"] = self._reasoning

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from .answer import AnswerBuilder, StreamError, streaming_request
+from .answer import AnswerBuilder, StreamError, choices_asked, streaming_request
 from .clock import Clock
 from .converse import ConverseAnswer, converse_request
 from .failures import Kind, ModelFailure
@@ -42,8 +42,7 @@ class SageMakerModel:
         response = self._runtime.invoke_endpoint_with_response_stream(
             ContentType="application/json", Body=json.dumps(payload).encode(), **self._target
         )
-        wanted = request.get("n", 1)
-        builder = AnswerBuilder(wanted if isinstance(wanted, int) else 1)
+        builder = AnswerBuilder(choices_asked(request))
         for event in _events(response["Body"], self._clock, deadline_s):
             if "PayloadPart" not in event:
                 raise _broken(event)
