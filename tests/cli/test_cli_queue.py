@@ -166,7 +166,7 @@ def test_status_counts_what_is_where(cloud: BufferCloud, capfd: pytest.CaptureFi
     sqs.receive_message(QueueUrl=places.queue_url, VisibilityTimeout=600)
     cloud.bury("{}", "the model answered 400")
     cloud.claim("done-key", phase="done")
-    cloud.claim("#pace", gate="no_capacity", gate_ms=1_000, probe_ms=2_000)
+    cloud.claim("#pace", gate="no_capacity", closed_ms=1_000, gate_ms=1_500, probe_ms=2_000)
     assert run(["queue", "status", cloud.profile, "--keys", "--format", "json"]) == 0
     found = json.loads(capfd.readouterr().out)
     assert [found[name] for name in ("waiting", "in_flight", "delayed", "dead_letters")] == [2, 1, 1, 1]

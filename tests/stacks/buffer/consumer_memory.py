@@ -6,6 +6,7 @@ call of its is killed as well, so that no `finally` does what `kill -9` would no
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import uuid
@@ -267,7 +268,7 @@ class MemoryBoard:
             lonely = lonely_since_ms is None or 0 < now.answered_ms < lonely_since_ms
             return now.gate_ms < started_ms and lonely
 
-        return self._set(fits, gate=record.gate, gate_ms=record.gate_ms, probe_ms=record.probe_ms)
+        return self._set(fits, **{name: getattr(record, name) for name in ("gate", "gate_ms", "probe_ms", "closed_ms")})
 
     def take_probe(self, seen_ms: int, next_ms: int) -> bool:
         return self._set(lambda now: now.probe_ms == seen_ms, probe_ms=next_ms)
@@ -445,7 +446,12 @@ def as_record(message: Message, handle: str) -> Any:
             "body": message.body,
             "attributes": message.system_attributes(),
             "messageAttributes": {
-                name: {"stringValue": str(value.value), "dataType": value.data_type}
+                name: {"dataType": value.data_type}
+                | (
+                    {"binaryValue": base64.b64encode(value.value).decode()}
+                    if isinstance(value.value, bytes)
+                    else {"stringValue": str(value.value)}
+                )
                 for name, value in message.attributes.items()
             },
         }

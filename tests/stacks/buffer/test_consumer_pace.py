@@ -187,3 +187,22 @@ def test_a_prober_that_dies_holds_nobody_up() -> None:
     world.clock.sleep(1)
     second.answered(world.clock.now_s() - 0.5)
     assert world.record.gate == "open"
+
+
+def test_a_gate_says_since_when_it_is_closed() -> None:
+    """Each probe that fails moves the next one, not the beginning; closed anew, it begins anew."""
+    world = World()
+    pace, begun_s = Pace(MemoryBoard(world, Life()), world.clock, max_in_flight=4, seed=1), world.clock.now_s()
+
+    def refused_at(seconds: float) -> None:
+        world.clock.time_s = begun_s + seconds
+        pace.refused(Kind.NO_CAPACITY_YET, world.clock.now_s() - 0.5)
+
+    refused_at(10)
+    refused_at(30)
+    refused_at(50)
+    assert (world.record.closed_ms, world.record.gate_ms) == (int((begun_s + 10) * 1000), int((begun_s + 50) * 1000))
+    world.clock.time_s += 10
+    pace.answered(world.clock.now_s() - 0.5)
+    refused_at(90)
+    assert world.record.closed_ms == int((begun_s + 90) * 1000)

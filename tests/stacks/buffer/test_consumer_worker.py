@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from consumer_memory import FUNCTION_S, LEASE_S, Answer, Process, World, answered, body_of
 
+from emulator.queue.sqs.message import checked_attributes
 from emulator.queue.sqs.queue import Queue
 from stacks.buffer.runtime.consumer.failures import Kind, ModelFailure
 from stacks.buffer.runtime.consumer.worker import Ending
@@ -234,7 +235,7 @@ def test_a_timeout_is_repeated_once(world: World) -> None:
     assert world.generations["a"] == 2
 
 
-@pytest.mark.parametrize("kind", [Kind.SLOW_DOWN, Kind.UNAVAILABLE, Kind.NO_CAPACITY_YET])
+@pytest.mark.parametrize("kind", [Kind.SLOW_DOWN, Kind.UNAVAILABLE, Kind.NO_RIGHT, Kind.NO_CAPACITY_YET])
 def test_what_time_heals_spends_neither_receives_nor_attempts(world: World, kind: Kind) -> None:
     """An hour of refusals: sent anew again and again, never dead-lettered, received once each time, then answered."""
     world.send(body_of("a"))
@@ -254,6 +255,37 @@ def test_what_time_heals_spends_neither_receives_nor_attempts(world: World, kind
     assert set(endings) <= {Ending.POSTPONED, None}
     assert world.queued(world.dead_letters) == []
     assert len(sent) == 1
+
+
+def test_a_right_that_only_one_message_lacks_is_its_own_fault(world: World) -> None:
+    """While others are served its refusals are attempts: it ends as a dead letter within ten minutes, and the gate that
+    its first two closed stays open."""
+    begun_s = world.clock.now_s()
+    closed: list[float] = []
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        if request["inputs"] == "bad":
+            raise ModelFailure(Kind.NO_RIGHT, "the endpoint answered AccessDeniedException")
+        return answered(request)
+
+    def other() -> None:
+        if bad_sent and len(world.queued(world.requests)) < 2:
+            world.send(body_of(f"good{world.clock.now_s()}"))
+            Process(world, answer).serve_one()
+        if world.record.gate != "open":
+            closed.append(world.clock.now_s())
+
+    bad_sent = world.send(body_of("bad"))
+    world.clock.during.append(other)
+    while not world.queued(world.dead_letters):
+        assert world.clock.now_s() < begun_s + 600
+        Process(world, answer).serve_one()
+        world.clock.sleep(1)
+    ((_, attributes),) = letters(world, world.dead_letters)
+    reason = "the endpoint answered AccessDeniedException while others are served"
+    assert attributes["reason"] == f"failed 8 times, the last time: {reason}"
+    assert max(closed, default=begun_s) < begun_s + 120
+    assert not any(key == "bad" for key in world.results)
 
 
 def test_age_and_tenant_outlive_postponing(world: World) -> None:
@@ -439,6 +471,18 @@ def test_a_callback_is_told_after_the_result_and_again_for_a_duplicate(world: Wo
     assert [json.loads(text) for text in world.told] == [
         {"key": "a", "result": "s3://results-bucket/results/a.json"}
     ] * 2
+
+
+def test_binary_attributes_of_the_sender_go_with_the_letter(world: World) -> None:
+    """Text and bytes are on the dead letter as they were on the message."""
+    own = {
+        "trace": {"DataType": "Binary", "BinaryValue": b"\x00\xff"},
+        "from": {"DataType": "String", "StringValue": "shop"},
+    }
+    world.engine.send(world.engine.queue(world.requests.arn), "{", checked_attributes(own), sender="test")
+    assert Process(world, answered).serve_one() is Ending.BURIED
+    (dead,) = world.queued(world.dead_letters)
+    assert (dead.attributes["trace"].value, dead.attributes["from"].value) == (b"\x00\xff", "shop")
 
 
 def test_a_request_from_the_bucket(world: World) -> None:

@@ -16,6 +16,7 @@ class Kind(StrEnum):
     TIMED_OUT = "timed_out"  # an attempt too, repeated once at most: the model may have worked all that time
     SLOW_DOWN = "slow_down"  # too many in flight; no attempt is spent
     UNAVAILABLE = "unavailable"  # nothing is served just now; no attempt is spent
+    NO_RIGHT = "no_right"  # as unavailable; unless others are served meanwhile, then it is the request's own
     NO_CAPACITY_YET = "no_capacity_yet"  # no copy is up, and the failed call is what wakes one
 
 
@@ -84,10 +85,12 @@ def _kind(code: str, words: str, status: int) -> Kind:
         return Kind.NO_CAPACITY_YET  # at zero copies SageMaker calls it a ValidationError
     if status == 503 or code in _NOT_UP or code == _NOT_READY:
         return Kind.UNAVAILABLE
+    if status in (401, 403) or code in _OUR_RIGHTS:
+        return Kind.NO_RIGHT  # most likely ours; but a request may name what only it may not use, as a guardrail
     # Of an endpoint or model that is not there; a ValidationException of Bedrock's may miss a part of the request.
     missing = (code == "ValidationError" and "not found" in words) or any(known in words for known in _NO_MODEL_WORDS)
-    if status in (401, 403, 404) or code in _OUR_RIGHTS or missing:
-        return Kind.UNAVAILABLE  # our rights or our target are wrong, not the request
+    if status == 404 or missing:
+        return Kind.UNAVAILABLE  # our target is wrong, not the request
     if status == 429:
         return Kind.SLOW_DOWN
     if status == 408 or code in _TIMEOUTS or any(known.lower() in words for known in _TIMEOUTS):

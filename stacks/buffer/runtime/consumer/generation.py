@@ -80,7 +80,7 @@ class Generation:
 
     def answer(self, request: dict[str, Any], claim: Claim, limits: Limits, slot: int) -> dict[str, Any]:
         """The model's answer. What it took is counted in `claim`. Raises PoisonError, NotNowError, CutOffError."""
-        failures, reason = 0, ""
+        failures, reason, no_right_s = 0, "", 0.0
         while True:
             self._await_turn(limits, slot, first=failures == 0, reason=reason)
             started_s = self._clock.now_s()
@@ -94,6 +94,10 @@ class Generation:
             else:
                 self._pace.answered(started_s)
                 return answer
+            if failure.kind is Kind.NO_RIGHT:
+                no_right_s = no_right_s or self._clock.now_s()
+                if self._pace.served_since(no_right_s):
+                    failure = ModelFailure(Kind.TRY_AGAIN, f"{failure.reason} while others are served", sent=False)
             if failure.sent:
                 self._pace.refused(failure.kind, started_s)
             _count(claim, failure, self._max_attempts)

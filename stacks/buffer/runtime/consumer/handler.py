@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import sys
@@ -144,20 +145,22 @@ def letter_of(record: SQSRecord) -> Letter:
     One that comes out of the dead-letter queue begins a new life.
     """
     system, attributes = record["attributes"], record.get("messageAttributes") or {}
-    texts = {
+    values: dict[str, tuple[str, str | bytes]] = {
         name: (str(value["dataType"]), str(value["stringValue"]))
-        for name, value in attributes.items()
         if value.get("stringValue")
+        else (str(value["dataType"]), base64.b64decode(value["binaryValue"]))
+        for name, value in attributes.items()
+        if value.get("stringValue") or value.get("binaryValue")
     }
     sent_ms = int(system.get("SentTimestamp") or 0)
     return Letter(
         message_id=record.message_id,
         receipt=record.receipt_handle,
         body=record.body,
-        first_sent_ms=sent_ms if REASON in texts else _number(texts, FIRST_SENT, sent_ms),
-        postponed=_number(texts, POSTPONED, 0),
+        first_sent_ms=sent_ms if REASON in values else _number(values, FIRST_SENT, sent_ms),
+        postponed=_number(values, POSTPONED, 0),
         group=system.get("MessageGroupId"),
-        attributes=texts,
+        attributes=values,
     )
 
 
@@ -196,9 +199,9 @@ def _ended(ending: Future[Ending]) -> None:
         return
 
 
-def _number(attributes: dict[str, tuple[str, str]], name: str, default: int) -> int:
+def _number(attributes: dict[str, tuple[str, str | bytes]], name: str, default: int) -> int:
     _, text = attributes.get(name, ("", ""))
-    return int(text) if text.isdecimal() and len(text) < 16 else default
+    return int(text) if isinstance(text, str) and text.isdecimal() and len(text) < 16 else default
 
 
 def _note(event: str, letter: Letter, **facts: Any) -> None:

@@ -27,7 +27,7 @@ class Letter:
     first_sent_ms: int
     postponed: int = 0
     group: str | None = None
-    attributes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    attributes: Mapping[str, tuple[str, str | bytes]] = field(default_factory=dict)
 
 
 class TooLargeError(Exception):
@@ -81,13 +81,16 @@ class Queue:
     def _send(
         self, url: str, body: str, letter: Letter, ours: Mapping[str, str | int], more: Mapping[str, Any]
     ) -> None:
-        attributes = {
+        attributes: dict[str, dict[str, str | bytes]] = {
             name: {"DataType": "String" if isinstance(value, str) else "Number", "StringValue": str(value)}
             for name, value in ours.items()
         }
         for name, (kind, value) in letter.attributes.items():
             if name not in _OURS and len(attributes) < _MOST_ATTRIBUTES:
-                attributes[name] = {"DataType": kind, "StringValue": value}
+                attributes[name] = {
+                    "DataType": kind,
+                    "BinaryValue" if isinstance(value, bytes) else "StringValue": value,
+                }
         if len(body.encode()) + _bytes_of(attributes) > self._most_bytes[url]:
             raise TooLargeError(f"the message and its attributes exceed {self._most_bytes[url]:,} bytes")
         persevere(
@@ -97,6 +100,7 @@ class Queue:
         )
 
 
-def _bytes_of(attributes: Mapping[str, Mapping[str, str]]) -> int:
+def _bytes_of(attributes: Mapping[str, Mapping[str, str | bytes]]) -> int:
     """What attributes take of a message: name, type and value."""
-    return sum(len((name + "".join(value.values())).encode()) for name, value in attributes.items())
+    parts = ([name, *value.values()] for name, value in attributes.items())
+    return sum(len(part.encode() if isinstance(part, str) else part) for attribute in parts for part in attribute)

@@ -27,7 +27,9 @@ PROBE_EVERY_S: Final = {"unavailable": 5.0, "no_capacity": 20.0}
 _RECOVERY_S: Final = 3.0
 _SEEN_FOR_S: Final = 1.0  # a view of the record is used this long
 _LONELY_S: Final = 3.0  # refusals all around and nothing heard by anybody for so long: nothing is served
-_PATIENCE: Final = {Kind.UNAVAILABLE: 2, Kind.SLOW_DOWN: 3, Kind.TRY_AGAIN: 5, Kind.TIMED_OUT: 5}
+_PATIENCE: Final = {Kind.UNAVAILABLE: 2, Kind.NO_RIGHT: 2, Kind.SLOW_DOWN: 3, Kind.TRY_AGAIN: 5, Kind.TIMED_OUT: 5}
+_CLOSING: Final = ("gate", "gate_ms", "probe_ms", "closed_ms")
+_TIMES: Final = ("cut_ms", "answered_ms", "gate_ms", "probe_ms", "closed_ms")
 _ROUND_S: Final = 120.0
 _CUT: Final = 0.1
 _OPENED: Final[dict[str, Any]] = {"peak": 1.0, "low": 0.5}  # an endpoint that was away begins with half of the slots
@@ -44,6 +46,7 @@ class Record:
     gate: str = "open"
     gate_ms: int = 0
     probe_ms: int = 0
+    closed_ms: int = 0  # when it was closed first; `gate_ms` is when that was last found to be so
 
     def share(self, now_s: float) -> float:
         """Between 0 and 1."""
@@ -75,6 +78,7 @@ class Pace:
         self._read_s = 0.0
         self._places: dict[int, float] = {}  # by slot
         self._last_refusal_s = 0.0
+        self._served_s = 0.0  # when the latest request that was answered here had been sent
         self._refusals: dict[Kind, int] = {}
 
     def wait_s(self, slot: int) -> float:
@@ -100,6 +104,13 @@ class Pace:
         """Whether nothing but probes may go."""
         with self._lock:
             return self._record.gate != "open"
+
+    def served_since(self, moment_s: float) -> bool:
+        """Whether a request is known to have been answered that was sent after then, by anybody."""
+        with self._lock:
+            self._look(self._clock.now_s())
+            opened = self._record.gate == "open" and self._record.gate_ms > _ms(moment_s)
+            return opened or self._served_s > moment_s
 
     def answered(self, started_s: float) -> None:
         """The model answered what was sent at `started_s`."""
@@ -139,6 +150,7 @@ class Pace:
 
     def _served(self, now_s: float, started_s: float) -> None:
         self._refusals.clear()
+        self._served_s = max(self._served_s, started_s)
         if self._record.gate != "open" and self._write(self._board.open, _ms(now_s), started_ms=_ms(started_s)):
             self._record = replace(self._record, gate="open", gate_ms=_ms(now_s), **_OPENED, cut_ms=_ms(now_s))
 
@@ -183,9 +195,12 @@ class Pace:
             self._read_s = 0.0
 
     def _close(self, gate: str, now_s: float, started_s: float, *, lonely: bool) -> None:
-        closed = replace(self._record, gate=gate, gate_ms=_ms(now_s), probe_ms=_ms(now_s + PROBE_EVERY_S[gate]))
-        since_ms = _ms(now_s - _LONELY_S) if lonely else None
-        if self._write(self._board.close, closed, started_ms=_ms(started_s), lonely_since_ms=since_ms):
+        record = self._record
+        since_ms = record.closed_ms if record.gate != "open" and record.closed_ms else _ms(now_s)
+        probe_ms = _ms(now_s + PROBE_EVERY_S[gate])
+        closed = replace(record, gate=gate, gate_ms=_ms(now_s), probe_ms=probe_ms, closed_ms=since_ms)
+        lonely_ms = _ms(now_s - _LONELY_S) if lonely else None
+        if self._write(self._board.close, closed, started_ms=_ms(started_s), lonely_since_ms=lonely_ms):
             self._record = closed
 
     def _write(self, write: Any, *arguments: Any, **named: Any) -> bool:
@@ -216,7 +231,7 @@ class TableBoard:
             peak=float(item["peak"]["N"]) if "peak" in item else 1.0,
             low=float(item["low"]["N"]) if "low" in item else 1.0,
             gate=item["gate"]["S"] if "gate" in item else "open",
-            **{name: int(item[name]["N"]) for name in ("cut_ms", "answered_ms", "gate_ms", "probe_ms") if name in item},
+            **{name: int(item[name]["N"]) for name in _TIMES if name in item},
         )
 
     def cut(self, record: Record, *, started_ms: int) -> bool:
@@ -230,7 +245,7 @@ class TableBoard:
         return self._set({"answered_ms": now_ms}, condition, since=not_since_ms)
 
     def close(self, record: Record, *, started_ms: int, lonely_since_ms: int | None) -> bool:
-        values: dict[str, float | str] = {"gate": record.gate, "gate_ms": record.gate_ms, "probe_ms": record.probe_ms}
+        values: dict[str, float | str] = {name: getattr(record, name) for name in _CLOSING}
         condition = "(attribute_not_exists(gate_ms) OR gate_ms < :started)"
         if lonely_since_ms is None:
             return self._set(values, condition, started=started_ms)

@@ -11,8 +11,8 @@ class Settings:
     """Where requests go, where answers go, and how long anything may take.
 
     `endpoint` is a SageMaker endpoint, or with protocol `converse` a Bedrock model id or inference profile;
-    `component` is None for a plain variant; `context_tokens` 0 where the model's context is not known. `retention_s` is a day less than the queue's own: so
-    long a backlog that is too old can still become dead letters.
+    `component` is None for a plain variant; `context_tokens` 0 where the model's context is not known. `retention_s` is
+    a day less than the queue's own: so long a backlog that is too old can still become dead letters.
     """
 
     buffer: str
