@@ -45,6 +45,7 @@ class Invocation:
     outcome: Outcome
     read_lag_ns: array[int] = field(default_factory=lambda: array("q"))
     text: str | None = None  # the answer, where the request asked for it
+    reasoning: str | None = None  # what came before it, where the server tells it apart
 
 
 class UnderWay(NamedTuple):
@@ -145,6 +146,7 @@ class Invoker:
             outcome=outcome,
             read_lag_ns=answer.read_lag_ns,
             text=_text(answer, completion),
+            reasoning=_reasoning(answer, completion),
         )
 
 
@@ -168,6 +170,7 @@ class _Answer:
         "status",
         "text_length",
         "texts",
+        "thoughts",
     )
 
     def __init__(self, decoder: StreamDecoder | None, unwrapper: Unwrapper | None) -> None:
@@ -186,6 +189,7 @@ class _Answer:
         self._reads: list[bytes] = []  # not decoded yet
         self._read_arrived_ns, self._read_lag_ns = array("q"), array("q")
         self.texts: list[str] | None = None
+        self.thoughts: list[str] = []
 
     def on_sent(self, now_ns: int) -> None:
         self.sent_ns = now_ns
@@ -220,13 +224,14 @@ class _Answer:
         self._reads, self._read_arrived_ns, self._read_lag_ns = [], array("q"), array("q")
         for data, arrived_ns, lag_ns in reads:
             for part in (data,) if self._unwrapper is None else self._unwrapper.feed(data):
-                for text, tokens in decoder.feed(part):
+                for text, tokens, thought in decoder.feed(part):
                     self.arrival_ns.append(arrived_ns)
                     self.read_lag_ns.append(lag_ns)
                     self.arrival_tokens.append(tokens)
                     self.text_length += len(text)
                     if self.texts is not None:
-                        self.texts.append(text)
+                        self.texts.append(text.removesuffix(thought))
+                        self.thoughts.append(thought)
 
     def so_far(self) -> UnderWay:
         """Reads that are not decoded yet count as a token each."""
@@ -265,6 +270,12 @@ def _text(answer: _Answer, completion: Completion | None) -> str | None:
     if answer.texts is None:  # not asked for
         return None
     return "".join(answer.texts) or (completion.text if completion else None) or None
+
+
+def _reasoning(answer: _Answer, completion: Completion | None) -> str | None:
+    if answer.texts is None:
+        return None
+    return "".join(answer.thoughts) or (completion.thought if completion else None) or None
 
 
 def _judge(completion: Completion, status: int) -> Outcome:

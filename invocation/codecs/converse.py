@@ -57,11 +57,13 @@ class ConverseCodec:
     def decode_unary(self, body: bytes) -> Completion:
         answer = load_object(body)
         message = object_of(object_of(answer.get("output")).get("message"))
-        text = "".join(_text_of_block(object_of(block)) for block in list_of(message.get("content")))
+        blocks = [_texts_of_block(object_of(block)) for block in list_of(message.get("content"))]
+        text, thought = "".join(said for said, _ in blocks), "".join(thought for _, thought in blocks)
         stop_reason = text_of(answer.get("stopReason"))
         if not stop_reason:
             raise TruncatedStreamError("the answer has no stopReason")
-        return replace(_completion(len(text), stop_reason, object_of(answer.get("usage"))), text=text)
+        completion = _completion(len(text) + len(thought), stop_reason, object_of(answer.get("usage")))
+        return replace(completion, text=text, thought=thought)
 
 
 class ConverseDecoder:
@@ -85,10 +87,12 @@ class ConverseDecoder:
             name = frame.headers.get(":event-type")
             if frame.headers.get(":message-type") != "event" or not isinstance(name, str):
                 refuse(frame)
-            elif name in _EVENTS and (text := self._take(name, load_object(frame.payload))):
-                self._counted += 1
-                self._text_length += len(text)
-                yield TokenChunk(text, 1)
+            elif name in _EVENTS:
+                said, thought = self._take(name, load_object(frame.payload))
+                if text := said + thought:
+                    self._counted += 1
+                    self._text_length += len(text)
+                    yield TokenChunk(text, 1, thought)
 
     def finish(self) -> Completion:
         self._frames.finish()
@@ -98,17 +102,17 @@ class ConverseDecoder:
             raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without metadata")
         return _completion(self._text_length, self._stop_reason, self._usage)
 
-    def _take(self, name: str, event: dict[str, Any]) -> str:
-        """Generated text of an event, if it has any."""
+    def _take(self, name: str, event: dict[str, Any]) -> tuple[str, str]:
+        """What an event says and what it thinks, if anything."""
         if name == "contentBlockDelta":
-            return _text_of_block(object_of(event.get("delta")))
+            return _texts_of_block(object_of(event.get("delta")))
         if name == "contentBlockStart":
-            return text_of(object_of(object_of(event.get("start")).get("toolUse") or {}).get("name"))
+            return text_of(object_of(object_of(event.get("start")).get("toolUse") or {}).get("name")), ""
         if name == "messageStop":
             self._stop_reason = text_of(event.get("stopReason"))
         else:
             self._usage = object_of(event.get("usage"))
-        return ""
+        return "", ""
 
 
 def check_service_tier(tier: str | None) -> None:
@@ -117,18 +121,18 @@ def check_service_tier(tier: str | None) -> None:
         raise InputError(f"service tier `{tier}`: expected {', '.join(SERVICE_TIERS)}")
 
 
-def _text_of_block(block: dict[str, Any]) -> str:
-    """A block's text or reasoning, whole or a delta; of a tool's call its name and its input as it is written."""
-    text = text_of(block.get("text"))
+def _texts_of_block(block: dict[str, Any]) -> tuple[str, str]:
+    """A block's text and reasoning, whole or a delta; of a tool's call its name and its input as it is written."""
+    text, thought = text_of(block.get("text")), ""
     if (reasoning := block.get("reasoningContent")) is not None:
         fields = object_of(reasoning)
-        text += text_of(fields.get("text")) + text_of(object_of(fields.get("reasoningText") or {}).get("text"))
+        thought = text_of(fields.get("text")) + text_of(object_of(fields.get("reasoningText") or {}).get("text"))
     if (call := block.get("toolUse")) is not None:
         fields = object_of(call)
         written = fields.get("input")
         text += text_of(fields.get("name"))
         text += written if isinstance(written, str) else dump(object_of(written or {})).decode()
-    return text
+    return text, thought
 
 
 def _completion(text_length: int, stop_reason: str, usage: dict[str, Any]) -> Completion:

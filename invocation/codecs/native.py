@@ -46,11 +46,12 @@ class _LineDecoder(ABC):
     def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for line in self._lines.feed(data):
             before = self._output_tokens or 0
-            if text := self._take(load_object(line)):
+            said, thought = self._take(load_object(line))
+            if text := said + thought:
                 tokens = max(1, (self._output_tokens or 0) - before)
                 self._counted += tokens
                 self._text_length += len(text)
-                yield TokenChunk(text, tokens)
+                yield TokenChunk(text, tokens, thought)
 
     def finish(self) -> Completion:
         for line in self._lines.flush():
@@ -67,8 +68,8 @@ class _LineDecoder(ABC):
         )
 
     @abstractmethod
-    def _take(self, event: dict[str, Any]) -> str:
-        """Generated text of an event, if it has any."""
+    def _take(self, event: dict[str, Any]) -> tuple[str, str]:
+        """What an event says and what it thinks, if anything."""
 
 
 class LlamaDecoder(_LineDecoder):
@@ -76,7 +77,7 @@ class LlamaDecoder(_LineDecoder):
 
     end_marker = "a stop_reason"
 
-    def _take(self, event: dict[str, Any]) -> str:
+    def _take(self, event: dict[str, Any]) -> tuple[str, str]:
         refuse_error(event)
         output_tokens = count_of(event.get("generation_token_count"))
         input_tokens = count_of(event.get("prompt_token_count"))
@@ -84,7 +85,7 @@ class LlamaDecoder(_LineDecoder):
         self._input_tokens = self._input_tokens if input_tokens is None else input_tokens
         self._finish_reason = text_of(event.get("stop_reason")) or self._finish_reason
         self._ended = bool(self._finish_reason)
-        return text_of(event.get("generation"))
+        return text_of(event.get("generation")), ""
 
 
 class LlamaCodec:
@@ -120,21 +121,21 @@ class ClaudeDecoder(_LineDecoder):
 
     end_marker = "message_stop"
 
-    def _take(self, event: dict[str, Any]) -> str:
+    def _take(self, event: dict[str, Any]) -> tuple[str, str]:
         refuse_error(event)
         match event.get("type"):
             case "message_start":
                 self._input_tokens = _prompt_tokens(object_of(object_of(event.get("message")).get("usage") or {}))
             case "content_block_start":
-                return _text_of_block(object_of(event.get("content_block")))
+                return _texts_of_block(object_of(event.get("content_block")))
             case "content_block_delta":
-                return _text_of_block(object_of(event.get("delta")))
+                return _texts_of_block(object_of(event.get("delta")))
             case "message_delta":
                 self._finish_reason = text_of(object_of(event.get("delta") or {}).get("stop_reason"))
                 self._output_tokens = count_of(object_of(event.get("usage") or {}).get("output_tokens"))
             case "message_stop":
                 self._ended = bool(self._finish_reason)
-        return ""
+        return "", ""
 
 
 class ClaudeCodec:
@@ -166,9 +167,11 @@ class ClaudeCodec:
     def decode_unary(self, body: bytes) -> Completion:
         answer, finish_reason = _whole(body)
         usage = object_of(answer.get("usage") or {})
+        blocks = [_texts_of_block(object_of(block)) for block in list_of(answer.get("content"))]
         return Completion.whole(
-            "".join(_text_of_block(object_of(block)) for block in list_of(answer.get("content"))),
+            "".join(text for text, _ in blocks),
             finish_reason,
+            thought="".join(thought for _, thought in blocks),
             output_tokens=count_of(usage.get("output_tokens")),
             input_tokens=_prompt_tokens(usage),
         )
@@ -184,10 +187,12 @@ def _whole(body: bytes) -> tuple[dict[str, Any], str]:
     return answer, finish_reason
 
 
-def _text_of_block(block: dict[str, Any]) -> str:
-    """Text, thinking, or a tool's call: whole, or a delta of one."""
-    text = "".join(text_of(block.get(name)) for name in ("text", "thinking", "name", "partial_json"))
-    return text + (dump(object_of(block["input"])).decode() if block.get("input") else "")
+def _texts_of_block(block: dict[str, Any]) -> tuple[str, str]:
+    """Text or a tool's call, and thinking: whole, or a delta of one."""
+    text = "".join(text_of(block.get(name)) for name in ("text", "name", "partial_json"))
+    return text + (dump(object_of(block["input"])).decode() if block.get("input") else ""), text_of(
+        block.get("thinking")
+    )
 
 
 def _prompt_tokens(usage: dict[str, Any]) -> int | None:

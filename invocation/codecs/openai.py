@@ -22,8 +22,8 @@ from invocation.faults import PayloadError, TruncatedStreamError
 from invocation.sse import ServerSentEvents
 
 _BEDROCK_METRICS = "amazon-bedrock-invocationMetrics"  # the counts of a stream behind InvokeModel
-# Generated text under its several names; reasoning is generated like any other token.
-_TEXT_FIELDS = ("content", "reasoning_content", "reasoning", "refusal")
+# Reasoning is generated like any other token, but is no part of the answer.
+_ANSWER_FIELDS, _THOUGHT_FIELDS = ("content", "refusal"), ("reasoning_content", "reasoning")
 
 
 class OpenAiDecoder:
@@ -74,10 +74,11 @@ class OpenAiDecoder:
 
     def _take(self, event: dict[str, Any]) -> TokenChunk | None:
         refuse_error(event)
-        text = ""
+        said, thought = "", ""
         for choice in list_of(event.get("choices")):
             part = object_of(choice)
-            text += _text_of_choice(part)
+            more_said, more_thought = _texts_of_choice(part)
+            said, thought = said + more_said, thought + more_thought
             if part.get("finish_reason") is not None:
                 self._finish_reason = text_of(part["finish_reason"])
         before = self._output_tokens
@@ -87,12 +88,12 @@ class OpenAiDecoder:
             usage = {"completion_tokens": found.get("outputTokenCount"), "prompt_tokens": found.get("inputTokenCount")}
         if usage is not None:
             self._take_usage(object_of(usage))
-        if not text:
+        if not (text := said + thought):
             return None
         tokens = _grown(before, self._output_tokens) if usage is not None else 1
         self._counted += tokens
         self._text_length += len(text)
-        return TokenChunk(text, tokens)
+        return TokenChunk(text, tokens, thought)
 
     def _take_usage(self, usage: dict[str, Any]) -> None:
         output_tokens, input_tokens = count_of(usage.get("completion_tokens")), count_of(usage.get("prompt_tokens"))
@@ -104,16 +105,17 @@ def _grown(before: int | None, after: int | None) -> int:
     return max(1, (after or 0) - (before or 0))
 
 
-def _text_of_choice(choice: dict[str, Any]) -> str:
+def _texts_of_choice(choice: dict[str, Any]) -> tuple[str, str]:
+    """What is said, tools' calls included, and what is thought."""
     delta = choice.get("delta") or choice.get("message")
     if delta is None:
-        return text_of(choice.get("text"))
+        return text_of(choice.get("text")), ""
     fields = object_of(delta)
-    text = "".join(text_of(fields.get(name)) for name in _TEXT_FIELDS)
+    text = "".join(text_of(fields.get(name)) for name in _ANSWER_FIELDS)
     for call in list_of(fields.get("tool_calls")):
         function = object_of(object_of(call).get("function") or {})
         text += text_of(function.get("name")) + text_of(function.get("arguments"))
-    return text
+    return text, "".join(text_of(fields.get(name)) for name in _THOUGHT_FIELDS)
 
 
 def _messages(request: GenerationRequest) -> list[dict[str, Any]]:
@@ -174,9 +176,11 @@ class OpenAiCodec:
         finish_reason = text_of(choice["finish_reason"])
         refuse_failed(finish_reason)
         usage = object_of(answer.get("usage") or {})
+        text, thought = _texts_of_choice(choice)
         return Completion.whole(
-            _text_of_choice(choice),
+            text,
             finish_reason,
+            thought=thought,
             output_tokens=count_of(usage.get("completion_tokens")),
             input_tokens=count_of(usage.get("prompt_tokens")),
         )

@@ -39,10 +39,14 @@ class GenerationRequest:
 
 
 class TokenChunk(NamedTuple):
-    """One event of a stream that carried generated text; `tokens` is 1 where the event does not say more."""
+    """One event of a stream that carried generated text; `tokens` is 1 where the event does not say more.
+
+    `thought` is the reasoning in it, where the server tells it apart: the end of `text`. Before it comes the answer.
+    """
 
     text: str
     tokens: int
+    thought: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ class Completion:
     """A whole answer.
 
     `token_source` says where `output_tokens` comes from: the server's own count, our count of the chunks, or nowhere
-    (then it is None). `text` is that of an answer which came whole; a stream gave its own in chunks.
+    (then it is None). `text` and `thought` (the reasoning, where it is told apart) are those of an answer which came
+    whole; a stream gave its own in chunks. `text_length` counts both.
     """
 
     text_length: int
@@ -59,12 +64,22 @@ class Completion:
     input_tokens: int | None
     token_source: TokenSource
     text: str | None = field(default=None, compare=False, repr=False)
+    thought: str = field(default="", compare=False, repr=False)
 
     @classmethod
-    def whole(cls, text: str, finish_reason: str, *, output_tokens: int | None, input_tokens: int | None) -> Completion:
+    def whole(
+        cls,
+        text: str,
+        finish_reason: str,
+        *,
+        output_tokens: int | None,
+        input_tokens: int | None,
+        thought: str = "",
+    ) -> Completion:
         """An answer that came whole: what the server does not count is not counted."""
         source: TokenSource = "none" if output_tokens is None else "server"
-        return cls(len(text), finish_reason, output_tokens, input_tokens, source, text)
+        length = len(text) + len(thought)
+        return cls(length, finish_reason, output_tokens, input_tokens, source, text, thought)
 
 
 class StreamDecoder(Protocol):

@@ -168,6 +168,8 @@ def row_of(result: ItemResult, target: str) -> dict[str, Any]:
             else None,
             "e2e_ms": _ms(invocation.end_ns - invocation.sent_ns),
         }
+    if invocation is not None and outcome.ok and invocation.reasoning is not None:
+        row["reasoning"] = invocation.reasoning
     return row if result.item.chain is None else row | {"session": result.item.chain}
 
 

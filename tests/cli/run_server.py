@@ -16,10 +16,11 @@ Says = Callable[[str, int], int]  # (prompt, how often it was asked before) -> H
 
 @dataclass
 class ModelServer:
-    """`seen` holds the bodies of all requests; `takes_s` is how long an answer takes."""
+    """`seen` holds the bodies of all requests; `takes_s` is how long an answer takes, `thinks` its reasoning."""
 
     says: Says = lambda prompt, before: 200
     takes_s: float = 0.0
+    thinks: str = ""
     port: int = 0
     seen: list[dict[str, Any]] = field(default_factory=list)
     in_flight: int = 0
@@ -62,7 +63,9 @@ def serving(server: ModelServer | None = None) -> Iterator[ModelServer]:
             status = server.says(prompt, before)
             chat = "messages" in body
             answer = (
-                _stream(f"re: {prompt}", chat) if status == 200 else json.dumps({"error": {"message": "no"}}).encode()
+                _stream(f"re: {prompt}", chat, server.thinks)
+                if status == 200
+                else json.dumps({"error": {"message": "no"}}).encode()
             )
             with server.lock:
                 server.in_flight -= 1
@@ -87,9 +90,11 @@ def serving(server: ModelServer | None = None) -> Iterator[ModelServer]:
         listener.server_close()
 
 
-def _stream(text: str, chat: bool) -> bytes:
+def _stream(text: str, chat: bool, thinks: str) -> bytes:
     piece = {"delta": {"content": text}} if chat else {"text": text}
+    thought = [{"choices": [{"index": 0, "delta": {"reasoning_content": thinks}}]}] if thinks else []
     events = [
+        *thought,
         {"choices": [{"index": 0, **piece, "finish_reason": None}]},
         {"choices": [{"index": 0, "delta": {}, "text": "", "finish_reason": "stop"}]},
         {"choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 3}},

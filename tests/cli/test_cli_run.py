@@ -216,6 +216,15 @@ def test_a_session_s_lines_carry_what_was_said_before(folder: Path) -> None:
     assert {row["session"] for row in results()} == {"ann", "bob"}
 
 
+def test_reasoning_is_kept_apart_from_the_answer(folder: Path) -> None:
+    """It has a field of its own, and the session's next turn does not bring it as what was said."""
+    lines(*({"prompt": f"t{n}", "who": 7} for n in (1, 2)))
+    with serving(ModelServer(thinks="HM. ")) as server:
+        assert run(command(server.chat, "--chain-by", "who")) == 0
+    assert [(row["text"], row["reasoning"]) for row in results()] == [("re: t1", "HM. "), ("re: t2", "HM. ")]
+    assert [message["content"] for message in server.seen[1]["messages"]] == ["t1", "re: t1", "t2"]
+
+
 def test_a_resumed_session_knows_its_stored_answers(folder: Path) -> None:
     """The first two turns come from the file; only the third is sent, with both before it."""
     lines(*({"prompt": f"t{n}", "who": 7} for n in (1, 2, 3)))

@@ -80,7 +80,7 @@ def test_the_page_s_line_of_results_has_the_fields_that_are_written() -> None:
     assert names == {
         "key", "text", "finish_reason", "usage", "input_tokens", "output_tokens", "counted_by", "timings", "ttft_ms",
         "tpot_ms", "e2e_ms", "attempts", "error", "kind", "code", "http_status", "message", "gave_up", "target",
-        "request_sha256",
+        "reasoning", "request_sha256",
     }  # fmt: skip
 
 

@@ -227,7 +227,7 @@ def test_reasoning_and_tool_calls_are_generated_tokens() -> None:
     deltas = [{"reasoning_content": "hm"}, {"reasoning": "so"}, {"content": "yes"}, call]
     raw = sse(*(chat_event(delta) for delta in deltas), chat_event({}, "tool_calls"), b"[DONE]")
     chunks, completion = _stream(codec_for("openai-chat"), raw)
-    assert chunks == [("hm", 1), ("so", 1), ("yes", 1), ("f{}", 1)]
+    assert chunks == [("hm", 1, "hm"), ("so", 1, "so"), ("yes", 1, ""), ("f{}", 1, "")]
     assert (completion.output_tokens, completion.token_source) == (4, "chunks")
 
 

@@ -142,7 +142,7 @@ def test_reasoning_and_tool_calls_are_generated_text() -> None:
         *converse_frames([], "tool_use", output_tokens=9)[1:],
     ]
     chunks, completion = _stream(*frames)
-    assert chunks == [("f", 1), ("hm", 1), ('{"a":', 1)]
+    assert chunks == [("f", 1, ""), ("hm", 1, "hm"), ('{"a":', 1, "")]
     assert (completion.text_length, completion.finish_reason) == (8, "tool_use")
 
 
@@ -249,7 +249,8 @@ def test_a_whole_tool_call_is_text_too() -> None:
     """Its name and its input as JSON: `f` and `{"a":1}` are 8 characters; reasoning counts."""
     reasoning = {"reasoningContent": {"reasoningText": {"text": "hm"}}}
     call = {"toolUse": {"toolUseId": "1", "name": "f", "input": {"a": 1}}}
-    assert CODEC.decode_unary(_whole([reasoning, call])).text_length == 10
+    whole = CODEC.decode_unary(_whole([reasoning, call]))
+    assert (whole.text_length, whole.thought, whole.text) == (10, "hm", 'f{"a":1}')
 
 
 @pytest.mark.parametrize(

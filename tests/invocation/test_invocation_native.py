@@ -203,7 +203,7 @@ def test_thinking_and_tool_calls_are_generated_text() -> None:
     ]
     start, *_, delta, stop = claude_events([])
     chunks, _completion = _stream("claude", *map(invoke_chunk, [start, *deltas, delta, stop]))
-    assert chunks == [("hm", 1), ("f", 1), ('{"a":', 1)]
+    assert chunks == [("hm", 1, "hm"), ("f", 1, ""), ('{"a":', 1, "")]
 
 
 def test_an_error_among_the_events_is_no_answer() -> None:
