@@ -13,6 +13,9 @@ from loadproof.errors import InputError
 
 MOST_REQUEST_BYTES: Final = 6_291_456  # of a request in the bucket: what SageMaker takes as a payload
 FIELDS: Final = ("request", "request_s3", "key", "deadline_ms", "priority", "tenant", "callback")
+MOST_VALUES_BYTES: Final = 24 * 1024 * 1024  # what a message may become in memory, as the consumer reckons it
+_STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)  # possessive: nothing is kept to go back to
+_VALUE_BYTES: Final = {"{": 200, "[": 80, ",": 60, ":": 60}
 
 _TEXTS: Final = {
     "request_s3": (re.compile(r"requests/[A-Za-z0-9._-]{1,200}"), "requests/<name> of 1..200 of A-Z a-z 0-9 . _ -"),
@@ -96,6 +99,8 @@ def read_message(body: str) -> Message:
 
 def read_object(text: str) -> dict[str, Any]:
     """A JSON object, read as strictly as the consumer reads it: no NaN, no name twice. Raises MessageError."""
+    if _too_many_values(text):
+        raise MessageError(["so many values in it that reading it would take too much memory"])
     try:
         content = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
         json.dumps(content, ensure_ascii=False).encode()
@@ -142,6 +147,17 @@ def _unsendable(request: Mapping[str, Any]) -> str | None:
         # Names of types only: a value may be what somebody asked in confidence.
         return "NaN and infinities are not JSON" if isinstance(error, ValueError) else "holds what JSON has no form for"
     return None
+
+
+def _too_many_values(text: str) -> bool:
+    """Whether a JSON text would take too much memory once it is read. What stands in its strings is no value."""
+    if _weight(text) <= MOST_VALUES_BYTES:
+        return False
+    return _weight(_STRING.sub("", text)) > MOST_VALUES_BYTES
+
+
+def _weight(text: str) -> int:
+    return sum(each * text.count(mark) for mark, each in _VALUE_BYTES.items())
 
 
 def _no_constant(name: str) -> float:

@@ -73,6 +73,9 @@ def consumer_takes(body: str) -> bool:
         ('{"request": {"x": 1}, "key": "a\\n"}', False),
         ('{"request": {"x": "\\ud800"}}', False),
         ('{"request": ' + '{"x":' * 100_000 + "1" + "}" * 100_001, False),
+        (f'{{"request": {{"x": [{"[]," * 150_000}1]}}}}', True),
+        (f'{{"request": {{"x": [{"[]," * 250_000}1]}}}}', False),
+        (f'{{"request": {{"x": "{"[]," * 250_000}"}}}}', True),
     ],
 )
 def test_sender_and_consumer_take_the_same_bodies(body: str, taken: bool) -> None:

@@ -87,7 +87,11 @@ def test_every_field_is_read() -> None:
             "`key` must be 1..128 of A-Z a-z 0-9 . _ - and begin with a letter or digit",
         ),
         ('{"request": {"x": "\\ud800"}}', "text with half a surrogate pair is not Unicode"),
-        ('{"request": ' + '{"x":' * 100_000 + "1" + "}" * 100_001, "nested too deeply"),
+        ('{"request": ' + '{"x":' * 50_000 + "1" + "}" * 50_001, "nested too deeply"),
+        (
+            f'{{"request": {{"x": [{"[]," * 250_000}1]}}}}',
+            "so many values in it that reading it would take too much memory",
+        ),
     ],
 )
 def test_malformed_bodies_say_why(body: str, reason: str) -> None:
@@ -95,6 +99,13 @@ def test_malformed_bodies_say_why(body: str, reason: str) -> None:
     with pytest.raises(MalformedMessageError) as caught:
         read_message(body)
     assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize("inside", ["[{,:" * 250_000, '\\"[],' * 200_000])
+def test_brackets_in_a_text_are_no_values(inside: str) -> None:
+    """A prompt may be a program of a megabyte: what counts is what becomes a value."""
+    body = f'{{"request": {{"x": "{inside}"}}}}'
+    assert read_message(body).request == json.loads(body)["request"]
 
 
 @given(st.text())

@@ -5,12 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import threading
 from dataclasses import dataclass
 from typing import Any, Final
 
 _KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _REQUEST_S3: Final = re.compile(r"requests/[A-Za-z0-9._-]{1,200}")
 _FIELDS: Final = ("request", "request_s3", "key", "deadline_ms", "priority", "tenant", "callback")
+
+# A function of 512 MiB holds ten messages; 6 MB of "[]," would be 128 MiB, and the crash its neighbours' too.
+MOST_VALUES_BYTES: Final = 24 * 1024 * 1024
+_STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)  # possessive: nothing is kept to go back to
+_VALUE_BYTES: Final = {"{": 200, "[": 80, ",": 60, ":": 60}
+_one_at_a_time = threading.Lock()
 
 
 class MalformedMessageError(Exception):
@@ -82,7 +89,21 @@ def _text(content: dict[str, Any], name: str, pattern: re.Pattern[str], allowed:
     return value
 
 
+def _too_many_values(text: str) -> bool:
+    """Whether a JSON text would take too much memory once it is read. What stands in its strings is no value."""
+    if _weight(text) <= MOST_VALUES_BYTES:
+        return False
+    with _one_at_a_time:  # it takes ten times the text for a moment
+        return _weight(_STRING.sub("", text)) > MOST_VALUES_BYTES
+
+
+def _weight(text: str) -> int:
+    return sum(each * text.count(mark) for mark, each in _VALUE_BYTES.items())
+
+
 def _parsed(body: str) -> dict[str, Any]:
+    if _too_many_values(body):
+        raise MalformedMessageError("so many values in it that reading it would take too much memory")
     try:
         content = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
         json.dumps(content, ensure_ascii=False).encode()
