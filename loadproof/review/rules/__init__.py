@@ -13,6 +13,7 @@ from loadproof.review.model import SEVERITIES, Finding
 from loadproof.review.rules import (
     answers,
     data,
+    exposure,
     hosting,
     promises,
     protection,
@@ -35,6 +36,7 @@ RULES: Final[tuple[Rule, ...]] = tuple(
             *answers.RULES,
             *data.RULES,
             *rights.RULES,
+            *exposure.RULES,
             *protection.RULES,
             *promises.RULES,
             *whole.RULES,

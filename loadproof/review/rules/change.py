@@ -53,6 +53,11 @@ class View:
         for template in self.templates.values():
             yield from template.of(*types)
 
+    def placed(self, *types: str) -> Iterator[tuple[str, Resource]]:
+        """The same with their stacks: two stacks may give the same logical id to different things."""
+        for stack, template in self.templates.items():
+            yield from ((stack, resource) for resource in template.of(*types))
+
     def find(self, stack: str, logical_id: str) -> Resource | None:
         """One resource of one stack."""
         return self._by_id.get((stack, logical_id))
@@ -207,10 +212,19 @@ def rendered(value: Any) -> str:
         if function == "Fn::GetAtt":
             return f"${{{'.'.join(map(str, argument)) if isinstance(argument, list) else argument}}}"
         if function == "Fn::Sub":
-            return str(argument[0] if isinstance(argument, list) else argument)
+            return _substituted(argument)
         if function == "Fn::Join" and isinstance(argument, list) and isinstance(argument[1], list):
             return str(argument[0]).join(rendered(part) for part in argument[1])
     return "" if value is None else str(value)
+
+
+def _substituted(argument: Any) -> str:
+    """The text of an `Fn::Sub`, with what its own variables stand for."""
+    text, own = argument if isinstance(argument, list) and len(argument) == 2 else (argument, {})
+    text = str(text[0] if isinstance(text, list) and text else text)
+    for name, value in own.items() if isinstance(own, Mapping) else ():
+        text = text.replace(f"${{{name}}}", rendered(value))
+    return text
 
 
 def references(value: Any) -> tuple[str, ...]:

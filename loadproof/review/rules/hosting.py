@@ -18,6 +18,7 @@ from loadproof.review.rules.serving import (
     number,
     target_of_variant,
     targets,
+    variant_pairs,
     variants,
     variants_under,
 )
@@ -123,12 +124,8 @@ def not_in_region(change: Change) -> Iterator[Found]:
     severity="break",
 )
 def reservation_of_another_type(change: Change) -> Iterator[Found]:
-    if not change.has_both:
-        return
-    before = {variant.name: variant for variant in variants(change.before)}
-    for after in variants(change.after):
-        old = before.get(after.name)
-        if old is None or not _reservation(after) or _reservation(after) != _reservation(old):
+    for old, after in variant_pairs(change):
+        if not _reservation(after) or _reservation(after) != _reservation(old):
             continue
         if after.instance_types != old.instance_types:
             message = (

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from loadproof.catalog import instances
 from loadproof.profiles import Environment, Profile
 from loadproof.profiles.secrets import redacted
 from loadproof.review.model import Severity
-from loadproof.review.rules.change import Change, View, is_literal, references, rendered
+from loadproof.review.rules.change import Change, View, is_literal, rendered
+from loadproof.review.rules.denials import denials_lost
 from loadproof.review.rules.refused import new_template_findings, open_finding, refused, stops
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import CONFIG, FUNCTION, MODEL, QUEUE
@@ -17,11 +19,6 @@ from loadproof.review.rules.words import label, listing
 from loadproof.templates import Finding as TemplateFinding
 from loadproof.templates.template import Resource, listed
 
-_POLICIES: Final = {
-    "AWS::SQS::QueuePolicy": "Queues",
-    "AWS::S3::BucketPolicy": "Bucket",
-    "AWS::SNS::TopicPolicy": "Topics",
-}
 _NETWORK: Final = "environment.yaml: network"
 
 
@@ -38,7 +35,7 @@ _NETWORK: Final = "environment.yaml: network"
 def isolation_weakened(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR041")
     subject = change.field("endpoint.network_isolation", _NETWORK)
-    yield from _weaker(change, isolation_of, subject, "network isolation or the VPC", "LS005")
+    yield from _weaker(change, lost(change, isolation_of), subject, "network isolation or the VPC", "LS005")
     yield from _further_away(change)
 
 
@@ -53,7 +50,7 @@ def isolation_weakened(change: Change) -> Iterator[Found]:
 )
 def encryption_weakened(change: Change) -> Iterator[Found]:
     subject = change.field("environment.yaml: kms_key_arn")
-    yield from _weaker(change, encryption_of, subject, "the key, or the rule that asks for TLS", "LS006")
+    yield from _weaker(change, encryption_lost(change), subject, "the key, or the rule that asks for TLS", "LS006")
 
 
 @rule(
@@ -171,19 +168,23 @@ def _digests_lost(change: Change) -> Iterator[Found]:
     """A tag may be written anew, a digest may not."""
     if not change.has_both:
         return
-    before, after = (
-        {
-            resource.logical_id: rendered(one.get("Image"))
-            for each in view.templates.values()
-            for resource, one in each.containers()
-        }
-        for view in (change.before, change.after)
-    )
-    for name, image in after.items():
-        if "@sha256:" in before.get(name, "") and "@sha256:" not in image and is_literal(image):
-            message = f"the image is no longer named by its digest but by its tag, `{image.rpartition('/')[2]}`"
-            subject = change.field("container.image", "components", otherwise=name)
-            yield Found(subject, message, "name it by digest, which nobody can write anew", "warning")
+    known = _images(change.before)
+    for (stack, name), images in _images(change.after).items():
+        before = known.get((stack, name), [])
+        for old, image in zip(before, images, strict=False):
+            if "@sha256:" in old and "@sha256:" not in image and image not in before and is_literal(image):
+                message = f"the image is no longer named by its digest but by its tag, `{image.rpartition('/')[2]}`"
+                subject = change.field("container.image", "components", otherwise=name)
+                yield Found(subject, message, "name it by digest, which nobody can write anew", "warning")
+
+
+def _images(view: View) -> dict[tuple[str, str], list[str]]:
+    """The images of every model and component, in the order of its containers."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for stack, template in view.templates.items():
+        for resource, container in template.containers():
+            found.setdefault((stack, resource.logical_id), []).append(rendered(container.get("Image")))
+    return found
 
 
 Protections = Iterable[tuple[tuple[str, str], str]]  # (logical id, what protects it) -> in words
@@ -195,25 +196,27 @@ def isolation_of(view: View) -> Protections:
         properties = resource.properties
         if properties.get("EnableNetworkIsolation") is True:
             yield (resource.logical_id, "isolation"), f"network isolation of {label(resource)}"
-        if properties.get("VpcConfig"):
+        if _in_a_vpc(properties.get("VpcConfig")):
             yield (resource.logical_id, "vpc"), f"the VPC of {label(resource)}"
 
 
 def encryption_of(view: View) -> Protections:
-    """What has a key of one's own, and what is reached over TLS only."""
+    """What has a key of one's own, and the queues that AWS encrypts where nobody says otherwise."""
     for resource in view.of(CONFIG, QUEUE, FUNCTION, *_KEYED):
         for what, key in _keys(resource):
-            if key:
+            if key and not _AWS_KEY.search(rendered(key)):
                 yield (resource.logical_id, what), f"the key of {label(resource)} ({what})"
-    for policy in view.of(*_POLICIES):
-        if any(_asks_for_tls(one) for one in listed(policy.properties.get("PolicyDocument") or {}, "Statement")):
-            for target in listed(policy.properties, _POLICIES[policy.type]):
-                for name in references(target) or (rendered(target),):
-                    held = view.named(name)
-                    yield (
-                        (name, "tls"),
-                        f"the rule that {label(held) if held is not None else name} is reached over TLS only",
-                    )
+    for queue in view.of(QUEUE):
+        plain = rendered(queue.properties.get("SqsManagedSseEnabled")).lower() == "false"
+        if queue.properties.get("KmsMasterKeyId") or not plain:
+            yield (queue.logical_id, "at rest"), f"the encryption of {label(queue)}"
+
+
+def _in_a_vpc(config: Any) -> bool:
+    """Empty lists take a function out of its VPC, as no configuration does."""
+    if isinstance(config, Mapping) and (names := {"SubnetIds", "Subnets"} & set(config)):
+        return all(config[name] for name in names)
+    return bool(config)
 
 
 def lost(change: Change, look: Callable[[View], Protections]) -> list[tuple[str, str]]:
@@ -228,8 +231,14 @@ def lost(change: Change, look: Callable[[View], Protections]) -> list[tuple[str,
     ]
 
 
-def _weaker(change: Change, look: Callable[[View], Protections], subject: str, what: str, code: str) -> Iterator[Found]:
-    gone = lost(change, look)
+def encryption_lost(change: Change) -> list[tuple[str, str]]:
+    """The same of encryption, at rest and on the way: the denial of requests without TLS, whole as it was."""
+    words = "the rule that {} is reached over TLS only"
+    tls = dict.fromkeys((one.logical_id, words.format(one.words)) for one in denials_lost(change) if one.tls)
+    return [*lost(change, encryption_of), *tls]
+
+
+def _weaker(change: Change, gone: list[tuple[str, str]], subject: str, what: str, code: str) -> Iterator[Found]:
     if not gone:
         return
     stopped = open_finding(change, code)
@@ -238,6 +247,7 @@ def _weaker(change: Change, look: Callable[[View], Protections], subject: str, w
     yield Found(subject or gone[0][0], message, f"keep {what}", "break" if stopped else None, evidence)
 
 
+_AWS_KEY: Final = re.compile(r"(^|:)alias/aws/")  # AWS's own, with a policy that nobody can change
 _KEYED: Final = ("AWS::S3::Bucket", "AWS::Logs::LogGroup", "AWS::DynamoDB::Table", "AWS::SNS::Topic")
 
 
@@ -252,7 +262,7 @@ def _keys(resource: Resource) -> Iterator[tuple[str, object]]:
     elif resource.type == "AWS::S3::Bucket":
         rules = listed(properties.get("BucketEncryption") or {}, "ServerSideEncryptionConfiguration")
         defaults = [one.get("ServerSideEncryptionByDefault") or {} for one in rules]
-        yield "objects", any(default.get("KMSMasterKeyID") for default in defaults)
+        yield "objects", next((key for default in defaults if (key := default.get("KMSMasterKeyID"))), None)
     elif resource.type == "AWS::DynamoDB::Table":
         yield "items", (properties.get("SSESpecification") or {}).get("KMSMasterKeyId")
     elif resource.type in (QUEUE, "AWS::SNS::Topic"):
@@ -281,12 +291,6 @@ def _no_use(after: Resource, what: str) -> bool:
     }
     rows = (instances().get(kind) for kind in kinds)
     return any(row is not None and row.has_local_disk for row in rows)
-
-
-def _asks_for_tls(statement: object) -> bool:
-    if not isinstance(statement, dict) or statement.get("Effect") != "Deny":
-        return False
-    return "aws:SecureTransport" in str(statement.get("Condition"))
 
 
 def _as_found(change: Change, finding: TemplateFinding, severity: Severity, *fields: str) -> Found:

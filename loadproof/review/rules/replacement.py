@@ -42,13 +42,19 @@ def endpoint_replaced(change: Change) -> Iterator[Found]:
         if before is None or change.field("backend"):
             continue
         old = endpoint_label(before)
+        if one.kept and after is None:
+            message = f"endpoint `{old}` leaves its stack and is kept (DeletionPolicy Retain): it runs on, is billed, "
+            message += "and nothing scales or updates it"
+            yield Found(one.logical_id, message, "note who looks after it, and who deletes it", "warning")
+            continue
         if after is None:
             message = f"endpoint `{old}` is deleted with everything that runs on it; requests to it fail from then on"
             mend = "keep it until nothing calls it"
         else:
             new = endpoint_label(after)
             found = f"is replaced by `{new}`" if new != old else "is replaced by another endpoint"
-            message = f"endpoint `{old}` {found}: the old one is deleted with its copies and its streams"
+            old_one = "stays beside it and is billed on" if one.kept else "is deleted with its copies and its streams"
+            message = f"endpoint `{old}` {found}: the old one {old_one}"
             mend = "keep its name, or deploy the new endpoint beside it and move the callers first"
         yield Found(one.logical_id, message, mend, _severity(one), _why(one))
 

@@ -1,59 +1,46 @@
-"""Rules about who may do what: roles, trusts, and policies on resources (LR040, LR043, LR049)."""
+"""Rules about who may do what: roles, trusts, and policies on resources (LR040, LR049)."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from functools import cache
-from typing import Any, Final
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
 
 from loadproof.review.model import Severity
-from loadproof.review.rules.change import Change, View, references, rendered
+from loadproof.review.rules.change import Change, View, is_literal, references, rendered
+from loadproof.review.rules.denials import denials_lost
+from loadproof.review.rules.grants import ON_RESOURCES, Grant, grants, place_of, principals, same_tests
 from loadproof.review.rules.refused import new_template_findings, open_finding
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.words import label, listing
 from loadproof.templates.template import Resource, listed
 
 _ROLE: Final = "AWS::IAM::Role"
-_POLICIES: Final = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
-_WIDE_RULES: Final = ("LS007", "LS010", "LS011", "LS012", "LS013")
-# Policies on a resource -> the property that holds the document, and the one that names what it is on.
-_ON_RESOURCES: Final = {
-    "AWS::SQS::QueuePolicy": ("PolicyDocument", "Queues"),
-    "AWS::SNS::TopicPolicy": ("PolicyDocument", "Topics"),
-    "AWS::S3::BucketPolicy": ("PolicyDocument", "Bucket"),
-    "AWS::KMS::Key": ("KeyPolicy", ""),
-    "AWS::SecretsManager::ResourcePolicy": ("ResourcePolicy", "SecretId"),
-    "AWS::ECR::Repository": ("RepositoryPolicyText", ""),
+# Who holds rights -> the property it is named by, and in what way a policy lists them.
+_HOLDERS: Final = {
+    _ROLE: ("RoleName", "Roles", "role"),
+    "AWS::IAM::User": ("UserName", "Users", "user"),
+    "AWS::IAM::Group": ("GroupName", "Groups", "group"),
 }
+_SHARED: Final = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+_OF_ONE: Final = {
+    "AWS::IAM::RolePolicy": _ROLE,
+    "AWS::IAM::UserPolicy": "AWS::IAM::User",
+    "AWS::IAM::GroupPolicy": "AWS::IAM::Group",
+}
+_WIDE_RULES: Final = ("LS007", "LS010", "LS011", "LS012", "LS013")
 _PERMISSION: Final = "AWS::Lambda::Permission"
-_PUBLIC: Final = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
-_ANYWHERE: Final = ("0.0.0.0/0", "::/0")
+Holder = tuple[str, str]  # its stack, and its logical id (or its name, where no template has it)
 
 
 @dataclass(frozen=True, slots=True)
-class _Grant:
-    """One thing that is allowed: `who` may `action` on `place`, under `condition` (canonical JSON, '' without)."""
+class _Rights:
+    """What one role, user or group may do: the logical ids that say so, what they allow, and what they deny."""
 
-    who: str
-    action: str
-    place: str
-    condition: str
-
-    def covers(self, other: _Grant) -> bool:
-        """True where whoever has this has the other too."""
-        return (
-            self.who == other.who
-            and _matches(other.action.lower(), self.action.lower())
-            and _matches(other.place, self.place)
-            and _no_wider(other.condition, self.condition)
-        )
-
-    def __str__(self) -> str:
-        return f"{self.action} on {self.place}"
+    kind: str
+    sayers: set[str] = field(default_factory=set)
+    allowed: list[Grant] = field(default_factory=list)
+    denied: list[Grant] = field(default_factory=list)
 
 
 @rule(
@@ -61,47 +48,25 @@ class _Grant:
     "Rights widened",
     reason="What may do more today can do more harm tomorrow: the container with a hole in it, the function with a "
     "bug, the account next door.",
-    fix="Name the actions and the resources that the change needs, and no others.",
-    source="the statements of both templates: who, action, resource and condition, wildcards understood",
+    fix="Name the actions and the resources that the change needs, and no others; keep what denies, and the boundary.",
+    source="the statements of both templates: who, action, resource and condition, wildcards understood; a managed "
+    "policy's content is not in them",
     severity="warning",
 )
 def rights_widened(change: Change) -> Iterator[Found]:
     if not change.has_both:
         return
-    old_roles, new_roles = _grants(change.before), _grants(change.after)
-    wide = {finding.resource for finding in new_template_findings(change, *_WIDE_RULES)}
-    stopped = open_finding(change, *_WIDE_RULES)
-    for who, (holders, grants) in sorted(new_roles.items()):
-        known = old_roles.get(who, (set(), []))[1]
-        fresh = [grant for grant in grants if not any(old.covers(grant) for old in known)]
-        is_wide = bool(wide & holders)
-        if not fresh or (who not in old_roles and not is_wide):
-            continue
-        role = f"role {_role_label(change, who)}"
-        gone = {old.action for old in known if not any(new.covers(old) for new in grants)}
-        if not is_wide and all(grant.action in gone for grant in fresh):
-            message = f"rights of {role} go over to other resources: {_shown(fresh, change)}"
-            yield Found(_role_subject(change, who), message, "check that they are the right ones", "info")
-            continue
-        message = f"{role} is newly allowed {_shown(fresh, change)}"
-        mend = "name what it needs, no wildcards" if is_wide else "check that each is needed"
-        evidence = f"{stopped.code}: synthesis stops until it is acknowledged" if is_wide and stopped else ""
-        severity: Severity | None = "break" if evidence else "risk" if is_wide else None
-        yield Found(_role_subject(change, who), message, mend, severity, evidence)
+    old, new = _rights(change.before), _rights(change.after)
+    for holder, rights in sorted(new.items()):
+        yield from _newly_allowed(change, holder, rights, old.get(holder))
+        yield from _no_longer_denied(change, holder, rights, old.get(holder))
+    yield from _boundaries(change)
     yield from _trusts(change)
     yield from _others(change)
-
-
-@rule(
-    "LR043",
-    "Open to the public",
-    reason="Anybody, in any account or from any address, could reach what only the platform should.",
-    fix="Name the accounts, roles or networks that need it; keep the four switches that block public access on.",
-    source="https://docs.aws.amazon.com/AmazonS3/latest/userguide/access-control-block-public-access.html",
-    severity="risk",
-)
-def opened(change: Change) -> Iterator[Found]:
-    yield from change.fresh(_public)
+    for lost in denials_lost(change):
+        if not lost.tls:  # LR042 tells that
+            message = f"the policy on {lost.words} no longer denies {lost.grant.who} {lost.grant.what}"
+            yield Found(lost.logical_id, message, "keep what denies it", "risk")
 
 
 @rule(
@@ -113,57 +78,117 @@ def opened(change: Change) -> Iterator[Found]:
     severity="info",
 )
 def role_added(change: Change) -> Iterator[Found]:
-    added = [one.logical_id for one in change.resources(_ROLE, action="add")]
-    names = [_role_label(change, name) for name in added]
+    added = [(one.stack, one.logical_id) for one in change.resources(_ROLE, action="add")]
+    names = [_label(change, holder) for holder in added]
     if added and change.has_both:
-        rights = _grants(change.after)
-        services = sorted({grant.action.partition(":")[0] for name in added for grant in rights.get(name, ((), ()))[1]})
+        rights = _rights(change.after)
+        allowed = [grant for holder in added if holder in rights for grant in rights[holder].allowed]
+        services = sorted({grant.action.partition(":")[0] for grant in allowed})
         word = "role" if len(added) == 1 else "roles"
         may = f"with rights in {listing(services)}" if services else "without rights of its own"
         message = f"{len(added)} {word} added ({listing(names)}), {may}"
-        yield Found(added[0], message, "look at what it may do")
+        yield Found(added[0][1], message, "look at what it may do")
 
 
-def _grants(view: View) -> dict[str, tuple[set[str], list[_Grant]]]:
-    """Role -> the logical ids that hold its rights, and the rights. By the role: policies are renamed freely."""
-    found: dict[str, tuple[set[str], list[_Grant]]] = {}
-    for resource in view.of(_ROLE, *_POLICIES):
+def _newly_allowed(change: Change, holder: Holder, rights: _Rights, before: _Rights | None) -> Iterator[Found]:
+    known = before.allowed if before is not None else []
+    fresh = [grant for grant in rights.allowed if not any(old.covers(grant) for old in known)]
+    told = {finding.resource for finding in new_template_findings(change, *_WIDE_RULES)} & rights.sayers
+    is_wide = bool(told) or any(grant.sweeping for grant in fresh)
+    if not fresh or (before is None and not is_wide):
+        return
+    who, subject = f"{rights.kind} {_label(change, holder)}", _subject(change, holder)
+    gone = [old for old in known if not any(new.covers(old) for new in rights.allowed)]
+    if not is_wide and all(_moved(grant, gone) for grant in fresh):
+        message = f"rights of {who} go over to other resources: {_shown(fresh, change)}"
+        yield Found(subject, message, "check that they are the right ones", "info")
+        return
+    conditions = all(_same_but_condition(grant, known) for grant in fresh)
+    why = ", the condition on it is gone or another" if conditions else ""
+    message = f"{who} is newly allowed {_shown(fresh, change)}{why}"
+    mend = "name what it needs, no wildcards" if is_wide else "check that each is needed"
+    stopped = open_finding(change, *_WIDE_RULES) if told else None
+    evidence = f"{stopped.code}: synthesis stops until it is acknowledged" if stopped else ""
+    severity: Severity | None = "break" if evidence else "risk" if is_wide else None
+    yield Found(subject, message, mend, severity, evidence)
+
+
+def _no_longer_denied(change: Change, holder: Holder, rights: _Rights, before: _Rights | None) -> Iterator[Found]:
+    """Denials that are gone and that something the holder may do now would fall under."""
+    lost = [
+        denial
+        for denial in (before.denied if before is not None else [])
+        if not any(new.covers(denial) for new in rights.denied)
+        and any(grant.action.startswith(_MANAGED) or grant.meets(denial) for grant in rights.allowed)
+    ]
+    if lost:
+        message = f"{rights.kind} {_label(change, holder)} is no longer denied {_shown(lost, change)}"
+        yield Found(_subject(change, holder), message, "keep what denies it", "risk")
+
+
+def _boundaries(change: Change) -> Iterator[Found]:
+    for stack, resource in change.after.placed(*_HOLDERS):
+        before = change.before.find(stack, resource.logical_id)
+        was = rendered(before.properties.get("PermissionsBoundary")) if before is not None else ""
+        becomes = rendered(resource.properties.get("PermissionsBoundary"))
+        if was and was != becomes:
+            who = f"{_HOLDERS[resource.type][2]} {label(resource)}"
+            message = f"{who} has {'another' if becomes else 'no'} permissions boundary{'' if becomes else ' any more'}"
+            severity: Severity = "warning" if becomes else "risk"
+            yield Found(resource.logical_id, message, "keep the boundary", severity)
+
+
+_MANAGED: Final = "all of "
+
+
+def _rights(view: View) -> dict[Holder, _Rights]:
+    """By who holds them, stack by stack: policies are renamed freely, and two stacks may have the same logical id."""
+    found: dict[Holder, _Rights] = {}
+    names = _names(view)
+    for stack, resource in view.placed(*_HOLDERS, *_SHARED, *_OF_ONE):
         documents = [policy.get("PolicyDocument") for policy in listed(resource.properties, "Policies")]
-        if resource.type == _ROLE:
-            roles = [resource.logical_id]
-        else:
-            roles = [_named(role) for role in listed(resource.properties, "Roles")]
-            documents.append(resource.properties.get("PolicyDocument"))
-        for role in roles:
-            holders, grants = found.setdefault(role, (set(), []))
-            holders.add(resource.logical_id)
+        documents.append(resource.properties.get("PolicyDocument"))
+        for kind, named in _held_by(resource):
+            who = _named(named)
+            holder = names.get((kind, who), (stack, who))
+            rights = found.setdefault(holder, _Rights(_HOLDERS[kind][2]))
+            rights.sayers.add(resource.logical_id)
             for document in documents:
-                grants += _allowed(role, document)
-            grants += [
-                _Grant(role, f"all of {rendered(arn).rpartition('/')[2]}", "*", "")
-                for arn in listed(resource.properties, "ManagedPolicyArns")
-            ]
+                rights.allowed.extend(grants(holder[1], document))
+                rights.denied.extend(grants(holder[1], document, "Deny"))
+            for arn in listed(resource.properties, "ManagedPolicyArns"):
+                rights.allowed.append(Grant(holder[1], f"{_MANAGED}{rendered(arn).rpartition('/')[2]}", "*"))
     return found
 
 
-def _allowed(who: str, document: Any) -> Iterator[_Grant]:
-    for statement in listed(document or {}, "Statement"):
-        if statement.get("Effect") != "Allow":
-            continue
-        actions = listed(statement, "Action") or ["*"]  # NotAction: all but a few
-        places = listed(statement, "Resource") or ["*"]
-        for action in actions:
-            for place in places:
-                yield _Grant(who, rendered(action), rendered(place) or "*", _condition(statement))
+def _held_by(resource: Resource) -> Iterator[tuple[str, object]]:
+    """Whose rights a resource speaks of: the kind, and how it names them."""
+    if resource.type in _HOLDERS:
+        yield resource.type, resource.logical_id
+    elif resource.type in _OF_ONE:
+        kind = _OF_ONE[resource.type]
+        yield kind, resource.properties.get(_HOLDERS[kind][0])
+    else:
+        for kind, (_, several, _) in _HOLDERS.items():
+            yield from ((kind, named) for named in listed(resource.properties, several))
+
+
+def _names(view: View) -> dict[tuple[str, str], Holder]:
+    """Who is meant by a name that is written out: a policy in another stack may name a role so."""
+    named = {
+        (resource.type, rendered(resource.properties.get(_HOLDERS[resource.type][0]))): (stack, resource.logical_id)
+        for stack, resource in view.placed(*_HOLDERS)
+    }
+    return {(kind, name): holder for (kind, name), holder in named.items() if is_literal(name)}
 
 
 def _trusts(change: Change) -> Iterator[Found]:
-    for role in change.after.of(_ROLE):
-        before = change.before.named(role.logical_id)
+    for stack, role in change.after.placed(_ROLE):
+        before = change.before.find(stack, role.logical_id)
         if before is None:
             continue
-        known = list(_principals(before.properties.get("AssumeRolePolicyDocument")))
-        for grant in _principals(role.properties.get("AssumeRolePolicyDocument")):
+        known = list(principals(before.properties.get("AssumeRolePolicyDocument")))
+        for grant in principals(role.properties.get("AssumeRolePolicyDocument")):
             if not any(old.covers(grant) for old in known):
                 message = f"{grant.who} may newly take on role {label(role)}" + _without(grant, known)
                 yield Found(
@@ -173,139 +198,73 @@ def _trusts(change: Change) -> Iterator[Found]:
 
 def _others(change: Change) -> Iterator[Found]:
     """Rights that a policy on a resource gives to others. On resources that were there before: a new one is new."""
-    for resource in change.after.of(*_ON_RESOURCES):
-        held, on = _ON_RESOURCES[resource.type]
+    for stack, resource in change.after.placed(*ON_RESOURCES):
+        held, on = ON_RESOURCES[resource.type]
         targets = [name for each in listed(resource.properties, on) for name in references(each)] if on else []
-        before = change.before.named(resource.logical_id)
-        if before is None and not any(change.before.named(name) is not None for name in targets):
+        before = change.before.find(stack, resource.logical_id)
+        if before is None and not any(change.before.find(stack, name) is not None for name in targets):
             continue
-        known = list(_principals(before.properties.get(held))) if before is not None else []
-        for grant in _principals(resource.properties.get(held)):
-            public = grant.who == "everybody" and not grant.condition  # LR043 tells that
-            if not public and not any(old.covers(grant) for old in known):
-                allowed = f"{grant.action} on {_place(grant.place, change.after)}"
+        known = list(principals(before.properties.get(held))) if before is not None else []
+        for grant in principals(resource.properties.get(held)):
+            if not grant.public and not any(old.covers(grant) for old in known):  # LR043 tells what is public
+                allowed = f"{grant.what} on {place_of(grant.where, change.after)}"
                 message = f"{grant.who} is newly allowed {allowed}" + _without(grant, known)
                 yield Found(resource.logical_id, message, "check that it must", "risk")
     for one in change.resources(_PERMISSION):
         after = change.after.find(one.stack, one.logical_id)
         if after is None or one.action == "remove":
             continue
-        function = next((change.before.named(name) for name in references(after.properties.get("FunctionName"))), None)
+        names = references(after.properties.get("FunctionName"))
+        function = next((change.before.find(one.stack, name) for name in names), None)
         if function is not None:
             who = rendered(after.properties.get("Principal"))
             message = f"{who} may newly invoke function {label(function)}"
             yield Found(one.logical_id, message, "check that it must", "risk")
 
 
-def _principals(document: Any) -> Iterator[_Grant]:
-    """What a policy on a resource or a trust gives, by principal."""
-    for statement in listed(document or {}, "Statement"):
-        if statement.get("Effect") != "Allow":
-            continue
-        principal = statement.get("Principal")
-        named = (
-            [rendered(each) for kind in sorted(principal) for each in listed(principal, kind)]
-            if isinstance(principal, Mapping)
-            else [rendered(principal)]
-        )
-        for who in named:
-            yield from _allowed("everybody" if who == "*" else who, {"Statement": [statement]})
+def _moved(grant: Grant, gone: list[Grant]) -> bool:
+    """True for a right on one thing that was had on another before, no less bound."""
+    return any(
+        (old.action, old.but, old.but_places) == (grant.action, grant.but, grant.but_places)
+        and same_tests(old.condition, grant.condition)
+        for old in gone
+    )
 
 
-def _public(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
-    for bucket in view.of("AWS::S3::Bucket"):
-        switches = bucket.properties.get("PublicAccessBlockConfiguration") or {}
-        off = [name for name in _PUBLIC if switches.get(name) is not True]
-        if off:
-            message = f"bucket {label(bucket)} does not block public access ({listing(off)})"
-            yield (bucket.logical_id, "block"), Found(bucket.logical_id, message, "keep all four switches true")
-    for resource in view.of(*_ON_RESOURCES):
-        for grant in _principals(resource.properties.get(_ON_RESOURCES[resource.type][0])):
-            if grant.who == "everybody" and not grant.condition:
-                allowed = f"{grant.action} on {_place(grant.place, view)}"
-                message = f"{label(resource)} allows everybody {allowed}"
-                yield (resource.logical_id, str(grant)), Found(resource.logical_id, message, "name who needs it")
-    for url in view.of("AWS::Lambda::Url"):
-        if url.properties.get("AuthType") == "NONE":
-            message = f"function address {url.logical_id} asks nobody who they are"
-            yield (url.logical_id, "url"), Found(url.logical_id, message, "use AuthType AWS_IAM")
-    for group in view.of("AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress"):
-        for entry in (group.properties, *listed(group.properties, "SecurityGroupIngress")):
-            source = rendered(entry.get("CidrIp") or entry.get("CidrIpv6"))
-            if source in _ANYWHERE:
-                message = f"security group {group.logical_id} lets in every address"
-                yield (group.logical_id, source), Found(group.logical_id, message, "name the networks that need it")
+def _same_but_condition(grant: Grant, known: list[Grant]) -> bool:
+    what = (grant.who, grant.action, grant.place, grant.but, grant.but_places)
+    return any(old.condition and (old.who, old.action, old.place, old.but, old.but_places) == what for old in known)
 
 
-def _without(grant: _Grant, known: list[_Grant]) -> str:
+def _without(grant: Grant, known: list[Grant]) -> str:
     """Says so where only the condition went."""
     same = any(old.who == grant.who and old.action == grant.action and old.condition for old in known)
     return ", the condition on it is gone or another" if same else ""
 
 
-def _condition(statement: Mapping[str, Any]) -> str:
-    condition = statement.get("Condition")
-    return json.dumps(condition, sort_keys=True) if condition else ""
+def _named(holder: object) -> str:
+    """A role, user or group by its logical id, else by its name."""
+    return next(iter(references(holder)), rendered(holder))
 
 
-def _no_wider(condition: str, than: str) -> bool:
-    """True where whoever meets `condition` meets `than` too: no test fewer, and no value more in any."""
-    if than in ("", condition):
-        return True
-    have: dict[str, Any] = json.loads(condition or "{}")
-    return all(
-        key in have.get(operator, {})
-        and set(map(rendered, listed(have[operator], key))) <= set(map(rendered, listed(tests, key)))
-        for operator, tests in json.loads(than).items()
-        for key in tests
-    )
-
-
-def _named(role: Any) -> str:
-    """A role by its logical id, else by its name."""
-    return next(iter(references(role)), rendered(role))
-
-
-def _shown(grants: list[_Grant], change: Change) -> str:
+def _shown(granted: list[Grant], change: Change) -> str:
     """By resource, its actions together; what has a wildcard first."""
     by_place: dict[str, list[str]] = {}
-    for grant in sorted(grants, key=lambda one: (one.place != "*", "*" not in one.action, one.place, one.action)):
-        actions = by_place.setdefault(grant.place, [])
-        if grant.action not in actions:
-            actions.append(grant.action)
-    return listing([f"{listing(actions)} on {_place(place, change.after)}" for place, actions in by_place.items()])
+    for grant in sorted(granted, key=lambda one: (one.place != "*", "*" not in one.action, one.place, one.action)):
+        actions = by_place.setdefault(grant.where, [])
+        if grant.what not in actions:
+            actions.append(grant.what)
+    return listing([f"{listing(actions)} on {place_of(place, change.after)}" for place, actions in by_place.items()])
 
 
-def _place(place: str, view: View) -> str:
-    """A resource with the names of what it refers to: `chat-in` for `${Queue.Arn}`."""
-    for name in _REFERRED.findall(place):
-        held = view.named(name)
-        if held is not None:
-            place = re.sub(rf"\$\{{{name}(\.Arn)?\}}", label(held), place)
-    return place
+def _label(change: Change, holder: Holder) -> str:
+    resource = change.after.find(*holder)
+    return label(resource) if resource is not None else holder[1]
 
 
-_REFERRED: Final = re.compile(r"\$\{(\w+)(?:\.Arn)?\}")
+def _subject(change: Change, holder: Holder) -> str:
+    resource = change.after.find(*holder)
+    return resource.logical_id if resource is not None else holder[1]
 
 
-def _role_label(change: Change, role: str) -> str:
-    holder = change.after.named(role)
-    return label(holder) if holder is not None else role
-
-
-def _role_subject(change: Change, role: str) -> str:
-    holder: Resource | None = change.after.named(role)
-    return holder.logical_id if holder is not None else role
-
-
-def _matches(text: str, pattern: str) -> bool:
-    """IAM's wildcards: `*` and `?`, and no other sign means anything."""
-    return text == pattern or (("*" in pattern or "?" in pattern) and fnmatchcase(text, _escaped(pattern)))
-
-
-@cache
-def _escaped(pattern: str) -> str:
-    return re.sub(r"\[", "[[]", pattern)
-
-
-RULES: Final = (rights_widened, opened, role_added)
+RULES: Final = (rights_widened, role_added)

@@ -20,6 +20,7 @@ from loadproof.review.rules.serving import (
     target_of_variant,
     targets,
     touches_more_than_tags,
+    variant_pairs,
     variants,
 )
 from loadproof.review.rules.words import plural
@@ -48,7 +49,8 @@ def counts_reset(change: Change) -> Iterator[Found]:
             continue
         for variant in _variants_of(change, after):
             # Both sides: a target that this change only adds has reached nothing yet.
-            old = next((known for known in variants(change.before) if known.name == variant.name), None)
+            own = (known for known in variants(change.before) if any(user is before for user in known.endpoints))
+            old = next((known for known in own if known.name == variant.name), None)
             if old is None:
                 continue
             scaled = target_of_variant(change.before, old)
@@ -91,7 +93,7 @@ def counts_reset(change: Change) -> Iterator[Found]:
     severity="break",
 )
 def type_under_scaling(change: Change) -> Iterator[Found]:
-    for before, after in _variant_pairs(change):
+    for before, after in variant_pairs(change):
         scaled = target_of_variant(change.before, before) is not None
         if scaled and before.instance_types != after.instance_types:
             message = (
@@ -205,17 +207,6 @@ def _fewer_units(before: Profile, after: Profile) -> Iterator[Found]:
 
 def _variants_of(change: Change, endpoint: Resource) -> list[Variant]:
     return [one for one in variants(change.after) if any(user is endpoint for user in one.endpoints)]
-
-
-def _variant_pairs(change: Change) -> Iterator[tuple[Variant, Variant]]:
-    """The same variant of the same endpoint on both sides."""
-    if not change.has_both:
-        return
-    for before in variants(change.before):
-        users = {endpoint.logical_id for endpoint in before.endpoints}
-        for after in variants(change.after):
-            if after.name == before.name and users & {endpoint.logical_id for endpoint in after.endpoints}:
-                yield before, after
 
 
 def _not_retained(endpoint: Resource) -> set[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from loadproof.review.model import ResourceChange
-from loadproof.review.rules.change import View, references, rendered
+from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.templates.template import Resource, listed, specifications
 
 ENDPOINT: Final = "AWS::SageMaker::Endpoint"
@@ -52,11 +52,22 @@ def variants(view: View) -> Iterator[Variant]:
         users = tuple(
             endpoint
             for endpoint in view.of(ENDPOINT)
-            if config.logical_id in references(endpoint.properties.get("EndpointConfigName"))
+            if _is(config, "EndpointConfigName", rendered(endpoint.properties.get("EndpointConfigName")))
         )
         for body in listed(config.properties, "ProductionVariants"):
             if isinstance(body, dict):
                 yield Variant(config, users, body)
+
+
+def variant_pairs(change: Change) -> Iterator[tuple[Variant, Variant]]:
+    """The same variant of the same endpoint on both sides."""
+    if not change.has_both:
+        return
+    for before in variants(change.before):
+        users = {endpoint.logical_id for endpoint in before.endpoints}
+        for after in variants(change.after):
+            if after.name == before.name and users & {endpoint.logical_id for endpoint in after.endpoints}:
+                yield before, after
 
 
 def endpoint_label(endpoint: Resource) -> str:
@@ -128,4 +139,5 @@ def number(value: Any) -> int | None:
 
 def _is(resource: Resource, name_property: str, named: str) -> bool:
     """True where a text names the resource: literally, or by a reference to it."""
-    return named == rendered(resource.properties.get(name_property)) or resource.logical_id in references(named)
+    literal = bool(named) and named == rendered(resource.properties.get(name_property))
+    return literal or resource.logical_id in references(named)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from loadproof.profiles import Profile
@@ -14,10 +14,12 @@ from loadproof.review.rules.serving import (
     CONFIG,
     ENDPOINT,
     MODEL,
+    Variant,
     component_label,
     endpoint_label,
     number,
     target_of_component,
+    target_of_variant,
     touches_more_than_tags,
     variants,
 )
@@ -29,6 +31,7 @@ _UPDATE: Final = (
     "copies.update.rollback_on_alarms",
     "copies.update",
 )
+_LARGEST_PERCENT: Final = 50
 DRAIN_S: Final = 30  # between SIGTERM and SIGKILL of a container
 _LONG_ANSWERS: Final = 0.99  # the share of answers that are no longer than the "longest" one
 
@@ -123,24 +126,46 @@ def _unrollable(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
             why = f"has {len(own)} variants: SageMaker rolls endpoints of one only"
         elif any("ServerlessConfig" in variant.body for variant in own):
             why = "its variant is serverless"
-        elif own and number(own[0].body.get("InitialInstanceCount")) == 1 and not _is_percent_of_more(own[0].body):
-            why = "runs one instance: a batch is at most half of them"
+        elif own:
+            why = _batch_too_large(endpoint, _instances(view, own[0]), "instance", "instances")
         if why:
             message = f"endpoint `{endpoint_label(endpoint)}` has a rolling update policy, but {why}"
             yield (endpoint.logical_id, why), Found(endpoint.logical_id, message, "take blue/green, or run more")
     for component in view.of(COMPONENT):
         count = number((component.properties.get("RuntimeConfig") or {}).get("CopyCount"))
-        if _policy(component) and count == 1 and target_of_component(view, component) is None:
-            why = "runs one copy: a batch is at most half of them"
+        running = count if target_of_component(view, component) is None else None
+        why = _batch_too_large(component, running, "copy", "copies") if _policy(component) else ""
+        if why:
             message = f"component `{component_label(component)}` has a rolling update policy, but {why}"
             found = Found(component.logical_id, message, "leave the policy out, or run two copies")
             yield (component.logical_id, why), found
 
 
-def _is_percent_of_more(variant: Mapping[str, Any]) -> bool:
-    """True where managed scaling keeps two or more running whatever the update starts with."""
-    managed = variant.get("ManagedInstanceScaling") or {}
-    return (number(managed.get("MinInstanceCount")) or 0) >= 2
+def _batch_too_large(resource: Resource, running: int | None, one: str, many: str) -> str:
+    """Why a batch of the resource's policy is more than half of what runs; empty where it is not, or nobody knows."""
+    if running == 1:
+        return f"runs one {one}: a batch is at most half of them"
+    batch = _policy(resource).get("MaximumBatchSize") or {}
+    size = number(batch.get("Value"))
+    if size is None:
+        return ""
+    if batch.get("Type") == "CAPACITY_PERCENT":
+        return f"its batch is {size}%: it is at most half of the {many}" if size > _LARGEST_PERCENT else ""
+    if running is not None and 2 * size > running:
+        return f"its batch is {size} of {running} {many}: it is at most half of them"
+    return ""
+
+
+def _instances(view: View, variant: Variant) -> int | None:
+    """What runs at least while the update goes on: what it starts with, or what scaling keeps whatever that is."""
+    managed = variant.body.get("ManagedInstanceScaling") or {}
+    target = target_of_variant(view, variant)
+    known = (
+        number(variant.body.get("InitialInstanceCount")),
+        number(managed.get("MinInstanceCount")),
+        number(target.properties.get("MinCapacity")) if target is not None else None,
+    )
+    return max((count for count in known if count is not None), default=None)
 
 
 def _policy(resource: Resource) -> Any:
