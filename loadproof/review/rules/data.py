@@ -50,7 +50,11 @@ _FIELDS: Final = (
 )
 def timeouts(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR030")
-    yield from change.fresh(_short_visibilities)
+    if change.has_after:
+        known = {queue: share for queue, share, _ in _short_visibilities(change.before)}
+        for queue, share, found in _short_visibilities(change.after):
+            if share < known.get(queue, 1):  # as short as before is not news, shorter is
+                yield found
 
 
 @rule(
@@ -189,7 +193,8 @@ def no_dead_letters(change: Change) -> Iterator[Found]:
             yield Found(one.logical_id, message, "keep its redrive policy")
 
 
-def _short_visibilities(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
+def _short_visibilities(view: View) -> Iterator[tuple[str, float, Found]]:
+    """Queue, the share of the visibility it needs that it has, and what is wrong with that."""
     for source in view.of(_MAPPING):
         queue = _referred(view, source.properties.get("EventSourceArn"), QUEUE)
         function = _referred(view, source.properties.get("FunctionName"), FUNCTION)
@@ -208,7 +213,7 @@ def _short_visibilities(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
         hidden = f"messages of {label(queue)} are hidden for {visibility_s} s"
         message = f"{hidden}, {label(function)} may run {runs_s} s: {wrong}"
         found = Found(queue.logical_id, message, f"set VisibilityTimeout to {needed_s} s or more", severity)
-        yield (queue.logical_id, severity), found
+        yield queue.logical_id, visibility_s / needed_s, found
 
 
 def _referred(view: View, value: Any, kind: str) -> Resource | None:

@@ -23,7 +23,8 @@ _EVERY_PORT: Final = (0, 65535)
     "Open to the public",
     reason="Anybody, in any account or from any address, could reach what only the platform should.",
     fix="Name the accounts, roles or networks that need it; keep the four switches that block public access on.",
-    source="https://docs.aws.amazon.com/AmazonS3/latest/userguide/access-control-block-public-access.html",
+    source="https://docs.aws.amazon.com/AmazonS3/latest/userguide/access-control-block-public-access.html; of a "
+    "security group, 0.0.0.0/0 and ::/0 count as every address, no smaller network does",
     severity="risk",
 )
 def opened(change: Change) -> Iterator[Found]:

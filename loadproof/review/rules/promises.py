@@ -264,7 +264,9 @@ _SCALING: Final = "AWS::ApplicationAutoScaling::ScalingPolicy"
 
 def _tells(view: View, logical_id: str) -> bool:
     alarm = view.named(logical_id)
-    return alarm is not None and any(rendered(action) for action in listed(alarm.properties, "AlarmActions"))
+    if alarm is None or rendered(alarm.properties.get("ActionsEnabled")).lower() == "false":
+        return False
+    return any(rendered(action) for action in listed(alarm.properties, "AlarmActions"))
 
 
 RULES: Final = (

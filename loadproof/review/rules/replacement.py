@@ -30,7 +30,8 @@ _COMPONENT_NAME: Final = "InferenceComponentName"
     "LR001",
     "Endpoint replaced or removed",
     reason="A new endpoint starts from nothing beside the old one, which is then deleted with all that runs on it: "
-    "requests to the old name fail, streams end, and the number of copies that scaling had reached is lost.",
+    "requests to the old name fail, streams end, and the number of copies that scaling had reached is lost. Under "
+    "`Retain` the old one runs on outside its stack, and is billed: a warning where it is removed.",
     fix="Keep the endpoint's name and logical id; change what it serves through its configuration. For another name, "
     "deploy a second endpoint, move the callers, then remove the first.",
     source="AWS::SageMaker::Endpoint: EndpointName is create-only (AWS's resource schema, in cfn-lint 1.58.0)",

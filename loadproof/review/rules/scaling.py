@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from loadproof.profiles import Profile
-from loadproof.review.rules.change import Change, models_by_name, rendered
+from loadproof.review.rules.change import Change, View, models_by_name, references, rendered
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import (
     COMPONENT,
     ENDPOINT,
+    SCALING_POLICY,
     TARGET,
     Variant,
     component_label,
@@ -132,8 +133,8 @@ def scaled_variant_removed(change: Change) -> Iterator[Found]:
 @rule(
     "LR013",
     "Scaling removed",
-    reason="Without a scalable target the number of copies stays where it is: more load finds no more copies, less "
-    "load frees none.",
+    reason="Without a scalable target, or with one that no policy moves or that is suspended, the number of copies "
+    "stays where it is: more load finds no more copies, less load frees none.",
     fix="Keep the scaling, or say in the pull request why a fixed number is enough.",
     source=" "
     "https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking.html; "
@@ -151,6 +152,11 @@ def scaling_removed(change: Change) -> Iterator[Found]:
         bounds = _bounds(before)
         message = f"{_named(place)} no longer scales between {bounds}: the number of copies stays as it is"
         yield Found(change.field("scaling", "components", otherwise=one.logical_id), message, "keep the scaling")
+    for before, after in _target_pairs(change):
+        why = _stopped(change, before, after)
+        if why:
+            message = f"{_named(rendered(after.properties.get('ResourceId')))} no longer scales: {why}"
+            yield Found(change.field("scaling", "components", otherwise=after.logical_id), message, "keep the scaling")
 
 
 @rule(
@@ -159,12 +165,31 @@ def scaling_removed(change: Change) -> Iterator[Found]:
     reason="A lower minimum leaves less running for the next burst; a lower maximum takes copies away at once where "
     "more are running, and refuses what the old maximum would have served.",
     fix="Compare the bounds with what was running lately at the busiest hour.",
-    source="the bounds themselves; "
+    source="the bounds of the profile, else (where code lowers them) of the templates; "
     "https://docs.aws.amazon.com/autoscaling/application/userguide/what-is-application-auto-scaling.html",
     severity="warning",
 )
 def capacity_lowered(change: Change) -> Iterator[Found]:
-    if change.profiles is None or change.field("endpoint.hosting", "backend"):
+    if change.field("endpoint.hosting", "backend"):
+        return
+    told = list(_fewer_by_profile(change))
+    yield from told
+    if not told:  # the code may lower what the profile leaves alone
+        yield from _lower_bounds(change)
+
+
+def _lower_bounds(change: Change) -> Iterator[Found]:
+    for before, after in _target_pairs(change):
+        for name, word in (("MaxCapacity", "most"), ("MinCapacity", "fewest")):
+            was, becomes = (number(target.properties.get(name)) for target in (before, after))
+            if was is not None and becomes is not None and becomes < was:
+                place = _named(rendered(after.properties.get("ResourceId")))
+                message = f"the {word} that scaling keeps of {place}: {becomes} instead of {was}"
+                yield Found(after.logical_id, message, "compare with what was running at the busiest hour")
+
+
+def _fewer_by_profile(change: Change) -> Iterator[Found]:
+    if change.profiles is None:
         return
     before, after = change.profiles
     models = models_by_name(before)
@@ -207,6 +232,41 @@ def _fewer_units(before: Profile, after: Profile) -> Iterator[Found]:
 
 def _variants_of(change: Change, endpoint: Resource) -> list[Variant]:
     return [one for one in variants(change.after) if any(user is endpoint for user in one.endpoints)]
+
+
+def _target_pairs(change: Change) -> Iterator[tuple[Resource, Resource]]:
+    """What scales the same thing on both sides."""
+    if not change.has_both:
+        return
+    known = {rendered(target.properties.get("ResourceId")): target for target in targets(change.before)}
+    for after in targets(change.after):
+        before = known.get(rendered(after.properties.get("ResourceId")))
+        if before is not None:
+            yield before, after
+
+
+def _stopped(change: Change, before: Resource, after: Resource) -> str:
+    """Why a target that stays moves nothing any more; empty where it does, or never did."""
+    if _has_policy(change.before, before) and not _has_policy(change.after, after):
+        return "no scaling policy is left"
+    if _suspended(after) and not _suspended(before):
+        return "its scaling is suspended"
+    return ""
+
+
+def _has_policy(view: View, target: Resource) -> bool:
+    place = rendered(target.properties.get("ResourceId"))
+    return any(
+        target.logical_id in references(policy.properties.get("ScalingTargetId"))
+        or rendered(policy.properties.get("ResourceId")) == place
+        for policy in view.of(SCALING_POLICY)
+    )
+
+
+def _suspended(target: Resource) -> bool:
+    """No copies are added: that is what hurts under load."""
+    state = target.properties.get("SuspendedState") or {}
+    return rendered(state.get("DynamicScalingOutSuspended")).lower() == "true"
 
 
 def _not_retained(endpoint: Resource) -> set[str]:

@@ -41,7 +41,8 @@ _LONG_ANSWERS: Final = 0.99  # the share of answers that are no longer than the 
     "Rolling update that cannot roll",
     reason="A batch is at most half of what runs, so one instance or copy cannot roll; SageMaker also refuses rolling "
     "updates of an endpoint with several variants or with a serverless one.",
-    fix="Run two or more, or take blue/green (for a component of one copy: leave the policy out).",
+    fix="Run two or more with a batch of at most half, or take blue/green (for a component of one copy: leave the "
+    "policy out).",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html; a batch "
     "is 5 to 50 percent (resource schema)",
     severity="break",
