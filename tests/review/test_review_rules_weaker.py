@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from review_rules_support import found, resource
+from review_rules_support import found, resource, reviewed, side
+
+from loadproof.review.model import Side
 
 TLS: dict[str, Any] = {
     "Effect": "Deny",
@@ -93,3 +96,14 @@ def test_a_group_that_was_open_may_open_further() -> None:
     assert told(group(https), group({**https, "FromPort": 80}), "LR043") == [
         "security group G lets in every address (tcp, 80-443)"
     ]
+
+
+def test_a_key_in_another_stack_is_another_queues() -> None:
+    """Two stacks may give the same logical id: the one's key does not stand for the other's."""
+    keyed = {"Resources": queue(KmsMasterKeyId="alias/chat")}
+
+    def stacks(**properties: Any) -> Side:
+        return replace(side({}), templates={"a": keyed, "b": {"Resources": queue(**properties)}})
+
+    told = [one.code for one in reviewed(stacks(KmsMasterKeyId="alias/chat"), stacks())]
+    assert told.count("LR042") == 1

@@ -12,6 +12,7 @@ from loadproof.review.context import Context
 from loadproof.review.model import SEVERITIES, Finding
 from loadproof.review.rules import (
     answers,
+    capacity,
     data,
     exposure,
     hosting,
@@ -31,6 +32,7 @@ RULES: Final[tuple[Rule, ...]] = tuple(
         (
             *replacement.RULES,
             *scaling.RULES,
+            *capacity.RULES,
             *updates.RULES,
             *hosting.RULES,
             *answers.RULES,

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
-from loadproof.catalog import instances
 from loadproof.profiles import Environment, Profile
 from loadproof.profiles.secrets import redacted
 from loadproof.review.model import Severity
 from loadproof.review.rules.change import Change, View, is_literal, rendered
-from loadproof.review.rules.denials import denials_lost
 from loadproof.review.rules.refused import new_template_findings, open_finding, refused, stops
 from loadproof.review.rules.rule import Found, rule
-from loadproof.review.rules.serving import CONFIG, FUNCTION, MODEL, QUEUE
-from loadproof.review.rules.words import label, listing
+from loadproof.review.rules.serving import CONFIG
+from loadproof.review.rules.shields import encryption_lost, isolation_lost
+from loadproof.review.rules.words import listing
 from loadproof.templates import Finding as TemplateFinding
-from loadproof.templates.template import Resource, listed
 
 _NETWORK: Final = "environment.yaml: network"
 
@@ -35,7 +32,7 @@ _NETWORK: Final = "environment.yaml: network"
 def isolation_weakened(change: Change) -> Iterator[Found]:
     yield from refused(change, "LR041")
     subject = change.field("endpoint.network_isolation", _NETWORK)
-    yield from _weaker(change, lost(change, isolation_of), subject, "network isolation or the VPC", "LS005")
+    yield from _weaker(change, isolation_lost(change), subject, "network isolation or the VPC", "LS005")
     yield from _further_away(change)
 
 
@@ -187,57 +184,6 @@ def _images(view: View) -> dict[tuple[str, str], list[str]]:
     return found
 
 
-Protections = Iterable[tuple[tuple[str, str], str]]  # (logical id, what protects it) -> in words
-
-
-def isolation_of(view: View) -> Protections:
-    """What is shut off from the network."""
-    for resource in view.of(MODEL, CONFIG, FUNCTION):
-        properties = resource.properties
-        if properties.get("EnableNetworkIsolation") is True:
-            yield (resource.logical_id, "isolation"), f"network isolation of {label(resource)}"
-        if _in_a_vpc(properties.get("VpcConfig")):
-            yield (resource.logical_id, "vpc"), f"the VPC of {label(resource)}"
-
-
-def encryption_of(view: View) -> Protections:
-    """What has a key of one's own, and the queues that AWS encrypts where nobody says otherwise."""
-    for resource in view.of(CONFIG, QUEUE, FUNCTION, *_KEYED):
-        for what, key in _keys(resource):
-            if key and not _AWS_KEY.search(rendered(key)):
-                yield (resource.logical_id, what), f"the key of {label(resource)} ({what})"
-    for queue in view.of(QUEUE):
-        plain = rendered(queue.properties.get("SqsManagedSseEnabled")).lower() == "false"
-        if queue.properties.get("KmsMasterKeyId") or not plain:
-            yield (queue.logical_id, "at rest"), f"the encryption of {label(queue)}"
-
-
-def _in_a_vpc(config: Any) -> bool:
-    """Empty lists take a function out of its VPC, as no configuration does."""
-    if isinstance(config, Mapping) and (names := {"SubnetIds", "Subnets"} & set(config)):
-        return all(config[name] for name in names)
-    return bool(config)
-
-
-def lost(change: Change, look: Callable[[View], Protections]) -> list[tuple[str, str]]:
-    """(logical id, words) of protections of the base that the head lacks, of resources that stay."""
-    if not change.has_both:
-        return []
-    kept = {key for key, _ in look(change.after)}
-    return [
-        (name, words)
-        for (name, what), words in look(change.before)
-        if (name, what) not in kept and (after := change.after.named(name)) is not None and not _no_use(after, what)
-    ]
-
-
-def encryption_lost(change: Change) -> list[tuple[str, str]]:
-    """The same of encryption, at rest and on the way: the denial of requests without TLS, whole as it was."""
-    words = "the rule that {} is reached over TLS only"
-    tls = dict.fromkeys((one.logical_id, words.format(one.words)) for one in denials_lost(change) if one.tls)
-    return [*lost(change, encryption_of), *tls]
-
-
 def _weaker(change: Change, gone: list[tuple[str, str]], subject: str, what: str, code: str) -> Iterator[Found]:
     if not gone:
         return
@@ -245,52 +191,6 @@ def _weaker(change: Change, gone: list[tuple[str, str]], subject: str, what: str
     message = f"taken away: {listing([words for _, words in gone])}"
     evidence = "" if stopped is None else f"{code}: synthesis stops until it is acknowledged"
     yield Found(subject or gone[0][0], message, f"keep {what}", "break" if stopped else None, evidence)
-
-
-_AWS_KEY: Final = re.compile(r"(^|:)alias/aws/")  # AWS's own, with a policy that nobody can change
-_KEYED: Final = ("AWS::S3::Bucket", "AWS::Logs::LogGroup", "AWS::DynamoDB::Table", "AWS::SNS::Topic")
-
-
-def _keys(resource: Resource) -> Iterator[tuple[str, object]]:
-    """Every store of the resource, and its key."""
-    properties = resource.properties
-    if resource.type == CONFIG:
-        yield "volume", properties.get("KmsKeyId")
-        yield "data capture", (properties.get("DataCaptureConfig") or {}).get("KmsKeyId")
-        outputs = (properties.get("AsyncInferenceConfig") or {}).get("OutputConfig") or {}
-        yield "asynchronous output", outputs.get("KmsKeyId")
-    elif resource.type == "AWS::S3::Bucket":
-        rules = listed(properties.get("BucketEncryption") or {}, "ServerSideEncryptionConfiguration")
-        defaults = [one.get("ServerSideEncryptionByDefault") or {} for one in rules]
-        yield "objects", next((key for default in defaults if (key := default.get("KMSMasterKeyID"))), None)
-    elif resource.type == "AWS::DynamoDB::Table":
-        yield "items", (properties.get("SSESpecification") or {}).get("KMSMasterKeyId")
-    elif resource.type in (QUEUE, "AWS::SNS::Topic"):
-        yield "messages", properties.get("KmsMasterKeyId")
-    elif resource.type == FUNCTION:
-        yield "variables", properties.get("KmsKeyArn")
-    else:
-        yield "logs", properties.get("KmsKeyId")
-
-
-def _no_use(after: Resource, what: str) -> bool:
-    """A store that is gone needs no key; SageMaker refuses a volume key where the instances have disks of their own."""
-    if what in ("isolation", "vpc"):  # a plain variant has these on its model
-        variants = listed(after.properties, "ProductionVariants")
-        return any(variant.get("ModelName") for variant in variants)
-    if what == "data capture":
-        return not after.properties.get("DataCaptureConfig")
-    if what == "asynchronous output":
-        return not after.properties.get("AsyncInferenceConfig")
-    if what != "volume":
-        return False
-    kinds = {
-        rendered(each.get("InstanceType"))
-        for variant in listed(after.properties, "ProductionVariants")
-        for each in (variant, *listed(variant, "InstancePools"))
-    }
-    rows = (instances().get(kind) for kind in kinds)
-    return any(row is not None and row.has_local_disk for row in rows)
 
 
 def _as_found(change: Change, finding: TemplateFinding, severity: Severity, *fields: str) -> Found:

@@ -1,12 +1,11 @@
-"""Rules about what an update does to autoscaling, and about scaling that is taken away (LR010-LR015)."""
+"""Rules about what an update does to autoscaling, and about scaling that is taken away (LR010-LR013)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from loadproof.profiles import Profile
-from loadproof.review.rules.change import Change, View, models_by_name, references, rendered
+from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import (
     COMPONENT,
@@ -17,8 +16,10 @@ from loadproof.review.rules.serving import (
     component_label,
     endpoint_label,
     number,
+    place_label,
     target_of_component,
     target_of_variant,
+    target_pairs,
     targets,
     touches_more_than_tags,
     variant_pairs,
@@ -150,99 +151,17 @@ def scaling_removed(change: Change) -> Iterator[Found]:
         if before is None or one.logical_id not in scaled or place in kept or not _still_there(change, before):
             continue
         bounds = _bounds(before)
-        message = f"{_named(place)} no longer scales between {bounds}: the number of copies stays as it is"
+        message = f"{place_label(place)} no longer scales between {bounds}: the number of copies stays as it is"
         yield Found(change.field("scaling", "components", otherwise=one.logical_id), message, "keep the scaling")
-    for before, after in _target_pairs(change):
+    for before, after in target_pairs(change):
         why = _stopped(change, before, after)
         if why:
-            message = f"{_named(rendered(after.properties.get('ResourceId')))} no longer scales: {why}"
+            message = f"{place_label(rendered(after.properties.get('ResourceId')))} no longer scales: {why}"
             yield Found(change.field("scaling", "components", otherwise=after.logical_id), message, "keep the scaling")
-
-
-@rule(
-    "LR014",
-    "Less capacity",
-    reason="A lower minimum leaves less running for the next burst; a lower maximum takes copies away at once where "
-    "more are running, and refuses what the old maximum would have served.",
-    fix="Compare the bounds with what was running lately at the busiest hour.",
-    source="the bounds of the profile, else (where code lowers them) of the templates; "
-    "https://docs.aws.amazon.com/autoscaling/application/userguide/what-is-application-auto-scaling.html",
-    severity="warning",
-)
-def capacity_lowered(change: Change) -> Iterator[Found]:
-    if change.field("endpoint.hosting", "backend"):
-        return
-    told = list(_fewer_by_profile(change))
-    yield from told
-    if not told:  # the code may lower what the profile leaves alone
-        yield from _lower_bounds(change)
-
-
-def _lower_bounds(change: Change) -> Iterator[Found]:
-    for before, after in _target_pairs(change):
-        for name, word in (("MaxCapacity", "most"), ("MinCapacity", "fewest")):
-            was, becomes = (number(target.properties.get(name)) for target in (before, after))
-            if was is not None and becomes is not None and becomes < was:
-                place = _named(rendered(after.properties.get("ResourceId")))
-                message = f"the {word} that scaling keeps of {place}: {becomes} instead of {was}"
-                yield Found(after.logical_id, message, "compare with what was running at the busiest hour")
-
-
-def _fewer_by_profile(change: Change) -> Iterator[Found]:
-    if change.profiles is None:
-        return
-    before, after = change.profiles
-    models = models_by_name(before)
-    for name, (path, part) in models_by_name(after).items():
-        old, new = (models[name][1] if name in models else part).copies, part.copies
-        if new.max < old.max:
-            message = f"the most copies: {new.max} instead of {old.max}"
-            yield Found(f"{path}copies.max", message, "compare with what was running at the busiest hour")
-        if new.min < old.min:
-            message = f"the fewest copies: {new.min} instead of {old.min}"
-            yield Found(f"{path}copies.min", message, "compare with what the first minutes of a burst need")
-    yield from _fewer_machines(before, after)
-    yield from _fewer_units(before, after)
-
-
-def _fewer_machines(before: Profile, after: Profile) -> Iterator[Found]:
-    """Of a plain variant, whose copies are its instances."""
-    old, new = before.endpoint, after.endpoint
-    if old is None or new is None or new.hosting != "plain_variant":
-        return
-    for name, word in (("max_instances", "most"), ("min_instances", "fewest")):
-        was, becomes = getattr(old, name), getattr(new, name)
-        if becomes < was:
-            message = f"the {word} instances: {becomes} instead of {was}"
-            yield Found(f"endpoint.{name}", message, "compare with what was running at the busiest hour")
-
-
-def _fewer_units(before: Profile, after: Profile) -> Iterator[Found]:
-    """Of a model on Bedrock with throughput of its own."""
-    old, new = (part.provisioned_throughput if part else None for part in (before.bedrock, after.bedrock))
-    if old is None:
-        return
-    if new is None:
-        message = f"the account's shared quota instead of {old.model_units} model units of one's own"
-        yield Found("bedrock.provisioned_throughput", message, "compare the quota with the busiest hour")
-    elif new.model_units < old.model_units:
-        message = f"model units: {new.model_units} instead of {old.model_units}"
-        yield Found("bedrock.provisioned_throughput.model_units", message, "compare them with the busiest hour")
 
 
 def _variants_of(change: Change, endpoint: Resource) -> list[Variant]:
     return [one for one in variants(change.after) if any(user is endpoint for user in one.endpoints)]
-
-
-def _target_pairs(change: Change) -> Iterator[tuple[Resource, Resource]]:
-    """What scales the same thing on both sides."""
-    if not change.has_both:
-        return
-    known = {rendered(target.properties.get("ResourceId")): target for target in targets(change.before)}
-    for after in targets(change.after):
-        before = known.get(rendered(after.properties.get("ResourceId")))
-        if before is not None:
-            yield before, after
 
 
 def _stopped(change: Change, before: Resource, after: Resource) -> str:
@@ -293,12 +212,6 @@ def _bounds(target: Resource) -> str:
     return f"{rendered(properties.get('MinCapacity'))} and {rendered(properties.get('MaxCapacity'))}"
 
 
-def _named(place: str) -> str:
-    """`inference component x` of `inference-component/x`."""
-    kind, _, name = place.partition("/")
-    return f"{kind.replace('-', ' ')} `{name}`" if name else f"`{place}`"
-
-
 def _types(variant: Variant) -> str:
     return ", ".join(variant.instance_types) or "no type"
 
@@ -308,5 +221,4 @@ RULES: Final = (
     type_under_scaling,
     scaled_variant_removed,
     scaling_removed,
-    capacity_lowered,
 )

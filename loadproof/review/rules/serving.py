@@ -123,6 +123,23 @@ def target_of_component(view: View, component: Resource) -> Resource | None:
     return None
 
 
+def target_pairs(change: Change) -> Iterator[tuple[Resource, Resource]]:
+    """What scales the same thing on both sides."""
+    if not change.has_both:
+        return
+    known = {rendered(target.properties.get("ResourceId")): target for target in targets(change.before)}
+    for after in targets(change.after):
+        before = known.get(rendered(after.properties.get("ResourceId")))
+        if before is not None:
+            yield before, after
+
+
+def place_label(place: str) -> str:
+    """`inference component x` of `inference-component/x`."""
+    kind, _, name = place.partition("/")
+    return f"{kind.replace('-', ' ')} `{name}`" if name else f"`{place}`"
+
+
 def touches_more_than_tags(change: ResourceChange) -> bool:
     """Tags are written without an update of what runs."""
     return any(not prop.path.startswith("Tags") for prop in change.properties)

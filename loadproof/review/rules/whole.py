@@ -9,9 +9,9 @@ from loadproof.profiles.names import stack_name
 from loadproof.profiles.secrets import redacted
 from loadproof.review.model import Severity
 from loadproof.review.rules.change import Change
-from loadproof.review.rules.protection import encryption_lost, isolation_of, lost
 from loadproof.review.rules.refused import REFUSED, new_problems, new_template_findings, stops
 from loadproof.review.rules.rule import Found, rule
+from loadproof.review.rules.shields import encryption_lost, isolation_lost
 
 NOT_JUDGED: Final = "LR066"
 # Rules over templates that have a finding of their own here: rights, pinning, secrets, code.
@@ -78,7 +78,7 @@ def added(change: Change) -> Iterator[Found]:
 )
 def refused_by_rules(change: Change) -> Iterator[Found]:
     told = set(_TOLD_ELSEWHERE)
-    told |= {"LS005"} if lost(change, isolation_of) else set()
+    told |= {"LS005"} if isolation_lost(change) else set()
     told |= {"LS006"} if encryption_lost(change) else set()
     for finding in new_template_findings(change, *(code for code in _ALL if code not in told)):
         if finding.severity == "error" and finding.acknowledged is None:
