@@ -122,7 +122,13 @@ class Service:
             case "describe_processing_job":
                 return {"ProcessingJobStatus": self.ends if second else "InProgress", "FailureReason": "out of memory"}
             case "list_objects_v2":
-                return {"Contents": [{"Key": key} for key in sorted(self.files) if key > request["StartAfter"]]}
+                return {
+                    "Contents": [
+                        {"Key": key, "Size": len(self.files[key])}
+                        for key in sorted(self.files)
+                        if key > request["StartAfter"]
+                    ]
+                }
             case "get_object":
                 return {"Body": io.BytesIO(self.files[request["Key"]])}
         return {}

@@ -133,7 +133,8 @@ def long_generation(start: Start, setting: Setting = LONG, *, leases: int = 10) 
     )
 
 
-FROZEN = Setting(processes=2, batch_size=1, lease_s=1.0)
+# However long it stands still, its answer is good when it wakes: only the put may stop it.
+FROZEN = Setting(processes=2, batch_size=1, lease_s=1.0, idle_timeout_s=20.0)
 
 
 def frozen(start: Start, setting: Setting = FROZEN) -> Outcome:
