@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from loadproof.cli.review_affected import ENVIRONMENT, OF_ENVIRONMENT, Found, Place
-from loadproof.cli.review_tree import PROFILES, CommitSource, Tree, digest_of
+from loadproof.cli.review_tree import PROFILES, Tree, digest_of
 from loadproof.errors import InputError, Problem
 from loadproof.review.model import Side
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from loadproof.profiles import Checked
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
-_CACHED_FORM: Final = "2"  # of what is kept and how it is made; another one finds nothing
+_CACHED_FORM: Final = "3"  # of what is kept and how it is made; another one finds nothing
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
 
 
@@ -50,8 +50,9 @@ class Half:
         """Read every profile of `places` and every environment of theirs, as `loadproof check` does."""
         from loadproof.profiles import check_file
 
-        if self.tree.source.folder is None and self.places:
-            self.tree.lay_out(self.tree.profile_paths, self.root)
+        if self.places:
+            named = {path for place in self.places for path in self.found[place].made_of if path in self.tree.ids}
+            self.tree.lay_out(sorted(named.union(self.tree.profile_paths)), self.root)
         for environment_name in sorted({place.environment_name for place in self.places}):
             file = self.root / PROFILES / environment_name / ENVIRONMENT
             self.checked[environment_place(environment_name)] = check_file(file)
@@ -70,19 +71,11 @@ class Half:
             self.checked[place].ok and self.checked[environment_place(place.environment_name)].ok
         )
 
-    def lay_out_code(self, other: Half | None) -> None:
-        """Code beside the profiles. What lies somewhere already is linked, for Python to compile it once.
-
-        `other` is a side with the same code, laid out.
-        """
-        source = self.tree.source
-        if not isinstance(source, CommitSource) or not self.tree.has_own_code:
-            return
-        folders = sorted({path.partition("/")[0] for path in self.tree.code if "/" in path})
-        lying = source.lying_about(folders) if other is None else {name: other.root / name for name in folders}
-        self.tree.lay_out([path for path in self.tree.code if path.partition("/")[0] not in lying], self.root)
-        for name, folder in lying.items():
-            (self.root / name).symlink_to(folder)
+    def lay_out_code(self) -> None:
+        """Code beside the profiles: nothing else of the project is there for it to find, such as what git ignores."""
+        if self.tree.has_own_code:
+            laid = {path for place in self.places for path in self.found[place].made_of}
+            self.tree.lay_out([path for path in self.tree.code if path not in laid], self.root)
 
     def settings(self) -> dict[str, Any]:
         """What the CDK CLI would pass on: cdk.context.json, the context of cdk.json, and `-c`. Read once."""
@@ -112,6 +105,8 @@ class Half:
         rows = [
             ("loadproof review", _CACHED_FORM, _cdk_version()),
             ("code", self.tree.code_id if self.tree.has_own_code else _installed_code_id()),
+            # Git's filters (line ends, LFS) may make other bytes of the same id on the disk.
+            ("from", "git" if self.tree.source.folder is None else "disk"),
             ("context", json.dumps(self.settings(), sort_keys=True)),
             ("place", place.environment_name, place.name, self.found[place].digest),
         ]

@@ -51,10 +51,11 @@ def find_sides(base: Tree, head: Tree, choice: Choice, cache: Cache, work: Path,
     same_code = base.has_own_code == head.has_own_code and (not head.has_own_code or base.code_id == head.code_id)
     places = [place for place in affected(before, after, same_code=same_code) if _is_chosen(place, choice)]
     halves = tuple(
-        Half(tree, found, tuple(p for p in places if p in found), tree.source.folder or work / name, choice.context)
+        Half(tree, found, tuple(p for p in places if p in found), work / name, choice.context)
         for name, tree, found in (("base", base, before), ("head", head, after))
     )
     for half in halves:
+        half.root.mkdir(exist_ok=True)
         half.check()
     synthesizer = Synthesizer()
     wanted = [_fill_from(cache, half, try_refused=not same_code) for half in halves]
@@ -66,7 +67,7 @@ def find_sides(base: Tree, head: Tree, choice: Choice, cache: Cache, work: Path,
         kept = f", {from_cache} from the cache" if from_cache else ""
         say(f"{profiles} of {total} profiles affected; {count} to synthesize{kept}")
     if count:
-        _synthesize(halves, wanted, synthesizer, same_code=same_code, cache=cache)
+        _synthesize(halves, wanted, synthesizer, cache)
     pairs = tuple(_pairs(places, *halves))
     shown = sum(not pair.environment_level for pair in pairs)
     return Sides(tuple(pair.pair for pair in pairs), total - shown, count, from_cache, synthesizer.started)
@@ -126,17 +127,12 @@ def _synthesize(
     halves: Sequence[Half],
     wanted: Sequence[Mapping[str, Sequence[str]]],
     synthesizer: Synthesizer,
-    *,
-    same_code: bool,
     cache: Cache,
 ) -> None:
-    """Both sides at once. The head's code first: the base takes it over where it is the same."""
-    base, head = halves
-    code_of_head = bool(wanted[1]) or head.tree.source.folder is not None
-    if wanted[1]:
-        head.lay_out_code(None)
-    if wanted[0]:
-        base.lay_out_code(head if same_code and code_of_head else None)
+    """Both sides at once."""
+    for half, names in zip(halves, wanted, strict=True):
+        if names:
+            half.lay_out_code()
     sides = sum(bool(names) for names in wanted)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         running: list[tuple[Half, Future[Outcome]]] = []
@@ -155,7 +151,7 @@ def _synthesize(
     cache.trim()
     crashed = {id(half): outcome.crash for half, outcome in outcomes if outcome.crash}
     if len(crashed) == len(halves):  # of one side, it is the change; of both, nothing was compared
-        raise CouldNotRunError(f"neither side can be synthesized: {crashed[id(head)]}")
+        raise CouldNotRunError(f"neither side can be synthesized: {crashed[id(halves[1])]}")
 
 
 def _keep(half: Half, outcome: Outcome, cache: Cache) -> None:

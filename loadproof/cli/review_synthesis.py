@@ -1,7 +1,7 @@
 """Synthesis of one side by its own code, in processes of their own, as the CDK CLI starts them.
 
-What is run is the code of the side that is reviewed. It gets no credentials that this process has in its environment;
-that is a precaution and no prison, so a job that reviews strangers' code must not hold any.
+What is run is the code of the side that is reviewed. It gets few variables of this process's environment and an
+empty home; that is a precaution and no prison, so a job that reviews strangers' code must not hold any.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import os
 import re
 import shutil
 import signal
+import site
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -28,9 +30,14 @@ PATIENCE_S: Final = 900.0
 MOST_ATTEMPTS: Final = 16  # processes that look for the profiles of one job that cannot be synthesized
 _CHEAP: Final = 20  # profiles that cost less to synthesize along than another process
 _MOST_WORDS: Final = 2000  # characters of a refusal
-_SECRET: Final = re.compile(
-    r"AWS_.*|GITHUB_.*|ACTIONS_.*|CI_JOB_.*|.*(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE_KEY).*",
-    re.IGNORECASE,
+# What synthesis may need of this process's environment; whatever else a job holds is not the reviewed code's to read.
+_PASSED: Final = re.compile(
+    r"PATH|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TEMP|TMP|TERM|NO_COLOR|VIRTUAL_ENV|LD_LIBRARY_PATH|SYSTEMROOT"
+    r"|(JSII|NODE|PYTHON|CDK)_?\w*"
+)
+_SECRET: Final = re.compile(r".*(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|KEY).*", re.IGNORECASE)
+_JSII_CACHE: Final = (
+    "Library/Caches/com.amazonaws.jsii/package-cache" if sys.platform == "darwin" else ".cache/aws/jsii/package-cache"
 )
 Key = TypeVar("Key")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -127,9 +134,12 @@ class Synthesizer:
     def _synthesized(self, app: App, job: Job, attempts: list[int]) -> Outcome:
         attempts[0] -= 1
         with tempfile.TemporaryDirectory(prefix="loadproof-synth-") as folder:
-            code, words = self._run(app, job, Path(folder))
+            out, home = Path(folder) / "out", Path(folder) / "home"
+            out.mkdir()
+            home.mkdir()
+            code, words = self._run(app, job, out, home)
             if code is ExitCode.OK:
-                return _read(Path(folder), job)
+                return _read(out, job)
         blamed = _blamed(job, words)
         rest = _without(job, blamed)
         parts = (rest,) if blamed and _size(rest) else _halves(job)
@@ -138,16 +148,15 @@ class Synthesizer:
             return Outcome({}, {}, dict.fromkeys(everything, words), "" if code is ExitCode.BAD_INPUT else words)
         return joined([Outcome({}, {}, blamed), *(self._synthesized(app, part, attempts) for part in parts)])
 
-    def _run(self, app: App, job: Job, out: Path) -> tuple[ExitCode, str]:
+    def _run(self, app: App, job: Job, out: Path, home: Path) -> tuple[ExitCode, str]:
         """OK with the templates in `out`, BAD_INPUT with the reason where they are refused, MISSED after a crash.
 
         An error among the template rules (exit 1) stops a deployment: the templates are there all the same.
         """
-        if shutil.which("node") is None:
-            raise CouldNotRunError("Node is not on the path, and synthesis needs it; install Node 20 or newer")
         asked = {"env": ",".join(job.wanted)} | ({} if job.names is None else {"profile": ",".join(job.names)})
         variables = {
-            **{name: value for name, value in os.environ.items() if not _SECRET.fullmatch(name)},
+            **_passed_on(os.environ),
+            "HOME": str(home),
             "CDK_OUTDIR": str(out),
             "CDK_CONTEXT_JSON": json.dumps({**app.context, **asked}),
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -194,6 +203,29 @@ class Synthesizer:
                     self._live.discard(process)
             words.seek(0)
             return code, words.read(1024 * 1024).decode(errors="replace")
+
+
+def _passed_on(variables: Mapping[str, str]) -> dict[str, str]:
+    """Variables for the reviewed code, whose home is an empty one: what its tools have in ours is named to them."""
+    passed = {name: value for name, value in variables.items() if _PASSED.fullmatch(name)}
+    passed = {name: value for name, value in passed.items() if not _SECRET.fullmatch(name)}
+    passed["PATH"] = os.pathsep.join((_folder_of_node(), passed.get("PATH", os.defpath)))
+    passed.setdefault("PYTHONUSERBASE", site.getuserbase())
+    passed.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path.home() / _JSII_CACHE))
+    return passed
+
+
+@cache
+def _folder_of_node() -> str:
+    """Where Node itself lies: what is on the path may be a script that looks into the home for it."""
+    if shutil.which("node") is None:
+        raise CouldNotRunError("Node is not on the path, and synthesis needs it; install Node 20 or newer")
+    said = subprocess.run(
+        ["node", "-p", "process.execPath"], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if said.returncode:
+        raise CouldNotRunError(f"Node does not run: {said.stderr.decode(errors='replace').strip()[:_MOST_WORDS]}")
+    return str(Path(os.fsdecode(said.stdout).strip()).parent)
 
 
 def joined(outcomes: Sequence[Outcome]) -> Outcome:

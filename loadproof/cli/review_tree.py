@@ -6,10 +6,13 @@ without reading what is the same. A symbolic link's id is that of what it leads 
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import posixpath
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -19,7 +22,6 @@ from loadproof.errors import InputError
 
 PROFILES: Final = "deploy_profiles"
 ENTRY: Final = "app.py"
-_SETTINGS: Final = ("cdk.json", "cdk.context.json")
 _NO_CODE: Final = frozenset(
     {PROFILES, "docs", "tests", "scripts", "evidence", "runs", "site", "node_modules", "cdk.out"}
 )
@@ -34,12 +36,16 @@ class Source(Protocol):
         """Path and content, one in memory at a time; the content of a link is the path that it leads to."""
         ...
 
+    def write(self, paths: Iterable[str], target: Path) -> None:
+        """Copies of files that are no links, below `target`."""
+        ...
+
     @property
     def links(self) -> frozenset[str]: ...
 
     @property
     def folder(self) -> Path | None:
-        """Where the files lie already; None where they have to be laid out first."""
+        """Where the files lie on this machine; None for a commit's."""
         ...
 
 
@@ -76,10 +82,7 @@ class Tree:
         """Write files below `target`. Links are made last, and only those that stay inside it."""
         chosen = [path for path in paths if is_plain(path)]
         links = {path for path in chosen if path in self.source.links}
-        for path, content in self.source.each(one for one in chosen if one not in links):
-            file = target / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
+        self.source.write((one for one in chosen if one not in links), target)
         for path, content in sorted(self.source.each(links)):
             _link(target, path, os.fsdecode(content))
 
@@ -93,17 +96,26 @@ class CommitSource:
     links: frozenset[str]
     checked_out: Path | None
 
-    def lying_about(self, folders: Iterable[str]) -> dict[str, Path]:
-        """Those of some top folders that the working tree has just so: Python has compiled them there already."""
+    def write(self, paths: Iterable[str], target: Path) -> None:
+        """What Python compiled of the same content in the working tree comes along: each side would compile it anew."""
+        compiled = self._compiled()
+        for path, content in self.each(paths):
+            file = target / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+            if path in compiled and compiled[path].stat().st_size == len(content):
+                _bring_compiled(compiled[path], file)
+
+    def _compiled(self) -> dict[str, Path]:
+        """Python files that the working tree holds as the commit does."""
         if self.checked_out is None or not self.checked_out.is_dir():
             return {}
-        here: dict[str, dict[str, str | None]] = {}
-        for path, known in self.repository.working_ids(self.checked_out).items():
-            here.setdefault(path.partition("/")[0], {})[path] = known
-        return {name: self.checked_out / name for name in folders if here.get(name) == self._ids_in(name)}
-
-    def _ids_in(self, folder: str) -> dict[str, str]:
-        return {path: blob.id for path, blob in self.blobs.items() if path.startswith(f"{folder}/")}
+        known = self.repository.working_ids(self.checked_out)
+        return {
+            path: self.checked_out / path
+            for path, blob in self.blobs.items()
+            if path.endswith(".py") and known.get(path) == blob.id and (self.checked_out / path).is_file()
+        }
 
     def each(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         by_id: dict[str, list[str]] = {}
@@ -128,6 +140,17 @@ class FolderSource:
 
     def each(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         return ((path, _content(self.root / path)) for path in paths)
+
+    def write(self, paths: Iterable[str], target: Path) -> None:
+        for path in paths:
+            file = target / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                shutil.copyfile(self.root / path, file)
+            except OSError as error:
+                raise _unreadable(self.root / path, error) from None
+            if path.endswith(".py"):
+                _bring_compiled(self.root / path, file)
 
     @property
     def folder(self) -> Path | None:
@@ -161,8 +184,14 @@ def folder_tree(label: str, root: Path, algorithm: str) -> Tree:
     found: dict[str, str | None] = {}
     for here, folders, files in os.walk(root):
         below = Path(here).relative_to(root)
-        hidden = below == Path()
-        folders[:] = sorted(one for one in folders if one not in _NEVER and not (hidden and one.startswith(".")))
+        top = below == Path()
+        folders[:] = sorted(
+            one
+            for one in folders
+            if one not in _NEVER
+            and not (top and one.startswith("."))
+            and not (Path(here) / one / "pyvenv.cfg").is_file()  # a virtual environment
+        )
         found |= {(below / one).as_posix(): None for one in (*files, *folders) if _is_file(Path(here) / one)}
     return _folder_tree(label, root, found, algorithm)
 
@@ -176,7 +205,7 @@ def _folder_tree(label: str, root: Path, known: Mapping[str, str | None], algori
     links = frozenset(path for path in known if (root / path).is_symlink())
     source = FolderSource(root, links)
     counted = {path for path in known if path.startswith(f"{PROFILES}/")} | set(_code_of(known))
-    ids = {path: known[path] or _blob_id(_content(root / path), algorithm) for path in counted}
+    ids = {path: known[path] or _blob_id(root / path, algorithm) for path in counted}
     return Tree(label, source, _through_links(ids, source), folder)
 
 
@@ -195,21 +224,17 @@ def digest_of(rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def _code_of(paths: Iterable[str]) -> set[str]:
-    """Python at the top and CDK's settings, and every folder of the top that holds Python, but for docs and tests."""
-    by_folder: dict[str, list[str]] = {}
-    code: set[str] = set()
-    for path in paths:
-        top, slash, _ = path.partition("/")
-        if path.endswith(".pyc"):
-            continue
-        if slash and top not in _NO_CODE and not top.startswith("."):
-            by_folder.setdefault(top, []).append(path)
-        elif not slash and (path.endswith(".py") or path in _SETTINGS):
-            code.add(path)
-    for inside in by_folder.values():
-        if any(path.endswith(".py") for path in inside):
-            code.update(inside)
-    return code
+    """What synthesis may read beside the profiles: all of the project but for documents, tests and what tools leave."""
+    return {path for path in paths if _may_be_read(path)}
+
+
+def _may_be_read(path: str) -> bool:
+    top, slash, _ = path.partition("/")
+    if path.endswith(".pyc"):
+        return False
+    if slash:
+        return top not in _NO_CODE and not top.startswith(".")
+    return not path.endswith(".md") and not path.startswith(".git")
 
 
 def _through_links(ids: dict[str, str], source: Source) -> dict[str, str]:
@@ -265,9 +290,34 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); look at its permissions") from None
+        raise _unreadable(path, error) from None
 
 
-def _blob_id(content: bytes, algorithm: str) -> str:
-    """As `git hash-object` has it."""
-    return hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path}: cannot be read ({error.strerror}); look at its permissions")
+
+
+def _bring_compiled(source: Path, copy: Path) -> None:
+    """Python takes what it compiled where time and size of the source are those that it noted."""
+    facts = source.stat()
+    os.utime(copy, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    for compiled in source.parent.glob(f"__pycache__/{glob.escape(source.stem)}.*.pyc"):
+        folder = copy.parent / "__pycache__"
+        folder.mkdir(exist_ok=True)
+        with suppress(OSError):
+            shutil.copyfile(compiled, folder / compiled.name)
+
+
+def _blob_id(path: Path, algorithm: str) -> str:
+    """As `git hash-object` has it. Whatever lies untracked may be large: it is read in pieces."""
+    if path.is_symlink():
+        target = _content(path)
+        return hashlib.new(algorithm, b"blob %d\0" % len(target) + target, usedforsecurity=False).hexdigest()
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.new(algorithm, b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
+            while piece := file.read(1024 * 1024):
+                digest.update(piece)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return digest.hexdigest()

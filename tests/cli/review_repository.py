@@ -28,7 +28,7 @@ from stacks.queue import TIMEOUT_S
 root = Path(__file__).resolve().parent / "deploy_profiles"
 context = json.loads(os.environ["CDK_CONTEXT_JSON"])
 out = Path(os.environ["CDK_OUTDIR"])
-with open(os.environ["RUNS_FILE"], "a") as log:
+with open(os.environ["CDK_RUNS_FILE"], "a") as log:
     log.write(json.dumps({"context": context, "variables": sorted(os.environ)}) + "\\n")
 stacks = {}
 for env in context["env"].split(","):
@@ -123,7 +123,7 @@ class Project:
 
     def sides(self, base: str, head: str | None = None, *, direct: bool = False, choice: Choice | None = None) -> Sides:
         """As the command finds them, from the current folder."""
-        os.environ["RUNS_FILE"] = str(self.runs_file)
+        os.environ["CDK_RUNS_FILE"] = str(self.runs_file)
         before, after, _ = find_trees(base, head, direct=direct)
         with tempfile.TemporaryDirectory() as folder:
             return find_sides(before, after, choice or Choice(), self.cache, Path(folder).resolve(), lambda said: None)

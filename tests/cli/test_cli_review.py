@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -32,7 +33,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """One environment, two profiles; on `branch` one of them promises less, which is a warning (LR052)."""
     made = Project(tmp_path / "repository", dev=("chat", "search"))
     monkeypatch.chdir(made.root)
-    monkeypatch.setenv("RUNS_FILE", str(made.runs_file))
+    monkeypatch.setenv("CDK_RUNS_FILE", str(made.runs_file))
     made.git("checkout", "-q", "-b", "branch")
     made.profile("dev/chat", objectives=LOOSER)
     made.commit()
@@ -198,10 +199,10 @@ def _shallow(project: Project, target: Path) -> None:
 
 def test_a_cancelled_review_leaves_nothing_running(project: Project) -> None:
     """SIGTERM, as CI sends it: exit 130, and the synthesis under way is ended with it."""
-    project.write("app.py", "import os, time\nopen('../started', 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
+    started = project.root.parent / "started"
+    project.write("app.py", f"import os, time\nopen({str(started)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
     command = [sys.executable, "-m", "loadproof", "review", "main", "-c", "profile=chat"]
     process = subprocess.Popen(command, cwd=project.root, env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
-    started = project.root.parent / "started"
     while process.poll() is None and not (started.exists() and started.read_text()):
         time.sleep(0.05)
     process.terminate()
@@ -228,9 +229,13 @@ def test_evidence_of_the_head_is_found(project: Project, capsys: pytest.CaptureF
     folder = "evidence/dev/chat/20260101-000000-chat"
     profile = {"name": "chat", "file": "chat.yaml", "sha256": "0" * 64, "environment": "dev"}
     plan = {"schema_version": 1, "run_id": "r1", "created_utc": "2026-01-01T00:00:00Z", "spec": {"profile": profile}}
-    project.write(f"{folder}/plan.json", json.dumps(plan))
-    summary = {"schema_version": 1, "verdict": {"outcome": "PASS"}, "objectives": []}
-    project.write(f"{folder}/summary.json", json.dumps(summary))
+    summary = {"schema_version": 1, "verdict": {"outcome": "PASS"}, "objectives": [], "profile": profile}
+    files = {"plan.json": json.dumps(plan), "summary.json": json.dumps(summary)}
+    hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
+    said = {"run_id": "r1", "created_utc": plan["created_utc"], "verdict": "PASS", "profile": profile}
+    files["evidence.json"] = json.dumps({"schema_version": 1, "sha256": hashes, **said})
+    for name, text in files.items():
+        project.write(f"{folder}/{name}", text)
     project.commit()
     run(["review", "main", "branch", "--format", "json"])
     (profile_review,) = json.loads(capsys.readouterr().out)["profiles"]

@@ -19,7 +19,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """Two environments of two profiles, one commit, and the shell in its folder."""
     made = Project(tmp_path / "repository", dev=("chat", "search"), prod=("chat", "search"))
     monkeypatch.chdir(made.root)
-    monkeypatch.setenv("RUNS_FILE", str(made.runs_file))
+    monkeypatch.setenv("CDK_RUNS_FILE", str(made.runs_file))
     return made
 
 
@@ -83,6 +83,81 @@ def test_ignored_files_are_not_part_of_the_change(project: Project) -> None:
     project.commit()
     project.profile("dev/mine")
     assert names(project.sides("main")) == []
+
+
+SETTINGS = """\
+import json
+from pathlib import Path
+
+root = Path(__file__).resolve().parents[1]
+settings = root / "{file}"
+TIMEOUT_S = json.loads(settings.read_text()) if settings.exists() else 60
+"""
+
+
+def test_what_git_ignores_does_not_reach_a_template(project: Project) -> None:
+    """Code reads a file that will not be in the pull request: nothing of it is seen, nor kept for the next review."""
+    project.write(".gitignore", "local.json\n")
+    project.write("stacks/queue.py", SETTINGS.format(file="local.json"))
+    project.commit()
+    project.write("local.json", "90")
+    project.write("stacks/queue.py", SETTINGS.format(file="local.json") + "# a comment\n")
+    project.commit()
+    assert names(project.sides("main^")) == []
+    assert names(project.sides("main^", "main")) == []
+
+
+@pytest.mark.parametrize("file", ["config/limits.json", "limits.json", "config/notes.md"])
+def test_a_changed_file_that_code_reads_is_code(project: Project, file: str) -> None:
+    """In a folder without Python, committed or not: the base has its own, and the cache what belongs to each."""
+    project.write("stacks/queue.py", SETTINGS.format(file=file))
+    project.write(file, "70")
+    project.commit()
+    project.write(file, "80")
+    for _ in range(2):
+        sides = project.sides("main", choice=Choice(profiles=("chat",)))
+        assert [timeout_s(sides, 0, side) for side in ("before", "after")] == [70, 80]
+    project.commit()
+    sides = project.sides("main^", "main", choice=Choice(profiles=("chat",)))
+    assert [timeout_s(sides, 0, side) for side in ("before", "after")] == [70, 80]
+
+
+def test_a_profile_reads_its_own_sides_files_through_code(project: Project) -> None:
+    """Code that looks for the profiles from where it lies finds those of its own side, though code did not change."""
+    project.write("stacks/queue.py", SETTINGS.format(file="deploy_profiles/shared/seconds.json"))
+    project.write("deploy_profiles/shared/seconds.json", "70")
+    project.commit()
+    project.write("deploy_profiles/shared/seconds.json", "80")
+    project.profile("dev/chat", comment="changed")
+    project.commit()
+    for head in (None, "main"):
+        sides = project.sides("main^", head)
+        assert [timeout_s(sides, 0, side) for side in ("before", "after")] == [70, 80]
+
+
+def test_nothing_is_written_into_the_working_tree(project: Project) -> None:
+    """Not even what Python compiles."""
+    project.profile("dev/chat", comment="changed")
+    project.sides("main")
+    assert project.runs == 2 and not list(project.root.rglob("__pycache__"))
+
+
+def test_what_python_compiled_is_taken_along(project: Project, tmp_path: Path) -> None:
+    """For a commit's files that the working tree has just so, and only for those."""
+    from loadproof.cli.review_refs import find_trees
+
+    for name in ("__init__", "queue"):
+        project.write(f"stacks/__pycache__/{name}.cpython-311.pyc", "compiled")
+    project.write("stacks/queue.py", "TIMEOUT_S = 600\n")
+    before, after, _ = find_trees("main", None, direct=False)
+    before.lay_out(before.code, tmp_path / "before")
+    after.lay_out(after.code, tmp_path / "after")
+    brought = [
+        sorted(file.name.partition(".")[0] for file in (tmp_path / side).rglob("*.pyc")) for side in ("before", "after")
+    ]
+    assert brought == [["__init__"], ["__init__", "queue"]]
+    copied = tmp_path / "after/stacks/queue.py"
+    assert copied.stat().st_mtime_ns == (project.root / "stacks/queue.py").stat().st_mtime_ns
 
 
 def test_a_renamed_profile_goes_and_comes(project: Project) -> None:
@@ -311,7 +386,11 @@ def test_choosing_by_context(project: Project) -> None:
 
 def test_credentials_do_not_reach_the_reviewed_code(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in the environment of a job, and would be worth stealing, is taken out of the child's."""
-    for name in ("AWS_SECRET_ACCESS_KEY", "GH_TOKEN", "MY_PASSWORD", "ACTIONS_ID_TOKEN_REQUEST_URL", "GITHUB_ENV"):
+    worth_stealing = (
+        "AWS_SECRET_ACCESS_KEY", "GH_TOKEN", "MY_PASSWORD", "ACTIONS_ID_TOKEN_REQUEST_URL", "GITHUB_ENV", "MYSQL_PWD",
+        "DOCKER_AUTH_CONFIG", "MINIO_ACCESS_KEY", "DEPLOY_KEY", "KUBECONFIG", "SSH_AUTH_SOCK", "NODE_AUTH_TOKEN",
+    )  # fmt: skip
+    for name in worth_stealing:
         monkeypatch.setenv(name, "worth-stealing")
     project.profile("dev/chat", comment="changed")
     project.sides("main")
@@ -322,7 +401,16 @@ def test_credentials_do_not_reach_the_reviewed_code(project: Project, monkeypatc
         "AWS_EC2_METADATA_DISABLED",
         "AWS_SHARED_CREDENTIALS_FILE",
     }
-    assert not {name for name in seen if "TOKEN" in name or "PASSWORD" in name}
+    assert not seen.intersection(worth_stealing)
+
+
+def test_the_reviewed_code_has_an_empty_home(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tools keep there (~/.aws, ~/.netrc, ~/.docker) is not handed to a stranger's code."""
+    monkeypatch.setenv("HOME", str(project.root.parent / "home"))
+    project.write("stacks/queue.py", "from pathlib import Path\nTIMEOUT_S = len(list(Path.home().iterdir()))\n")
+    (project.root.parent / "home").mkdir()
+    (project.root.parent / "home/.netrc").write_text("")
+    assert timeout_s(project.sides("main"), 0, "after") == 0
 
 
 def test_folders_need_no_git(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,13 +470,18 @@ def link_by_a_detour(project: Project) -> None:
     (project.root / "deploy_profiles/dev/linked.yaml").symlink_to("up/../../../secret.yaml")
 
 
+@pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("make", [link_to_a_file, link_by_a_detour])
-def test_a_link_that_leads_out_is_not_followed(project: Project, make: Callable[[Project], None]) -> None:
+def test_a_link_that_leads_out_is_not_followed(
+    project: Project, make: Callable[[Project], None], committed: bool
+) -> None:
     """The file outside is neither read nor quoted: the profile cannot be read."""
     (project.root.parent / "secret.yaml").write_text("name: secret-of-this-machine\n")
     make(project)
-    project.commit()
-    (pair,) = (pair for pair in project.sides("main^", "main").pairs if pair.name == "linked")
+    if committed:
+        project.commit()
+    sides = project.sides("main^", "main") if committed else project.sides("main")
+    (pair,) = (pair for pair in sides.pairs if pair.name == "linked")
     assert pair.after is not None and [problem.code for problem in pair.after.problems] == ["LP012"]
     assert "secret-of-this-machine" not in repr(pair)
 
