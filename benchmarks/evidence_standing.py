@@ -15,6 +15,7 @@ from benchmarks.objectives import ERROR_RATE
 from loadproof.profiles import Profile, profile_hash
 from loadproof.review.evidence import evidence_of
 
+_CLOCKS_DIFFER = timedelta(minutes=10)  # between the machine that measured and this one
 State = Literal["current", "stale", "no profile", "unknown"]
 
 
@@ -81,7 +82,9 @@ def proof_of(
     problems = [] if current.verdict == "PASS" else [f"the verdict is {current.verdict}"]
     problems += current.misfits
     problems += judged_otherwise(current, profile.profile, profile.file)
-    if most is not None and (age := age_of(current, now)) is not None and age > most:
+    if (age := age_of(current, now)) is not None and age < -_CLOCKS_DIFFER:
+        problems.append(f"begun on {current.created_utc}, which is still to come")
+    elif age is not None and most is not None and age > most:
         problems.append(f"{in_days(age)} old, at most {in_days(most)} are wanted")
     return Proof(profile, current, tuple(problems))
 

@@ -97,13 +97,13 @@ def read_stored(places: Iterable[Place]) -> tuple[StoredRun, ...]:
 def stored_runs(place: str | Path, *, local_cloud: bool = False) -> tuple[MeasuredRun, ...]:
     """The judged runs of a profile in one place, the newest first, as a review needs them.
 
-    Runs against a local cloud measured no endpoint of AWS's and are left out unless asked for (`local_cloud`). Raises
-    InputError for a place that is not there.
+    Runs against a local cloud measured no endpoint of AWS's and are left out unless asked for (`local_cloud`); so is
+    one whose files do not fit together. Raises InputError for a place that is not there.
     """
     return tuple(
         measured_run(run)
         for run in read_stored(places_of([place]))
-        if not run.problem and run.profile and run.summary and (local_cloud or run.local_cloud is None)
+        if not (run.problem or run.misfits) and run.profile and run.summary and (local_cloud or run.local_cloud is None)
     )
 
 

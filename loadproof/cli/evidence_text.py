@@ -108,7 +108,8 @@ def print_run(run: StoredRun, standing: Standing, now: datetime) -> None:
         console.print(words, markup=False, soft_wrap=True, style=style)
 
     verdict = part_of(run.summary, "verdict")
-    line(f"{run.verdict}: {run.run_id}", "bold")
+    doubt = " (not to be relied on: its files do not fit together, see the notes)" if run.misfits else ""
+    line(f"{run.verdict}: {run.run_id}{doubt}", "bold")
     for reason in verdict.get("reasons") or ():
         line(f"  {reason}")
     line(f"Profile      {_profile_of(run)} at {str(run.profile.get('sha256') or '–')[:12]}: {_standing(standing)}")

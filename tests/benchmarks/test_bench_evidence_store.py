@@ -202,6 +202,22 @@ def test_a_review_sees_figures_and_profile(run: Path, chat: Path) -> None:
     assert found.profile and found.profile["objectives"]["at_concurrency"] == 4
 
 
+def test_a_changed_run_is_none_of_a_reviews(run: Path) -> None:
+    """A figure was edited since the run was judged: a review shows nothing that `evidence check` refuses."""
+    summary = run / "summary.json"
+    summary.write_text(summary.read_text().replace("PASS", "PASS ", 1))
+    assert stored_runs(run.parent) == ()
+
+
+def test_a_run_from_the_future_proves_nothing(run: Path, chat: Path) -> None:
+    """No limit of age would ever bite; a clock that is off by minutes does no harm."""
+    runs, [profile] = read_stored(places_of([run.parent])), tree(chat)
+    begun = NOW - timedelta(hours=2)
+    assert proof_of(profile, runs, begun - timedelta(minutes=9), None).holds
+    [said] = proof_of(profile, runs, begun - timedelta(minutes=11), None).problems
+    assert "still to come" in said
+
+
 def test_what_a_local_cloud_answered_is_no_measurement(tmp_path: Path, chat: Path) -> None:
     """The twin's figures are predicted, so no review shows them as measured, and no profile is proven by them."""
     target = Target("sagemaker", "loadproof-dev-chat", "tgi", local_cloud="twin")
