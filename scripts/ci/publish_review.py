@@ -31,7 +31,11 @@ MOST_ARCHIVE_BYTES: Final = 8 * 2**20
 MOST_FILE_BYTES: Final = 8 * 2**20
 MOST_COMMENT_CHARACTERS: Final = 60_000  # GitHub refuses more than 65,536
 _ME: Final = "github-actions[bot]"
-_MENTION: Final = re.compile(r"(?<![A-Za-z0-9_/`.+-])@(?=[A-Za-z0-9])")
+# However it is written in Markdown; after a letter or digit (an address, an image's digest) it mentions nobody.
+_AT: Final = re.compile(
+    r"(?:(?<![A-Za-z0-9])@|&commat;|&#0*64;|&#x0*40;)(?=[A-Za-z0-9&])",
+    re.IGNORECASE,
+)
 _ZERO_WIDTH_SPACE: Final = "\u200b"
 
 
@@ -151,7 +155,7 @@ def comment_body(markdown: str, head_sha: str, run_url: str) -> str:
     """What the comment holds. Mentions lose their effect: a review notifies nobody whom GitHub does not already."""
     origin = f"Review of {head_sha[:12]}, by that commit's own code and without credentials: [run]({run_url})"
     footer = f"\n\n<sub>{origin}</sub>\n"
-    quiet = _MENTION.sub(f"@{_ZERO_WIDTH_SPACE}", markdown.replace(MARKER, "").strip())
+    quiet = _AT.sub(f"@{_ZERO_WIDTH_SPACE}", markdown.replace(MARKER, "").strip())
     room = MOST_COMMENT_CHARACTERS - len(footer)
     if len(quiet) > room:
         notice = f"**Longer than a comment may be: [the run]({run_url}) has all of it.**\n\n"

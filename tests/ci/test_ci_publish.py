@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import html
 import json
 import os
 import subprocess
@@ -167,6 +168,18 @@ def test_a_mention_notifies_nobody(github: FakeGitHub, tmp_path: Path) -> None:
     github.archive = left(pull_request_txt="12", review_md="@acme/all see vllm@sha256:00 and (@bob)")
     publish(github, tmp_path)
     assert "@\u200bacme/all see vllm@sha256:00 and (@\u200bbob)" in github.comments[0]["body"]
+
+
+def test_a_mention_in_disguise_notifies_nobody(github: FakeGitHub, tmp_path: Path) -> None:
+    """Any punctuation may stand before one, and Markdown knows other ways to write it."""
+    disguised = [
+        ".@octocat", "-@octocat", "/@octocat", "+@octocat", "`@octocat", "_a_@octocat", "&commat;octocat",
+        "&#64;octocat", "&#0064;octocat", "&#x40;octocat", "&#X40;octocat", "@&#111;ctocat", "a&#64;&#111;ctocat",
+    ]  # fmt: skip
+    github.archive = left(pull_request_txt="12", review_md="\n".join(disguised))
+    publish(github, tmp_path)
+    said = html.unescape(github.comments[0]["body"])
+    assert said.count("@\u200boctocat") == len(disguised) and "@octocat" not in said
 
 
 def test_a_review_too_long_for_a_comment_is_cut_and_says_so(github: FakeGitHub, tmp_path: Path) -> None:
