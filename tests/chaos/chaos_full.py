@@ -1,6 +1,7 @@
 """`make chaos`: every arm at full size, one after the other, and docs/chaos.md written from what came out.
 
-`python chaos_full.py [--messages N] [--kills N] [--seeds N] [--only WORD] [--out PATH]`; exit 1 where a check failed.
+`python chaos_full.py [--messages N] [--kills N] [--seeds N] [--only WORD [--renew]] [--out PATH]`; exit 1 where a check
+failed. `--renew` puts the rows of a part run in the place of the page's own.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from chaos_messages import bodies, frames, redrive, sizes
 from chaos_short import CAUGHT
 from chaos_world import ROOT, stores, world
 
+PAGE = ROOT / "docs" / "chaos.md"
 HEAD = """\
 <!-- Written by `make chaos` (tests/chaos/chaos_full.py). Do not edit. -->
 # Chaos: the buffer under faults
@@ -47,8 +49,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument(
-        "--only", default="", help="arms whose name holds this word; then nothing is written unless --out"
+        "--only", default="", help="arms and mutants whose name holds this word; written only with --renew or --out"
     )
+    parser.add_argument("--renew", action="store_true", help="with --only: replace these rows of docs/chaos.md")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     numbers = itertools.count()
@@ -62,8 +65,10 @@ def main() -> int:
         for name, arm in _arms(asked.messages, asked.kills, asked.seeds).items():
             if asked.only in name:
                 rows.append(_run(name, arm, start))
-        caught = [] if asked.only else _mutants(start, Path(folder))
-    out = asked.out or (None if asked.only else ROOT / "docs" / "chaos.md")
+        caught = _mutants(start, Path(folder), asked.only)
+    if asked.renew:
+        PAGE.write_text(_renewed(PAGE.read_text(encoding="utf-8"), [*_rows(rows), *caught], began), encoding="utf-8")
+    out = asked.out or (None if asked.only else PAGE)
     if out is not None:
         out.write_text(_page(began, rows, caught), encoding="utf-8")
     return int(any(outcome.missed for outcome, _ in rows) or any("not caught" in row for row in caught))
@@ -108,10 +113,12 @@ def _run(name: str, arm: Callable[[Start], Outcome], start: Start) -> tuple[Outc
     return outcome, verdict
 
 
-def _mutants(start: Start, folder: Path) -> list[str]:
-    """A row for each: the check that must fail, and what came."""
+def _mutants(start: Start, folder: Path, word: str) -> list[str]:
+    """A row for each whose name holds the word: the check that must fail, and what came."""
     rows = []
     for name, (arm, check) in CAUGHT.items():
+        if word not in name:
+            continue
         place = folder / name.replace(" ", "-")
         place.mkdir()
         outcome = arm(start, place)
@@ -126,10 +133,27 @@ def _page(began: datetime, rows: list[tuple[Outcome, str]], caught: list[str]) -
     machine = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}"
     lines = [f"Last run: {began:%Y-%m-%d %H:%M} UTC, {minutes:.0f} minutes on {machine}.", ""]
     lines += ["| fault | what came of it | |", "|---|---|---|"]
-    lines += [f"| {outcome.fault} | {outcome.figures} | {verdict} |" for outcome, verdict in rows]
+    lines += _rows(rows)
     lines += ["", "## Mutants", "", "The consumer, or its queue, with one thing broken: the check must fail.", ""]
     lines += ["| mutant | arm | check | what came of it |", "|---|---|---|---|", *caught]
     return HEAD + "\n".join(lines) + "\n"
+
+
+def _rows(rows: list[tuple[Outcome, str]]) -> list[str]:
+    return [f"| {outcome.fault} | {outcome.figures} | {verdict} |" for outcome, verdict in rows]
+
+
+def _renewed(page: str, rows: list[str], began: datetime) -> str:
+    """The page with these rows in the place of those of the same fault or mutant, each with the time of its own run."""
+    new = {_subject(row): f"{row.removesuffix(' |')} (run again {began:%Y-%m-%d %H:%M} UTC) |" for row in rows}
+    lines = [new.pop(_subject(line), line) for line in page.split("\n")]
+    if new:
+        raise SystemExit(f"{PAGE} has no row of: {'; '.join(new)}; run all of them, with the sizes of the page")
+    return "\n".join(lines)
+
+
+def _subject(row: str) -> str:
+    return row.split(" | ")[0].removeprefix("| ")
 
 
 if __name__ == "__main__":
