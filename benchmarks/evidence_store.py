@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,16 +94,22 @@ def read_stored(places: Iterable[Place]) -> tuple[StoredRun, ...]:
     return tuple(sorted(runs, key=lambda run: (run.created_utc, run.run_id, run.where), reverse=True))
 
 
-def stored_runs(place: str | Path, *, local_cloud: bool = False) -> tuple[MeasuredRun, ...]:
+def stored_runs(
+    place: str | Path, *, local_cloud: bool = False, counts: Callable[[StoredRun], bool] = lambda run: True
+) -> tuple[MeasuredRun, ...]:
     """The judged runs of a profile in one place, the newest first, as a review needs them.
 
     Runs against a local cloud measured no endpoint of AWS's and are left out unless asked for (`local_cloud`); so is
-    one whose files do not fit together. Raises InputError for a place that is not there.
+    one whose files do not fit together, or that `counts` refuses. Raises InputError for a place that is not there.
     """
     return tuple(
         measured_run(run)
         for run in read_stored(places_of([place]))
-        if not (run.problem or run.misfits) and run.profile and run.summary and (local_cloud or run.local_cloud is None)
+        if not (run.problem or run.misfits)
+        and run.profile
+        and run.summary
+        and (local_cloud or run.local_cloud is None)
+        and counts(run)
     )
 
 

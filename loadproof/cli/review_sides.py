@@ -17,6 +17,7 @@ from loadproof.cli.review_tree import Tree
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.review.model import Pair
 
+BASE, HEAD = "base", "head"  # folders of the work in which the sides are laid out
 AT_ONCE: Final = max(2, min(4, os.cpu_count() or 1))  # processes; each is Python and Node by turns
 
 
@@ -52,7 +53,7 @@ def find_sides(base: Tree, head: Tree, choice: Choice, cache: Cache, work: Path,
     places = [place for place in affected(before, after, same_code=same_code) if _is_chosen(place, choice)]
     halves = tuple(
         Half(tree, found, tuple(p for p in places if p in found), work / name, choice.context)
-        for name, tree, found in (("base", base, before), ("head", head, after))
+        for name, tree, found in ((BASE, base, before), (HEAD, head, after))
     )
     for half in halves:
         half.root.mkdir(exist_ok=True)

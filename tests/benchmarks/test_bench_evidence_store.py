@@ -20,6 +20,7 @@ from benchmarks.evidence_filing import at_hand, file_run, name_of
 from benchmarks.evidence_places import FolderPlace, Place, S3Place, places_of
 from benchmarks.evidence_standing import TreeProfile, age_of, in_days, proof_of, standing_of
 from benchmarks.evidence_store import read_stored, stored_runs
+from benchmarks.from_profile import objectives_of
 from benchmarks.objectives import Objective
 from benchmarks.records import read_records
 from benchmarks.regression import compare_runs, read_run
@@ -207,6 +208,24 @@ def test_a_changed_run_is_none_of_a_reviews(run: Path) -> None:
     summary = run / "summary.json"
     summary.write_text(summary.read_text().replace("PASS", "PASS ", 1))
     assert stored_runs(run.parent) == ()
+
+
+def test_a_run_judged_by_less_is_none_of_a_reviews(tmp_path: Path, chat: Path) -> None:
+    """TTFT at most 99999 ms where the profile says less: a PASS of nothing that the head promises."""
+    from loadproof.cli.review_evidence import runs_for
+    from loadproof.cli.review_refs import find_trees
+    from loadproof.review.model import Pair, Side
+
+    profile = load_profile(chat)
+    loose = tuple(replace(one, bound=99999.0) if "ttft" in one.name else one for one in objectives_of(profile))
+    run_of_profile(tmp_path / "runs" / "own", chat, created=NOW)
+    run_of_profile(tmp_path / "runs" / "loose", chat, created=NOW + timedelta(hours=1), objectives=loose)
+    project = chat.parents[2]
+    (project / "head").symlink_to(project)  # where a review lays the head out
+    side = Side(chat.relative_to(project).as_posix(), None, profile, {})
+    _, head, _ = find_trees(str(project), str(project), direct=True)
+    found = runs_for(head, [Pair("dev", "chat", None, side)], [str(tmp_path / "runs")], project)
+    assert [Path(run.link).name for run in found] == ["own"]
 
 
 def test_a_run_from_the_future_proves_nothing(run: Path, chat: Path) -> None:
