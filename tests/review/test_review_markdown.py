@@ -284,3 +284,14 @@ def test_no_line_ends_in_a_space(sample: object) -> None:
     """Two of them would be a line break, and editors remove them."""
     lines = as_markdown(document(sample())).splitlines()  # type: ignore[operator]
     assert [line for line in lines if line != line.rstrip(" ")] == []
+
+
+def test_a_commit_is_no_link() -> None:
+    """Hosts link what looks like one, short or whole; a figure stays whole."""
+    from loadproof.review.formats.escaping import prose
+
+    joiner = "\N{WORD JOINER}"
+    assert (
+        prose("see 5808eefb3f8534c56f8267bac900569eb310000a") == f"see 5808ee{joiner}fb3f8534c56f8267bac900569eb310000a"
+    )
+    assert prose("5808eef, 1234567 tokens") == f"5808ee{joiner}f, 1234567 tokens"

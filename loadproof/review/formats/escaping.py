@@ -24,6 +24,7 @@ _RECOGNISED: Final = re.compile(
     r"(?:@(?=\w))"  # mentions, user@sha, e-mail
     r"|(?:[#!&%~^](?=[\w\"]))"  # issues, requests, labels, milestones, epics
     r"|(?:\b(?:GH|GHSA|CVE)-(?=\w))"
+    r"|(?:\b(?=[0-9]*[a-f])[0-9a-f]{6}(?=[0-9a-f]{1,34}\b))"  # commits; a figure stays whole
     r"|(?::(?=(?:[\w+-]*[a-z+-][\w+-]*|100|1234):))"  # emoji names; times and places in files stay whole
     r"|(?:www(?=\.))"
     r"|(?:(?<!s3):(?=//))"  # addresses; s3:// stays whole: nothing makes a link of it
