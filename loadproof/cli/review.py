@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import tempfile
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -21,6 +22,9 @@ from loadproof.foreign import spelled
 if TYPE_CHECKING:
     from loadproof.cli.review_sides import Choice
     from loadproof.review.model import Review
+
+
+_HTTPS: Final = re.compile(r"https://[\w./?=&%:~+-]+")
 
 
 class FailOn(StrEnum):
@@ -68,6 +72,9 @@ def review(
     direct: Annotated[
         bool, typer.Option("--direct", help="compare with BASE as it is, not with where HEAD left it")
     ] = False,
+    docs: Annotated[
+        str | None, typer.Option(metavar="URL", help="where docs/review-findings.md is read, for findings to link to")
+    ] = None,
 ) -> int:
     """Say what a change does to what is deployed: resources, costs, objectives, findings. Offline, no credentials.
 
@@ -76,13 +83,15 @@ def review(
 
     Exit 0; 1 with findings at --fail-on or above; 2 bad input; 3 could not run.
     """
-    from loadproof.review.document import document
+    from loadproof.review.document import DOCS_PAGE, document
     from loadproof.review.model import SEVERITIES
     from loadproof.review.verdict import verdict_of
 
+    if docs is not None and not _HTTPS.fullmatch(docs):
+        raise InputError(f"--docs {docs}: expected an https:// address without `#`; it is the page of all findings")
     targets = targets_of(format, output or [])
     made = _made(base, head, _choice(context or []), evidence or [], cache=cache, direct=direct)
-    write(document(made), targets)
+    write(document(made, docs=docs or DOCS_PAGE), targets)
     verdict = verdict_of(made)
     if output:  # a log should still say how it went
         print(spelled(verdict.line))

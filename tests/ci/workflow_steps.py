@@ -92,6 +92,8 @@ class Runner:
             "CI": "true",
             "GITHUB_ACTIONS": "true",
             "GITHUB_OUTPUT": str(self.scratch / "output"),
+            "GITHUB_REPOSITORY": "acme/endpoints",
+            "GITHUB_SERVER_URL": "https://github.com",
             "GITHUB_STEP_SUMMARY": str(self.scratch / "summary.md"),
             "HOME": str(self.scratch),
             # Unpacking CDK's library is ten seconds of CPU on every fresh runner; this machine has done it.

@@ -126,6 +126,15 @@ def _outputs(*names: str) -> list[str]:
     return [word for name in names for word in ("--output", name)]
 
 
+def test_findings_link_to_their_page(project: Project) -> None:
+    """Where `--docs` says it is; without it a code is a code."""
+    page = "https://example.com/blob/main/docs/review-findings.md"
+    run(["review", "main", "branch", *_outputs("linked.md"), "--docs", page])
+    run(["review", "main", "branch", *_outputs("plain.md")])
+    assert f"({page}#lr" in Path("linked.md").read_text()
+    assert "](http" not in Path("plain.md").read_text()
+
+
 def test_the_step_summary_is_added_to(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """GitHub gives all steps of a job one file: what others wrote stays."""
     summary = project.root / "summary"
@@ -148,6 +157,7 @@ USAGE: dict[str, tuple[list[str], str]] = {
     "place": (["main", "--output", "no/such/r.md"], "--output no/such/r.md: is no place for a file"),
     "two formats": (["main", "--format", "json", *_outputs("a.md", "b.md")], "--format json: goes with one --output"),
     "evidence": (["main", "--evidence", "no/runs"], "no/runs: no such folder"),
+    "docs": (["main", "--docs", "javascript:alert(1)"], "--docs javascript:alert(1): expected an https:// address"),
 }
 
 
