@@ -73,7 +73,10 @@ def _gravest(found: Found, worst: Severity) -> str:
     names = sorted({name_of(one) for finding, one in worst_found if finding.code == first.code})
     what = _what(first)
     if state_of(one) == "refused":
-        what = f"refused: {first.subject}: {what}" if first.subject not in what else f"refused: {what}"
+        if what.startswith("refused"):  # the rule's title, which says it already
+            what = f"{first.subject} {what}"
+        else:
+            what = f"refused: {what}" if first.subject in what else f"refused: {first.subject}: {what}"
     said = f"{few(names, 1)}: {what} ({first.code})"
     others = sum(finding.code != first.code for finding, _ in worst_found)
     return f"{said}, and {counted(others, f'more {worst}')}" if others else said

@@ -67,6 +67,16 @@ def test_a_refused_profile_is_said_to_be_refused() -> None:
     assert line(refused()) == "BREAKS staging/chat: refused: copies.min: expected 0..4, found 6 (LR060)."
 
 
+def test_a_long_refusal_is_said_by_its_title_once() -> None:
+    """Of a message over 70 characters only the field is named."""
+    found = Finding(
+        "LR060", "break", "copies.max", "6 copies need 6 instances of ml.g6e.12xlarge " + "x" * 40, "lower it"
+    )
+    assert line(replace(refused(), findings=(found,))) == (
+        "BREAKS staging/chat: copies.max refused by the checks (LR060)."
+    )
+
+
 @pytest.mark.parametrize(("severity", "word"), [("break", "BREAKS"), ("risk", "AT RISK"), ("warning", "LOOK AT")])
 def test_its_first_word_is_the_severity(severity: str, word: str) -> None:
     """An info is no reason for a word."""
