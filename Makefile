@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export CDK_DISABLE_CLI_TELEMETRY := true
 
-.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast check format lint types contracts docs site docs-serve scan performance chaos lock clean
+.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast mutants check format lint types contracts docs site docs-serve scan performance chaos lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -50,6 +50,13 @@ extrapolate-vllm: setup .venv-vllm/.ready  ## calibrate on a real vLLM's first l
 # A file's tests stay on one worker: what a module starts (local clouds, stores, a browser) is started once.
 test: setup .venv/.dev  ## all tests
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+
+# What drives a cloud, a server, a process or synthesis is marked `heavy` by tests/conftest.py.
+test-fast: setup .venv/.dev  ## the tests of what computes: no cloud, server, process, synthesis or browser
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not heavy and not browser"
+
+mutants: .venv/.dev  ## mutation tests of verdict, intervals, memory, retry and replacement rules: docs/mutation-tests.md
+	$(BIN)/python scripts/mutants.py $(MUTANTS)
 
 check: setup .venv/.dev format-check lint types contracts drift test  ## what CI runs
 

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 
 
-def enter_environment():
+def enter_environment():  # noqa: ANN201  any Python 3 may read this
     """Go on inside `.venv` (from `make setup`), unless some virtual environment is active already.
 
     cdk.json can then say `python3 app.py` for everybody: an inactive .venv, an activated environment of any name,

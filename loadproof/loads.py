@@ -26,14 +26,23 @@ class Load:
     """
 
     process: Process = "closed"
+    """closed loop, or the arrivals of an open one"""
     concurrency: int | None = None
+    """requests in flight, of a closed loop"""
     ramp_s: float | None = None
+    """over how long its slots are opened"""
     requests_per_s: float | None = None
+    """the rate of an open loop"""
     from_requests_per_s: float | None = None
+    """the rate that a ramp starts from"""
     burstiness: float | None = None
+    """shape of gamma arrivals; 1 is Poisson"""
     trace: str | None = None
+    """file of recorded traffic"""
     requests: int | None = None
+    """ends the level"""
     duration_s: float | None = None
+    """ends the level, whichever comes first"""
 
     @property
     def is_open(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from loadproof.foreign import spelled
+from loadproof.untrusted import with_escapes
 
 
 class Terminal(Console):
@@ -15,4 +15,4 @@ class Terminal(Console):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else spelled(text, keep="\n"), style, control)
+            yield Segment(text if control else with_escapes(text, keep="\n"), style, control)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from itertools import combinations, groupby
-from math import log
+from math import log, log2
 
 from accuracy_cells import Cell
 from fit_step_model import Case
@@ -137,7 +137,7 @@ def _exact(limits: Sequence[tuple[int, int]]) -> int:
 
 
 def _near(limits: Sequence[tuple[int, int]]) -> int:
-    return sum(predicted > 0 and abs(log(predicted / measured, 2)) <= 1 for measured, predicted in limits)
+    return sum(predicted > 0 and abs(log2(predicted / measured)) <= 1 for measured, predicted in limits)
 
 
 def _curve_key(case: Case) -> tuple[str, str, int, int, int]:

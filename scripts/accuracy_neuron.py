@@ -13,7 +13,7 @@ import numpy as np
 from loadproof.capacity import Deployment, StepTimes
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.fitting import BOUNDS, Parameters, approach, search
-from loadproof.cli.predict_rows import row_deployment
+from loadproof.capacity.rows import row_deployment
 
 PRIORS = {
     "step_ms": 1.0,

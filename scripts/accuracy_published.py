@@ -14,7 +14,7 @@ import numpy as np
 from loadproof.capacity import Deployment, StepTimes, deployment_from_container, predict_run
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.fitting import Parameters, search
-from loadproof.cli.predict_rows import model_shape, predict_row
+from loadproof.capacity.rows import model_shape, predict_row
 from loadproof.errors import InputError
 
 # PCIe: as under TGI. An expert layer: what the roofline leaves of one stream's ms a token under vLLM, over the layers.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from loadproof.cli.predict_rows import predict_row
+from loadproof.capacity.rows import predict_row
 
 ROWS = Path(__file__).resolve().parent.parent / "tests" / "capacity" / "unseen_benchmarks.csv"
 _FIGURE = "predicted_latency_mean_ms_per_token"

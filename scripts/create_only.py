@@ -92,7 +92,8 @@ def _paths(schema: dict[str, Any], key: str) -> Iterator[str]:
 
 def _schemas() -> Iterator[tuple[str, dict[str, Any]]]:
     spec = importlib.util.find_spec("cfnlint")
-    assert spec is not None and spec.submodule_search_locations
+    assert spec is not None
+    assert spec.submodule_search_locations
     data = Path(spec.submodule_search_locations[0]) / "data" / "schemas"
     hashes = json.loads((data / "providers" / f"{_REGION}.json").read_text("utf-8"))
     for name, file in hashes.items():

@@ -15,7 +15,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.intervals import quantile_interval
+from loadproof.bench.measure.intervals import quantile_interval
 
 SIZES, SPREADS = (72, 200, 1000), (0.03, 0.1, 0.2)
 MEDIAN_MS, FAR_MS = 400.0, 2000.0

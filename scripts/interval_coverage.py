@@ -14,7 +14,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.intervals import quantile_interval
+from loadproof.bench.measure.intervals import quantile_interval
 
 SIZES, PERCENTS, RESAMPLES = (24, 32, 80, 200, 400, 1000), (50.0, 95.0, 99.0), 400
 

@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from false_passes import KINDS, independent
 
-from benchmarks.bootstrap import percentile_resampled, ratio_resampled
-from benchmarks.metrics import Pool
-from benchmarks.regression import TOLERANCE, outcome_of
+from loadproof.bench.judge.regression import TOLERANCE, outcome_of
+from loadproof.bench.measure.bootstrap import percentile_resampled, ratio_resampled
+from loadproof.bench.measure.metrics import Pool
 
 SPREAD, GAPS, SLOWER = 0.2, 32, 1.25
 CASES = ((40, 50.0), (80, 50.0), (80, 95.0), (200, 50.0), (200, 95.0), (400, 99.0), (1000, 95.0), (5000, 95.0))

@@ -18,11 +18,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.levels import measured_levels
-from benchmarks.plan import RunPlan, planned_in_full
-from benchmarks.records import RequestRecord
-from benchmarks.regression import Run, compare_runs
-from benchmarks.spec import BenchmarkSpec, Target, TokenCounts, WorkloadSpec
+from loadproof.bench.judge.regression import Run, compare_runs
+from loadproof.bench.measure.levels import measured_levels
+from loadproof.bench.measure.records import RequestRecord
+from loadproof.bench.plan import RunPlan, planned_in_full
+from loadproof.bench.spec import BenchmarkSpec, Target, TokenCounts, WorkloadSpec
 from loadproof.capacity import Deployment, deployment_of
 from loadproof.profiles import components_of, load_profile
 from loadproof.simulation.closed_loop import simulate_requests

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests" / "stacks")]
+sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests" / "constructs")]
 
 from stacks_support import FEATURE_FLAGS, App  # noqa: E402
 from test_stacks_nag import deployments  # noqa: E402

@@ -45,7 +45,7 @@ def main() -> int:
     chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
     if not report.is_file():
         print(
-            f"{report}: not found; render it with `python -m benchmarks.report RUN_DIR`, "
+            f"{report}: not found; render it with `python -m loadproof.bench.report RUN_DIR`, "
             "or with `loadproof plan PROFILE --format html`",
             file=sys.stderr,
         )

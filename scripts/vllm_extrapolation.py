@@ -235,7 +235,7 @@ def bare_profile(work: Path) -> Path:
 
 def measured_runs(work: Path) -> dict[int, list[Run]]:
     """Each level's valid runs. One whose client was late is invalid: it measured the machine's other work."""
-    from benchmarks.imports import read_measured
+    from loadproof.bench.imports import read_measured
     from loadproof.errors import InputError
 
     found: dict[int, list[Run]] = {level: [] for level in (*SEEN, *UNSEEN)}
@@ -246,7 +246,8 @@ def measured_runs(work: Path) -> dict[int, list[Run]]:
             except InputError:
                 continue
             means = (one.output_tokens_per_s, one.ttft_ms.mean, one.tpot_ms.mean, one.e2e_ms.mean)
-            assert one.input_tokens is not None and None not in means
+            assert one.input_tokens is not None
+            assert None not in means
             figures = Figures(*means)  # type: ignore[arg-type]
             runs.append(Run(folder, float((folder / OTHERS).read_text()), one.input_tokens, figures))
         if len(runs) < FEWEST_RUNS:

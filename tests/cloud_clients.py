@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import boto3
+from botocore.auth import S3SigV4Auth, SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
+from botocore.credentials import Credentials
 
-from emulator.local import LocalCloud
+from loadproof.localcloud.local import LocalCloud
 
 
 def boto3_client(cloud: LocalCloud, service: str, **config: Any) -> Any:
@@ -20,3 +24,23 @@ def boto3_client(cloud: LocalCloud, service: str, **config: Any) -> Any:
         aws_secret_access_key=cloud.state.secret_key,
         config=Config(retries={"total_max_attempts": 1}, proxies={}, **config),
     )
+
+
+def signed_headers(
+    cloud: LocalCloud,
+    service: str,
+    method: str,
+    path: str,
+    body: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+    keys: Credentials | None = None,
+) -> dict[str, str]:
+    """Headers of a request as botocore signs it, with the cloud's keys or others; Host is among them."""
+    host = cloud.endpoint_url.removeprefix("http://")
+    request = AWSRequest(method, f"{cloud.endpoint_url}{path}", {"Host": host, **(headers or {})}, body)
+    # S3's signer would put the body's hash in the place of a declared one.
+    declared = "X-Amz-Content-SHA256" in request.headers
+    signer = S3SigV4Auth if service == "s3" and not declared else SigV4Auth
+    keys = keys or Credentials(cloud.state.access_key, cloud.state.secret_key)
+    signer(keys, service, cloud.region).add_auth(request)
+    return dict(request.headers.items())

@@ -21,12 +21,12 @@ def test_links_within_the_repository_resolve(page: Path) -> None:
 
 
 def test_decisions_are_numbered_without_gaps_and_listed() -> None:
-    """0001, 0002, … each once, each with its number as heading, and each in the README's index."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    """0001, 0002, … each once, each with its number as heading, and each in the index."""
+    index = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
     for number, page in enumerate(DECISIONS, start=1):
         assert page.name.startswith(f"{number:04d}-")
         assert page.read_text(encoding="utf-8").startswith(f"# {number}. ")
-        assert f"(docs/decisions/{page.name})" in readme
+        assert f"(decisions/{page.name})" in index
 
 
 def test_make_targets_and_verbs_of_the_readme_exist() -> None:

@@ -1,5 +1,1 @@
-"""One run from several hosts: they read one plan from S3, each sends its share, one of them leads and judges.
-
-`job` starts and follows a run, `host` is the program on each machine, `fleet` leads, `agent` obeys, `mailbox` is how
-they talk, `merge` puts together what the hosts left when their leader was lost.
-"""
+"""The door of one host of a benchmark job."""

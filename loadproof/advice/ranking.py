@@ -8,9 +8,10 @@ from operator import gt
 
 from loadproof.advice.alternatives import GOALS, Alternative, Goal, Range, Recommendation
 from loadproof.advice.assessment import as_dominated
-from loadproof.advice.families import FAMILIES
+from loadproof.advice.families import preference
+from loadproof.families import FAMILIES
 
-_Preference = tuple[bool, bool, int, str]
+_Preference = tuple[bool, bool, float, str]
 _Standing = tuple[tuple[float, ...], _Preference]
 _OUTLOOK = {"meets": 0, "near": 1, "unknown": 2, "misses": 3}
 # How a goal is measured, in words for reasons.
@@ -152,7 +153,6 @@ def _value(figure: Range | None) -> float:
 
 
 def _preference(row: Alternative) -> _Preference:
-    """Among equals: the profile's own, then its own family, then the order of `FAMILIES`."""
-    position = FAMILIES.index(row.family) if row.family in FAMILIES else len(FAMILIES)
+    """Among equals: the profile's own, then its own family, then the family preferred."""
     switches = any(change.name == "container.family" for change in row.changes)
-    return not row.is_own, switches, position, row.instance_type
+    return not row.is_own, switches, preference(FAMILIES[row.family]), row.instance_type

@@ -10,18 +10,18 @@ from typing import Literal
 from loadproof.advice.alternatives import SettingAdvice
 from loadproof.advice.candidates import copies_at, count_changes
 from loadproof.advice.changes import Change, Value, change_to, changed
-from loadproof.advice.families import longest_setting, sequences_setting, step_tokens_setting
 from loadproof.advice.trial import TwinRun, replay
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.cost import copies_on_instance, cost_of
 from loadproof.capacity.curve import PredictedLevel, batch_capacity
-from loadproof.capacity.deployment import UNLIMITED, Deployment
+from loadproof.capacity.deployment import Deployment
 from loadproof.capacity.knee import find_knee
 from loadproof.capacity.memory import UNCERTAINTY_GIB, memory_fit
 from loadproof.capacity.outlook import outlook_of
 from loadproof.capacity.runs import predict_run
 from loadproof.capacity.search import ladder
 from loadproof.capacity.workload import PlannedWorkload, longest_request_tokens, planned_deployment, planned_workload
+from loadproof.families import FAMILIES, UNLIMITED
 from loadproof.profiles.checks import errors_of
 from loadproof.profiles.checks.facts import most_tokens
 from loadproof.profiles.schema import Environment, Profile
@@ -214,7 +214,7 @@ def _knee(deployment: Deployment, workload: PlannedWorkload) -> tuple[int, float
 
 def _lengths(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
     """The longest request: only where its KV cache does not fit as things are."""
-    name, longest = longest_setting(deployment.family), longest_request_tokens(profile)
+    name, longest = FAMILIES[deployment.family].longest_setting, longest_request_tokens(profile)
     if name is None or longest is None or memory_fit(deployment).fits == "yes":
         return
     rounded = -(-longest // 256) * 256
@@ -230,23 +230,21 @@ def _lengths(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
 
 def _batching(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
     """Continuous batching in place of dynamic: the fields of the other kind go (LP231)."""
-    settings = ("container", "settings")
-    container = profile.container
-    if container is None or getattr(container.settings, "rolling_batch", None) != "disable":
+    container, mended = profile.container, FAMILIES[deployment.family].continuous_batching
+    if container is None or deployment.limits.scheduler != "dynamic" or not mended:
         return
-    changes = (
-        *change_to(profile, (*settings, "rolling_batch"), "auto"),
-        *change_to(profile, (*settings, "batch_size"), None),
-        *change_to(profile, (*settings, "max_batch_delay_ms"), None),
-    )
-    yield _Trial(changes, "disable", "requests join a running batch instead of waiting for the next one")
+    changes = [
+        change
+        for name, value in mended.items()
+        for change in change_to(profile, ("container", "settings", name), value)
+    ]
+    now = _shown(getattr(container.settings, next(iter(mended))))
+    yield _Trial(tuple(changes), now, "requests join a running batch instead of waiting for the next one")
 
 
 def _memory_fraction(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
     """More of the memory for KV cache, where it is what requests wait for."""
-    names = ("gpu_memory_utilization", "mem_fraction_static", "cuda_memory_fraction")
-    settings = profile.container and profile.container.settings
-    name = next((name for name in names if settings is not None and name in type(settings).model_fields), None)
+    name = FAMILIES[deployment.family].memory_setting
     if name is None or deployment.memory_fraction >= _MOST_MEMORY_FRACTION:
         return
     yield _setting(
@@ -279,17 +277,16 @@ def _admission(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
     wanted = -(-max((profile.objectives.at_concurrency, *profile.benchmark.concurrency)) // deployment.copies)
     if wanted <= deployment.limits.max_admitted_requests:
         return
-    admits = f"unset: {deployment.limits.max_admitted_requests:,}"
-    if deployment.family == "tgi":
-        yield _setting(profile, "max_concurrent_requests", wanted, admits, "every request in flight is admitted")
-    elif deployment.family == "lmi":
-        queue = wanted - deployment.limits.max_sequences
-        yield _setting(profile, "job_queue_size", queue, "unset: 1,000", "every request in flight is admitted")
+    admission = FAMILIES[deployment.family].admission
+    if admission is not None:
+        value = wanted - deployment.limits.max_sequences if admission.beside_batch else wanted
+        unset = f"unset: {admission.default:,}"
+        yield _setting(profile, admission.setting, value, unset, "every request in flight is admitted")
 
 
 def _sequences(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
     """As many places in the batch as a copy is sent requests, where the limit, not the memory, ends it."""
-    name = sequences_setting(deployment.family)
+    name = FAMILIES[deployment.family].sequences_setting
     workload = planned_workload(profile)
     now = deployment.limits.max_sequences
     if name is None or batch_capacity(deployment, workload.input_tokens, workload.output_tokens) < now:
@@ -303,7 +300,7 @@ def _sequences(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
 def _prefix_cache(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
     """Shared prompts are computed once. Written down, the plan can count on it."""
     shared = profile.workload.shared_prefix_tokens
-    if shared and deployment.family in ("lmi", "vllm"):
+    if shared and "enable_prefix_caching" in FAMILIES[deployment.family].setting_variables:
         yield _setting(
             profile,
             "enable_prefix_caching",
@@ -315,7 +312,7 @@ def _prefix_cache(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
 
 def _prefill_tokens(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
     """How many prompts one step prefills."""
-    name = step_tokens_setting(deployment.family)
+    name = FAMILIES[deployment.family].step_tokens_setting
     if name is None:
         return
     prompt = most_tokens(profile.workload.input_tokens) or planned_workload(profile).input_tokens
@@ -323,13 +320,13 @@ def _prefill_tokens(profile: Profile, deployment: Deployment) -> Iterator[_Trial
     for prompts in _PREFILL_PROMPTS:
         tokens = -(-prompt * prompts // 256) * 256
         # A chunked scheduler's answers share the step: what fewer tokens than its default do to them is not modelled.
-        if tokens > now or (tokens < now and deployment.family == "tgi"):
+        if tokens > now or (tokens < now and deployment.limits.scheduler == "prefill_first"):
             yield _setting(profile, name, tokens, f"unset: {now:,}", f"a step prefills up to {tokens:,} prompt tokens")
 
 
 def _ratio(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
-    """When TGI interrupts decoding for waiting prompts."""
-    if deployment.family != "tgi":
+    """When decoding is interrupted for waiting prompts."""
+    if "waiting_served_ratio" not in FAMILIES[deployment.family].setting_variables:
         return
     now = deployment.limits.waiting_served_ratio
     for ratio in _SERVED_RATIOS:

@@ -5,7 +5,6 @@ Pure functions over the catalog's rows. Every figure that leaves this package is
 
 from loadproof.capacity.curve import PredictedLevel, predict_level
 from loadproof.capacity.deployment import (
-    BatchLimits,
     Deployment,
     architecture_from_tag,
     deployment_from_container,
@@ -16,6 +15,7 @@ from loadproof.capacity.memory import MemoryFit, batch_limits, kv_bytes_per_toke
 from loadproof.capacity.plan import Plan, make_plan
 from loadproof.capacity.runs import PredictedRun, predict_run
 from loadproof.capacity.steps import StepTimes
+from loadproof.families import BatchLimits
 
 __all__ = [
     "BatchLimits",

@@ -9,6 +9,7 @@ from typing import Literal
 
 from loadproof.capacity.deployment import Deployment
 from loadproof.capacity.servers import OwnMeasurement
+from loadproof.families import FAMILIES
 
 Grade = Literal["A", "B", "C", "D"]
 
@@ -42,8 +43,6 @@ _CHIP: dict[Grade, float] = {"A": 0.0, "B": 0.10, "C": 0.20, "D": 0.68}  # not f
 _VERSION = 0.15  # not fitted: another version of the server
 _PACKED = 0.35  # not fitted: weights of fewer than 16 bits, whose kernels differ by format and chip
 _PACKED_MEASURED = frozenset({"neuron"})  # servers with such rows among those fitted
-# The first versions like those measured: vLLM's second engine, which LMI has since v15 (DJL Serving's 0.33).
-_ALIKE_SINCE: dict[str, tuple[tuple[int, ...], ...]] = {"vllm": ((0, 8),), "lmi": ((0, 33), (15,))}
 # TTFT is the least certain figure at any grade: routing, tokenization and prefix hits are not in the model. What lies
 # between client and server is only ever on top: measured TTFTs of cached prompts were 60 to 130 ms above the step's.
 _TTFT_BAND = 0.5
@@ -144,7 +143,7 @@ def _fabric_doubt(deployment: Deployment) -> float:
 
 def _grade(deployment: Deployment) -> Grade:
     server, chip = deployment.server, deployment.accelerator.name
-    if deployment.family in ("custom", "sglang"):
+    if FAMILIES[deployment.family].alike_since is None:
         return "D"
     # No row was fitted on latent attention, whose vectors are expanded anew in every step.
     if deployment.architecture.kv_latent_dim or not server.calibrated_on:
@@ -163,5 +162,5 @@ def _same_version(deployment: Deployment) -> bool:
     if fitted:
         return version.split(".")[0] == fitted.split(".")[0]
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    since = _ALIKE_SINCE.get(deployment.family, ()) if numbers else ()
+    since = (FAMILIES[deployment.family].alike_since or ()) if numbers else ()
     return not any((first[0] == 0) == (numbers[0] == 0) and numbers < first for first in since)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from math import ceil, exp
 
 from loadproof.capacity.confidence import near_limit
-from loadproof.capacity.deployment import BatchLimits, Deployment
+from loadproof.capacity.deployment import Deployment
 from loadproof.capacity.memory import batch_limits
 from loadproof.capacity.steps import StepTimes
 from loadproof.errors import InputError
+from loadproof.families import BatchLimits
 
 # SageMaker closes an invocation that is not streamed after 60 s.
 INVOCATION_LIMIT_MS = 60_000.0

@@ -57,7 +57,7 @@ def _loads(profile: Profile) -> list[Load]:
 
 
 def _requests_at(profile: Profile, concurrency: int, ends: dict[str, float | None]) -> dict[str, float | None]:
-    """Where objectives are judged, as many as their highest percentile needs: p^n ≤ 2.5% (benchmarks.intervals)."""
+    """Where objectives are judged, as many as their highest percentile needs: p^n ≤ 2.5% (bench.measure.intervals)."""
     percents = [
         int(name.split("_")[1][1:])
         for name, bound in profile.objectives.model_dump(exclude_none=True).items()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -45,8 +47,6 @@ def search(
     against outliers, and the second term holds what the errors do not speak of. Priors far from the truth need a
     `start` from `approach`. Source of the method: iteratively reweighted least squares.
     """
-    import numpy as np
-
     space = _Space(evaluate, priors, bounds)
 
     def cost(errors: Vector, point: Vector) -> float:
@@ -86,8 +86,6 @@ def approach(
 
     Minimised: `sum error² + prior_weight · sum log(parameter / prior)²`, by Levenberg-Marquardt.
     """
-    import numpy as np
-
     space = _Space(evaluate, priors, bounds)
 
     def cost(errors: Vector, point: Vector) -> float:
@@ -119,8 +117,6 @@ class _Space:
     """The logarithms of the parameters, between their bounds, and the errors there."""
 
     def __init__(self, evaluate: Evaluate, priors: Mapping[str, float], bounds: Bounds) -> None:
-        import numpy as np
-
         self._evaluate, self._names = evaluate, list(priors)
         self.prior = self.point_of(priors)
         low, high = (
@@ -131,38 +127,26 @@ class _Space:
         self._high: Vector = high
 
     def point_of(self, parameters: Mapping[str, float]) -> Vector:
-        import numpy as np
-
         point: Vector = np.log([parameters[name] for name in self._names])
         return point
 
     def parameters_at(self, point: Vector) -> Parameters:
-        import numpy as np
-
         return dict(zip(self._names, np.exp(point).tolist(), strict=True))
 
     def errors_at(self, point: Vector) -> Vector:
-        import numpy as np
-
         return np.asarray(self._evaluate(self.parameters_at(point)), dtype=np.float64)
 
     def slopes_at(self, point: Vector, errors: Vector) -> Vector:
         """(figures, parameters): change of each error with each log parameter."""
-        import numpy as np
-
         moved = [(self.errors_at(point + step) - errors) / _STEP for step in _STEP * np.eye(len(point))]
         return np.stack(moved, axis=1)
 
     def inside(self, point: Vector) -> Vector:
-        import numpy as np
-
         return np.clip(point, self._low, self._high)
 
     def downhill(self, point: Vector, normal: Vector, uphill: Vector) -> Vector:
         """The step to subtract. What stands at its bound and would leave it is held there, so that its share of the
         way does not mislead the others."""
-        import numpy as np
-
         free = ~(((point >= self._high) & (uphill < 0)) | ((point <= self._low) & (uphill > 0)))
         down = np.zeros(len(point))
         down[free] = np.linalg.solve(normal[np.ix_(free, free)], uphill[free])

@@ -28,10 +28,15 @@ class Knee:
     """
 
     concurrency: int
+    """the level; 0: the rule found none"""
     rule: str
+    """which one"""
     reason: str
+    """in words"""
     reached: bool = True
+    """false: beyond what was tried"""
     output_tokens_per_s: float | None = None
+    """there"""
 
 
 def find_knee(levels: Sequence[Row]) -> Knee | None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from loadproof import catalog
-from loadproof.capacity.deployment import BatchLimits, Deployment
+from loadproof.capacity.deployment import Deployment
 from loadproof.catalog import KvCache
+from loadproof.families import BatchLimits
 
 GIB = 1 << 30
 # What the prediction of free memory is uncertain by, per accelerator: the spread the calibration rows show.

@@ -12,8 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from random import Random
 
-from loadproof.capacity.deployment import BatchLimits
 from loadproof.capacity.steps import StepTimes
+from loadproof.families import BatchLimits
 
 
 @dataclass(frozen=True, slots=True)

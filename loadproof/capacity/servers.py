@@ -9,10 +9,6 @@ from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
 
-# LMI (v15 and later) runs vLLM; SGLang and unknown servers of one's own are predicted as if they were vLLM and
-# graded D. Only the named families have rows of their own.
-_STANDS_FOR = {"lmi": "vllm", "sglang": "vllm", "custom": "vllm"}
-
 
 @dataclass(frozen=True, slots=True)
 class OwnMeasurement:
@@ -86,8 +82,8 @@ class FabricRow:
 
 
 def server_row(family: str, version: str) -> ServerRow:
-    """The row of a family whose version is the longest prefix of `version`, else the family's newest row."""
-    rows = [row for row in _servers() if row.family == _STANDS_FOR.get(family, family)]
+    """The row of a server whose version is the longest prefix of `version`, else its newest row."""
+    rows = [row for row in _servers() if row.family == family]
     fitting = [row for row in rows if _is_prefix(row.version, version)]
     return max(fitting, key=lambda row: len(row.version)) if fitting else rows[-1]
 

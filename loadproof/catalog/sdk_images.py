@@ -17,13 +17,6 @@ from typing import Any, Final
 
 from loadproof.errors import InputError
 
-# Server family: the SDK's file, and the payloads its images speak.
-FAMILIES: Final = {
-    "tgi": ("huggingface-llm.json", "tgi"),
-    "lmi": ("djl-lmi.json", "lmi"),
-    "vllm": ("vllm.json", "openai"),
-    "sglang": ("sglang.json", "openai"),
-}
 GROUP: Final = "dlc"
 # Regions of the partitions a profile may name; the isolated ones and the sovereign cloud are not among them.
 _REGION: Final = re.compile(r"(?!us-iso|eu-iso)(?:af|ap|ca|cn|eu|il|me|mx|sa|us|us-gov)-[a-z]+-\d\Z")
@@ -42,13 +35,21 @@ class Refreshed:
 
 
 def refreshed(
-    folder: Path, containers: Sequence[Mapping[str, str]], accounts: Sequence[Mapping[str, str]], *, sdk: str, date: str
+    folder: Path,
+    files: Mapping[str, tuple[str, str]],
+    containers: Sequence[Mapping[str, str]],
+    accounts: Sequence[Mapping[str, str]],
+    *,
+    sdk: str,
+    date: str,
 ) -> Refreshed:
-    """The tables that the files in `folder` give; `sdk` names them in the source of rows that changed, seen on `date`.
+    """The tables that the files in `folder` give, by family its file and the
+    payloads its images speak; `sdk` names them in the source of rows that
+    changed, seen on `date`.
 
     Raises InputError where a file is missing or no longer has the form known here.
     """
-    versions = {family: _versions(folder / file) for family, (file, _) in FAMILIES.items()}
+    versions = {family: _versions(folder / file) for family, (file, _) in files.items()}
     registries = {
         region: str(account)
         for entries in versions.values()
@@ -56,8 +57,8 @@ def refreshed(
         for region, account in entry["registries"].items()
         if _REGION.match(region)
     }
-    files = ",".join(file.removesuffix(".json") for file, _ in FAMILIES.values())
-    source = f"{sdk} sagemaker/core/image_uri_config/{{{files}}}.json"
+    names = ",".join(file.removesuffix(".json") for file, _ in files.values())
+    source = f"{sdk} sagemaker/core/image_uri_config/{{{names}}}.json"
     known = {row["region"]: row for row in accounts if row["account_group"] == GROUP}
     regions = sorted({*known, *registries})
     new_accounts = [
@@ -68,7 +69,7 @@ def refreshed(
     ]
     rows: list[Row] = []
     gone: list[str] = []
-    for family, (file, _) in FAMILIES.items():
+    for family, (file, protocol) in files.items():
         ours = {row["version"]: row for row in containers if row["family"] == family}
         newest = max(map(_order, ours), default=())
         wanted = [version for version in versions[family] if version in ours or _order(version) > newest]
@@ -78,7 +79,12 @@ def refreshed(
                 rows.append(dict(ours[version]))
                 continue
             source = f"{sdk} sagemaker/core/image_uri_config/{file}"
-            fresh = _image(family, version, versions[family][version], regions) | {"source": source, "date": date}
+            fresh = _image(version, versions[family][version], regions) | {
+                "family": family,
+                "protocol": protocol,
+                "source": source,
+                "date": date,
+            }
             rows.append(_kept_unless_changed(ours.get(version), fresh))
     others = [dict(row) for row in accounts if row["account_group"] != GROUP]
     return Refreshed(tuple(rows), (*new_accounts, *others), tuple(gone))
@@ -106,20 +112,18 @@ def _versions(file: Path) -> dict[str, dict[str, Any]]:
     return dict(entries)
 
 
-def _image(family: str, version: str, entry: Mapping[str, Any], regions: Sequence[str]) -> Row:
+def _image(version: str, entry: Mapping[str, Any], regions: Sequence[str]) -> Row:
     """Tag = prefix, and where the SDK lists them the processor, Python and what the image is built on."""
     tag = entry["tag_prefix"]
     if "container_version" in entry:
         tag = "-".join((tag, "gpu", entry["py_versions"][0], entry["container_version"]["gpu"]))
     cuda = _CUDA.search(tag)
     return {
-        "family": family,
         "version": version,
         "account_group": GROUP,
         "repository": entry["repository"],
         "tag": tag,
         "cuda": f"{cuda.group(1)}.{cuda.group(2)}" if cuda else "",
-        "protocol": FAMILIES[family][1],
         "absent_regions": " ".join(region for region in regions if region not in entry["registries"]),
     }
 

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
+from rich import box
+from rich.table import Table
 
+from loadproof.bench.judge.regression import compare_runs, read_run
+from loadproof.bench.report.comparison import comparison_page, facts, read_runs, tables
 from loadproof.cli.outputs import Tolerance
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
+from loadproof.pages.file import write_whole
+from loadproof.pages.wording import number
+from loadproof.terminal import Terminal
 
 if TYPE_CHECKING:
-    from benchmarks.regression import Comparison
-    from benchmarks.report.comparison import Shown
+    from loadproof.bench.judge.regression import Comparison
+    from loadproof.bench.report.comparison import Shown
 
 
 class CompareFormat(StrEnum):
@@ -38,9 +47,6 @@ def compare(
 
     Exit code 0 whatever the outcome; `loadproof report RUN --against RUN` is the gate.
     """
-    from benchmarks.report.comparison import comparison_page, read_runs
-    from benchmarks.report.page import write_whole
-
     runs = read_runs(run, tuple(label or ()))
     comparisons = [_compared(run[0], other, tolerance) for other in run[1:]]
     if output is not None:
@@ -57,8 +63,6 @@ def compare(
 
 def _compared(before: Path, after: Path, tolerance: float) -> Comparison | str:
     """The comparison of what both recorded; why there is none, where one lacks its requests or was sent other ones."""
-    from benchmarks.regression import compare_runs, read_run
-
     try:
         return compare_runs(read_run(before), read_run(after), tolerance)
     except (InputError, CouldNotRunError) as error:
@@ -66,12 +70,6 @@ def _compared(before: Path, after: Path, tolerance: float) -> Comparison | str:
 
 
 def _print_json(runs: list[Shown], comparisons: list[Comparison | str]) -> None:
-    from dataclasses import asdict
-
-    import orjson
-
-    from benchmarks.report.comparison import tables
-
     loads = [
         {
             "load": load,
@@ -93,13 +91,6 @@ def _print_json(runs: list[Shown], comparisons: list[Comparison | str]) -> None:
 
 
 def _print_text(runs: list[Shown], comparisons: list[Comparison | str], output: Path | None) -> None:
-    from rich import box
-    from rich.table import Table
-
-    from benchmarks.report.comparison import facts, tables
-    from loadproof.pages.wording import number
-    from loadproof.terminal import Terminal
-
     console = Terminal(highlight=False)
     if not console.is_terminal:
         console = Terminal(highlight=False, width=150)

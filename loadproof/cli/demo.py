@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import secrets
@@ -19,11 +20,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from loadproof.bench.job import new_folder
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
+from loadproof.localcloud.local import running
+from loadproof.profiles import profile_files
 from loadproof.terminal import Terminal
 
 if TYPE_CHECKING:
-    from emulator.local import LocalCloud
+    from loadproof.localcloud.local import LocalCloud
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CDK_MILESTONES = ("⏳", "✅", "❌", "✨")  # how the CDK CLI begins the lines that tell how far it is
@@ -42,9 +46,6 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="Folder for the runs.  [default: runs/ of the repository]")] = None,
 ) -> int:
     """Local cloud up, check, plan, cdk deploy, benchmark every profile, verdicts, reports, down."""
-    from benchmarks.job import new_folder
-    from loadproof.profiles import profile_files
-
     profiles = profile_files(REPOSITORY / "deploy_profiles", environment)
     if not profiles:
         raise InputError(f"deploy_profiles/{environment} holds no profile; use a folder that does")
@@ -113,8 +114,6 @@ class _Steps:
     @contextmanager
     def cloud(self, backend: str | None) -> Iterator[LocalCloud]:
         """A local cloud of this demo's own, whose log ends up beside the runs."""
-        from emulator.local import running
-
         with running(f"demo-{secrets.token_hex(4)}", backend=backend) as cloud:
             self.environment.update(cloud.environment())
             self.environment["NODE_NO_WARNINGS"] = "1"
@@ -178,8 +177,6 @@ def _end_with_parent() -> Callable[[], None]:
 
     Without it the CDK CLI would go on calling a local cloud that has ended, until its own retries are spent.
     """
-    import ctypes
-
     prctl = ctypes.CDLL(None).prctl  # looked up here: a child between fork and exec should do no more than call it
     return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
@@ -196,7 +193,7 @@ def _child(command: Sequence[str], environment: Mapping[str, str], **options: An
         encoding="utf-8",
         errors="replace",
         process_group=0,
-        preexec_fn=_end_with_parent() if sys.platform == "linux" else None,
+        preexec_fn=_end_with_parent() if sys.platform == "linux" else None,  # noqa: PLW1509  the only way to die with the parent
         **options,
     )
     try:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from loadproof.bench.from_profile import objectives_of
+from loadproof.bench.imports.run import ImportRequest, import_run
+from loadproof.bench.job import new_folder
+from loadproof.bench.objectives import parse_objective
+from loadproof.bench.output.console import print_result
+from loadproof.bench.plan import run_id_of
 from loadproof.errors import InputError
+from loadproof.profiles import load_profile
+from loadproof.terminal import Terminal
 
 
 def import_results(
@@ -29,20 +38,8 @@ def import_results(
 
     Exit code: 0 PASS · 1 FAIL or INCONCLUSIVE, also where the files do not say enough · 2 not readable.
     """
-    import time
-
-    from benchmarks.console import print_result
-    from benchmarks.imports.run import ImportRequest, import_run
-    from benchmarks.job import new_folder
-    from benchmarks.objectives import parse_objective
-    from benchmarks.plan import run_id_of
-    from loadproof.terminal import Terminal
-
     bounds = {}
     if profile is not None:
-        from benchmarks.from_profile import objectives_of
-        from loadproof.profiles import load_profile
-
         loaded = load_profile(profile)
         bounds = {one.name: one for one in objectives_of(loaded)}
         at_concurrency = at_concurrency or loaded.objectives.at_concurrency

@@ -11,10 +11,17 @@ from typing import Annotated
 import typer
 
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
+from loadproof.localcloud import local
+from loadproof.localcloud.state import known_states
 from loadproof.terminal import Terminal
 
 app = typer.Typer(help="AWS on loopback: deploy and benchmark with no account.", no_args_is_help=True)
 
+_CONFINED = {
+    "landlock": "confined by Landlock",
+    "bubblewrap": "confined by bubblewrap",
+    "none": "without a sandbox: they can read what you can",
+}
 Name = Annotated[str, typer.Option(help="Which local cloud; several can run side by side.")]
 Format = Annotated[str, typer.Option("--format", help="text or json.")]
 
@@ -43,8 +50,6 @@ def up(
     ] = True,
 ) -> int:
     """Start a local cloud; by default it runs in the background until `loadproof local down`."""
-    from emulator import local
-
     _check(account, region, backend)
     console = Terminal(stderr=True, highlight=False)
     with console.status(f"starting local cloud {name} ..."):
@@ -83,8 +88,6 @@ def down(
     everything: Annotated[bool, typer.Option("--all", help="Stop every local cloud of this user.")] = False,
 ) -> int:
     """Stop a local cloud and all it started; its stacks, queues and objects are gone with it."""
-    from emulator import local
-
     if everything:
         stopped = local.stop_all()
         print("stopped: " + (", ".join(stopped) if stopped else "none was running"))
@@ -97,14 +100,22 @@ def down(
 @app.command()
 def status(output: Format = "text") -> int:
     """List the running local clouds."""
-    from emulator import local
-    from emulator.state import known_states
-
     if output not in ("text", "json"):
         raise InputError(f"--format: found {output!r}, allowed are text and json")
     clouds = [state for state in known_states() if local.find(state.name)]
     if output == "json":
-        fields = ("name", "pid", "port", "endpoint_url", "region", "account", "log_file", "backend_url", "speed")
+        fields = (
+            "name",
+            "pid",
+            "port",
+            "endpoint_url",
+            "region",
+            "account",
+            "log_file",
+            "backend_url",
+            "speed",
+            "sandbox",
+        )
         print(json.dumps([{field: getattr(state, field) for field in fields} for state in clouds], indent=2))
         return ExitCode.OK
     if not clouds:
@@ -114,14 +125,13 @@ def status(output: Format = "text") -> int:
         if state.speed != 1:
             speed = f", clock {state.speed:g} times as fast, shows {state.now():%Y-%m-%d %H:%M} UTC"
         print(f"{state.name}: {state.endpoint_url} (pid {state.pid}, account {state.account}, {state.region}{speed})")
+        print(f"  functions run {_CONFINED[state.sandbox]}")
     return ExitCode.OK
 
 
 @app.command()
 def env(name: Name = "default") -> int:
     """Print the shell lines that point the AWS CLI, SDKs and the CDK CLI at a local cloud."""
-    from emulator import local
-
     state = local.find(name)
     if state is None:
         raise CouldNotRunError(
@@ -135,8 +145,6 @@ def env(name: Name = "default") -> int:
 
 def _stay(name: str) -> None:
     """Wait until someone stops the cloud, or stop it on Ctrl-C (which then ends this command as interrupted)."""
-    from emulator import local
-
     try:
         while local.find(name):
             time.sleep(0.5)

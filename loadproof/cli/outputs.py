@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
+import orjson
 import typer
 
+from loadproof.bench.document import FILE_NAME
+from loadproof.bench.judge.regression import compare_runs, read_run
+from loadproof.bench.output.console import print_result
+from loadproof.bench.output.exports import to_csv, to_junit
+from loadproof.bench.output.markdown import to_markdown
+from loadproof.bench.plan import read_plan
 from loadproof.errors import ExitCode, InputError
+from loadproof.terminal import Terminal
 
 if TYPE_CHECKING:
-    from benchmarks.job import RunResult
-    from benchmarks.regression import Comparison
+    from loadproof.bench.document import Summary
+    from loadproof.bench.job import RunResult
+    from loadproof.bench.judge.regression import Comparison
     from loadproof.terminal import Terminal
 
-Junit = Annotated[Path | None, typer.Option(help="write JUnit XML: a test for the verdict and for each objective")]
-Csv = Annotated[Path | None, typer.Option(help="write CSV: a row for each level")]
-Markdown = Annotated[
-    Path | None, typer.Option(help="write markdown for a pull request; appended where it is $GITHUB_STEP_SUMMARY")
-]
-Against = Annotated[Path | None, typer.Option(help="folder of an earlier run: exit 1 if this one is a regression")]
 Tolerance = Annotated[float, typer.Option(min=0, max=10, help="change that counts as none (0.05 is 5%)")]
 
 
@@ -38,16 +41,20 @@ class Format(StrEnum):
 class Outputs:
     """The options as given."""
 
-    junit: Path | None = None
-    csv: Path | None = None
-    markdown: Path | None = None
-    against: Path | None = None
-    tolerance: float = 0.05
+    against: Annotated[
+        Path | None, typer.Option(help="folder of an earlier run: exit 1 if this one is a regression")
+    ] = None
+    tolerance: Tolerance = 0.05
+    junit: Annotated[
+        Path | None, typer.Option(help="write JUnit XML: a test for the verdict and for each objective")
+    ] = None
+    csv: Annotated[Path | None, typer.Option(help="write CSV: a row for each level")] = None
+    markdown: Annotated[
+        Path | None, typer.Option(help="write markdown for a pull request; appended where it is $GITHUB_STEP_SUMMARY")
+    ] = None
 
     def check(self) -> None:
         """Refuse before any load is sent what could not be done after it. Raises InputError."""
-        from benchmarks.plan import read_plan
-
         if self.against is not None:
             read_plan(self.against)
         for name in ("junit", "csv", "markdown"):
@@ -59,15 +66,10 @@ class Outputs:
 
     def compared(self, folder: Path) -> Comparison | None:
         """The run in `folder` against the earlier one; None where none was named. Raises InputError."""
-        from benchmarks.regression import compare_runs, read_run
-
         return compare_runs(read_run(self.against), read_run(folder), self.tolerance) if self.against else None
 
-    def write(self, summary: dict[str, Any], comparison: Comparison | None) -> None:
+    def write(self, summary: Summary, comparison: Comparison | None) -> None:
         """Write the files that were asked for. Raises InputError for a place that cannot be written."""
-        from benchmarks.exports import to_csv, to_junit
-        from benchmarks.exports_markdown import to_markdown
-
         if self.junit is not None:
             _write(self.junit, to_junit(summary, comparison), "--junit")
         if self.csv is not None:
@@ -78,15 +80,10 @@ class Outputs:
 
 def show(result: RunResult, outputs: Outputs, format: Format) -> ExitCode:
     """What was asked for of a run at its end: comparison, files, tables or JSON on stdout; and the exit code."""
-    import orjson
-
-    from benchmarks.console import print_result
-    from loadproof.terminal import Terminal
-
     comparison = outputs.compared(result.folder)
     outputs.write(result.summary, comparison)
     if format is Format.JSON:
-        body = orjson.dumps(_document(result.summary, comparison), option=orjson.OPT_INDENT_2)
+        body = orjson.dumps(_document(result.folder, comparison), option=orjson.OPT_INDENT_2)
         sys.stdout.write(body.decode() + "\n")
     else:
         console = Terminal(highlight=False)
@@ -96,10 +93,9 @@ def show(result: RunResult, outputs: Outputs, format: Format) -> ExitCode:
     return _exit_code(result.exit_code, comparison)
 
 
-def _document(summary: dict[str, Any], comparison: Comparison | None) -> dict[str, Any]:
-    """What `--format json` prints: summary.json, with `regression` where an earlier run was named."""
-    from dataclasses import asdict
-
+def _document(folder: Path, comparison: Comparison | None) -> dict[str, object]:
+    """What `--format json` prints: summary.json as it stands, with `regression` where an earlier run was named."""
+    summary: dict[str, object] = orjson.loads((folder / FILE_NAME).read_bytes())
     return summary if comparison is None else {**summary, "regression": asdict(comparison)}
 
 

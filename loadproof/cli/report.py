@@ -7,26 +7,18 @@ from typing import Annotated
 
 import typer
 
-from loadproof.cli.outputs import (
-    Against,
-    Csv,
-    Format,
-    Junit,
-    Markdown,
-    Outputs,
-    Tolerance,
-    show,
-)
+from loadproof.bench.evidence.document import mismatches
+from loadproof.bench.job import shown_again
+from loadproof.cli.options import grouped
+from loadproof.cli.outputs import Format, Outputs, show
 from loadproof.errors import ExitCode
+from loadproof.terminal import Terminal
 
 
+@grouped
 def report(
     run: Annotated[Path, typer.Argument(help="folder of a run")],
-    against: Against = None,
-    tolerance: Tolerance = 0.05,
-    junit: Junit = None,
-    csv: Csv = None,
-    markdown: Markdown = None,
+    outputs: Outputs,
     format: Annotated[Format, typer.Option(help="text for people; json prints summary.json and nothing else")] = (
         Format.TEXT
     ),
@@ -37,9 +29,6 @@ def report(
 
     Exit code: that of the run's verdict; 1 for a regression.
     """
-    from benchmarks.job import shown_again
-
-    outputs = Outputs(junit, csv, markdown, against, tolerance)
     outputs.check()
     return show(shown_again(run), outputs, format)
 
@@ -55,9 +44,6 @@ def verify(
     Hashes tell that a file changed, not who changed it: keep evidence.json where only the pipeline writes.
     Exit code: 0 all fits · 1 something does not · 2 not a judged run.
     """
-    from benchmarks.evidence import mismatches
-    from loadproof.terminal import Terminal
-
     console, code = Terminal(highlight=False), ExitCode.OK
     for folder in run:
         found = mismatches(folder, profile)

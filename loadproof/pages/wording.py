@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
-from loadproof.foreign import spelled
+from loadproof.untrusted import with_escapes
 
 NO_DATA = "–"
 LONGEST_TEXT = 240  # characters of foreign text shown before it is cut; a name needs no more to be recognised
@@ -60,12 +61,18 @@ def objective_value(name: str, value: float | None) -> str:
     return f"{number(value)} {_RATES[name][1]}" if name in _RATES else number(value)
 
 
+def joined(words: Iterable[object], last: str) -> str:
+    """`1`, `1 or 2`, `1, 2 or 4`, with the word `last` before the last one."""
+    texts = [str(word) for word in words]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {last} {texts[-1]}"
+
+
 def visible(value: Any, longest: int = LONGEST_TEXT) -> str:
-    """Foreign text with control and direction characters spelled out (`\\u202e`) and its tail cut.
+    r"""Foreign text with control and direction characters spelled out (`\\u202e`) and its tail cut.
 
     Escaping for HTML is the template's work; this keeps text from reordering or hiding what stands beside it, and
     keeps lone surrogates, which no encoding can write, out of the file.
     """
     text = value if isinstance(value, str) else str(value)
-    shown = spelled(text[:longest])
+    shown = with_escapes(text[:longest])
     return shown if len(text) <= longest else f"{shown}… ({len(text):,} characters)"

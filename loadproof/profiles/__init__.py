@@ -13,9 +13,8 @@ from loadproof.profiles.loader import (
     profile_files,
     profile_hash,
 )
-from loadproof.profiles.schema import Component, Environment, Family, Profile, Protocol
+from loadproof.profiles.schema import Component, Environment, Family, Profile
 from loadproof.profiles.settings import (
-    Settings,
     accelerators_per_copy,
     components_of,
     container_variables,
@@ -32,8 +31,6 @@ __all__ = [
     "Environment",
     "Family",
     "Profile",
-    "Protocol",
-    "Settings",
     "accelerators_per_copy",
     "check_file",
     "components_of",

@@ -11,23 +11,24 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
+from loadproof.pages.wording import joined
 from loadproof.profiles.plain import Surprise, plain_value
 from loadproof.profiles.reader import type_word
 from loadproof.profiles.schema import Part
 from loadproof.profiles.secrets import shown, shown_key
 from loadproof.profiles.shapes import (
+    Boolean,
     Either,
     Field,
     ListOf,
     MapOf,
     Number,
+    OneOf,
     Optional,
     PartOf,
     Shape,
     Tagged,
     Text,
-    Truth,
-    Words,
     fields_of,
 )
 from loadproof.profiles.tree import Items, Map, Node, Path, Problems, Scalar, Unusable
@@ -96,9 +97,9 @@ def build(shape: Shape, node: Node, problems: Problems, path: Path) -> Any:
             return _text(shape, node, problems, path)
         case Number():
             return _number(shape, node, problems, path)
-        case Truth():
+        case Boolean():
             return _truth(node, problems, path)
-        case Words():
+        case OneOf():
             return _words(shape, node, problems, path)
 
 
@@ -110,7 +111,7 @@ def describe(shape: Shape) -> str:
         case PartOf():
             return f"a map ({_some(fields_of(shape.model))})"
         case Tagged():
-            return f"a map with `{shape.key}`: {_alternatives(shape.parts)}"
+            return f"a map with `{shape.key}`: {joined(shape.parts, 'or')}"
         case ListOf():
             return "a list"
         case MapOf():
@@ -121,10 +122,10 @@ def describe(shape: Shape) -> str:
             return shape.form.words if shape.form else "text"
         case Number():
             return _bounds(shape)
-        case Truth():
+        case Boolean():
             return "true or false"
-        case Words():
-            return _alternatives(shape.allowed)
+        case OneOf():
+            return joined(shape.allowed, "or")
 
 
 def _missing(model: type[Part], fields: dict[str, Field], node: Map) -> Iterable[str]:
@@ -144,12 +145,12 @@ def _tagged(shape: Tagged, node: Node, problems: Problems, path: Path) -> Any:
             "LP102",
             path,
             f"required key `{shape.key}` is missing",
-            f"add `{shape.key}:` with {_alternatives(shape.parts)}",
+            f"add `{shape.key}:` with {joined(shape.parts, 'or')}",
         )
         return WRONG
     if isinstance(entry.node, Unusable):
         return WRONG
-    tag = _words(Words(tuple(shape.parts)), entry.node, problems, (*path, shape.key))
+    tag = _words(OneOf(tuple(shape.parts)), entry.node, problems, (*path, shape.key))
     return WRONG if tag is WRONG else build_part(shape.parts[tag].model, node, problems, path)
 
 
@@ -193,7 +194,7 @@ def _arm(shape: Either, node: Node) -> Shape:
         is_number = isinstance(node, Scalar) and isinstance(node.value, (int, float))
         is_word = isinstance(node, Scalar) and isinstance(node.value, str)
         fits_number = is_number and isinstance(arm, Number)
-        fits_word = is_word and isinstance(arm, Words) and not _reads_as_number(node)
+        fits_word = is_word and isinstance(arm, OneOf) and not _reads_as_number(node)
         if fits_map or fits_number or fits_word:
             return arm
     return shape.arms[0]
@@ -293,8 +294,8 @@ def _truth(node: Node, problems: Problems, path: Path) -> Any:
     return _mismatch(node, path, problems, "true or false", mend)
 
 
-def _words(shape: Words, node: Node, problems: Problems, path: Path) -> Any:
-    allowed = _alternatives(shape.allowed)
+def _words(shape: OneOf, node: Node, problems: Problems, path: Path) -> Any:
+    allowed = joined(shape.allowed, "or")
     if not isinstance(node, Scalar) or isinstance(node.value, bool) or node.value is None:
         return _mismatch(node, path, problems, allowed, "write one of them")
     value = node.value
@@ -347,11 +348,6 @@ def _allowed_keys(fields: dict[str, Field]) -> str:
     return "delete it, or look in deploy_profiles/schema.json"
 
 
-def _alternatives(words: Iterable[object]) -> str:
-    listed = [str(word) for word in words]
-    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} or {listed[-1]}"
-
-
 def _some(fields: dict[str, Field]) -> str:
     names = list(fields)
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
@@ -379,9 +375,9 @@ def _example(shape: Shape) -> str:
             return form.example
         case Number():
             return "1" if shape.least is None else str(shape.least)
-        case Truth():
+        case Boolean():
             return "true"
-        case Words():
+        case OneOf():
             return str(shape.allowed[0])
         case Either():
             return _example(shape.arms[0])

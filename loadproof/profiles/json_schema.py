@@ -71,7 +71,7 @@ def _parts(model: type[BaseModel]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _plain(node: dict[str, Any]) -> dict[str, Any]:
     """Standard keywords only; a setting's description names the variable it becomes."""
-    kept = {key: value for key, value in node.items() if key not in ("discriminator", "variable")}
+    kept = {key: value for key, value in node.items() if key not in ("discriminator", "variable", "read_back")}
     if isinstance(kept.get("title"), str):
         del kept["title"]
     if isinstance(node.get("variable"), str):

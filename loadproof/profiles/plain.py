@@ -28,7 +28,7 @@ class Surprise:
 def plain_value(text: str) -> ScalarValue | Surprise:
     """The value of an unquoted word, or why it is refused."""
     if not text or text[0] not in _SUSPECT_FIRST:
-        return text if text else Surprise("null", "write the value, or delete the key")
+        return text or Surprise("null", "write the value, or delete the key")
     if text in ("true", "false"):
         return text == "true"
     if text == "null":

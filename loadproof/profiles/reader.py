@@ -19,10 +19,8 @@ from loadproof.profiles.tree import Entry, Items, Map, Mark, Node, Path, Problem
 MOST_BYTES: Final = 256 * 1024
 MOST_DEPTH: Final = 32
 
-# What YAML calls printable, less the line breaks that only YAML 1.1 knows (editors count lines without them).
-_UNPRINTABLE: Final = re.compile(
-    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
-)
+# What YAML does not call printable, and the line breaks that only YAML 1.1 knows (editors count lines without them).
+_UNPRINTABLE: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _SCANNER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

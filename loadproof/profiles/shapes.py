@@ -43,12 +43,12 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class Boolean:
     """true or false."""
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class OneOf:
     """One of a few words or numbers."""
 
     allowed: tuple[str | int, ...]
@@ -100,7 +100,7 @@ class Optional:
     shape: Shape
 
 
-Shape = Text | Number | Truth | Words | ListOf | MapOf | PartOf | Tagged | Either | Optional
+Shape = Text | Number | Boolean | OneOf | ListOf | MapOf | PartOf | Tagged | Either | Optional
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def shape_of(annotation: Any, metadata: list[Any] | None = None) -> Shape:
     if origin in (types.UnionType, typing.Union):
         return _union(arguments, notes)
     if origin is Literal:
-        return Words(arguments)
+        return OneOf(arguments)
     if origin is tuple:
         return ListOf(shape_of(arguments[0]), _bound(notes, MinLen) or 0, _bound(notes, MaxLen))
     if origin is dict:
@@ -143,7 +143,7 @@ def shape_of(annotation: Any, metadata: list[Any] | None = None) -> Shape:
     if isinstance(annotation, type) and issubclass(annotation, Part):
         return PartOf(annotation)
     if annotation is bool:
-        return Truth()
+        return Boolean()
     if annotation in (int, float):
         bounds = [_bound(notes, kind) for kind in (Ge, Le, Gt, Lt)]
         return Number(annotation is int, *bounds)

@@ -23,7 +23,6 @@ from loadproof.review.model import (
     Severity,
     Side,
 )
-from loadproof.review.rules import RULES
 from loadproof.review.shapes import (
     CostDocument,
     Document,
@@ -33,12 +32,11 @@ from loadproof.review.shapes import (
     ProfileDocument,
     ResourceDocument,
 )
-from loadproof.review.verdict import state_of, verdict_of
+from loadproof.review.verdict import TITLES, state_of, verdict_of
 
 SCHEMA_VERSION: Final = 1
 DOCS_PAGE: Final = "docs/review-findings.md"
 _ENVIRONMENT: Final = "environment.yaml"
-_TITLES: Final[Mapping[str, str]] = {rule.code: rule.title for rule in RULES}
 
 
 def document(review: Review, *, docs: str = DOCS_PAGE) -> Document:
@@ -69,7 +67,7 @@ def _rank(severity: Severity | None) -> int:
 def _profile(one: ProfileReview, docs: str) -> ProfileDocument:
     pair = one.pair
     shown = pair.after or pair.before
-    findings = sorted(one.findings, key=lambda found: (-_rank(found.severity), found.code, found.subject))
+    findings = sorted(one.findings, key=lambda found: (-_rank(found.severity), found.code, found.place))
     return {
         "environment": pair.environment_name,
         "profile": pair.name,
@@ -95,12 +93,12 @@ def _problem(problem: Problem) -> str:
 
 
 def _finding(found: Finding, side: Side | None, docs: str) -> FindingDocument:
-    file, line = place_of(found.subject, side)
+    file, line = place_of(found.place, side)
     return {
         "code": found.code,
         "severity": found.severity,
-        "title": _TITLES.get(found.code, found.code),
-        "subject": found.subject,
+        "title": TITLES.get(found.code, found.code),
+        "subject": found.place,
         "message": found.message,
         "mend": found.mend,
         "evidence": found.evidence,

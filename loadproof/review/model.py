@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
+from loadproof import rules
 from loadproof.errors import Problem
 from loadproof.profiles import Environment, Profile
 
 Severity = Literal["info", "warning", "risk", "break"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "risk", "break")  # the worst last
+Finding: TypeAlias = rules.Finding[str, Severity]  # at a field path or a logical id
 Action = Literal["add", "update", "replace", "remove"]
 
 
@@ -81,18 +83,6 @@ class ResourceChange:
     expected: bool = False
     kept: bool = False
     possible: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One numbered finding of one pair. `subject` is a field path or a logical id; `evidence` what it was seen by."""
-
-    code: str
-    severity: Severity
-    subject: str
-    message: str
-    mend: str
-    evidence: str = ""
 
 
 @dataclass(frozen=True, slots=True)

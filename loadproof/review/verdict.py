@@ -16,7 +16,7 @@ _WORDS: Final[Mapping[Severity, str]] = {"break": "BREAKS", "risk": "AT RISK", "
 LONGEST_NAME: Final = 80
 LONGEST_CLAUSE: Final = 70  # of a message; its rule's title is shorter and whole
 FEWEST_WORDS: Final = 4
-_TITLES: Final[Mapping[str, str]] = {rule.code: rule.title for rule in RULES}
+TITLES: Final[Mapping[str, str]] = {rule.code: rule.title for rule in RULES}
 Found = Sequence[tuple[Finding, ProfileReview]]
 
 
@@ -69,14 +69,14 @@ def _looked_at(review: Review) -> str:
 def _gravest(found: Found, worst: Severity) -> str:
     """`prod/chat: endpoint chat is replaced (LR001), and 2 more breaks`: the first finding of the worst severity."""
     worst_found = [(finding, one) for finding, one in found if finding.severity == worst]
-    first, one = min(worst_found, key=lambda row: (row[0].code, name_of(row[1]), row[0].subject))
+    first, one = min(worst_found, key=lambda row: (row[0].code, name_of(row[1]), row[0].place))
     names = sorted({name_of(one) for finding, one in worst_found if finding.code == first.code})
     what = _what(first)
     if state_of(one) == "refused":
         if what.startswith("refused"):  # the rule's title, which says it already
-            what = f"{first.subject} {what}"
+            what = f"{first.place} {what}"
         else:
-            what = f"refused: {what}" if first.subject in what else f"refused: {first.subject}: {what}"
+            what = f"refused: {what}" if first.place in what else f"refused: {first.place}: {what}"
     said = f"{few(names, 1)}: {what} ({first.code})"
     others = sum(finding.code != first.code for finding, _ in worst_found)
     return f"{said}, and {counted(others, f'more {worst}')}" if others else said
@@ -85,7 +85,7 @@ def _gravest(found: Found, worst: Severity) -> str:
 def _what(finding: Finding) -> str:
     """The message's first clause, which names what is meant; the rule's title where that is too long or says too little
     by itself (`taken away: ...`)."""
-    clause, title = headline(finding.message), _TITLES.get(finding.code, "")
+    clause, title = headline(finding.message), TITLES.get(finding.code, "")
     tells = len(clause.split()) >= FEWEST_WORDS or clause == finding.message.replace("`", "")
     if (tells and len(clause) <= LONGEST_CLAUSE) or not title:
         return clause

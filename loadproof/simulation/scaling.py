@@ -110,10 +110,14 @@ class Autoscaler:
 
     def look(self, sample: Sample) -> int:
         """The desired copies after this sample."""
-        wishes = [(rule, wish) for rule in self._rules if (wish := rule.wants(sample, self.desired)) is not None]
-        grow = [wish for _, wish in wishes if wish > self.desired]
-        shrink = [wish for rule, wish in wishes if wish < self.desired and isinstance(rule, _Tracking)]
-        stepped = [wish for rule, wish in wishes if wish < self.desired and not isinstance(rule, _Tracking)]
+        proposals = [
+            (rule, proposed) for rule in self._rules if (proposed := rule.wants(sample, self.desired)) is not None
+        ]
+        grow = [proposed for _, proposed in proposals if proposed > self.desired]
+        shrink = [proposed for rule, proposed in proposals if proposed < self.desired and isinstance(rule, _Tracking)]
+        stepped = [
+            proposed for rule, proposed in proposals if proposed < self.desired and not isinstance(rule, _Tracking)
+        ]
         if grow:
             self._move(max(grow))
         elif stepped:
@@ -175,26 +179,26 @@ class _Tracking:
         self._quiet_until_ms = 0.0  # no scale-in before
 
     def wants(self, sample: Sample, desired: int) -> int | None:
-        policy, wish = self._policy, None
+        policy, proposed = self._policy, None
         for value in self._out.add(sample):
             self._above = self._above + 1 if value is not None and value > policy.target else 0
             if value is not None and self._above >= VALUES_ABOVE:
                 # The copies that are still starting count: only a load that needs more than them adds more.
-                wish = max(desired, ceil(sample.serving * value / policy.target - 1e-9))
+                proposed = max(desired, ceil(sample.serving * value / policy.target - 1e-9))
                 self._quiet_until_ms = sample.at_ms + policy.scale_out_cooldown_s * 1000
         for value in self._in.add(sample):
             if value is None or value >= LOW_SHARE * policy.target:
                 self._low.clear()
             else:
                 self._low.append(value)
-        if wish is not None or not policy.scale_in:
-            return wish
+        if proposed is not None or not policy.scale_in:
+            return proposed
         if len(self._low) < MINUTES_BELOW or sample.at_ms < self._quiet_until_ms:
             return None
-        wish = ceil(sample.serving * max(self._low) / policy.target - 1e-9)
-        if wish < desired:
+        proposed = ceil(sample.serving * max(self._low) / policy.target - 1e-9)
+        if proposed < desired:
             self._quiet_until_ms = sample.at_ms + policy.scale_in_cooldown_s * 1000
-        return wish
+        return proposed
 
 
 class _Stepping:
@@ -205,7 +209,7 @@ class _Stepping:
         self._quiet_until_ms = 0.0
 
     def wants(self, sample: Sample, desired: int) -> int | None:
-        policy, wish = self._policy, None
+        policy, proposed = self._policy, None
         for value in self._series.add(sample):
             past = 0.0 if value is None else (value - policy.threshold) * (1 if policy.above else -1)
             self._breaching = self._breaching + 1 if value is not None and past > 0 else 0
@@ -213,9 +217,9 @@ class _Stepping:
                 continue
             add = max((step for step in policy.steps if step[0] <= past), default=(0.0, 0))[1]
             if add:
-                wish = max(0, desired + add)
+                proposed = max(0, desired + add)
                 self._quiet_until_ms = sample.at_ms + policy.cooldown_s * 1000
-        return wish
+        return proposed
 
 
 class _Waking:

@@ -6,15 +6,13 @@ Pure: a template as JSON in, findings out. `cdk synth` stops on errors; a review
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
-from loadproof.templates import consistency, security
-from loadproof.templates.rule import Finding, Rule
+from loadproof.templates.rule import RULES, Finding
 from loadproof.templates.template import Template
 
-RULES: Final[tuple[Rule, ...]] = (*security.RULES, *consistency.RULES)
-
-__all__ = ["RULES", "Finding", "Rule", "check_template"]
+__all__ = ["RULES", "Finding", "check_template"]
 
 
 def check_template(template: Mapping[str, Any], acknowledged: Mapping[str, str]) -> tuple[Finding, ...]:
@@ -24,18 +22,10 @@ def check_template(template: Mapping[str, Any], acknowledged: Mapping[str, str])
     may carry its own: `Metadata: {loadproof: {acknowledged: {LS007: reason}}}`.
     """
     read = Template.read(template)
-    findings = []
-    for rule in RULES:
-        for found in rule.function(read):
-            own = found.resource.acknowledged if found.resource else {}
-            findings.append(
-                Finding(
-                    code=rule.code,
-                    severity=found.severity or rule.severity,
-                    resource=found.resource.logical_id if found.resource else "",
-                    message=found.message,
-                    mend=found.mend,
-                    acknowledged=own.get(rule.code) or acknowledged.get(rule.code),
-                )
-            )
-    return tuple(sorted(findings, key=lambda finding: (finding.code, finding.resource, finding.message)))
+    own = {resource.logical_id: resource.acknowledged for resource in read.resources}
+    findings = [
+        replace(one, acknowledged=own.get(one.place, {}).get(one.code) or acknowledged.get(one.code))
+        for rule in RULES
+        for one in rule.findings(read)
+    ]
+    return tuple(sorted(findings, key=lambda one: (one.code, one.place, one.message)))

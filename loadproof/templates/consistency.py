@@ -17,7 +17,7 @@ _WIDGET_KINDS: Final = ("alarm", "custom", "explorer", "log", "metric", "text")
     "LS101",
     "Minimum above maximum",
     reason="The service refuses it, minutes into the deployment.",
-    fix="Swap or correct the two.",
+    mend="Swap or correct the two.",
 )
 def bounds_crossed(template: Template) -> Iterator[Found]:
     for config in template.of("AWS::SageMaker::EndpointConfig"):
@@ -34,19 +34,23 @@ def bounds_crossed(template: Template) -> Iterator[Found]:
     "LS102",
     "Scaling policy that never scales",
     reason="Target tracking needs a metric and step scaling its steps; without them the copies stay as they are.",
-    fix="Give exactly one metric specification, or the steps.",
+    mend="Give exactly one metric specification, or the steps.",
 )
 def policy_without_measure(template: Template) -> Iterator[Found]:
     for policy in template.of("AWS::ApplicationAutoScaling::ScalingPolicy"):
         if policy.properties.get("PolicyType") == "StepScaling":
             steps = (policy.properties.get("StepScalingPolicyConfiguration") or {}).get("StepAdjustments")
             if not steps:
-                yield Found(policy, "step scaling without steps", "add StepAdjustments")
+                yield Found(policy.logical_id, "step scaling without steps", "add StepAdjustments")
             continue
         tracking = policy.properties.get("TargetTrackingScalingPolicyConfiguration") or {}
         given = [kind for kind in _METRIC_KINDS if tracking.get(kind)]
         if len(given) != 1:
-            yield Found(policy, f"target tracking with {len(given)} metrics", f"give one of {', '.join(_METRIC_KINDS)}")
+            yield Found(
+                policy.logical_id,
+                f"target tracking with {len(given)} metrics",
+                f"give one of {', '.join(_METRIC_KINDS)}",
+            )
         elif given == ["CustomizedMetricSpecification"]:
             yield from _one_result(policy, tracking["CustomizedMetricSpecification"])
 
@@ -55,57 +59,57 @@ def policy_without_measure(template: Template) -> Iterator[Found]:
     "LS103",
     "Dashboard that CloudWatch does not draw",
     reason="PutDashboard refuses bad JSON at deployment, and draws a widget without metrics as an empty box.",
-    fix="Mend the widget.",
+    mend="Mend the widget.",
 )
 def dashboard_broken(template: Template) -> Iterator[Found]:
     for dashboard in template.of("AWS::CloudWatch::Dashboard"):
         try:
             body = json.loads(text(dashboard.properties.get("DashboardBody", "")))
         except ValueError as error:
-            yield Found(dashboard, f"the body is no JSON: {error}", "mend it")
+            yield Found(dashboard.logical_id, f"the body is no JSON: {error}", "mend it")
             continue
         widgets = body.get("widgets") if isinstance(body, dict) else None
         if not isinstance(widgets, list) or not widgets:
-            yield Found(dashboard, "the body has no widgets", "add one")
+            yield Found(dashboard.logical_id, "the body has no widgets", "add one")
             continue
         for at, widget in enumerate(widgets):
             wrong = _widget_fault(widget)
             if wrong:
-                yield Found(dashboard, f"widget {at} {wrong}", "mend it")
+                yield Found(dashboard.logical_id, f"widget {at} {wrong}", "mend it")
 
 
 @rule(
     "LS104",
     "Component without a model",
     reason="CreateInferenceComponent needs a model, a container, or the component that an adapter is for.",
-    fix="Give ModelName, Container or BaseInferenceComponentName.",
+    mend="Give ModelName, Container or BaseInferenceComponentName.",
 )
 def component_without_model(template: Template) -> Iterator[Found]:
     for component in template.of("AWS::SageMaker::InferenceComponent"):
         for specification in specifications(component) or [{}]:
             if not any(specification.get(name) for name in ("ModelName", "Container", "BaseInferenceComponentName")):
-                yield Found(component, "no model, container or base component", "name the model")
+                yield Found(component.logical_id, "no model, container or base component", "name the model")
 
 
 @rule(
     "LS105",
     "Dead-letter queue that takes healthy messages",
     reason="With a receive count of 0 SQS refuses the queue; below 3 one crash of the consumer costs healthy messages.",
-    fix="Write 5 or more.",
+    mend="Write 5 or more.",
 )
 def receives_too_few(template: Template) -> Iterator[Found]:
     for queue in template.of("AWS::SQS::Queue"):
         redrive = queue.properties.get("RedrivePolicy")
         count = redrive.get("maxReceiveCount") if isinstance(redrive, dict) else None
         if isinstance(count, int) and count < 3:
-            yield Found(queue, f"maxReceiveCount is {count}", "write 5 or more")
+            yield Found(queue.logical_id, f"maxReceiveCount is {count}", "write 5 or more")
 
 
 @rule(
     "LS106",
     "State machine that cannot go on",
     reason="CreateStateMachine refuses a transition to a state that does not exist.",
-    fix="Name an existing state, or End: true.",
+    mend="Name an existing state, or End: true.",
 )
 def state_missing(template: Template) -> Iterator[Found]:
     for machine in template.of("AWS::StepFunctions::StateMachine"):
@@ -118,16 +122,16 @@ def state_missing(template: Template) -> Iterator[Found]:
             try:
                 definition = json.loads(text(written))
             except ValueError as error:
-                yield Found(machine, f"the definition is no JSON: {error}", "mend it")
+                yield Found(machine.logical_id, f"the definition is no JSON: {error}", "mend it")
                 continue
         for fault in _machine_faults(definition):
-            yield Found(machine, fault, "name an existing state")
+            yield Found(machine.logical_id, fault, "name an existing state")
 
 
 def _crossed(resource: Resource, holder: Mapping[str, Any], low: str, high: str) -> Iterator[Found]:
     minimum, maximum = holder.get(low), holder.get(high)
     if isinstance(minimum, int | float) and isinstance(maximum, int | float) and minimum > maximum:
-        yield Found(resource, f"{low} {minimum} is above {high} {maximum}", "correct one of them")
+        yield Found(resource.logical_id, f"{low} {minimum} is above {high} {maximum}", "correct one of them")
 
 
 def _one_result(policy: Resource, specification: Mapping[str, Any]) -> Iterator[Found]:
@@ -135,9 +139,11 @@ def _one_result(policy: Resource, specification: Mapping[str, Any]) -> Iterator[
     queries = listed(specification, "Metrics")
     returned = [query for query in queries if query.get("ReturnData", True)]
     if queries and len(returned) != 1:
-        yield Found(policy, f"{len(returned)} of {len(queries)} queries return data", "let exactly one do so")
+        yield Found(
+            policy.logical_id, f"{len(returned)} of {len(queries)} queries return data", "let exactly one do so"
+        )
     elif not queries and not specification.get("MetricName"):
-        yield Found(policy, "a customized metric without a metric", "give MetricName or Metrics")
+        yield Found(policy.logical_id, "a customized metric without a metric", "give MetricName or Metrics")
 
 
 def _widget_fault(widget: Any) -> str | None:
@@ -193,13 +199,3 @@ def _transitions(state: Mapping[str, Any]) -> Iterator[str]:
             yield str(holder["Next"])
     if "Default" in state:
         yield str(state["Default"])
-
-
-RULES: Final = (
-    bounds_crossed,
-    policy_without_measure,
-    dashboard_broken,
-    component_without_model,
-    receives_too_few,
-    state_missing,
-)

@@ -42,7 +42,7 @@ _ALL_OF_A_KIND: Final = re.compile(
     "LS001",
     "Image that is not pinned",
     reason="A moving tag lets copies of one endpoint run different servers, and a rollback bring back the wrong one.",
-    fix="Write a version tag or a digest.",
+    mend="Write a version tag or a digest.",
 )
 def image_not_pinned(template: Template) -> Iterator[Found]:
     for resource, container in template.containers():
@@ -51,16 +51,18 @@ def image_not_pinned(template: Template) -> Iterator[Found]:
         if "Image" not in container or "@sha256:" in image or UNKNOWN in tag:
             continue
         if not tag:
-            yield Found(resource, "the image has no tag, which means :latest", "add a version tag or a digest")
+            yield Found(
+                resource.logical_id, "the image has no tag, which means :latest", "add a version tag or a digest"
+            )
         elif tag in _MOVING_TAGS:
-            yield Found(resource, f"the image's tag `{tag}` moves", "write a version tag or a digest")
+            yield Found(resource.logical_id, f"the image's tag `{tag}` moves", "write a version tag or a digest")
 
 
 @rule(
     "LS002",
     "Model from the hub that is not pinned",
     reason="A branch or tag of the hub can change under a running endpoint: the next copy would serve other weights.",
-    fix="Pin the revision to a commit of 40 hexadecimal digits.",
+    mend="Pin the revision to a commit of 40 hexadecimal digits.",
 )
 def revision_not_pinned(template: Template) -> Iterator[Found]:
     for resource, container in template.containers():
@@ -71,42 +73,41 @@ def revision_not_pinned(template: Template) -> Iterator[Found]:
                 continue
             if not any(_COMMIT.match(text(variables.get(revision, ""))) for revision in revisions):
                 found = f"{name} names a model of the hub without a commit"
-                yield Found(resource, found, f"set {' or '.join(revisions)} to one")
+                yield Found(resource.logical_id, found, f"set {' or '.join(revisions)} to one")
 
 
 @rule(
     "LS003",
     "Secret in a variable",
     reason="DescribeModel, GetFunctionConfiguration and the template show it to everybody who may read them.",
-    fix="Name the secret's ARN, and read the secret where it is used.",
+    mend="Name the secret's ARN, and read the secret where it is used.",
 )
 def secret_in_variable(template: Template) -> Iterator[Found]:
     for resource, name, value in _variables(template):
         if (is_secret_key(name) and not _names_a_place(value)) or is_secret_value(value):
-            yield Found(
-                resource, f"{shown_key(name)} looks like a secret (value hidden)", "name the secret's ARN instead"
-            )
+            found = f"{shown_key(name)} looks like a secret (value hidden)"
+            yield Found(resource.logical_id, found, "name the secret's ARN instead")
 
 
 @rule(
     "LS004",
     "Code from the model's repository",
     reason="trust_remote_code runs Python that came with the weights.",
-    fix="Leave it off; where a model needs it, acknowledge it with the commit somebody has read.",
+    mend="Leave it off; where a model needs it, acknowledge it with the commit somebody has read.",
 )
 def remote_code(template: Template) -> Iterator[Found]:
     for resource, container in template.containers():
         for name, value in (container.get("Environment") or {}).items():
             on = text(value).strip().lower() in ("true", "1", "yes", "on")
             if name.endswith("TRUST_REMOTE_CODE") and "_NO_TRUST" not in name and on:
-                yield Found(resource, f"{name} is on", "take it out")
+                yield Found(resource.logical_id, f"{name} is on", "take it out")
 
 
 @rule(
     "LS005",
     "Container with a way out",
     reason="A container that can reach the network can send prompts, answers and credentials there.",
-    fix="EnableNetworkIsolation on the model or the endpoint configuration; stage weights in S3.",
+    mend="EnableNetworkIsolation on the model or the endpoint configuration; stage weights in S3.",
 )
 def not_isolated(template: Template) -> Iterator[Found]:
     isolated = [config.properties.get("EnableNetworkIsolation") is True for config in _configs(template)]
@@ -114,14 +115,16 @@ def not_isolated(template: Template) -> Iterator[Found]:
         return
     for resource in template.of("AWS::SageMaker::Model"):
         if resource.properties.get("EnableNetworkIsolation") is not True:
-            yield Found(resource, "the containers are not isolated from the network", "set EnableNetworkIsolation")
+            yield Found(
+                resource.logical_id, "the containers are not isolated from the network", "set EnableNetworkIsolation"
+            )
 
 
 @rule(
     "LS006",
     "Data without a key of one's own",
     reason="Prompts and answers lie on volumes, in queues, buckets and logs; who may read them is decided by the key.",
-    fix="Give the environment a kms_key_arn.",
+    mend="Give the environment a kms_key_arn.",
 )
 def no_key(template: Template) -> Iterator[Found]:
     """An error where others in the template have a key, so that none is forgotten; one warning where nothing has."""
@@ -130,31 +133,33 @@ def no_key(template: Template) -> Iterator[Found]:
     if len(without) == len(keys):
         if without:
             found = f"{len(without)} stores of data are encrypted with keys of AWS's only"
-            yield Found(None, found, "write kms_key_arn in environment.yaml", "warning")
+            yield Found("", found, "write kms_key_arn in environment.yaml", "warning")
         return
     for resource, what in without:
-        yield Found(resource, f"{what} has no key, others in the template do", "encrypt it with the same key")
+        yield Found(
+            resource.logical_id, f"{what} has no key, others in the template do", "encrypt it with the same key"
+        )
 
 
 @rule(
     "LS007",
     "Right to invoke what is not named",
     reason="A caller could reach every endpoint of the account, and spend their instances.",
-    fix="Name the endpoint and each of its components.",
+    mend="Name the endpoint and each of its components.",
 )
 def invokes_unnamed(template: Template) -> Iterator[Found]:
     for resource, statement in template.statements():
         actions = [action for action in _actions(statement) if action.startswith("sagemaker:Invoke")]
         wide = [place for place in _resources(statement) if "*" in place]
         if actions and wide:
-            yield Found(resource, f"{actions[0]} on {wide[0]}", "name the endpoint and its components")
+            yield Found(resource.logical_id, f"{actions[0]} on {wide[0]}", "name the endpoint and its components")
 
 
 @rule(
     "LS008",
     "Licence that nobody accepted",
     reason="JumpStart's gated artifacts are refused until AcceptEula says yes; the decision belongs into a diff.",
-    fix="Read the licence, and set ModelAccessConfig.AcceptEula.",
+    mend="Read the licence, and set ModelAccessConfig.AcceptEula.",
 )
 def licence_open(template: Template) -> Iterator[Found]:
     for resource, container in template.containers():
@@ -162,47 +167,49 @@ def licence_open(template: Template) -> Iterator[Found]:
         uri = text(source.get("S3Uri", ""))
         accepted = (source.get("ModelAccessConfig") or {}).get("AcceptEula")
         if uri.startswith("s3://jumpstart-private-cache") and accepted is not True:
-            yield Found(resource, f"{uri} is gated and its licence is not accepted", "set AcceptEula: true")
+            yield Found(resource.logical_id, f"{uri} is gated and its licence is not accepted", "set AcceptEula: true")
         elif accepted is False:
-            yield Found(resource, "AcceptEula says no, so SageMaker refuses the model", "accept it or leave it out")
+            yield Found(
+                resource.logical_id, "AcceptEula says no, so SageMaker refuses the model", "accept it or leave it out"
+            )
 
 
 @rule(
     "LS009",
     "Component created without copies",
     reason="CreateInferenceComponent refuses a copy count of 0.",
-    fix="Create with one copy, and let scaling's minimum be 0.",
+    mend="Create with one copy, and let scaling's minimum be 0.",
 )
 def no_copies(template: Template) -> Iterator[Found]:
     for resource in template.of("AWS::SageMaker::InferenceComponent"):
         count = (resource.properties.get("RuntimeConfig") or {}).get("CopyCount")
         if count is not None and text(count) == "0":
-            yield Found(resource, "CopyCount is 0", "write 1 and scale down to 0")
+            yield Found(resource.logical_id, "CopyCount is 0", "write 1 and scale down to 0")
 
 
 @rule(
     "LS010",
     "Rights to everything of a service",
     reason="AmazonSageMakerFullAccess and its like let a container read every bucket and start every job.",
-    fix="List the actions on the resources.",
+    mend="List the actions on the resources.",
 )
 def broad_rights(template: Template) -> Iterator[Found]:
     for resource in template.of("AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"):
         for policy in listed(resource.properties, "ManagedPolicyArns"):
             if _BROAD_POLICIES.search(text(policy)):
-                yield Found(resource, f"has {text(policy).rpartition('/')[2]}", "list the actions it needs")
+                yield Found(resource.logical_id, f"has {text(policy).rpartition('/')[2]}", "list the actions it needs")
     for resource, statement in template.statements():
         wide = [action for action in _actions(statement) if action == "*" or action.endswith(":*")]
         if wide or "NotAction" in statement or "NotResource" in statement:
             found = f"allows {wide[0]}" if wide else "allows all but what it names"
-            yield Found(resource, found, "list the actions on the resources")
+            yield Found(resource.logical_id, found, "list the actions on the resources")
 
 
 @rule(
     "LS011",
     "Role that may be handed to any service",
     reason="Who may pass a role to any service may become that role.",
-    fix="Name the role, and the one service in the condition iam:PassedToService.",
+    mend="Name the role, and the one service in the condition iam:PassedToService.",
 )
 def passes_roles(template: Template) -> Iterator[Found]:
     for resource, statement in template.statements():
@@ -210,16 +217,16 @@ def passes_roles(template: Template) -> Iterator[Found]:
             continue
         condition = statement.get("Condition") or {}
         if not any("iam:PassedToService" in keys for keys in condition.values()):
-            yield Found(resource, "iam:PassRole without iam:PassedToService", "add the condition")
+            yield Found(resource.logical_id, "iam:PassRole without iam:PassedToService", "add the condition")
         if any("*" in place for place in _resources(statement)):
-            yield Found(resource, "iam:PassRole on roles that are not named", "name the role")
+            yield Found(resource.logical_id, "iam:PassRole on roles that are not named", "name the role")
 
 
 @rule(
     "LS012",
     "Right on every resource",
     reason="A right on `*` reaches what other teams own.",
-    fix="Name the resources; `*` stays for actions that know no narrower one.",
+    mend="Name the resources; `*` stays for actions that know no narrower one.",
 )
 def every_resource(template: Template) -> Iterator[Found]:
     for resource, statement in template.statements():
@@ -228,16 +235,18 @@ def every_resource(template: Template) -> Iterator[Found]:
             continue
         for action in _actions(statement):
             if _NAMELESS.fullmatch(action) is None:
-                yield Found(resource, f"{action} on {wide[0]}", "name the resources")
+                yield Found(resource.logical_id, f"{action} on {wide[0]}", "name the resources")
             elif action == "cloudwatch:PutMetricData" and "cloudwatch:namespace" not in str(statement.get("Condition")):
-                yield Found(resource, f"{action} into every namespace", "add the condition cloudwatch:namespace")
+                yield Found(
+                    resource.logical_id, f"{action} into every namespace", "add the condition cloudwatch:namespace"
+                )
 
 
 @rule(
     "LS013",
     "Role that SageMaker may take for anybody",
     reason="Without a condition another account's job could be made to run under this role (the confused deputy).",
-    fix="Add aws:SourceAccount (or aws:SourceArn) to the trust.",
+    mend="Add aws:SourceAccount (or aws:SourceArn) to the trust.",
 )
 def trusts_any_account(template: Template) -> Iterator[Found]:
     for resource in template.of("AWS::IAM::Role"):
@@ -245,7 +254,9 @@ def trusts_any_account(template: Template) -> Iterator[Found]:
             services = listed(statement.get("Principal") or {}, "Service")
             conditions = str(statement.get("Condition"))
             if "sagemaker.amazonaws.com" in services and "aws:Source" not in conditions:
-                yield Found(resource, "trusts SageMaker for every account", "add the condition aws:SourceAccount")
+                yield Found(
+                    resource.logical_id, "trusts SageMaker for every account", "add the condition aws:SourceAccount"
+                )
 
 
 def _variables(template: Template) -> Iterator[tuple[Resource, str, str]]:
@@ -310,20 +321,3 @@ def _actions(statement: Mapping[str, Any]) -> list[str]:
 
 def _resources(statement: Mapping[str, Any]) -> list[str]:
     return [text(place) for place in listed(statement, "Resource")]
-
-
-RULES: Final = (
-    image_not_pinned,
-    revision_not_pinned,
-    secret_in_variable,
-    remote_code,
-    not_isolated,
-    no_key,
-    invokes_unnamed,
-    licence_open,
-    no_copies,
-    broad_rights,
-    passes_roles,
-    every_resource,
-    trusts_any_account,
-)

@@ -12,12 +12,12 @@ from typing import Any, Final, get_args
 
 from aws_cdk import App
 
+from loadproof.constructs.ci.names import DEFAULT_QUALIFIER
+from loadproof.constructs.ci.stack import ProviderStack, RolesStack
+from loadproof.constructs.ci.trust import Platform, Repository
 from loadproof.errors import ExitCode, InputError, LoadproofError, ProfileError
 from loadproof.profiles import load_environment
 from loadproof.profiles.schema import Environment
-from stacks.ci.names import DEFAULT_QUALIFIER
-from stacks.ci.stack import ProviderStack, RolesStack
-from stacks.ci.trust import Platform, Repository
 
 QUALIFIER: Final = "@aws-cdk/core:bootstrapQualifier"
 

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 from loadproof.catalog import registry
+from loadproof.constructs.ci.names import DEFAULT_QUALIFIER, bootstrap_role_name, evidence_bucket_name, role_name
 from loadproof.errors import LoadproofError
 from loadproof.profiles import load_environment
 from loadproof.profiles.schema import Environment
-from stacks.ci.names import DEFAULT_QUALIFIER, bootstrap_role_name, evidence_bucket_name, role_name
 
 _ROOT = Path(__file__).resolve().parents[2]
 _QUALIFIER = "@aws-cdk/core:bootstrapQualifier"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from page_checks import samples_of
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
@@ -28,13 +28,8 @@ FLAGS = (
 
 @pytest.fixture(scope="session")
 def write_sample() -> Callable[..., Path]:
-    """The made-up run that the report's own tests use (its folder is on no import path here)."""
-    place = Path(__file__).parents[1] / "benchmarks" / "report" / "sample_run.py"
-    spec = importlib.util.spec_from_file_location("sample_run_for_browser", place)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    write: Callable[..., Path] = module.write_sample
+    """The made-up run that the report's own tests use."""
+    write: Callable[..., Path] = samples_of("bench/report/sample_run.py").write_sample
     return write
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -11,14 +10,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from page_checks import OVERLAPS, contrast, samples_of
 from selenium.webdriver import Chrome
 
-from loadproof.cli.plan_page import page_of
+from loadproof.advice.page import page_of
 
 pytestmark = pytest.mark.browser
 
 Viewport = Callable[[int], AbstractContextManager[None]]
-SAMPLES = Path(__file__).parents[1] / "cli" / "plan_page_samples.py"
 ORDINARY = (
     "prod/llama-2-7b",
     "prod/llama-3-1-8b",
@@ -29,35 +28,11 @@ ORDINARY = (
 )
 PAGES = (*ORDINARY, "not fitting", "unpriced", "many levels", "hostile")
 
-# Words of one picture that lie on one another, by the boxes the browser gives them: at most a hair may touch.
-OVERLAPS = """
-  const found = [];
-  for (const picture of document.querySelectorAll("svg.panel")) {
-    if (!picture.getClientRects().length) continue;
-    const words = [...picture.querySelectorAll("text")].map((word) => [word.textContent, word.getBBox()]);
-    const room = picture.viewBox.baseVal;
-    words.forEach(([text, box], index) => {
-      if (box.x < -1 || box.y < -1 || box.x + box.width > room.width + 1 || box.y + box.height > room.height + 1)
-        found.push(["outside", picture.closest(".chart").id, text]);
-      for (const [other, its] of words.slice(index + 1)) {
-        const wide = Math.min(box.x + box.width, its.x + its.width) - Math.max(box.x, its.x);
-        const high = Math.min(box.y + box.height, its.y + its.height) - Math.max(box.y, its.y);
-        if (wide > 1 && high > 2) found.push(["overlap", picture.closest(".chart").id, text, other]);
-      }
-    });
-  }
-  return found;
-"""
-
 
 @pytest.fixture(scope="module")
 def samples() -> ModuleType:
-    """The plans that the page's own tests use (their folder is on no import path here)."""
-    spec = importlib.util.spec_from_file_location("plan_page_samples_for_browser", SAMPLES)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """The plans that the page's own tests use."""
+    return samples_of("cli/plan_page_samples.py")
 
 
 @pytest.fixture(scope="module")
@@ -159,15 +134,3 @@ def test_words_on_pictures_keep_their_contrast(
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     assert contrast(ink, ground) >= 4.5
     assert contrast(fill, halo) >= 4.5
-
-
-def contrast(one: str, other: str) -> float:
-    """WCAG 2 contrast ratio: (L1 + 0.05) / (L2 + 0.05), L the relative luminance of `rgb(r, g, b)`."""
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def luminance(colour: str) -> float:
-    channels = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

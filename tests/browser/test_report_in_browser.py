@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from page_checks import contrast
 from selenium.webdriver import Chrome
 
-from benchmarks.report import render_report
-from benchmarks.report.comparison import comparison_page, read_runs
+from loadproof.bench.report import render_report
+from loadproof.bench.report.comparison import comparison_page, read_runs
 
 pytestmark = pytest.mark.browser
 
@@ -42,7 +43,7 @@ def hostile_report(tmp_path_factory: pytest.TempPathFactory, write_sample: Calla
         run_id=HOSTILE[0],
         profile={"name": HOSTILE[0], "file": HOSTILE[1], "sha256": HOSTILE[4], "environment": HOSTILE[3]},
         target={"endpoint": HOSTILE[4], "model": HOSTILE[0]},
-        conditions={text: text for text in HOSTILE},
+        conditions={"hosts": {text: text for text in HOSTILE}, "platform": HOSTILE[0]},
         knee={"concurrency": 4, "rule": HOSTILE[1], "reason": HOSTILE[4]},
         verdict={"outcome": "INVALID", "at_concurrency": 8, "reasons": HOSTILE},
         objectives=[{"name": HOSTILE[4], "comparison": HOSTILE[1], "bound": 1, "verdict": "INCONCLUSIVE"}],
@@ -274,15 +275,3 @@ def test_text_keeps_its_contrast(browser: Chrome, report: Path, scheme: str) -> 
     assert len({ground for _, _, ground in pairs}) > 1
     for place, ink, ground in pairs:
         assert contrast(ink, ground) >= 4.5, (place, ink, ground)
-
-
-def contrast(one: str, other: str) -> float:
-    """WCAG 2 contrast ratio: (L1 + 0.05) / (L2 + 0.05), L the relative luminance of `rgb(r, g, b)`."""
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def luminance(colour: str) -> float:
-    channels = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

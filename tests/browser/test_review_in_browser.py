@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import cmarkgfm
 import pytest
 from cmarkgfm.cmark import Options
+from page_checks import OVERLAPS, contrast, samples_of
 from selenium.webdriver import Chrome
 
 from loadproof.review.document import document
@@ -22,7 +22,6 @@ from loadproof.review.formats.markdown import as_markdown
 pytestmark = pytest.mark.browser
 
 Viewport = Callable[[int], AbstractContextManager[None]]
-SAMPLES = Path(__file__).parents[1] / "review" / "review_samples.py"
 NAMES = ("ordinary", "only_good", "hostile", "empty")
 COMMENT_PX = 884  # the width that GitHub gives a comment on a wide screen
 COMMENT_STYLE = f"""
@@ -31,35 +30,11 @@ table {{ display: block; width: max-content; max-width: 100%; overflow: auto; bo
 th, td {{ padding: 6px 13px; border: 1px solid #d1d9e0; }} code {{ padding: .2em .4em; font-size: 85%; }}
 """
 
-# Words of one picture that lie on one another, by the boxes the browser gives them: at most a hair may touch.
-OVERLAPS = """
-  const found = [];
-  for (const picture of document.querySelectorAll("svg.panel")) {
-    if (!picture.getClientRects().length) continue;
-    const words = [...picture.querySelectorAll("text")].map((word) => [word.textContent, word.getBBox()]);
-    const room = picture.viewBox.baseVal;
-    words.forEach(([text, box], index) => {
-      if (box.x < -1 || box.y < -1 || box.x + box.width > room.width + 1 || box.y + box.height > room.height + 1)
-        found.push(["outside", picture.closest(".chart").id, text]);
-      for (const [other, its] of words.slice(index + 1)) {
-        const wide = Math.min(box.x + box.width, its.x + its.width) - Math.max(box.x, its.x);
-        const high = Math.min(box.y + box.height, its.y + its.height) - Math.max(box.y, its.y);
-        if (wide > 1 && high > 2) found.push(["overlap", picture.closest(".chart").id, text, other]);
-      }
-    });
-  }
-  return found;
-"""
-
 
 @pytest.fixture(scope="module")
 def samples() -> ModuleType:
-    """The reviews that the formats' own tests use (their folder is on no import path here)."""
-    spec = importlib.util.spec_from_file_location("review_samples_for_browser", SAMPLES)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """The reviews that the formats' own tests use."""
+    return samples_of("review/review_samples.py")
 
 
 @pytest.fixture(scope="module")
@@ -202,15 +177,3 @@ def test_a_comment_fits_the_column_of_a_pull_request(
     assert table <= 0
     assert folded == 4
     assert height <= 900
-
-
-def contrast(one: str, other: str) -> float:
-    """WCAG 2 contrast ratio: (L1 + 0.05) / (L2 + 0.05), L the relative luminance of `rgb(r, g, b)`."""
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def luminance(colour: str) -> float:
-    channels = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -49,7 +49,7 @@ def test_requests_bind_short_ones(tmp_path: Path) -> None:
     assert (outlook.requests_per_minute, outlook.binds) == (800, "requests per minute")
 
 
-def test_a_region_s_own_quota_comes_first(tmp_path: Path) -> None:
+def test_a_regions_own_quota_comes_first(tmp_path: Path) -> None:
     """Nova Lite over `us.`: 4,000,000 tokens in us-east-1, 200,000 where no row names the region."""
     nova = {"model": {"id": "amazon.nova-lite-v1:0"}, "bedrock": {"inference_profile": "us"}}
     here, elsewhere = (quota_outlook(profile(tmp_path, **nova), region) for region in ("us-east-1", "ca-central-1"))

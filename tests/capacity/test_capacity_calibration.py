@@ -201,7 +201,7 @@ def test_a_level_that_cannot_be_served_is_refused() -> None:
 
 def test_the_profile_that_names_it_is_planned_with_it(tmp_path: Path) -> None:
     """`calibration:` reaches deployment_of, and a change of one figure in it changes the profile's hash."""
-    from loadproof.cli.calibrate_files import calibration_text
+    from loadproof.cli.calibrate.files import calibration_text
     from loadproof.profiles import profile_hash
 
     profile = (REPOSITORY / "deploy_profiles/local-vllm/tiny-llama.yaml").read_text()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadproof import catalog
-from loadproof.capacity.founding import (
+from loadproof.capacity.roofline import (
     arithmetic_intensity,
     bandwidth_price,
     critical_batch_size,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from loadproof.capacity import (
     Deployment,
     StepTimes,
+    architecture_from_tag,
     batch_limits,
     deployment_from_container,
     kv_bytes_per_token,
@@ -18,6 +20,7 @@ from loadproof.capacity import (
     weight_bytes,
 )
 from loadproof.capacity.deployment import quantized
+from loadproof.capacity.memory import activation_bytes
 
 
 def deployment(model_id: str, instance_type: str, accelerators: int = 1, **overrides: Any) -> Deployment:
@@ -89,12 +92,78 @@ def test_vllm_without_a_length_limit_refuses_a_context_its_cache_cannot_hold() -
     assert fit.kv_cache_gib > 0
 
 
-def test_marginal_means_by_less_than_the_predictions_own_uncertainty() -> None:
-    """With 4,096 tokens the same model fits; the margin decides between marginal (below 1.5 GiB) and yes."""
-    fit = memory_fit(deployment("meta-llama/Llama-3.1-8B", "ml.g5.2xlarge"))
-    assert fit.fits == ("marginal" if fit.margin_gib < 1.5 else "yes")
-    wider = {"SM_VLLM_MAX_MODEL_LEN": str(fit.kv_token_capacity - 100)}
-    assert memory_fit(deployment("meta-llama/Llama-3.1-8B", "ml.g5.2xlarge", variables=wider)).fits == "marginal"
+def on_memory_of(memory_bytes: int, **limits: Any) -> Deployment:
+    """A model of 1e9 parameters on one accelerator that leaves all its memory to the server, in whole bytes:
+
+    weights 2,000,000,000; activations of steps of 2,048 tokens 2,048 · (4 · 1,024 + 3 · 4,096) · 2 = 67,108,864; its
+    longest request of 65,536 tokens takes 10 layers · 2 · 2 heads · 128 · 2 bytes = 10,240 each, so 671,088,640.
+    """
+    tag = "layers=10 hidden=1024 heads=8 kv_heads=2 head_dim=128 intermediate=4096 context=65536 parameters_b=1"
+    made = deployment_from_container(
+        family="vllm",
+        version="0.30.0",
+        variables={"SM_VLLM_MAX_MODEL_LEN": "65536"},
+        model_id="x/y",
+        architecture=architecture_from_tag(tag),
+        instance_type="ml.g6e.2xlarge",
+        accelerators_per_copy=1,
+        copies=1,
+    )
+    return replace(
+        made,
+        accelerator=replace(made.accelerator, memory_bytes=memory_bytes),
+        server=replace(made.server, reserve_gib=0.0),
+        memory_fraction=1.0,
+        limits=replace(made.limits, **{"step_prefill_tokens": 2048, **limits}),
+    )
+
+
+JUST_FITS = 2_738_197_504  # 2,000,000,000 + 67,108,864 + 671,088,640 bytes
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "fits"),
+    [
+        (JUST_FITS - 1, "no"),
+        (JUST_FITS, "marginal"),
+        (JUST_FITS + 1_610_612_735, "marginal"),  # 1.5 GiB are 1,610,612,736 bytes
+        (JUST_FITS + 1_610_612_736, "yes"),
+    ],
+)
+def test_marginal_means_by_less_than_one_and_a_half_gib(memory_bytes: int, fits: str) -> None:
+    """A byte too few for the longest request is `no`; what is left over it counts from 1.5 GiB on."""
+    assert memory_fit(on_memory_of(memory_bytes)).fits == fits
+
+
+def test_activations_are_those_of_one_step_of_prompts() -> None:
+    """2,048 tokens of (4 · 1,024 + 3 · 4,096) values of 2 bytes are 64 MiB; over two accelerators the feed-forward
+    block is halved: 2,048 · (4,096 + 6,144) · 2 bytes are 40 MiB."""
+    one = on_memory_of(JUST_FITS)
+    assert activation_bytes(one) == 64 * 2**20
+    assert activation_bytes(replace(one, accelerators=2)) == 40 * 2**20
+
+
+def test_experts_wider_than_the_dense_block_size_the_activations() -> None:
+    """With experts of 8,192: 2,048 · (4,096 + 24,576) · 2 bytes are 112 MiB; narrower ones change nothing."""
+    one = on_memory_of(JUST_FITS)
+    wide, narrow = (replace(one, architecture=replace(one.architecture, moe_intermediate=n)) for n in (8192, 1024))
+    assert activation_bytes(wide) == 112 * 2**20
+    assert activation_bytes(narrow) == 64 * 2**20
+
+
+def test_what_the_server_reserves_is_no_room_for_requests() -> None:
+    """Half a GiB of reserve on an accelerator of 4 GiB: both are shown in GiB, and the KV cache has that much less."""
+    without = on_memory_of(4 * 2**30)
+    fit = memory_fit(replace(without, server=replace(without.server, reserve_gib=0.5)))
+    assert (fit.memory_gib, fit.reserve_gib) == (4.0, 0.5)
+    assert memory_fit(without).kv_cache_gib - fit.kv_cache_gib == 0.5
+
+
+def test_a_server_that_finds_its_own_limit_is_held_to_one_token() -> None:
+    """Where no longest request is known, the smallest there is must fit: 10,240 bytes of KV cache."""
+    fit = memory_fit(on_memory_of(JUST_FITS, max_request_tokens=None))
+    assert fit.longest_request_tokens == 1
+    assert fit.kv_cache_gib - fit.margin_gib == pytest.approx(10_240 / 2**30)
 
 
 def test_accelerators_past_the_kv_heads_hold_copies_of_them() -> None:

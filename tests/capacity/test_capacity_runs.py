@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from loadproof.capacity import BatchLimits, predict_level, predict_run
 from loadproof.capacity.rounds import ClosedLoop
-from loadproof.cli.predict_rows import row_deployment
+from loadproof.capacity.rows import row_deployment
 from loadproof.errors import InputError
 
 

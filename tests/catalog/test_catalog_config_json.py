@@ -375,7 +375,7 @@ def test_a_number_of_thousands_of_digits_is_no_shape(tmp_path: Path) -> None:
         ("fp8", "none"),
     ],
 )
-def test_a_checkpoint_s_quantization_is_read_where_its_size_is_known(stored: Any, read: str) -> None:
+def test_a_checkpoints_quantization_is_read_where_its_size_is_known(stored: Any, read: str) -> None:
     """Four bits of awq and gptq, not eight; what is unknown or odd is none."""
     config = PUBLISHED["gpt-oss-120b"][0] | {"quantization_config": stored}
     assert architecture_from_config(config).quantization == read

@@ -36,7 +36,7 @@ def test_a_new_type_is_in_few_regions() -> None:
     assert len(catalog.instance_regions()["ml.g4dn.xlarge"]) == 25
 
 
-def test_regions_without_inference_components_are_cloudformation_s() -> None:
+def test_regions_without_inference_components_are_cloudformations() -> None:
     """Regions that have endpoints and no AWS::SageMaker::InferenceComponent, as cfn-lint carries the registry."""
     types = {region: PROVIDER_SCHEMA_MANAGER.get_resource_types(region) for region in REGIONS}
     assert catalog.regions_without("inference_components") == {

@@ -21,7 +21,7 @@ import boto3
 from botocore.config import Config
 from consumer import handler as consumer_handler
 
-from emulator.queue.events import done, sqs_event
+from loadproof.localcloud.queue.events import done, sqs_event
 
 QUEUE_ARN = "arn:aws:sqs:us-east-1:123456789012:chaos"
 

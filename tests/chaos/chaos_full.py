@@ -153,7 +153,7 @@ def _renewed(page: str, rows: list[str], began: datetime) -> str:
 
 
 def _subject(row: str) -> str:
-    return row.split(" | ")[0].removeprefix("| ")
+    return row.split(" | ", maxsplit=1)[0].removeprefix("| ")
 
 
 if __name__ == "__main__":

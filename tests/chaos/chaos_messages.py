@@ -16,9 +16,9 @@ from chaos_crashes import Outcome, Start
 from chaos_world import Setting, World
 from fault_proxy import proxy
 
-from stacks.buffer.runtime.consumer.clock import Clock
-from stacks.buffer.runtime.consumer.failures import Kind, failure_of
-from stacks.buffer.runtime.consumer.model import SageMakerModel
+from loadproof.constructs.buffer.runtime.consumer.clock import Clock
+from loadproof.constructs.buffer.runtime.consumer.failures import Kind, failure_of
+from loadproof.constructs.buffer.runtime.consumer.model import SageMakerModel
 
 LIMIT_BYTES = 1_048_576
 POISON = {

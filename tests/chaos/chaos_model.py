@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass, fields
 from typing import Any, TextIO
 
-from invocation.eventstream import encode_frame, encode_payload_part
+from loadproof.invocation.eventstream import encode_frame, encode_payload_part
 
 
 @dataclass

@@ -11,11 +11,11 @@ from chaos_world import RUNTIME
 MUTANTS = {
     "delete first": (
         "handler.py",
-        "            self._lease.add([letter.receipt for letter in letters])\n",
-        "            self._lease.add([letter.receipt for letter in letters])\n"
-        "            for letter in letters:\n"
+        "            self._lease.add([delivery.receipt for delivery in deliveries])\n",
+        "            self._lease.add([delivery.receipt for delivery in deliveries])\n"
+        "            for delivery in deliveries:\n"
         '                _client("sqs").delete_message('
-        "QueueUrl=self._settings.queue_url, ReceiptHandle=letter.receipt)\n",
+        "QueueUrl=self._settings.queue_url, ReceiptHandle=delivery.receipt)\n",
     ),
     "no claim": (
         "claims.py",

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from emulator.queue.sqs.server import running
+from loadproof.localcloud.queue.sqs.server import running
 
 
 def main() -> None:

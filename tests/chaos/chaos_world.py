@@ -20,7 +20,7 @@ from botocore.config import Config
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-RUNTIME = ROOT / "stacks" / "buffer" / "runtime"
+RUNTIME = ROOT / "loadproof" / "constructs" / "buffer" / "runtime"
 _ARN = "arn:aws:sqs:us-east-1:123456789012:"
 _numbers = itertools.count()
 
@@ -200,7 +200,7 @@ def world(where: Stores, log: Path, setting: Setting, **behaviour: object) -> It
 
 
 def _variables(made: World) -> dict[str, str]:
-    """As stacks/buffer/consumer.py writes them, and where this machine's services are."""
+    """As loadproof/constructs/buffer/consumer.py writes them, and where this machine's services are."""
     setting = made.setting
     return {
         "PYTHONPATH": os.pathsep.join([str(setting.runtime), str(ROOT)]),

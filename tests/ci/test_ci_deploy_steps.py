@@ -13,10 +13,10 @@ import yaml
 from botocore.config import Config
 from workflow_steps import ROOT, TEMPLATES, Runner, copy_of_the_code, without_make
 
-from emulator.local import running
+from loadproof.localcloud.local import running
 
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
-IMPATIENT = ROOT / "tests" / "emulator" / "cdk" / "impatient.js"  # the CLI asks more often how far a stack is
+IMPATIENT = ROOT / "tests" / "localcloud" / "cdk" / "impatient.js"  # the CLI asks more often how far a stack is
 REPOSITORY = ("-c", "repository=acme/endpoints", "-c", "repository_id=456", "-c", "owner_id=123")
 BUCKET = "ci-loadproof-dev-123456789012"
 PROFILE: dict[str, Any] = {

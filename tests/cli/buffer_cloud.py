@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from cloud_clients import boto3_client
 
-from emulator.local import LocalCloud, running
-from invocation.buffer import DeadLetters, Places, Producer, places_of
+from loadproof.invocation.buffer import DeadLetters, Places, Producer, places_of
+from loadproof.localcloud.local import LocalCloud, running
 
 STACK = "loadproof-dev-chat"
 REVISION = "r1"
@@ -104,7 +104,7 @@ class BufferCloud:
             Bucket=self.places.bucket, Key=f"results/{key}.json", Body=json.dumps(result).encode()
         )
 
-    def bury(
+    def dead_letter(
         self, body: str, reason: str | None = "the model answered 400", attempts: int = 1, age_s: int = 90, **more: Any
     ) -> None:
         """A dead letter as the consumer sends it; without a reason as SQS moves it."""

@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
-from loadproof.cli.review_cache import Cache
-from loadproof.cli.review_refs import find_trees
-from loadproof.cli.review_sides import Choice, Sides, find_sides
+from loadproof.sides.cache import Cache
+from loadproof.sides.pairs import Choice, Sides, find_sides
+from loadproof.sides.refs import find_trees
 
 APP = """\
 import json, os, sys
@@ -93,7 +93,9 @@ class Project:
         variables = {
             **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
             **{f"GIT_{who}_{what}": "a@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
-            **{"GIT_AUTHOR_DATE": said, "GIT_COMMITTER_DATE": said, "GIT_CONFIG_GLOBAL": os.devnull},
+            "GIT_AUTHOR_DATE": said,
+            "GIT_COMMITTER_DATE": said,
+            "GIT_CONFIG_GLOBAL": os.devnull,
         }
         done = subprocess.run(
             ["git", *arguments], cwd=self.root, env=variables, check=True, capture_output=True, text=True

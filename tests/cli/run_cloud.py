@@ -11,7 +11,7 @@ from typing import Any
 
 from cloud_clients import boto3_client
 
-from emulator.local import LocalCloud, running
+from loadproof.localcloud.local import LocalCloud, running
 from loadproof.profiles import components_of, container_variables, load_profile
 from loadproof.profiles.names import endpoint_name, inference_component_name
 

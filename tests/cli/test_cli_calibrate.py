@@ -14,7 +14,7 @@ from loadproof.errors import ExitCode
 from loadproof.profiles import check_file, load_calibration
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SAMPLES = REPOSITORY / "tests" / "benchmarks" / "imports"
+SAMPLES = REPOSITORY / "tests" / "bench" / "imports"
 PROFILE = REPOSITORY / "deploy_profiles" / "dev" / "qwen3-32b.yaml"
 COLUMNS = (
     "model", "instance_type", "instance_count", "tp_degree", "input_tokens", "output_tokens", "concurrency", "server",

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from loadproof import catalog
+from loadproof.capacity.rows import GIVEN, predict_row
 from loadproof.catalog.provenance import unverified
-from loadproof.cli import catalog_refresh
+from loadproof.cli.catalog import refresh as catalog_refresh
 from loadproof.cli.main import run
-from loadproof.cli.predict_rows import GIVEN, predict_row
 
 CONFIG = {
     "model_type": "llama",

@@ -22,7 +22,7 @@ from loadproof.errors import CouldNotRunError
 
 pytestmark = pytest.mark.cdk
 
-IMPATIENT = Path(__file__).parents[1] / "emulator" / "cdk" / "impatient.js"
+IMPATIENT = Path(__file__).parents[1] / "localcloud" / "cdk" / "impatient.js"
 DEMO = [sys.executable, "-m", "loadproof", "demo"]
 
 

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from loadproof.advice.comparison import find_alternatives
 from loadproof.capacity import make_plan
-from loadproof.cli import plan_text
 from loadproof.cli.main import run
+from loadproof.cli.plan import text as plan_text
 from loadproof.errors import InputError
 from loadproof.profiles import load_profile
 

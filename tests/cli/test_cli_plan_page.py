@@ -14,14 +14,14 @@ from plan_page_samples import HOSTILE, PROFILES, alternatives, hostile, not_fitt
 from loadproof.advice.alternatives import GOALS
 from loadproof.advice.comparison import find_alternatives
 from loadproof.advice.document import plan_document
+from loadproof.advice.page import page_of, write_page
+from loadproof.advice.page.ladder import rungs_of
+from loadproof.advice.page.levels import rows_of
+from loadproof.advice.page.memory import memory_parts
+from loadproof.advice.page.wording import MARKS, outcome, sentence
 from loadproof.capacity import make_plan
 from loadproof.capacity.outlook import ObjectiveOutlook
 from loadproof.cli.main import run
-from loadproof.cli.plan_page import page_of, write_page
-from loadproof.cli.plan_page.ladder import rungs_of
-from loadproof.cli.plan_page.levels import rows_of
-from loadproof.cli.plan_page.memory import memory_parts
-from loadproof.cli.plan_page.wording import MARKS, outcome, sentence
 from loadproof.errors import InputError
 from loadproof.profiles import load_profile
 

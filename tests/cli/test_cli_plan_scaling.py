@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from loadproof.advice.document import plan_document
+from loadproof.advice.page import page_of
 from loadproof.capacity import Plan, make_plan
-from loadproof.cli.plan_page import page_of
-from loadproof.cli.plan_text import render
+from loadproof.cli.plan.text import render
 from loadproof.profiles import load_profile
 
 DEV = Path(__file__).parents[2] / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml"

@@ -113,7 +113,7 @@ def test_an_edit_that_the_check_would_refuse_is_not_made(
     root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An editor gone wrong (it writes a degree of 3) is caught before the file is touched: exit 2 and the problems."""
-    from loadproof.cli import yaml_edit
+    from loadproof.profiles import yaml_edit
 
     proper = yaml_edit.set_value
     monkeypatch.setattr(

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadproof import catalog
+from loadproof.capacity.row_names import model_of, server_of
+from loadproof.capacity.rows import ADDED, FIGURES, GIVEN, model_shape, predict_row
 from loadproof.cli.main import run
-from loadproof.cli.predict_names import model_of, server_of
-from loadproof.cli.predict_rows import ADDED, FIGURES, GIVEN, model_shape, predict_row
 
 ROW = dict(zip(GIVEN, ("Llama 2 7B", "ml.g5.2xlarge", "1", "1", "256", "256", "16", "TGI"), strict=True))
 

@@ -17,7 +17,7 @@ import pytest
 from buffer_cloud import BufferCloud, buffer_cloud
 
 from loadproof.cli.main import run
-from loadproof.cli.queue_send import Rows, Tally, wait_for
+from loadproof.cli.queue.send import Rows, Tally, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def rows() -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path("out.jsonl").read_bytes().splitlines()]
 
 
-def test_one_prompt_is_queued_in_the_model_s_own_payload(cloud: BufferCloud, capfd: pytest.CaptureFixture[str]) -> None:
+def test_one_prompt_is_queued_in_the_models_own_payload(cloud: BufferCloud, capfd: pytest.CaptureFixture[str]) -> None:
     """The key is printed; the body holds TGI's payload, key and priority as asked."""
     told = ["--key", "k1", "--max-tokens", "7", "--priority", "low", "--tenant", "blue"]
     assert run(["queue", "send", cloud.profile, "hello", *told]) == 0
@@ -63,7 +63,7 @@ def test_stdin_is_a_prompt(cloud: BufferCloud, monkeypatch: pytest.MonkeyPatch) 
     assert json.loads(message["Body"])["request"]["inputs"] == "from stdin"
 
 
-def test_a_file_s_bad_lines_are_all_told_and_nothing_is_sent(
+def test_a_files_bad_lines_are_all_told_and_nothing_is_sent(
     cloud: BufferCloud, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Six kinds of mistakes in one pass, exit 2, the queue empty; what was asked is not quoted."""
@@ -100,15 +100,15 @@ def test_a_pipe_as_input_is_refused(cloud: BufferCloud, capfd: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("ahead_s", [-3600, 0, 3600])
-def test_a_file_s_answers_are_waited_for(
+def test_a_files_answers_are_waited_for(
     cloud: BufferCloud, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, ahead_s: int
 ) -> None:
     """A result that is there, and the reason of a dead letter that is younger than the sending, however far our clock
     is from the queue's; exit 1 for that one."""
-    monkeypatch.setattr("loadproof.cli.queue.time", SimpleNamespace(time=lambda: time.time() + ahead_s))
+    monkeypatch.setattr("loadproof.cli.queue.command.time", SimpleNamespace(time=lambda: time.time() + ahead_s))
     cloud.answer("a1", "first")
     for age_s, reason in ((90, "of an earlier life"), (0, "the model answered 422")):
-        cloud.bury(json.dumps({"key": "a2", "request": {"inputs": "x"}}), reason, age_s=age_s)
+        cloud.dead_letter(json.dumps({"key": "a2", "request": {"inputs": "x"}}), reason, age_s=age_s)
     lines({"prompt": "one", "key": "a1"}, {"prompt": "two", "key": "a2"})
     command = ["queue", "send", cloud.profile, "--input", "in.jsonl", "--output", "out.jsonl", "--wait"]
     assert run([*command, "--wait-s", "0", "--format", "json"]) == 1
@@ -164,7 +164,7 @@ def test_status_counts_what_is_where(cloud: BufferCloud, capfd: pytest.CaptureFi
     for delay_s in (0, 0, 0, 900):  # what stays behind is seen by no other test
         sqs.send_message(QueueUrl=places.queue_url, MessageBody="{}", DelaySeconds=delay_s)
     sqs.receive_message(QueueUrl=places.queue_url, VisibilityTimeout=600)
-    cloud.bury("{}", "the model answered 400")
+    cloud.dead_letter("{}", "the model answered 400")
     cloud.claim("done-key", phase="done")
     cloud.claim("#pace", gate="no_capacity", closed_ms=1_000, gate_ms=1_500, probe_ms=2_000)
     assert run(["queue", "status", cloud.profile, "--keys", "--format", "json"]) == 0
@@ -177,7 +177,9 @@ def test_status_counts_what_is_where(cloud: BufferCloud, capfd: pytest.CaptureFi
 
 def test_dead_letters_show_their_bodies_on_request_only(cloud: BufferCloud, capfd: pytest.CaptureFixture[str]) -> None:
     """Age, key, attempts and reason by default; looking takes nothing away."""
-    cloud.bury(json.dumps({"key": "dead", "request": {"inputs": "CANARY"}}), "the model answered 400", attempts=3)
+    cloud.dead_letter(
+        json.dumps({"key": "dead", "request": {"inputs": "CANARY"}}), "the model answered 400", attempts=3
+    )
     assert run(["queue", "dlq", cloud.profile]) == 0
     said = capfd.readouterr().out
     assert re.fullmatch(r" +[12]:\d\d  dead  3 attempts  the model answered 400\n", said)
@@ -187,8 +189,8 @@ def test_dead_letters_show_their_bodies_on_request_only(cloud: BufferCloud, capf
 
 def test_redrive_chooses_by_reason(cloud: BufferCloud, capfd: pytest.CaptureFixture[str]) -> None:
     """Of two reasons one is sent back; the other letter is where it was."""
-    cloud.bury(json.dumps({"key": "r1", "request": {"x": 1}}), "the model answered 400")
-    cloud.bury(json.dumps({"key": "r2", "request": {"x": 1}}), "no answer in 900 s")
+    cloud.dead_letter(json.dumps({"key": "r1", "request": {"x": 1}}), "the model answered 400")
+    cloud.dead_letter(json.dumps({"key": "r2", "request": {"x": 1}}), "no answer in 900 s")
     assert run(["queue", "redrive", cloud.profile, "--reason", "900 s", "--format", "json"]) == 0
     assert json.loads(capfd.readouterr().out) == {"sent": 1, "done": 0, "left": {"not chosen": 1}}
     assert [json.loads(message["Body"])["key"] for message in cloud.received()] == ["r2"]

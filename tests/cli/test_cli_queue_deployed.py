@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "stacks"))  # stacks_cloud, bedrock_profiles
+sys.path.append(str(Path(__file__).parents[1] / "constructs"))  # stacks_cloud, bedrock_profiles
 
 from bedrock_profiles import bedrock_profile
 from stacks_cloud import local_cloud

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from bench_summaries import whole
 from review_repository import Project
 
 from loadproof.cli.main import run
@@ -239,7 +240,7 @@ def test_evidence_of_the_head_is_found(project: Project, capsys: pytest.CaptureF
     folder = "evidence/dev/chat/20260101-000000-chat"
     profile = {"name": "chat", "file": "chat.yaml", "sha256": "0" * 64, "environment": "dev"}
     plan = {"schema_version": 1, "run_id": "r1", "created_utc": "2026-01-01T00:00:00Z", "spec": {"profile": profile}}
-    summary = {"schema_version": 1, "verdict": {"outcome": "PASS"}, "objectives": [], "profile": profile}
+    summary = whole({"schema_version": 1, "profile": profile})
     files = {"plan.json": json.dumps(plan), "summary.json": json.dumps(summary)}
     hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
     said = {"run_id": "r1", "created_utc": plan["created_utc"], "verdict": "PASS", "profile": profile}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loadproof.cli.review_cache import Cache, cache_folder
+from loadproof.sides.cache import Cache, cache_folder
 
 ONE, TWO, THREE = ("a" * 64, "b" * 64, "c" * 64)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from review_repository import ENVIRONMENT, Project, names
 
-from loadproof.cli.review_sides import Choice, Sides
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.sides.pairs import Choice, Sides
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_nothing_is_written_into_the_working_tree(project: Project) -> None:
 
 def test_what_python_compiled_is_taken_along(project: Project, tmp_path: Path) -> None:
     """For a commit's files that the working tree has just so, and only for those."""
-    from loadproof.cli.review_refs import find_trees
+    from loadproof.sides.refs import find_trees
 
     for name in ("__init__", "queue"):
         project.write(f"stacks/__pycache__/{name}.cpython-311.pyc", "compiled")

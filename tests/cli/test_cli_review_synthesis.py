@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loadproof.cli.review_synthesis import Job, jobs_of, split
+from loadproof.sides.synthesis import Job, jobs_of, split
 
 MANY = tuple(f"p{at:03}" for at in range(100))
 
@@ -48,7 +48,7 @@ def test_parts_hold_each_profile_once() -> None:
 
 def test_a_refusal_is_told_without_paths_or_traceback(tmp_path: Path) -> None:
     """The last line of a traceback; else every line, without our own prefix."""
-    from loadproof.cli.review_synthesis import _words
+    from loadproof.sides.synthesis import _words
 
     traced = f'Traceback (most recent call last):\n  File "{tmp_path}/app.py", line 1\nValueError: no {tmp_path}/x\n'
     assert _words(traced, tmp_path) == "ValueError: no x"

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from run_server import ModelServer, serving
 
-from invocation.journal import Journal
-from invocation.retry import RetryPolicy
 from loadproof.cli.main import run
+from loadproof.invocation.journal import Journal
+from loadproof.invocation.retry import RetryPolicy
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def test_a_second_ctrl_c_drops_what_is_in_flight(folder: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- sessions
 
 
-def test_a_session_s_lines_carry_what_was_said_before(folder: Path) -> None:
+def test_a_sessions_lines_carry_what_was_said_before(folder: Path) -> None:
     """Two sessions side by side; each second turn brings its own first one and the answer."""
     rows = [{"prompt": f"{who} {turn}", "who": who} for turn in (1, 2) for who in ("ann", "bob")]
     lines(
@@ -366,7 +366,7 @@ def test_what_never_got_through_is_sent_by_a_plain_resume(
 ) -> None:
     """A run against a closed port stores no failures, and leaves what was stored before; once the port answers
     --resume sends all the rest."""
-    monkeypatch.setattr("invocation.engine.RetryPolicy", lambda: RetryPolicy(base_s=0.001))
+    monkeypatch.setattr("loadproof.invocation.engine.RetryPolicy", lambda: RetryPolicy(base_s=0.001))
     with serving() as server:
         url = server.chat
         lines({"prompt": "p1", "who": 1})
@@ -381,7 +381,7 @@ def test_what_never_got_through_is_sent_by_a_plain_resume(
     assert sorted(server.asked()) == ["p2", "p3"]
 
 
-def test_another_model_s_answers_are_not_mixed_in(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_another_models_answers_are_not_mixed_in(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """--resume with another --model or URL is refused, exit code 2, and both are named; what a URL hides is not."""
     lines(*prompts(1))
     with serving() as server:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loadproof.cli.run import admitted_by
+from loadproof.cli.run.command import admitted_by
 
 _ON_BEDROCK = """
 name: chat

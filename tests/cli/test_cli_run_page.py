@@ -34,7 +34,7 @@ def rows(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def test_the_page_s_commands_give_what_it_says(environment: dict[str, str], tmp_path: Path) -> None:
+def test_the_pages_commands_give_what_it_says(environment: dict[str, str], tmp_path: Path) -> None:
     """Three answers by key, a resumed run that has nothing to do, and two sessions in order."""
     (tmp_path / "deploy_profiles").symlink_to(ROOT / "deploy_profiles")
     first, again, sessions = blocks("bash")
@@ -61,7 +61,7 @@ def test_the_page_s_commands_give_what_it_says(environment: dict[str, str], tmp_
     assert [row["usage"]["input_tokens"] for row in turns] == [4, 4, 4 + 32 + 4, 4 + 32 + 4]
 
 
-def test_the_page_s_program_runs(environment: dict[str, str], tmp_path: Path) -> None:
+def test_the_pages_program_runs(environment: dict[str, str], tmp_path: Path) -> None:
     """Twenty answers, each in one attempt."""
     [program] = blocks("python")
     done = subprocess.run(
@@ -73,7 +73,7 @@ def test_the_page_s_program_runs(environment: dict[str, str], tmp_path: Path) ->
     assert all(line.split()[1:3] == ["ok", "1"] for line in lines)
 
 
-def test_the_page_s_line_of_results_has_the_fields_that_are_written() -> None:
+def test_the_pages_line_of_results_has_the_fields_that_are_written() -> None:
     """Field by field, at both levels."""
     [sample] = blocks("jsonc")
     names = set(re.findall(r'"(\w+)":', sample))

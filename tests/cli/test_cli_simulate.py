@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loadproof.cli.main import run
-from loadproof.cli.simulate_text import BARS, sparkline
+from loadproof.cli.simulate.text import BARS, sparkline
 
 PROFILE = str(Path(__file__).resolve().parents[2] / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml")
 
@@ -55,7 +55,7 @@ def test_a_trace_is_replayed_with_its_own_times_and_sizes(tmp_path: Path, capsys
     assert [row["sent"] for row in found["windows"]] == [2, 1]
 
 
-def test_a_workload_s_own_trace_lies_beside_the_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_workloads_own_trace_lies_beside_the_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Named in the profile, it is what is replayed, unless a rate is given."""
     (tmp_path / "monday.csv").write_text("timestamp_s,input_tokens,output_tokens\n0,100,10\n70,200,20\n")
     mine = tmp_path / "mine.yaml"

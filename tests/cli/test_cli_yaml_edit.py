@@ -9,7 +9,7 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from loadproof.cli.yaml_edit import remove_key, set_value
+from loadproof.profiles.yaml_edit import remove_key, set_value
 
 TEXT = """\
 # head

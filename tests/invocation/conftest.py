@@ -12,7 +12,7 @@ import pytest
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The test runs twice: on our own stamped sockets, and on asyncio's transports as on other systems."""
     if request.param == "portable":
-        monkeypatch.setattr("invocation.connections.stamps_reads", lambda: False)
+        monkeypatch.setattr("loadproof.invocation.connections.stamps_reads", lambda: False)
     return request.param
 
 

@@ -19,12 +19,20 @@ import orjson
 from botocore.eventstream import EventStream
 from botocore.parsers import EventStreamJSONParser
 
-from invocation import GenerationRequest, HttpTransport, Invocation, Invoker, SageMakerTransport, Timeouts, codec_for
-from invocation.connections import Connection, Receiver
-from invocation.credentials import fixed
-from invocation.eventstream import encode_frame, encode_payload_part
-from invocation.sigv4 import Credentials
-from invocation.transports import Unwrapper
+from loadproof.invocation import (
+    GenerationRequest,
+    HttpTransport,
+    Invocation,
+    Invoker,
+    SageMakerTransport,
+    Timeouts,
+    codec_for,
+)
+from loadproof.invocation.connections import Connection, Receiver
+from loadproof.invocation.credentials import fixed
+from loadproof.invocation.eventstream import encode_frame, encode_payload_part
+from loadproof.invocation.sigv4 import Credentials
+from loadproof.invocation.transports import Unwrapper
 
 
 @dataclass

@@ -13,9 +13,9 @@ import pytest
 from botocore.stub import Stubber
 from invocation_fakes import KEYS, PATIENT, Script, Server, answer, sends, serving
 
-from invocation import GenerationRequest, Invocation, Invoker, OutcomeKind, RetryClass, Timeouts, codec_for
-from invocation.asynchronous import AsynchronousTransport, S3Objects
 from loadproof.errors import InputError
+from loadproof.invocation import GenerationRequest, Invocation, Invoker, OutcomeKind, RetryClass, Timeouts, codec_for
+from loadproof.invocation.asynchronous import AsynchronousTransport, S3Objects
 
 OUTPUT, FAILURE = "s3://out/answers/1.out", "s3://out/failures/1-error.out"
 WHOLE = b'[{"generated_text":"abc","details":{"finish_reason":"length","generated_tokens":3}}]'
@@ -143,7 +143,7 @@ def test_a_large_request_goes_by_s3() -> None:
         ("Your invocation timed out while waiting for a response from container primary.", RetryClass.TRY_AGAIN, True),
     ],
 )
-def test_a_failure_s_object_is_a_model_error(words: str, retry: RetryClass, once: bool) -> None:
+def test_a_failures_object_is_a_model_error(words: str, retry: RetryClass, once: bool) -> None:
     """Its words say which class it is, as a 424's fields would have."""
     invocation, _ = asked(Memory({FAILURE: words.encode()}))
     outcome = invocation.outcome

@@ -33,9 +33,17 @@ from invocation_fakes import (
     serving,
 )
 
-from invocation import BedrockTransport, GenerationRequest, Invocation, OutcomeKind, RetryClass, Timeouts, open_bedrock
-from invocation.eventstream import encode_exception, encode_frame
 from loadproof.errors import InputError
+from loadproof.invocation import (
+    BedrockTransport,
+    GenerationRequest,
+    Invocation,
+    OutcomeKind,
+    RetryClass,
+    Timeouts,
+    open_bedrock,
+)
+from loadproof.invocation.eventstream import encode_exception, encode_frame
 
 LLAMA = "meta.llama3-1-8b-instruct-v1:0"
 PROFILE_ARN = "arn:aws:bedrock:eu-west-1:123456789012:application-inference-profile/abcdefghijkl"
@@ -137,7 +145,7 @@ def test_requests_are_boto3_s(native: bool, stream: bool, model_id: str) -> None
 
 
 @pytest.mark.parametrize("model_id", [PROFILE_ARN, PROVISIONED_ARN, f"us.{LLAMA}"])
-def test_a_signature_over_an_escaped_path_is_botocore_s(model_id: str) -> None:
+def test_a_signature_over_an_escaped_path_is_botocores(model_id: str) -> None:
     """ARNs go into the path escaped, colons and slashes too, and are signed as AWS will read them."""
     exchange = bedrock(sends(answer(200, WHOLE)), GenerationRequest("Once", 3, stream=False), model_id=model_id)[1]
     ours = exchange.requests[0]
@@ -208,7 +216,7 @@ def test_a_whole_answer() -> None:
     assert (invocation.input_tokens, invocation.output_tokens, invocation.text_length) == (7, 3, 3)
 
 
-def test_a_model_s_own_stream() -> None:
+def test_a_models_own_stream() -> None:
     """InvokeModel's chunks come out of their base64 with times of their own."""
     events = [
         {"generation": "a", "prompt_token_count": 7, "generation_token_count": 1, "stop_reason": None},

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from invocation_fakes import chat_event, chunkings, sse, token_event, token_events
 
-from invocation.codecs import Codec, Completion, GenerationRequest, TokenChunk, codec_for
-from invocation.faults import InBandError, InvocationFault, PayloadError, TruncatedStreamError
-from invocation.sse import ServerSentEvents
 from loadproof.errors import InputError
+from loadproof.invocation.codecs import Codec, Completion, GenerationRequest, TokenChunk, codec_for
+from loadproof.invocation.faults import InBandError, InvocationFault, PayloadError, TruncatedStreamError
+from loadproof.invocation.sse import ServerSentEvents
 
 CUTS = st.lists(st.integers(0, 100_000), max_size=20)
 # Text that breaks naive readers: multi-byte, line ends and framing inside JSON strings, the SSE line separators.
@@ -287,7 +287,7 @@ def test_an_error_in_the_stream_is_no_answer(protocol: str, event: object, code:
         (b'"upstream is gone"', "upstream is gone"),
     ],
 )
-def test_an_event_of_type_error_keeps_the_server_s_words(data: bytes, message: str) -> None:
+def test_an_event_of_type_error_keeps_the_servers_words(data: bytes, message: str) -> None:
     """Whatever its data is made of, and however it is cut."""
     stream = sse(chat_event({"content": "a"})) + b"event: error\ndata: " + data + b"\n\n"
     for cut in (len(stream), 3, 40):

@@ -8,13 +8,13 @@ from random import Random
 import pytest
 from virtual_twin import TwinSender, made_invocation, now_s, refused, run_virtual
 
-from invocation import GenerationRequest, Invocation, Outcome, OutcomeKind, RetryClass
-from invocation.adaptive import Bound, Search, count_served
-from invocation.chains import Item
-from invocation.concurrency import Ceiling, Gate, Pace
-from invocation.engine import ItemResult, Many
-from invocation.invoker import UnderWay
 from loadproof.capacity import Deployment, deployment_from_container
+from loadproof.invocation import GenerationRequest, Invocation, Outcome, OutcomeKind, RetryClass
+from loadproof.invocation.adaptive import Bound, Search, count_served
+from loadproof.invocation.chains import Item
+from loadproof.invocation.concurrency import Ceiling, Gate, Pace
+from loadproof.invocation.engine import ItemResult, Many
+from loadproof.invocation.invoker import UnderWay
 from loadproof.simulation.closed_loop import simulate_requests
 
 OK = Outcome(OutcomeKind.OK, 200)

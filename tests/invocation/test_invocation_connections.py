@@ -27,15 +27,7 @@ from invocation_fakes import (
     sse,
 )
 
-from invocation import (
-    GenerationRequest,
-    HttpTransport,
-    Invocation,
-    Invoker,
-    OutcomeKind,
-    Timeouts,
-    codec_for,
-)
+from loadproof.invocation import GenerationRequest, HttpTransport, Invocation, Invoker, OutcomeKind, Timeouts, codec_for
 
 pytestmark = pytest.mark.usefixtures("either_way")
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from invocation import GenerationRequest, Message, codec_for
 from loadproof.errors import InputError
+from loadproof.invocation import GenerationRequest, Message, codec_for
 
 PICTURE = "data:image/png;base64,aGk="
 

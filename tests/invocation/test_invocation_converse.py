@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invocation_fakes import BEDROCK, bedrock_frame, botocore_events, chunkings, converse_frames
 
-from invocation.codecs import Completion, GenerationRequest, Message, TokenChunk, codec_for
-from invocation.faults import FrameError, InBandError, InvocationFault, PayloadError, TruncatedStreamError
 from loadproof.errors import InputError
+from loadproof.invocation.codecs import Completion, GenerationRequest, Message, TokenChunk, codec_for
+from loadproof.invocation.faults import FrameError, InBandError, InvocationFault, PayloadError, TruncatedStreamError
 
 CODEC = codec_for("converse")
 CUTS = st.lists(st.integers(0, 100_000), max_size=20)
@@ -65,7 +65,7 @@ def test_a_request_is_what_botocore_would_send() -> None:
     assert orjson.loads(codec.encode(request)) == orjson.loads(expected["body"])
 
 
-def test_the_system_s_words_have_their_own_place() -> None:
+def test_the_systems_words_have_their_own_place() -> None:
     """Converse takes the user's and the assistant's turns only; anything else among them is refused by AWS."""
     history = (Message("system", "Be brief"), Message("user", "Hi"), Message("assistant", "Hello"))
     body = orjson.loads(codec_for("converse").encode(GenerationRequest("And?", 16, history=history)))

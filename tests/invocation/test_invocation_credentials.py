@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from pathlib import Path
 
 import botocore.session
 import pytest
 
-from invocation.credentials import CredentialSource, from_environment, is_loopback
-from invocation.sigv4 import Credentials
 from loadproof.errors import CouldNotRunError
+from loadproof.invocation.credentials import CredentialSource, from_environment, is_loopback
+from loadproof.invocation.sigv4 import Credentials
 
 
 def test_renewal_does_not_hold_up_requests() -> None:
@@ -112,3 +113,30 @@ def test_half_a_pair_of_keys_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_loopback(url: str, loopback: bool) -> None:
     """Only this machine's own addresses."""
     assert is_loopback(url) is loopback
+
+
+@pytest.fixture
+def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A local cloud's address, by its state file; the shell has keys of its own."""
+    monkeypatch.setenv("LOADPROOF_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "MINE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "my secret")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "broken.json").write_text("{")
+    state = {"port": 4566, "access_key": "AKIALOCAL", "secret_key": "local"}
+    (tmp_path / "local" / "one.json").write_text(json.dumps(state))
+    return "http://localhost:4566"
+
+
+def test_a_local_cloud_is_asked_with_its_own_keys(noted: str) -> None:
+    """The user's never go there; any other address gets them as ever."""
+    assert asyncio.run(from_environment(noted).current()) == Credentials("AKIALOCAL", "local")
+    assert asyncio.run(from_environment("http://localhost:4567").current()).access_key == "MINE"
+    assert asyncio.run(from_environment("http://example.com:4566").current()).access_key == "MINE"
+
+
+def test_a_shell_that_means_the_local_cloud_keeps_its_keys(noted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be those of a role assumed there."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", noted)
+    assert asyncio.run(from_environment(noted).current()).access_key == "MINE"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from invocation_fakes import END, STREAM_HEAD, chunked, played, sse, token_events
 
-from invocation import OutcomeKind
-from invocation.eventstream import PayloadPartDecoder, encode_payload_part
+from loadproof.invocation import OutcomeKind
+from loadproof.invocation.eventstream import PayloadPartDecoder, encode_payload_part
 
 ANSWER = STREAM_HEAD + chunked(*(encode_payload_part(sse(e)) for e in token_events(["a", "é"]))) + END
 

@@ -9,8 +9,8 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from invocation.endpoints import TargetComponent, describe_target, describe_with
 from loadproof.errors import CouldNotRunError
+from loadproof.invocation.endpoints import TargetComponent, describe_target, describe_with
 
 NOW = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 ARN = "arn:aws:sagemaker:eu-west-1:123456789012:x/y"

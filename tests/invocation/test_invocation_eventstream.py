@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invocation_fakes import chunkings
 
-from invocation.eventstream import (
+from loadproof.invocation.eventstream import (
     FrameDecoder,
     PayloadPartDecoder,
     encode_exception,
@@ -22,7 +22,13 @@ from invocation.eventstream import (
     encode_payload_part,
     parse_headers,
 )
-from invocation.faults import FrameError, InternalStreamFailure, InvocationFault, ModelStreamError, TruncatedStreamError
+from loadproof.invocation.faults import (
+    FrameError,
+    InternalStreamFailure,
+    InvocationFault,
+    ModelStreamError,
+    TruncatedStreamError,
+)
 
 PART = encode_payload_part(b'data:{"token":{"text":"a"}}\n\n')
 

@@ -28,16 +28,8 @@ from invocation_fakes import (
     token_event,
 )
 
-from invocation import (
-    HttpTransport,
-    Invocation,
-    Invoker,
-    OutcomeKind,
-    RetryClass,
-    Timeouts,
-    codec_for,
-)
-from invocation.eventstream import encode_exception, encode_payload_part
+from loadproof.invocation import HttpTransport, Invocation, Invoker, OutcomeKind, RetryClass, Timeouts, codec_for
+from loadproof.invocation.eventstream import encode_exception, encode_payload_part
 
 pytestmark = pytest.mark.usefixtures("either_way")
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invocation_fakes import chunked, chunkings
 
-from invocation.faults import HttpProtocolFault, InvocationFault, TruncatedStreamError
-from invocation.http1 import ResponseReader
+from loadproof.invocation.faults import HttpProtocolFault, InvocationFault, TruncatedStreamError
+from loadproof.invocation.http1 import ResponseReader
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 CUTS = st.lists(st.integers(0, 10_000), max_size=15)

@@ -25,12 +25,7 @@ from invocation_fakes import (
     token_events,
 )
 
-from invocation import (
-    GenerationRequest,
-    Invocation,
-    OutcomeKind,
-    Timeouts,
-)
+from loadproof.invocation import GenerationRequest, Invocation, OutcomeKind, Timeouts
 
 pytestmark = pytest.mark.usefixtures("either_way")
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from invocation.journal import Journal
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.invocation.journal import Journal
 
 
 def row(key: str, error: object = None, text: str = "a") -> dict[str, object]:
@@ -60,7 +60,7 @@ def test_a_file_cut_anywhere_holds_its_whole_lines(
 def test_a_killed_writer_leaves_every_line_it_finished(tmp_path: Path) -> None:
     """`kill -9` right after the hundredth append: a hundred lines."""
     code = (
-        "import os, signal, sys; from pathlib import Path; from invocation.journal import Journal\n"
+        "import os, signal, sys; from pathlib import Path; from loadproof.invocation.journal import Journal\n"
         "journal = Journal(Path(sys.argv[1]), resume=False)\n"
         "for n in range(100): journal.append({'key': str(n), 'error': None, 'request_sha256': 'x'})\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -138,7 +138,7 @@ def test_results_of_keys_that_are_not_in_the_order_stay_behind_it(tmp_path: Path
 def test_a_disk_that_is_full_is_told_and_costs_one_line(tmp_path: Path) -> None:
     """A file of at most 1,000 bytes: the message names it and the way on; the next run knows what was whole."""
     code = (
-        "import resource, sys; from pathlib import Path; from invocation.journal import Journal\n"
+        "import resource, sys; from pathlib import Path; from loadproof.invocation.journal import Journal\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "with Journal(Path(sys.argv[1]), resume=False) as journal:\n"
         "    for n in range(100): journal.append({'key': str(n), 'error': None, 'request_sha256': 'x' * 60})\n"

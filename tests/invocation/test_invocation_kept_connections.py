@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from invocation.connections import ConnectionPool, Timeouts
-from invocation.faults import ConnectionFault, TruncatedStreamError
+from loadproof.invocation.connections import ConnectionPool, Timeouts
+from loadproof.invocation.faults import ConnectionFault, TruncatedStreamError
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 REQUEST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"

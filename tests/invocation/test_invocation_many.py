@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_twin import made_invocation, now_ns, now_s, refused, run_virtual
 
-from invocation import GenerationRequest, Invocation, Message, Outcome, OutcomeKind, RetryClass
-from invocation.chains import Item, chat_turn, prompt_turn
-from invocation.concurrency import Pace
-from invocation.engine import MOST_UNDELIVERED, ItemResult, Many
-from invocation.many import invoke_many, invoke_many_sync
-from invocation.quotas import Quota, Quotas
-from invocation.retry import RetryPolicy
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.invocation import GenerationRequest, Invocation, Message, Outcome, OutcomeKind, RetryClass
+from loadproof.invocation.chains import Item, chat_turn, prompt_turn
+from loadproof.invocation.concurrency import Pace
+from loadproof.invocation.engine import MOST_UNDELIVERED, ItemResult, Many
+from loadproof.invocation.many import invoke_many, invoke_many_sync
+from loadproof.invocation.quotas import Quota, Quotas
+from loadproof.invocation.retry import RetryPolicy
 
 OK = Outcome(OutcomeKind.OK, 200)
 ACCIDENT = Outcome(OutcomeKind.INTERNAL, 500, "HTTP 500", "broken", RetryClass.TRY_AGAIN)
@@ -86,7 +86,7 @@ def test_an_accident_is_tried_again_and_the_result_counts_the_attempts() -> None
     assert (result.outcome.ok, result.attempts, result.give_up) == (True, 3, None)
 
 
-def test_poison_is_the_item_s_result_and_hurts_nobody_else() -> None:
+def test_poison_is_the_items_result_and_hurts_nobody_else() -> None:
     """One request for it; the others are answered."""
     endpoint = Endpoint(lambda request, number: POISON if request.prompt == "q1" else OK)
     results = {result.item.key: result for result in run_all(endpoint, [item(n) for n in range(4)])}

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invocation_fakes import bedrock_frame, botocore_events, chunkings, invoke_chunk
 
-from invocation.bedrock import ChunkDecoder, native_codec
-from invocation.codecs import Completion, GenerationRequest, Message, TokenChunk, codec_for
-from invocation.faults import FrameError, InBandError, InvocationFault, PayloadError, TruncatedStreamError
 from loadproof.errors import InputError
+from loadproof.invocation.bedrock import ChunkDecoder, native_codec
+from loadproof.invocation.codecs import Completion, GenerationRequest, Message, TokenChunk, codec_for
+from loadproof.invocation.faults import FrameError, InBandError, InvocationFault, PayloadError, TruncatedStreamError
 
 CUTS = st.lists(st.integers(0, 100_000), max_size=20)
 TEXTS = st.lists(st.sampled_from(["a", " ü", "日本", "🚀", "\r\n", '"}']), min_size=1, max_size=6)

@@ -26,11 +26,11 @@ from invocation_fakes import (
     sse,
 )
 
-from invocation import GenerationRequest, Invocation, Invoker, OutcomeKind, codec_for
-from invocation.credentials import CredentialSource, fixed
-from invocation.openai_path import OpenAiPathTransport, bearer_token
-from invocation.sigv4 import Credentials
 from loadproof.errors import InputError
+from loadproof.invocation import GenerationRequest, Invocation, Invoker, OutcomeKind, codec_for
+from loadproof.invocation.credentials import CredentialSource, fixed
+from loadproof.invocation.openai_path import OpenAiPathTransport, bearer_token
+from loadproof.invocation.sigv4 import Credentials
 
 USAGE = {"prompt_tokens": 4, "completion_tokens": 2}
 EVENTS = [chat_event({"content": "a"}), chat_event({"content": "b"}), chat_event({}, "stop"), chat_event(usage=USAGE)]

@@ -5,9 +5,16 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from invocation.eventstream import PayloadPartDecoder, encode_frame
-from invocation.faults import InBandError, InvocationFault, TimeoutFault
-from invocation.outcomes import Outcome, OutcomeKind, RetryClass, outcome_of_fault, outcome_of_status, without_prompt
+from loadproof.invocation.eventstream import PayloadPartDecoder, encode_frame
+from loadproof.invocation.faults import InBandError, InvocationFault, TimeoutFault
+from loadproof.invocation.outcomes import (
+    Outcome,
+    OutcomeKind,
+    RetryClass,
+    outcome_of_fault,
+    outcome_of_status,
+    without_prompt,
+)
 
 POISON, SLOW_DOWN, TRY_AGAIN = RetryClass.POISON, RetryClass.SLOW_DOWN, RetryClass.TRY_AGAIN
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from invocation.quotas import Quota, Quotas
+from loadproof.invocation.quotas import Quota, Quotas
 
 
 def test_requests_a_minute_are_a_bucket_that_refills_evenly() -> None:
@@ -35,7 +35,7 @@ def test_what_was_not_generated_comes_back() -> None:
     assert quotas.wait_s(1000, 4000, 0.0) == pytest.approx(5.0)
 
 
-def test_output_tokens_burn_down_at_the_model_s_rate() -> None:
+def test_output_tokens_burn_down_at_the_models_rate() -> None:
     """At 5 quota tokens an output token, 1,000 + 500 · 5 = 3,500 of the 5,000 taken are used."""
     quotas = Quotas(Quota(tokens_per_min=6000, output_burndown=5), now_s=0.0)
     quotas.admit(1000, 4000, 0.0)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from invocation import Outcome, OutcomeKind, RetryClass
-from invocation.retry import Attempts, Retries, RetryBudget, RetryPolicy
+from loadproof.invocation import Outcome, OutcomeKind, RetryClass
+from loadproof.invocation.retry import Attempts, Retries, RetryBudget, RetryPolicy
 
 ACCIDENT = Outcome(OutcomeKind.INTERNAL, 500, retry=RetryClass.TRY_AGAIN)
 TIMED_OUT = Outcome(OutcomeKind.TIMEOUT, retry=RetryClass.TRY_AGAIN, retry_once=True)
@@ -24,6 +25,13 @@ class Most(Random):
 
     def uniform(self, a: float, b: float) -> float:
         return b
+
+
+class Least(Random):
+    """Chance that always draws the lower end."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return a
 
 
 def retries(policy: RetryPolicy | None = None, floor: float = 100.0, chance: Random | None = None) -> Retries:
@@ -43,12 +51,42 @@ def test_an_accident_is_tried_seven_times_with_doubling_waits_up_to_the_cap() ->
     assert delays(ACCIDENT, 4, RetryPolicy(cap_s=1.5)) == [0.5, 1.0, 1.5, 1.5]
 
 
+def test_refusals_wait_twenty_seconds_at_most() -> None:
+    """0.5 · 2^6 would be 32 s; the eighth refusal waits no longer than the seventh."""
+    assert delays(REFUSED, 8) == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 20.0, 20.0]
+
+
+def test_doubling_ends_after_forty_refusals() -> None:
+    """Where nothing caps the wait it is 0.5 · 2^40 s from the 41st refusal on, and the 2,000th overflows nothing."""
+    waits = delays(REFUSED, 2000, RetryPolicy(cap_s=inf))
+    assert waits[39:42] == [274_877_906_944.0, 549_755_813_888.0, 549_755_813_888.0]
+    assert waits[-1] == 549_755_813_888.0
+
+
+def test_an_accident_ends_a_row_of_refusals() -> None:
+    """The first refusal after it waits as the first of all did."""
+    one, attempts = retries(), Attempts(0.0)
+    waits = [one.after(outcome, attempts, 0.0).delay_s for outcome in (REFUSED, REFUSED, ACCIDENT, REFUSED, REFUSED)]
+    assert waits == [0.5, 1.0, 0.5, 0.5, 1.0]
+
+
+def test_an_item_begins_with_nothing_behind_it() -> None:
+    """No request sent, no attempt spent, none timed out, none refused."""
+    new = Attempts(first_s=5.0)
+    assert (new.sent, new.spent, new.timed_out, new.refused) == (0, 0, 0, 0)
+
+
+def test_giving_up_waits_for_nothing() -> None:
+    """What is never tried again has no delay."""
+    assert retries().after(POISON, Attempts(0.0), 0.0).delay_s == 0.0
+
+
 def test_a_time_out_is_tried_once_more_at_most() -> None:
     """It may have cost a whole generation each time."""
     assert delays(TIMED_OUT, 2) == [0.5, "attempts"]
 
 
-def test_other_accidents_do_not_take_a_time_out_s_second_chance() -> None:
+def test_other_accidents_do_not_take_a_time_outs_second_chance() -> None:
     """After a 500 the first time-out is tried again, and after another 500 the second one is the last."""
     one, attempts = retries(), Attempts(0.0)
     ends = [one.after(outcome, attempts, 0.0).give_up for outcome in (ACCIDENT, TIMED_OUT, ACCIDENT, TIMED_OUT)]
@@ -75,6 +113,16 @@ def test_a_broken_endpoint_is_paid_for_by_the_budget_alone() -> None:
     one = retries(floor=10)
     again = [one.after(ACCIDENT, Attempts(0.0), 0.0).give_up for _ in range(100)]
     assert again == [None] * 10 + ["budget"] * 90
+
+
+def test_a_budget_starts_with_ten_retries() -> None:
+    """The eleventh has to be earned first: two successes pay for it, one does not."""
+    budget = RetryBudget()
+    assert [budget.take() for _ in range(11)] == [True] * 10 + [False]
+    budget.success()
+    assert not budget.take()
+    budget.success()
+    assert budget.take()
 
 
 def test_each_success_pays_for_half_a_retry() -> None:
@@ -107,6 +155,12 @@ def test_waits_are_drawn_from_zero_to_the_bound(failures: int, seed: int) -> Non
     """Full jitter: anywhere between 0 and 0.5 · 2^n."""
     one, attempts = retries(chance=Random(seed)), Attempts(0.0, spent=failures)
     assert 0 <= one.after(ACCIDENT, attempts, 0.0).delay_s <= 0.5 * 2**failures
+
+
+def test_the_shortest_wait_is_none() -> None:
+    """Chance may send the next attempt at once."""
+    one, attempts = retries(chance=Least()), Attempts(0.0)
+    assert [one.after(ACCIDENT, attempts, 0.0).delay_s for _ in range(3)] == [0.0, 0.0, 0.0]
 
 
 def test_jitter_is_not_a_constant() -> None:

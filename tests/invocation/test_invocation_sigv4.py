@@ -11,7 +11,7 @@ from botocore.credentials import Credentials as BotocoreCredentials
 from hypothesis import given
 from hypothesis import strategies as st
 
-from invocation.sigv4 import Credentials, Signer
+from loadproof.invocation.sigv4 import Credentials, Signer
 
 NOON = datetime.datetime(2026, 11, 21, 12, 0, 0, tzinfo=datetime.UTC)
 

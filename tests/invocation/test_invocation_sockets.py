@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from invocation_fakes import END, STREAM_HEAD, TOKENS, chunked, chunkings
 
-from invocation import GenerationRequest, HttpTransport, Invocation, Invoker, OutcomeKind, codec_for
-from invocation.sockets import SO_TIMESTAMPNS, StampedSocket, TlsSession, stamps_reads
+from loadproof.invocation import GenerationRequest, HttpTransport, Invocation, Invoker, OutcomeKind, codec_for
+from loadproof.invocation.sockets import SO_TIMESTAMPNS, StampedSocket, TlsSession, stamps_reads
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="SO_TIMESTAMPNS on TCP is Linux's")
 BLOCKED_S = 0.3

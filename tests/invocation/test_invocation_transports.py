@@ -12,12 +12,9 @@ from invocation_fakes import (
     KEYS,
 )
 
-from invocation import (
-    HttpTransport,
-    SageMakerTransport,
-)
-from invocation.transports import trusted_tls
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.invocation import HttpTransport, SageMakerTransport
+from loadproof.invocation.transports import trusted_tls
 
 
 @pytest.mark.parametrize(

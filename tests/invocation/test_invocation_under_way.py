@@ -6,8 +6,8 @@ import asyncio
 
 from invocation_fakes import END, STREAM_HEAD, Exchange, chunked, sagemaker, serving, sse, token_events
 
-from invocation import GenerationRequest
-from invocation.eventstream import encode_payload_part
+from loadproof.invocation import GenerationRequest
+from loadproof.invocation.eventstream import encode_payload_part
 
 EVENTS = [sse(event) for event in token_events(["a", "b", "c"])]
 

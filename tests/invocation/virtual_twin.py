@@ -9,10 +9,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from invocation import GenerationRequest, Invocation, Outcome, OutcomeKind, RetryClass
-from invocation.invoker import UnderWay
 from loadproof.capacity import Deployment, StepTimes
 from loadproof.capacity.memory import batch_limits
+from loadproof.invocation import GenerationRequest, Invocation, Outcome, OutcomeKind, RetryClass
+from loadproof.invocation.invoker import UnderWay
 from loadproof.simulation import ContinuousBatcher
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ import numpy as np
 import truth_server
 from priority import CLIENT, SERVER, realtime
 from sampling import SampledRun, run_sampled
-from truth_server import ITL_MS, TOKENS, TTFT_MS, Truth, TruthServer
+from truth_server import ITL_MS, TOKENS, TTFT_MS, Boolean, TruthServer
 
 HERE = Path(__file__).resolve().parent
 REQUEST_S = (TTFT_MS + ITL_MS * (TOKENS - 1)) / 1e3
@@ -76,7 +76,7 @@ def _reported(client: str, run: SampledRun) -> Figures:
     return {"requests": level["requests"], "failed": level["errors"], **latencies, **lags, "valid": level["valid"]}
 
 
-def _measured(run: SampledRun, truth: Truth, possible_s: float) -> Figures:
+def _measured(run: SampledRun, truth: Boolean, possible_s: float) -> Figures:
     """From outside: the server's log and the operating system. `possible_s`: how long the load takes at best."""
     first_ns, last_ns = int(truth.arrived_ns.min()), int(truth.sent_ns.max())
     cpu_s = run.cpu_s_at(last_ns) - run.cpu_s_at(first_ns)

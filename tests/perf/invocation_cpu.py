@@ -27,11 +27,11 @@ import numpy as np
 import truth_server
 import uvloop
 from priority import CLIENT, SERVER, realtime
-from truth_server import ITL_MS, TOKENS, TTFT_MS, Truth
+from truth_server import ITL_MS, TOKENS, TTFT_MS, Boolean
 
-from invocation import GenerationRequest, HttpTransport, Invocation, Invoker, SageMakerTransport, codec_for
-from invocation.credentials import fixed
-from invocation.sigv4 import Credentials
+from loadproof.invocation import GenerationRequest, HttpTransport, Invocation, Invoker, SageMakerTransport, codec_for
+from loadproof.invocation.credentials import fixed
+from loadproof.invocation.sigv4 import Credentials
 
 Figures = dict[str, float]
 
@@ -77,7 +77,7 @@ def figures_of(streams: int, records: list[Invocation], cpu_s: float, wall_s: fl
     }
 
 
-def truth_figures(truth: Truth) -> Figures:
+def truth_figures(truth: Boolean) -> Figures:
     return {**_quantiles("truth_ttft", truth.ttft_ms()), **_quantiles("truth_itl", truth.gaps_ms())}
 
 

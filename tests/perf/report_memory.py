@@ -24,10 +24,10 @@ import orjson
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.objectives import Objective
-from benchmarks.plan import RunPlan, planned_in_full, write_plan
-from benchmarks.records import FILE_NAME
-from benchmarks.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
+from loadproof.bench.measure.records import FILE_NAME
+from loadproof.bench.objectives import Objective
+from loadproof.bench.plan import RunPlan, planned_in_full, write_plan
+from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
 
 TTFT_MS, ITL_MS = 50.0, 20.0
 
@@ -71,14 +71,14 @@ def _row(index: int, streams: int, intended_ns: int, times_ns: list[int]) -> dic
 
 def judged(folder: Path) -> dict[str, float | str]:
     """In this process: what judging the run in `folder` took."""
-    from benchmarks.job import judge_run
+    from loadproof.bench.job import judge_run
 
     before, before_mb = time.process_time(), _peak_mb()
     result = judge_run(folder)
-    levels = result.summary["levels"]
+    levels = result.summary.levels
     return {
-        "requests": sum(level["requests"] for level in levels),
-        "verdict": result.summary["verdict"]["outcome"],
+        "requests": sum(level.requests for level in levels),
+        "verdict": result.summary.verdict.outcome,
         "cpu_s": round(time.process_time() - before, 2),
         "peak_mb_before": round(before_mb, 1),
         "peak_mb": round(_peak_mb(), 1),

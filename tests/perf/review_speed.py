@@ -29,7 +29,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 GOAL_WALL_S = 10.0
 CHANGED = 3
 # Comments in stacks/ change every template's making and none of the templates.
-CODE_FILE = "stacks/context.py"
+CODE_FILE = "loadproof/constructs/deployment.py"
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,11 +60,11 @@ def prompts(case: Case) -> list[str]:
 
 
 def ours(case: Case) -> Measured:
-    from benchmarks.process import loop_factory
-    from invocation import GenerationRequest, Invoker, SageMakerTransport, codec_for
-    from invocation.chains import Item
-    from invocation.engine import Many
-    from invocation.many import pace_of
+    from loadproof.bench.load.process import loop_factory
+    from loadproof.invocation import GenerationRequest, Invoker, SageMakerTransport, codec_for
+    from loadproof.invocation.chains import Item
+    from loadproof.invocation.engine import Many
+    from loadproof.invocation.many import pace_of
 
     async def main() -> Measured:
         transport = SageMakerTransport(

@@ -24,13 +24,13 @@ import boto3
 import psutil
 from botocore.config import Config
 
-from emulator.queue.sqs.engine import Engine
+from loadproof.localcloud.queue.sqs.engine import Engine
 
 _BLOCK = 1000
 _BODY = "x" * 1000
 _OURS = """
 import sys
-from emulator.queue.sqs.server import running
+from loadproof.localcloud.queue.sqs.server import running
 with running() as server:
     print(server.endpoint_url, flush=True)
     sys.stdin.read()

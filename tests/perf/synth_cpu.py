@@ -138,7 +138,7 @@ def _resource_types(folder: Path) -> Counter[str]:
 _DOMINANT = """\
 What dominates is jsii: each construct, each attribute that is read and each dependency is a request from Python to
 Node and its answer, some 150 for a profile. What a request carries costs too: a structure of CDK's own classes is
-checked and sent field by field, so most resources go as plain maps (`stacks/resource.py`). The rest is CDK's own
+checked and sent field by field, so most resources go as plain maps (`cdk/resource.py`). The rest is CDK's own
 synthesis in Node, which resolves every resource twice, once for its references and once for its template."""
 
 

@@ -16,7 +16,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts")]
 import performance  # noqa: E402
 import truth_server  # noqa: E402
 
-from invocation import GenerationRequest, HttpTransport, Invocation, Invoker, codec_for  # noqa: E402
+from loadproof.invocation import GenerationRequest, HttpTransport, Invocation, Invoker, codec_for  # noqa: E402
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="the truth server is built by cc")
 

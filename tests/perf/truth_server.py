@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from invocation.eventstream import encode_payload_part
+from loadproof.invocation.eventstream import encode_payload_part
 
 SOURCE = Path(__file__).with_name("truth_server.c")
 TOKENS, TTFT_MS, ITL_MS = 64, 50.0, 20.0
@@ -28,7 +28,7 @@ class NoCompilerError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class Boolean:
     """What the server did: `arrived_ns` [requests] and `sent_ns` [requests, pieces], CLOCK_MONOTONIC."""
 
     arrived_ns: np.ndarray
@@ -50,11 +50,11 @@ class TruthServer:
     log: Path
     pieces: int
 
-    def stop(self) -> Truth:
+    def stop(self) -> Boolean:
         self.process.terminate()
         self.process.wait(10)
         rows = np.fromfile(self.log, dtype=np.int64).reshape(-1, 1 + self.pieces)
-        return Truth(rows[:, 0], rows[:, 1:])
+        return Boolean(rows[:, 0], rows[:, 1:])
 
 
 def build(folder: Path, *, tls: bool = False) -> Path:

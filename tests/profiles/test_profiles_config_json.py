@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from loadproof.capacity import deployment_of, make_plan
+from loadproof.constructs.endpoint.tags import model_tags
 from loadproof.profiles import check_file, load_profile, profile_hash
-from stacks.tags import model_tags
 
 # A Llama of the common shape: 32 layers, 8 key-value heads.
 LLAMA = {
@@ -159,7 +159,7 @@ def test_a_value_of_another_kind_is_the_schemas_to_refuse(tmp_path: Path) -> Non
     assert checked.profile is not None
 
 
-def test_the_checkpoint_s_quantization_is_read_where_the_profile_does_not_say_it(tmp_path: Path) -> None:
+def test_the_checkpoints_quantization_is_read_where_the_profile_does_not_say_it(tmp_path: Path) -> None:
     """As the file says; the profile's own word goes first; a method of unknown size is left to the profile."""
     config(tmp_path / "models", quantization_config={"quant_method": "fp8"})
     config(tmp_path / "models", "odd.json", quantization_config={"quant_method": "compressed-tensors"})

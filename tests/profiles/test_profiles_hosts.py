@@ -8,9 +8,12 @@ import pytest
 from profiles_samples import CHAT
 
 from loadproof.catalog import host_images
+from loadproof.families.custom import CustomContainer, CustomSettings
+from loadproof.families.lmi import LmiContainer
+from loadproof.families.tgi import TgiContainer
 from loadproof.profiles import check_file
 from loadproof.profiles.checks.facts import cuda_of, fitting_hosts
-from loadproof.profiles.schema import CustomContainer, CustomSettings, Endpoint, LmiContainer, TgiContainer
+from loadproof.profiles.schema import Endpoint
 
 GPU_12 = [f"al2-ami-sagemaker-inference-gpu-{name}" for name in ("2", "2-1", "3-1")]
 GPU_13 = "al2023-ami-sagemaker-inference-gpu-4-1"

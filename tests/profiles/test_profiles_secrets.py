@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from profiles_samples import CHAT
 
 from loadproof import catalog
-from loadproof.cli.check_formats import Outcome, as_json, as_sarif, as_text
+from loadproof.cli.check.formats import Outcome, as_json, as_sarif, as_text
 from loadproof.profiles import check_file
 from loadproof.profiles.secrets import is_secret_key, is_secret_value, shown, shown_path
 

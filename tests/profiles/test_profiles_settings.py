@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 from profiles_samples import CHAT, GOOD
 
 from loadproof.errors import InputError
+from loadproof.families.lmi import LmiContainer, LmiSettings
+from loadproof.families.sglang import SglangContainer, SglangSettings
+from loadproof.families.tgi import TgiContainer, TgiSettings
+from loadproof.families.vllm import VllmContainer, VllmSettings
 from loadproof.profiles import (
     Component,
     accelerators_per_copy,
@@ -23,18 +27,10 @@ from loadproof.profiles import (
 from loadproof.profiles.schema import (
     Copies,
     HubSource,
-    LmiContainer,
-    LmiSettings,
     Model,
     S3Source,
-    SglangContainer,
-    SglangSettings,
-    TgiContainer,
-    TgiSettings,
-    VllmContainer,
-    VllmSettings,
 )
-from loadproof.profiles.shapes import Number, Optional, Truth, Words, fields_of
+from loadproof.profiles.shapes import Boolean, Number, OneOf, Optional, fields_of
 
 S3 = S3Source(type="s3", s3_uri="s3://models/m/")
 HUB = HubSource(type="hub", revision="a" * 40)
@@ -112,9 +108,9 @@ def test_quantization_there_and_back(family: str, quantization: str, variable: s
 def setting_values(model: type) -> st.SearchStrategy[dict[str, object]]:
     def value_of(shape: object) -> st.SearchStrategy[object]:
         inner = shape.shape if isinstance(shape, Optional) else shape
-        if isinstance(inner, Truth):
+        if isinstance(inner, Boolean):
             return st.booleans()
-        if isinstance(inner, Words):
+        if isinstance(inner, OneOf):
             return st.sampled_from(inner.allowed)
         if isinstance(inner, Number) and inner.whole:
             return st.integers(int(inner.least or 1), 10**6)

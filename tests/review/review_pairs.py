@@ -24,12 +24,12 @@ os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 
 from aws_cdk import App, Stage
 
+from loadproof.constructs.deployment import Deployment
 from loadproof.errors import InputError, Problem
 from loadproof.profiles import Environment, Profile, check_file, profile_hash
 from loadproof.review.assemble import review_pair
 from loadproof.review.model import Finding, MeasuredRun, Pair, Side
 from stacks.application import add_stacks
-from stacks.context import Deployment
 
 ROOT = Path(__file__).parents[2]
 PAIRS = Path(__file__).parent / "pairs"
@@ -94,7 +94,7 @@ def findings(name: str) -> tuple[Finding, ...]:
 def said(name: str) -> str:
     """The findings as said.txt has them, and the page about findings shows them: a line each."""
     shown = "".join(
-        f"{one.code} {one.severity}{' ' if one.subject else ''}{one.subject}: {one.message}; {one.mend}"
+        f"{one.code} {one.severity}{' ' if one.place else ''}{one.place}: {one.message}; {one.mend}"
         + (f" ({one.evidence})\n" if one.evidence else "\n")
         for one in findings(name)
     )

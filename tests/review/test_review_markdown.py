@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from review_samples import HOSTILE, comment_only, empty, hostile, long, only_good, ordinary, with_text
 
-from loadproof.foreign import spelled
 from loadproof.review.document import document
 from loadproof.review.formats.escaping import LONGEST_PROSE, code, prose
 from loadproof.review.formats.markdown import LONGEST_BYTES, MARKER, as_markdown
+from loadproof.untrusted import with_escapes
 
 JOINER = "\N{WORD JOINER}"
 FRAGMENTS = (
@@ -173,7 +173,7 @@ def test_nobody_is_mentioned_and_nothing_referred_to(text: str) -> None:
 @given(FOREIGN)
 def test_a_sentence_is_shown_character_for_character(text: str) -> None:
     """But for line breaks, which become spaces, backticks, which mark code, and what cannot be seen, spelled out."""
-    expected = spelled(re.sub(r"[ \r\n]*[\r\n][ \r\n]*", " ", text)).replace("`", "")
+    expected = with_escapes(re.sub(r"[ \r\n]*[\r\n][ \r\n]*", " ", text)).replace("`", "")
     shown = words(as_github_shows(f"a {prose(text)} z")).replace("`", "")
     assert " ".join(shown.split()) == " ".join(f"a {expected} z".split())
 
@@ -182,7 +182,7 @@ def test_a_sentence_is_shown_character_for_character(text: str) -> None:
 @given(FOREIGN.filter(str.strip))
 def test_a_name_is_shown_character_for_character(text: str) -> None:
     """Backticks, bars and backslashes too, in a table and out of one."""
-    one_line = spelled(re.sub(r"[ \r\n]*[\r\n][ \r\n]*", " ", text))
+    one_line = with_escapes(re.sub(r"[ \r\n]*[\r\n][ \r\n]*", " ", text))
     expected = " ".join(f"a {one_line} z".split())
     assert " ".join(words(as_github_shows(f"a {code(text)} z")).split()) == expected
     table = f"| h | i |\n|---|---|\n| a {code(text, in_cell=True)} z | 2 |"

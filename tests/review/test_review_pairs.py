@@ -13,7 +13,7 @@ CODES = {rule.code for rule in RULES}
 @pytest.mark.parametrize("name", review_pairs.names())
 def test_a_pair_gives_its_findings_and_no_more(name: str) -> None:
     """What the review finds in a pair is what a person wrote down beside it."""
-    found = sorted((one.code, one.severity, one.subject) for one in review_pairs.findings(name))
+    found = sorted((one.code, one.severity, one.place) for one in review_pairs.findings(name))
     assert found == list(review_pairs.expected(name))
 
 

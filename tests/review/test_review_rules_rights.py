@@ -150,7 +150,7 @@ def test_a_policy_of_one_role_counts_as_the_roles() -> None:
         return {"Role": role(), "More": policy}
 
     (finding,) = found(rest("s3:GetObject", RESULTS), rest("*", "*"), "LR040")
-    assert (finding.subject, finding.severity, finding.message) == (
+    assert (finding.place, finding.severity, finding.message) == (
         "Role",
         "risk",
         "role Role is newly allowed * on *",
@@ -236,7 +236,7 @@ def test_a_denial_that_leaves_a_resources_policy_is_told() -> None:
         return {"B": bucket, "P": resource("S3::BucketPolicy", Bucket={"Ref": "B"}, PolicyDocument=document)}
 
     (finding,) = found(policy(deny, read), policy(read), "LR040")
-    assert (finding.subject, finding.severity) == ("B", "risk")
+    assert (finding.place, finding.severity) == ("B", "risk")
     assert finding.message == "the policy on b no longer denies everybody s3:PutObject"
 
 

@@ -72,7 +72,7 @@ def test_each_endpoint_has_its_own_host() -> None:
     good = endpoint(1, CUDA_13, InferenceAmiVersion=AMI_13) | endpoint(2, CUDA_12)
     assert found(before, good, "LR020") == []
     bad = endpoint(1, CUDA_12, InferenceAmiVersion=AMI_13) | endpoint(2, CUDA_13)
-    assert [one.subject for one in found(before, bad, "LR020")] == ["Model2"]
+    assert [one.place for one in found(before, bad, "LR020")] == ["Model2"]
 
 
 def test_a_component_runs_on_its_endpoints_host() -> None:
@@ -92,7 +92,7 @@ def test_a_component_runs_on_its_endpoints_host() -> None:
             "Component": component,
         }
 
-    assert [one.subject for one in found(template(CUDA_12), template(CUDA_13), "LR020")] == ["Component"]
+    assert [one.place for one in found(template(CUDA_12), template(CUDA_13), "LR020")] == ["Component"]
 
 
 def test_tables_that_scale_to_zero_are_none_of_ours() -> None:
@@ -109,7 +109,7 @@ def test_a_target_names_its_endpoint() -> None:
     other = endpoint(1, CUDA_12, InstanceType="ml.g6e.4xlarge") | endpoint(2, CUDA_12) | {"T": scaled}
     assert found(before, other, "LR011") == []
     same = endpoint(1, CUDA_12) | endpoint(2, CUDA_12, InstanceType="ml.g6e.4xlarge") | {"T": scaled}
-    assert [one.subject for one in found(before, same, "LR011")] == ["Config2"]
+    assert [one.place for one in found(before, same, "LR011")] == ["Config2"]
 
 
 def test_a_target_may_name_its_endpoint_by_reference() -> None:

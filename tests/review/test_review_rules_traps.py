@@ -52,7 +52,7 @@ def rolling(kind: str, value: int) -> dict[str, Any]:
 
 def codes(before: dict[str, Any], after: dict[str, Any], *wanted: str) -> list[tuple[str, str, str]]:
     """Code, severity and subject."""
-    return [(one.code, one.severity, one.subject) for one in found(before, after, *wanted)]
+    return [(one.code, one.severity, one.place) for one in found(before, after, *wanted)]
 
 
 def test_two_endpoints_may_name_their_variants_alike() -> None:

@@ -76,7 +76,7 @@ def test_another_profile_or_subject_is_another_finding() -> None:
     """So is another rule."""
     first = chat()
     renamed = replace(first, pair=Pair("dev", "chat", None, side("chat")))
-    elsewhere = replace(first, findings=tuple(replace(found, subject="x") for found in first.findings))
+    elsewhere = replace(first, findings=tuple(replace(found, place="x") for found in first.findings))
     known = [*fingerprints(first), *fingerprints(renamed), *fingerprints(elsewhere)]
     assert len(set(known)) == len(known) == 12
 

@@ -185,7 +185,7 @@ def test_accelerators_that_hold_whole_layers_work_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("clients", [1, 3, 4, 8])
-def test_the_planner_s_closed_form_is_what_the_twin_does(clients: int) -> None:
+def test_the_planners_closed_form_is_what_the_twin_does(clients: int) -> None:
     """Equal requests in batches of 4: throughput and latency of a long closed loop within 2%, queues and delay too."""
     made = lmi(SERVING_BATCH_SIZE="4")
     level = predict_level(made, 128, 64, clients)

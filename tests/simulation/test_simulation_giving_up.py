@@ -32,7 +32,7 @@ def run(limit: BatchLimits, sent: list[tuple[float, int, int]], patience_ms: flo
     return list(simulate_fleet(copies, load, [(i, o) for _, i, o in sent], give_up_after_ms=patience_ms))
 
 
-def test_an_answer_that_takes_too_long_is_given_up_and_its_place_is_free_at_the_step_s_end() -> None:
+def test_an_answer_that_takes_too_long_is_given_up_and_its_place_is_free_at_the_steps_end() -> None:
     """Two requests of 10 + 20 tokens at 0 take 20 ms of prompts, then 2 ms a round: both give up at 35.5, are dropped
     when their step ends at 36; a request that comes at 35.7 starts there: 10 ms of prompt, 1 ms for its second token.
     """

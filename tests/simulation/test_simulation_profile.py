@@ -41,7 +41,7 @@ def dev() -> Profile:
         (TokenDistribution(distribution="uniform", min=100, max=200), 150, 28.9),
     ],
 )
-def test_drawn_counts_have_the_distribution_s_mean_and_spread(
+def test_drawn_counts_have_the_distributions_mean_and_spread(
     counts: TokenDistribution, mean: float, stddev: float
 ) -> None:
     """4,000 draws, within 5%."""
@@ -132,7 +132,7 @@ def test_loads_that_contradict_themselves_are_refused(dev: Profile, load: dict[s
         traffic_of(dev, **load)  # type: ignore[arg-type]
 
 
-def test_the_workload_s_own_arrivals_are_the_default(dev: Profile) -> None:
+def test_the_workloads_own_arrivals_are_the_default(dev: Profile) -> None:
     """Poisson from 0 to 2 requests/s over the benchmark's 5 minutes, then 2 a second: 300 and 600 in ten minutes."""
     arrivals = Arrivals(process="poisson", from_requests_per_s=0, requests_per_s=2)
     made = simulate_profile(

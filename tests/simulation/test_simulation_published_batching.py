@@ -39,6 +39,4 @@ def test_dynamic_batching_is_within_a_fifth_of_both_measured_throughputs() -> No
 
 def test_the_section_shows_every_cell() -> None:
     """A row for each of the four measurements and for each of the two ratios."""
-    assert (
-        sum(line.startswith("| dynamic") or line.startswith("| continuous |") for line in section().splitlines()) == 4
-    )
+    assert sum(line.startswith(("| dynamic", "| continuous |")) for line in section().splitlines()) == 4

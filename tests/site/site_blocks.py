@@ -14,7 +14,7 @@ from typing import Any
 from site_build import ROOT
 from typer.main import get_command
 
-from loadproof.cli.main import app
+from loadproof.cli.main import VERBS, app, verb
 
 GENERATED = frozenset({"checks.md", "cli.md", "review-findings.md", "template-checks.md"})  # their examples have tests
 PAGES = tuple(
@@ -122,7 +122,7 @@ def parse_loadproof(arguments: list[str]) -> None:
     name = "loadproof"
     while True:
         context = command.context_class(command, info_name=name, parent=context)
-        inner = getattr(command, "commands", None)
+        inner = {name: verb(name) for name in VERBS} if context.parent is None else getattr(command, "commands", None)
         if not inner or not words or words[0].startswith("-"):
             break
         name = words.pop(0)
@@ -144,11 +144,11 @@ def cdk_options() -> dict[str, set[str]]:
     registry = json.loads((ROOT / "node_modules/aws-cdk/lib/cli/cli-type-registry.json").read_text(encoding="utf-8"))
 
     def names(options: dict[str, Any]) -> set[str]:
-        spelled = {f"--{name}" for name in options} | {f"--no-{name}" for name in options}
+        with_escapes = {f"--{name}" for name in options} | {f"--no-{name}" for name in options}
         short = {
             option["alias"] for option in options.values() if "alias" in option and isinstance(option["alias"], str)
         }
-        return spelled | {f"-{letter}" for letter in short}
+        return with_escapes | {f"-{letter}" for letter in short}
 
     everywhere = names(registry["globalOptions"])
     return {verb: everywhere | names(command.get("options", {})) for verb, command in registry["commands"].items()}

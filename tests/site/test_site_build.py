@@ -96,7 +96,7 @@ def test_places_that_the_readme_links_to_are_on_their_pages(pages: dict[Path, _P
     assert [link for link in links if link[1] not in pages[_built(ROOT / link[0], site)].ids] == []
 
 
-def test_pictures_scripts_and_styles_are_the_site_s_own(pages: dict[Path, _Page], site: Path) -> None:
+def test_pictures_scripts_and_styles_are_the_sites_own(pages: dict[Path, _Page], site: Path) -> None:
     """Each is a file of the site: a page asks nobody else."""
     missing = [
         f"{file.relative_to(site)}: {load}"
@@ -143,4 +143,4 @@ def test_a_broken_link_ends_the_build(link: str, tmp_path: Path) -> None:
     )
     done = mkdocs("--site-dir", str(tmp_path / "built"), config=config)
     assert done.returncode != 0
-    assert link.split("#")[-1] in done.stderr
+    assert link.rsplit("#", maxsplit=1)[-1] in done.stderr

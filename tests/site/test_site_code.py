@@ -19,13 +19,13 @@ from loadproof.profiles import check_file, load_profile
 NAMED = re.compile(r"^# (?:deploy_profiles/)?(\S+\.yaml)$", re.MULTILINE)
 # Pages whose profiles a test of their own checks and deploys; that every block is among them is held there.
 DEPLOYED = {
-    "docs/bedrock.md": "tests/emulator/cdk/test_cdk_bedrock.py",
-    "docs/buffer.md": "tests/stacks/test_stacks_buffer_page.py",
-    "docs/endpoint.md": "tests/stacks/test_stacks_endpoint_page.py",
-    "docs/environments.md": "tests/stacks/test_stacks_pages.py",
-    "docs/gate.md": "tests/emulator/cdk/test_cdk_gate.py",
-    "docs/scaling.md": "tests/stacks/test_stacks_scaling_page.py",
-    "docs/security.md": "tests/stacks/test_stacks_pages.py",
+    "docs/bedrock.md": "tests/localcloud/cdk/test_cdk_bedrock.py",
+    "docs/buffer.md": "tests/constructs/test_stacks_buffer_page.py",
+    "docs/endpoint.md": "tests/constructs/test_stacks_endpoint_page.py",
+    "docs/environments.md": "tests/constructs/test_stacks_pages.py",
+    "docs/gate.md": "tests/localcloud/cdk/test_cdk_gate.py",
+    "docs/scaling.md": "tests/constructs/test_stacks_scaling_page.py",
+    "docs/security.md": "tests/constructs/test_stacks_pages.py",
 }
 # Pieces of a file: (page, first line) -> the file that they are put into.
 PIECES = {
@@ -127,7 +127,7 @@ def test_a_program_compiles_and_what_it_imports_is_there(block: Block) -> None:
     assert missing == []
 
 
-def test_the_twin_s_program_runs() -> None:
+def test_the_twins_program_runs() -> None:
     """docs/twin.md, with a profile of the repository; its last line's four values are there."""
     [block] = [one for one in of("python") if one.page == "docs/twin.md"]
     *lines, shown = block.text.strip().splitlines()
@@ -140,9 +140,9 @@ def test_the_twin_s_program_runs() -> None:
     assert cost_usd > 0
 
 
-def test_the_buffer_s_program_uses_what_there_is() -> None:
+def test_the_buffers_program_uses_what_there_is() -> None:
     """docs/buffer.md: each attribute of a class that it calls exists."""
-    from invocation.buffer import DeadLetters, Message, Producer
+    from loadproof.invocation.buffer import DeadLetters, Message, Producer
 
     [block] = [one for one in of("python") if one.page == "docs/buffer.md"]
     for owner, name in (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof.errors import Severity
-from loadproof.profiles.checks.rule import Finding, Subject, rule
+from loadproof.profiles.checks.rule import Found, Subject, rule
 from loadproof.profiles.schema import Buffer
 
 UNARY_LIMIT_S: Final = 60  # InvokeEndpoint
@@ -23,9 +23,9 @@ _SAFE_RECEIVES: Final = 5  # 3 put 126 of 10,000 healthy messages into the dead-
     "LP240",
     "Visibility shorter than the work",
     reason="Lambda refuses a queue that hides its messages for less than the function may run.",
-    fix="Leave visibility_timeout_s out: the default is six times the consumer's time-out.",
+    mend="Leave visibility_timeout_s out: the default is six times the consumer's time-out.",
 )
-def visibility(subject: Subject) -> Iterator[Finding]:
+def visibility(subject: Subject) -> Iterator[Found]:
     buffer = _enabled(subject)
     if buffer is None or buffer.visibility_timeout_s is None:
         return
@@ -33,68 +33,68 @@ def visibility(subject: Subject) -> Iterator[Finding]:
     path = ("buffer", "visibility_timeout_s")
     if buffer.visibility_timeout_s < work_s:
         found = f"visibility of {buffer.visibility_timeout_s} s is shorter than the consumer's {work_s} s"
-        yield Finding(path, f"{found}: Lambda refuses it", f"write at least {6 * work_s}, or leave it out")
+        yield Found(path, f"{found}: Lambda refuses it", f"write at least {6 * work_s}, or leave it out")
     elif buffer.visibility_timeout_s < 6 * work_s:
         found = f"visibility of {buffer.visibility_timeout_s} s is under 6 x {work_s} s, which Lambda asks for"
-        yield Finding(path, found, f"write at least {6 * work_s}, or leave it out", "warning")
+        yield Found(path, found, f"write at least {6 * work_s}, or leave it out", "warning")
 
 
 @rule(
     "LP241",
     "Too few receives before the dead-letter queue",
     reason="A crash spends a receive of every message in flight: healthy messages end in the dead-letter queue.",
-    fix="Use 5 or more.",
+    mend="Use 5 or more.",
 )
-def receive_count(subject: Subject) -> Iterator[Finding]:
+def receive_count(subject: Subject) -> Iterator[Found]:
     buffer = _enabled(subject)
     if buffer is not None and buffer.max_receive_count < _SAFE_RECEIVES:
         found = f"{buffer.max_receive_count} sends healthy messages to the dead-letter queue after crashes"
         severity: Severity = "error" if buffer.max_receive_count == 1 else "warning"
-        yield Finding(("buffer", "max_receive_count"), found, f"write at least {_SAFE_RECEIVES}", severity)
+        yield Found(("buffer", "max_receive_count"), found, f"write at least {_SAFE_RECEIVES}", severity)
 
 
 @rule(
     "LP242",
     "Answers in one piece take longer than SageMaker allows",
     reason="InvokeEndpoint ends after 60 s while the model works on, unseen and paid for.",
-    fix="Stream, or keep the request time-out within 60 s.",
+    mend="Stream, or keep the request time-out within 60 s.",
 )
-def unary_limit(subject: Subject) -> Iterator[Finding]:
+def unary_limit(subject: Subject) -> Iterator[Found]:
     profile = subject.profile
     if profile.backend == "sagemaker" and not profile.workload.streaming:
         allowed = profile.benchmark.request_timeout_s
         if allowed > UNARY_LIMIT_S:
             found = f"non-streaming time-out of {allowed:g} s exceeds SageMaker's {UNARY_LIMIT_S} s"
             mend = f"write workload.streaming: true, or benchmark.request_timeout_s: {UNARY_LIMIT_S}"
-            yield Finding(("workload", "streaming"), found, mend)
+            yield Found(("workload", "streaming"), found, mend)
 
 
 @rule(
     "LP243",
     "Streams longer than SageMaker allows",
     reason="A response stream is cut after 8 minutes.",
-    fix="Keep the time-out within 480 s.",
+    mend="Keep the time-out within 480 s.",
 )
-def stream_limit(subject: Subject) -> Iterator[Finding]:
+def stream_limit(subject: Subject) -> Iterator[Found]:
     profile = subject.profile
     if profile.backend != "sagemaker":
         return
     if profile.benchmark.request_timeout_s > STREAM_LIMIT_S:
         found = f"{profile.benchmark.request_timeout_s:g} s exceed the {STREAM_LIMIT_S} s of a response stream"
-        yield Finding(("benchmark", "request_timeout_s"), found, f"lower it to {STREAM_LIMIT_S}")
+        yield Found(("benchmark", "request_timeout_s"), found, f"lower it to {STREAM_LIMIT_S}")
     buffer = _enabled(subject)
     if buffer is not None and buffer.invocation_timeout_s > STREAM_LIMIT_S:
         found = f"{buffer.invocation_timeout_s} s exceed the {STREAM_LIMIT_S} s of a response stream"
-        yield Finding(("buffer", "invocation_timeout_s"), found, f"lower it to {STREAM_LIMIT_S}")
+        yield Found(("buffer", "invocation_timeout_s"), found, f"lower it to {STREAM_LIMIT_S}")
 
 
 @rule(
     "LP244",
     "Answers longer than the consumer may run",
     reason="The consumer is a Lambda function of at most 900 s: a longer answer is cut off, and paid for again.",
-    fix="Lower invocation_timeout_s or idle_timeout_s.",
+    mend="Lower invocation_timeout_s or idle_timeout_s.",
 )
-def function_limit(subject: Subject) -> Iterator[Finding]:
+def function_limit(subject: Subject) -> Iterator[Found]:
     buffer = _enabled(subject)
     if buffer is None:
         return
@@ -104,16 +104,16 @@ def function_limit(subject: Subject) -> Iterator[Finding]:
             f"{buffer.invocation_timeout_s} s, the idle timeout and {STORE_MARGIN_S} s to store exceed the function's"
         )
         most = FUNCTION_LIMIT_S - STORE_MARGIN_S - buffer.idle_timeout_s
-        yield Finding(("buffer", "invocation_timeout_s"), f"{found} {FUNCTION_LIMIT_S} s", f"lower it to {most}")
+        yield Found(("buffer", "invocation_timeout_s"), f"{found} {FUNCTION_LIMIT_S} s", f"lower it to {most}")
 
 
 @rule(
     "LP245",
     "Messages expire before they were tried",
     reason="Retention runs on while a message waits, is worked on and comes back.",
-    fix="Raise retention_s.",
+    mend="Raise retention_s.",
 )
-def retention(subject: Subject) -> Iterator[Finding]:
+def retention(subject: Subject) -> Iterator[Found]:
     buffer = _enabled(subject)
     if buffer is None:
         return
@@ -121,17 +121,17 @@ def retention(subject: Subject) -> Iterator[Finding]:
     needed = visible * buffer.max_receive_count
     if buffer.retention_s < needed:
         found = f"{buffer.retention_s} s end before {buffer.max_receive_count} receives of {visible} s each"
-        yield Finding(("buffer", "retention_s"), found, f"write at least {needed}, or leave it out")
+        yield Found(("buffer", "retention_s"), found, f"write at least {needed}, or leave it out")
 
 
 @rule(
     "LP246",
     "Silence that is found no sooner than the end",
     reason="A stalled stream is given up by its silence; one that may last as long as the answer itself never is.",
-    fix="Keep idle_timeout_s below invocation_timeout_s; 55 s leave room for a first token that waits.",
+    mend="Keep idle_timeout_s below invocation_timeout_s; 55 s leave room for a first token that waits.",
     severity="warning",
 )
-def idle_limit(subject: Subject) -> Iterator[Finding]:
+def idle_limit(subject: Subject) -> Iterator[Found]:
     buffer = _enabled(subject)
     if buffer is None or "idle_timeout_s" not in buffer.model_fields_set:
         return  # the default is cut to the answer's time
@@ -139,17 +139,16 @@ def idle_limit(subject: Subject) -> Iterator[Finding]:
         found = (
             f"a silence of {buffer.idle_timeout_s} s is as long as the whole answer's {buffer.invocation_timeout_s} s"
         )
-        yield Finding(("buffer", "idle_timeout_s"), found, f"write less than {buffer.invocation_timeout_s}")
+        yield Found(("buffer", "idle_timeout_s"), found, f"write less than {buffer.invocation_timeout_s}")
 
 
 @rule(
     "LP247",
     "Callbacks in another region",
     reason="The consumer tells queues and topics of its own region only.",
-    fix="Name queues and topics of the environment's region.",
-    scope="placement",
+    mend="Name queues and topics of the environment's region.",
 )
-def callbacks_in_region(subject: Subject) -> Iterator[Finding]:
+def callbacks_in_region(subject: Subject) -> Iterator[Found]:
     buffer, environment = _enabled(subject), subject.environment
     if buffer is None or environment is None:
         return
@@ -157,7 +156,7 @@ def callbacks_in_region(subject: Subject) -> Iterator[Finding]:
         region = arn.split(":")[3]
         if region != environment.region:
             mend = f"name a queue or topic of {environment.region}"
-            yield Finding(("buffer", "callbacks", at), f"{region} is not the environment's {environment.region}", mend)
+            yield Found(("buffer", "callbacks", at), f"{region} is not the environment's {environment.region}", mend)
 
 
 def consumer_timeout_s(buffer: Buffer) -> int:
@@ -177,15 +176,3 @@ def kept_s(buffer: Buffer) -> int:
 def _enabled(subject: Subject) -> Buffer | None:
     buffer = subject.profile.buffer
     return buffer if buffer is not None and buffer.enabled else None
-
-
-RULES: Final = (
-    visibility,
-    receive_count,
-    unary_limit,
-    stream_limit,
-    function_limit,
-    retention,
-    idle_limit,
-    callbacks_in_region,
-)

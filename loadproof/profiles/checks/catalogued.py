@@ -22,7 +22,7 @@ from loadproof.profiles.checks.facts import (
     starts_on,
     weight_bytes,
 )
-from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
+from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.secrets import shown
 from loadproof.profiles.settings import supported_quantizations
 
@@ -34,9 +34,9 @@ _DEFAULT_VOLUME_GIB: Final = 30
     "LP301",
     "Unknown instance type",
     reason="Without its accelerators, memory and price nothing can be checked, planned or priced.",
-    fix="Use a known type, or add its row to loadproof/catalog/data/instances.csv.",
+    mend="Use a known type, or add its row to loadproof/catalog/data/instances.csv.",
 )
-def unknown_instance(subject: Subject) -> Iterator[Finding]:
+def unknown_instance(subject: Subject) -> Iterator[Found]:
     endpoint = subject.profile.endpoint
     for path, name in instance_types(endpoint) if endpoint else ():
         if name not in catalog.instances():
@@ -44,62 +44,58 @@ def unknown_instance(subject: Subject) -> Iterator[Finding]:
             sizes = [known for known in catalog.instances() if known.startswith(family)]
             near = f"use one of {', '.join(sizes)}, or " if sizes else _near(name, catalog.instances())
             mend = f"{near}add its row to loadproof/catalog/data/instances.csv"
-            yield Finding(path, f"unknown instance type `{name}`", mend)
+            yield Found(path, f"unknown instance type `{name}`", mend)
 
 
-@rule(
+@component_rule(
     "LP302",
     "Unknown model",
     reason="Memory and step times follow from the model's shape, which the catalog does not have.",
-    fix="Name the model's config.json (`model.config_json`), write `model.architecture`, or correct `model.id`.",
-    scope="component",
+    mend="Name the model's config.json (`model.config_json`), write `model.architecture`, or correct `model.id`.",
 )
-def unknown_model(placed: Placed) -> Iterator[Finding]:
+def unknown_model(placed: Placed) -> Iterator[Found]:
     model = placed.component.model
     if placed.profile.backend == "sagemaker" and architecture_of(model) is None:
         mend = f"{_near(model.id, catalog.architectures())}give model.config_json or model.architecture"
-        yield Finding(placed.at("model", "id"), f"the catalog does not know `{model.id}`", mend)
+        yield Found(placed.at("model", "id"), f"the catalog does not know `{model.id}`", mend)
 
 
-@rule(
+@component_rule(
     "LP303",
     "Unknown container version",
     reason="Only images in the catalog have a known registry, CUDA version and protocol.",
-    fix="Use a listed version, or give `image` instead.",
-    scope="component",
+    mend="Use a listed version, or give `image` instead.",
 )
-def unknown_version(placed: Placed) -> Iterator[Finding]:
+def unknown_version(placed: Placed) -> Iterator[Found]:
     container = placed.component.container
     if container.version is None or container.image is not None:
         return
     known = [image.version for image in catalog.container_images() if image.family == container.family]
     if container.version not in known:
         found = f"no {container.family} image of version `{shown(container.version)}` in the catalog"
-        yield Finding(placed.at("container", "version"), found, f"use one of {', '.join(known)}, or give image")
+        yield Found(placed.at("container", "version"), found, f"use one of {', '.join(known)}, or give image")
 
 
-@rule(
+@component_rule(
     "LP312",
     "The accelerator cannot compute in this type",
     reason="A T4 has no bfloat16: servers refuse to start, or compute far slower.",
-    fix="Use dtype fp16, or a newer accelerator.",
-    scope="component",
+    mend="Use dtype fp16, or a newer accelerator.",
 )
-def dtype_unsupported(placed: Placed) -> Iterator[Finding]:
+def dtype_unsupported(placed: Placed) -> Iterator[Found]:
     for _, instance in known_instances(placed.endpoint):
         if instance.accelerator == "T4" and placed.component.model.dtype == "bf16":
             found = f"{instance.instance_type} ({instance.accelerator}) has no bf16"
-            yield Finding(placed.at("model", "dtype"), found, "write dtype: fp16, or use a newer accelerator")
+            yield Found(placed.at("model", "dtype"), found, "write dtype: fp16, or use a newer accelerator")
 
 
-@rule(
+@component_rule(
     "LP313",
     "The host's driver is older than the image's CUDA",
     reason="The container dies with CannotStartContainerError and leaves no log.",
-    fix="Leave endpoint.ami_version out (the fitting host is chosen), or name one of the image's CUDA generation.",
-    scope="component",
+    mend="Leave endpoint.ami_version out (the fitting host is chosen), or name one of the image's CUDA generation.",
 )
-def cuda_needs_newer_host(placed: Placed) -> Iterator[Finding]:
+def cuda_needs_newer_host(placed: Placed) -> Iterator[Found]:
     version, wanted = placed.endpoint.ami_version, cuda_of(placed.component.container)
     if version is None or wanted is None:
         return
@@ -107,17 +103,16 @@ def cuda_needs_newer_host(placed: Placed) -> Iterator[Finding]:
     if hosts[version].cuda is not None and not starts_on(wanted, hosts[version]):
         fitting = [name for name, host in hosts.items() if starts_on(wanted, host)]
         found = f"the image needs CUDA {wanted}, host {version} has a driver for CUDA {hosts[version].cuda}"
-        yield Finding(("endpoint", "ami_version"), found, f"use {' or '.join(fitting)}, or leave it out")
+        yield Found(("endpoint", "ami_version"), found, f"use {' or '.join(fitting)}, or leave it out")
 
 
-@rule(
+@component_rule(
     "LP324",
     "Image or host older than the accelerator",
     reason="CUDA has no code for chips that came after it: the server dies with `no kernel image is available`.",
-    fix="Use a newer version or image, leave endpoint.ami_version out, or use an older accelerator.",
-    scope="component",
+    mend="Use a newer version or image, leave endpoint.ami_version out, or use an older accelerator.",
 )
-def older_than_the_chip(placed: Placed) -> Iterator[Finding]:
+def older_than_the_chip(placed: Placed) -> Iterator[Found]:
     endpoint, container = placed.endpoint, placed.component.container
     host = catalog.host_images().get(endpoint.ami_version or "")
     cuda = cuda_of(container)
@@ -126,52 +121,51 @@ def older_than_the_chip(placed: Placed) -> Iterator[Finding]:
         needs = f"{instance.instance_type} ({chip.name}) needs CUDA {chip.min_cuda} or newer"
         if cuda is not None and not knows_chip(cuda, chip):
             mend = "use a newer container.version or image, or another instance type"
-            yield Finding(path, f"{needs}, the {container.family} image has {cuda}", mend)
+            yield Found(path, f"{needs}, the {container.family} image has {cuda}", mend)
         if host is not None and host.vendor == chip.vendor and not knows_chip(host.cuda, chip):
             found = f"{needs}, host {host.ami_version} has a driver for CUDA {host.cuda}"
-            yield Finding(("endpoint", "ami_version"), found, "leave it out")
+            yield Found(("endpoint", "ami_version"), found, "leave it out")
 
 
 @rule(
     "LP325",
     "No host image runs all of it",
     reason="All instances of an endpoint run one host image, and every image on it needs that host's driver.",
-    fix="Give pools instance types of one maker, and images of one CUDA generation.",
+    mend="Give pools instance types of one maker, and images of one CUDA generation.",
 )
-def no_common_host(subject: Subject) -> Iterator[Finding]:
+def no_common_host(subject: Subject) -> Iterator[Found]:
     endpoint = subject.profile.endpoint
     if endpoint is None or len(endpoint.instance_pools) < 2:
         return  # what one instance type and one image need of each other, LP313, LP315 and LP324 say
     makers = {accelerator_of(instance).vendor for _, instance in known_instances(endpoint)}
     if len(makers) > 1:
         found = f"the pools mix accelerators of {' and '.join(sorted(makers))}; no host image runs both"
-        yield Finding(("endpoint", "instance_pools"), found, "keep the instance types of one maker")
+        yield Found(("endpoint", "instance_pools"), found, "keep the instance types of one maker")
 
 
 @rule(
     "LP314",
     "Volume on an instance with disks of its own",
     reason="SageMaker refuses VolumeSizeInGB for instance types with local NVMe disks.",
-    fix="Leave volume_gib out.",
+    mend="Leave volume_gib out.",
 )
-def volume_refused(subject: Subject) -> Iterator[Finding]:
+def volume_refused(subject: Subject) -> Iterator[Found]:
     endpoint = subject.profile.endpoint
     if endpoint is None or endpoint.volume_gib is None:
         return
     for _, instance in known_instances(endpoint):
         if instance.has_local_disk:
             found = f"{instance.instance_type} has local disks and takes no volume"
-            yield Finding(("endpoint", "volume_gib"), found, "delete it")
+            yield Found(("endpoint", "volume_gib"), found, "delete it")
 
 
-@rule(
+@component_rule(
     "LP326",
     "Weights too large for the volume",
     reason="The download fills the disk, and the copy fails after minutes with little to read.",
-    fix="Raise endpoint.volume_gib, or use an instance type with disks of its own.",
-    scope="component",
+    mend="Raise endpoint.volume_gib, or use an instance type with disks of its own.",
 )
-def weights_to_disk(placed: Placed) -> Iterator[Finding]:
+def weights_to_disk(placed: Placed) -> Iterator[Found]:
     endpoint, model = placed.endpoint, placed.component.model
     shape = architecture_of(model)
     if shape is None:
@@ -182,86 +176,81 @@ def weights_to_disk(placed: Placed) -> Iterator[Finding]:
         if not instance.has_local_disk and weights_gib > volume_gib:
             found = f"weights of {weights_gib:.0f} GiB on a volume of {volume_gib} GiB of {instance.instance_type}"
             mend = f"write endpoint.volume_gib: {math.ceil(2 * weights_gib)}, which leaves room for the image"
-            yield Finding(("endpoint", "volume_gib") if endpoint.volume_gib else ("endpoint",), found, mend)
+            yield Found(("endpoint", "volume_gib") if endpoint.volume_gib else ("endpoint",), found, mend)
 
 
-@rule(
+@component_rule(
     "LP315",
     "Image and accelerator of different makers",
     reason="CUDA images cannot use Inferentia and Trainium, and a GPU needs a GPU host.",
-    fix="Use a GPU instance, or a Neuron image (container.image) with the Neuron host.",
-    scope="component",
+    mend="Use a GPU instance, or a Neuron image (container.image) with the Neuron host.",
 )
-def wrong_vendor(placed: Placed) -> Iterator[Finding]:
+def wrong_vendor(placed: Placed) -> Iterator[Found]:
     endpoint = placed.endpoint
     for path, instance in known_instances(endpoint):
         vendor = accelerator_of(instance).vendor
         if vendor == "AWS" and cuda_of(placed.component.container) is not None:
             found = f"the {placed.component.container.family} image is for CUDA, {instance.instance_type} is Neuron"
-            yield Finding(path, found, "use a GPU instance, or give a Neuron image")
+            yield Found(path, found, "use a GPU instance, or give a Neuron image")
         if vendor != "AWS" and is_neuron_image(placed.component.container):
             found = f"the image is for Neuron, {instance.instance_type} has {instance.accelerator} GPUs"
-            yield Finding(path, found, "use an inf2 or trn instance, or give a CUDA image")
+            yield Found(path, found, "use an inf2 or trn instance, or give a CUDA image")
         host = catalog.host_images().get(endpoint.ami_version or "")
         if host is not None and host.vendor != vendor:
             found = f"host {host.ami_version} is for {host.vendor}, {instance.instance_type} has {vendor} accelerators"
-            yield Finding(("endpoint", "ami_version"), found, "leave it out")
+            yield Found(("endpoint", "ami_version"), found, "leave it out")
 
 
-@rule(
+@component_rule(
     "LP317",
     "Quantization the server does not know",
     reason="The server would refuse the checkpoint, or load it wrongly.",
-    fix="Use a supported quantization, or another container family.",
-    scope="component",
+    mend="Use a supported quantization, or another container family.",
 )
-def quantization_unsupported(placed: Placed) -> Iterator[Finding]:
+def quantization_unsupported(placed: Placed) -> Iterator[Found]:
     model, family = placed.component.model, placed.component.container.family
     allowed = supported_quantizations(family)
     if model.quantization not in allowed:
         found = f"{family} does not serve {model.quantization}"
-        yield Finding(placed.at("model", "quantization"), found, f"use {', '.join(allowed)}, or another family")
+        yield Found(placed.at("model", "quantization"), found, f"use {', '.join(allowed)}, or another family")
 
 
-@rule(
+@component_rule(
     "LP323",
     "Quantization is not the checkpoint's",
     reason="A server finds out by itself; memory, step times and costs are predicted for what the profile says.",
-    fix="Write the quantization of the published checkpoint. Weights converted otherwise: name them in model.id.",
-    scope="component",
+    mend="Write the quantization of the published checkpoint. Weights converted otherwise: name them in model.id.",
     severity="warning",
 )
-def quantization_of_another_checkpoint(placed: Placed) -> Iterator[Finding]:
+def quantization_of_another_checkpoint(placed: Placed) -> Iterator[Found]:
     model = placed.component.model
     row = catalog.architectures().get(model.id)
     if row is not None and model.architecture is None and row.quantization not in ("none", model.quantization):
         found = f"the checkpoint of {model.id} is stored in {row.quantization}, found {model.quantization}"
-        yield Finding(placed.at("model", "quantization"), found, f"write {row.quantization}")
+        yield Found(placed.at("model", "quantization"), found, f"write {row.quantization}")
 
 
-@rule(
+@component_rule(
     "LP318",
     "No fp8 units on the accelerator",
     reason="Weights are then unpacked to 16 bits for every step: memory is saved, time is not.",
-    fix="Use an accelerator with fp8 (L4, L40S, H100 and newer), or expect fp16 speed.",
-    scope="component",
+    mend="Use an accelerator with fp8 (L4, L40S, H100 and newer), or expect fp16 speed.",
     severity="warning",
 )
-def fp8_emulated(placed: Placed) -> Iterator[Finding]:
+def fp8_emulated(placed: Placed) -> Iterator[Found]:
     for _, instance in known_instances(placed.endpoint):
         if placed.component.model.quantization == "fp8" and accelerator_of(instance).fp8_tflops is None:
             found = f"{instance.accelerator} of {instance.instance_type} has no fp8 units"
-            yield Finding(placed.at("model", "quantization"), found, "use L4, L40S, H100 or newer for fp8 speed")
+            yield Found(placed.at("model", "quantization"), found, "use L4, L40S, H100 or newer for fp8 speed")
 
 
 @rule(
     "LP319",
     "Image not published in the region",
     reason="The deployment fails minutes in, when SageMaker cannot pull the image.",
-    fix="Use another version, another region, or an image of your own.",
-    scope="placement",
+    mend="Use another version, another region, or an image of your own.",
 )
-def image_not_in_region(subject: Subject) -> Iterator[Finding]:
+def image_not_in_region(subject: Subject) -> Iterator[Found]:
     for placed in subject.components:
         image = catalog_image(placed.component.container)
         if image is None or subject.environment is None:
@@ -271,17 +260,16 @@ def image_not_in_region(subject: Subject) -> Iterator[Finding]:
             catalog.image_uri(image, region)
         except InputError:
             found = f"the catalog has no {image.family} {image.version} image in {region}"
-            yield Finding(placed.at("container"), found, "use another version, or give container.image")
+            yield Found(placed.at("container"), found, "use another version, or give container.image")
 
 
 @rule(
     "LP327",
     "Instance type not offered in the region",
     reason="SageMaker refuses the endpoint's configuration, or finds no such machine when the deployment is under way.",
-    fix="Use a type or a region that the catalog pairs, or add the region in instance_regions.csv.",
-    scope="placement",
+    mend="Use a type or a region that the catalog pairs, or add the region in instance_regions.csv.",
 )
-def instance_not_in_region(subject: Subject) -> Iterator[Finding]:
+def instance_not_in_region(subject: Subject) -> Iterator[Found]:
     endpoint, environment = subject.profile.endpoint, subject.environment
     if endpoint is None or environment is None:
         return
@@ -289,62 +277,39 @@ def instance_not_in_region(subject: Subject) -> Iterator[Finding]:
         offered = catalog.instance_regions().get(name)
         if offered is not None and environment.region not in offered:
             found = f"{name} is not offered in {environment.region}"
-            yield Finding(path, found, f"it is in {', '.join(sorted(offered))}")
+            yield Found(path, found, f"it is in {', '.join(sorted(offered))}")
 
 
 @rule(
     "LP328",
     "Scale to zero where the region refuses it",
     reason="A minimum of 0 instances has been refused there, so the deployment would fail.",
-    fix="Keep one instance, or use another region; delete the row in region_limits.csv if AWS has changed it.",
-    scope="placement",
+    mend="Keep one instance, or use another region; delete the row in region_limits.csv if AWS has changed it.",
 )
-def zero_not_in_region(subject: Subject) -> Iterator[Finding]:
+def zero_not_in_region(subject: Subject) -> Iterator[Found]:
     endpoint, environment = subject.profile.endpoint, subject.environment
     if endpoint is None or environment is None or endpoint.min_instances != 0:
         return
     if environment.region in catalog.regions_without("scale_to_zero"):
         found = f"{environment.region} refuses a minimum of 0 instances"
-        yield Finding(("endpoint", "min_instances"), found, "write 1")
+        yield Found(("endpoint", "min_instances"), found, "write 1")
 
 
 @rule(
     "LP329",
     "No inference components in the region",
     reason="CloudFormation has no AWS::SageMaker::InferenceComponent there, so the stack would be refused.",
-    fix="Write hosting: plain_variant, or use another region; delete the row in region_limits.csv once AWS has them.",
-    scope="placement",
+    mend="Write hosting: plain_variant, or use another region; delete the row in region_limits.csv once AWS has them.",
 )
-def components_not_in_region(subject: Subject) -> Iterator[Finding]:
+def components_not_in_region(subject: Subject) -> Iterator[Found]:
     endpoint, environment = subject.profile.endpoint, subject.environment
     if endpoint is None or environment is None or endpoint.hosting != "inference_components":
         return
     if environment.region in catalog.regions_without("inference_components"):
         found = f"{environment.region} has no inference components"
-        yield Finding(("endpoint", "hosting"), found, "write hosting: plain_variant, or use another region")
+        yield Found(("endpoint", "hosting"), found, "write hosting: plain_variant, or use another region")
 
 
 def _near(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"use {', '.join(near)}, or " if near else ""
-
-
-RULES: Final = (
-    unknown_instance,
-    unknown_model,
-    unknown_version,
-    dtype_unsupported,
-    cuda_needs_newer_host,
-    older_than_the_chip,
-    no_common_host,
-    volume_refused,
-    weights_to_disk,
-    wrong_vendor,
-    quantization_unsupported,
-    quantization_of_another_checkpoint,
-    fp8_emulated,
-    image_not_in_region,
-    instance_not_in_region,
-    zero_not_in_region,
-    components_not_in_region,
-)

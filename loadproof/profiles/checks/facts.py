@@ -8,15 +8,14 @@ from typing import Final
 
 from loadproof import catalog
 from loadproof.catalog import Accelerator, Architecture, ContainerImage, HostImage, Instance, KvCache
+from loadproof.families import FAMILIES
 from loadproof.profiles.checks.rule import Placed
 from loadproof.profiles.schema import Container, Endpoint, Model, TokenDistribution
-from loadproof.profiles.settings import accelerators_per_copy, frees_past_window
+from loadproof.profiles.settings import accelerators_per_copy
 from loadproof.profiles.tree import Path
 
 GB: Final = 1e9
 GIB: Final = 1 << 30
-# Share of memory the engine takes unless told (vLLM's own default; TGI takes all).
-_DEFAULT_MEMORY_SHARE: Final = {"lmi": 0.9, "vllm": 0.9}
 _CUDA_TAG: Final = re.compile(r"(?:^|[^a-z])cu(?:da)?-?(\d\d)\.?(\d)(?!\d)")
 
 
@@ -54,19 +53,18 @@ def weight_bytes(model: Model, shape: Architecture) -> float:
 def kv_cache(placed: Placed, shape: Architecture, accelerators: int) -> KvCache:
     """The cache of one sequence: values of one byte in fp8, else as the model computes."""
     container = placed.component.container
-    quantized = getattr(container.settings, "kv_cache_dtype", None) == "fp8"
-    value_bytes = 1.0 if quantized else catalog.bytes_per_parameter("none", placed.component.model.dtype)
-    return KvCache(shape, value_bytes, accelerators, frees_past_window(container.family, container.settings))
+    family, settings = FAMILIES[container.family], container.settings
+    value_bytes = (
+        1.0 if family.fp8_cache(settings) else catalog.bytes_per_parameter("none", placed.component.model.dtype)
+    )
+    return KvCache(shape, value_bytes, accelerators, family.frees_past_window(settings))
 
 
 def memory_share(container: Container) -> float:
     """Share of the accelerators' memory that the engine may use."""
-    settings = container.settings
-    for name in ("gpu_memory_utilization", "cuda_memory_fraction", "mem_fraction_static"):
-        share = getattr(settings, name, None)
-        if share is not None:
-            return float(share)
-    return _DEFAULT_MEMORY_SHARE.get(container.family, 1.0)
+    family = FAMILIES[container.family]
+    share = family.value(container.settings, family.memory_setting)
+    return family.memory_share if share is None else float(share)
 
 
 def copies_per_instance(placed: Placed, instance: Instance) -> int:
@@ -142,11 +140,10 @@ def _version(text: str) -> tuple[int, ...]:
 
 def longest_request_limit(placed: Placed) -> tuple[str, int] | None:
     """The setting that bounds prompt plus answer, and its value; the model's context without one."""
-    settings = placed.component.container.settings
-    for name in ("max_total_tokens", "max_model_len", "context_length"):
-        value = getattr(settings, name, None)
-        if value is not None:
-            return f"container.settings.{name}", value
+    container = placed.component.container
+    family = FAMILIES[container.family]
+    if (value := family.value(container.settings, family.longest_setting)) is not None:
+        return f"container.settings.{family.longest_setting}", value
     shape = architecture_of(placed.component.model)
     return ("the model's context", shape.context) if shape else None
 
@@ -158,9 +155,3 @@ def most_tokens(tokens: int | TokenDistribution) -> int | None:
     if tokens.distribution == "fixed":
         return int(tokens.mean) if tokens.mean is not None else None
     return tokens.max
-
-
-def alternatives(values: list[int]) -> str:
-    """`1, 2 or 4`."""
-    words = [str(value) for value in values]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

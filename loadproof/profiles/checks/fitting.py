@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
-from typing import Final
 
 from loadproof.catalog import Architecture, Instance
+from loadproof.pages.wording import joined
 from loadproof.profiles.checks.facts import (
     GB,
     accelerator_of,
-    alternatives,
     architecture_of,
     known_instances,
     kv_cache,
@@ -20,24 +19,23 @@ from loadproof.profiles.checks.facts import (
     rooms,
     weight_bytes,
 )
-from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
+from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.settings import accelerators_per_copy, tensor_parallel_degree
 
 
-@rule(
+@component_rule(
     "LP304",
     "Weights exceed the accelerators' memory",
     reason="The server stops while loading, after the machine was paid for.",
-    fix="Use a larger instance, more accelerators a copy, or a quantized checkpoint.",
-    scope="component",
+    mend="Use a larger instance, more accelerators a copy, or a quantized checkpoint.",
 )
-def weights_too_large(placed: Placed) -> Iterator[Finding]:
+def weights_too_large(placed: Placed) -> Iterator[Found]:
     for instance, shape, memory, allowed in _memories(placed):
         weights = weight_bytes(placed.component.model, shape)
         if weights > allowed:
             count = accelerators_per_copy(placed.component)
             share = f"{allowed / GB:.0f} GB usable of " if allowed < memory else ""
-            yield Finding(
+            yield Found(
                 placed.at("model"),
                 f"weights of {weights / GB:.0f} GB exceed {share}{memory / GB:.0f} GB GPU memory "
                 f"({count} x {instance.accelerator} of {instance.instance_type})",
@@ -45,89 +43,85 @@ def weights_too_large(placed: Placed) -> Iterator[Finding]:
             )
 
 
-@rule(
+@component_rule(
     "LP305",
     "Tensor parallel degree does not divide the attention heads",
     reason="Every accelerator takes the same number of heads; servers refuse anything else.",
-    fix="Use a divisor of the model's attention heads.",
-    scope="component",
+    mend="Use a divisor of the model's attention heads.",
 )
-def degree_divides_heads(placed: Placed) -> Iterator[Finding]:
+def degree_divides_heads(placed: Placed) -> Iterator[Found]:
     degree = tensor_parallel_degree(placed.component)
     shape = architecture_of(placed.component.model)
     if shape and shape.heads % degree:
         fitting = [value for value in (1, 2, 4, 8, 16, 32) if shape.heads % value == 0 and value <= 8]
-        yield Finding(
+        yield Found(
             _degree_path(placed),
             f"{degree} does not divide the model's {shape.heads} attention heads",
-            f"use {alternatives(fitting)}",
+            f"use {joined(fitting, 'or')}",
         )
 
 
-@rule(
+@component_rule(
     "LP306",
     "Tensor parallel degree does not fit the key-value heads",
     reason="Key-value heads are split evenly, or each is copied to the same number of accelerators.",
-    fix="Use a degree that divides the key-value heads, or a multiple of them.",
-    scope="component",
+    mend="Use a degree that divides the key-value heads, or a multiple of them.",
 )
-def degree_fits_kv_heads(placed: Placed) -> Iterator[Finding]:
+def degree_fits_kv_heads(placed: Placed) -> Iterator[Found]:
     degree = tensor_parallel_degree(placed.component)
     shape = architecture_of(placed.component.model)
     if shape is None or shape.heads % degree:
         return
     if shape.kv_heads % degree and degree % shape.kv_heads:
         fits = [n for n in (1, 2, 4, 8, 16) if shape.heads % n == 0 and not (shape.kv_heads % n and n % shape.kv_heads)]
-        yield Finding(
+        yield Found(
             _degree_path(placed),
             f"{degree} neither divides the model's {shape.kv_heads} key-value heads nor is a multiple of them",
-            f"use {alternatives(fits)}",
+            f"use {joined(fits, 'or')}",
         )
 
 
-@rule(
+@component_rule(
     "LP307",
     "A copy wants more accelerators than the instance has",
     reason="A copy lives on one instance; CreateInferenceComponent would wait for room that never comes.",
-    fix="Lower the accelerators of a copy, or use a larger instance.",
-    scope="component",
+    mend="Lower the accelerators of a copy, or use a larger instance.",
 )
-def copy_exceeds_instance(placed: Placed) -> Iterator[Finding]:
+def copy_exceeds_instance(placed: Placed) -> Iterator[Found]:
     wanted = accelerators_per_copy(placed.component)
     for path, instance in known_instances(placed.endpoint):
         if wanted > instance.accelerator_count:
-            yield Finding(
+            yield Found(
                 _accelerators_path(placed, path),
                 f"a copy wants {wanted} accelerators, {instance.instance_type} has {instance.accelerator_count}",
                 f"lower it to {instance.accelerator_count}, or use a larger instance",
             )
 
 
-@rule(
+@component_rule(
     "LP308",
     "Tensor parallel degree and accelerators a copy disagree",
     reason="More shards than accelerators cannot start; fewer leave accelerators paid for and idle.",
-    fix="Make the two equal, or leave one of them out.",
-    scope="component",
+    mend="Make the two equal, or leave one of them out.",
 )
-def degree_equals_accelerators(placed: Placed) -> Iterator[Finding]:
+def degree_equals_accelerators(placed: Placed) -> Iterator[Found]:
     degree, accelerators = tensor_parallel_degree(placed.component), accelerators_per_copy(placed.component)
     path = placed.at("copies", "accelerators_per_copy")
     if degree > accelerators:
         found = f"a copy has {accelerators} accelerators for a tensor parallel degree of {degree}"
-        yield Finding(path, found, f"raise it to {degree}")
+        yield Found(path, found, f"raise it to {degree}")
     elif degree < accelerators and not _neuron(placed):
         found = f"a copy has {accelerators} accelerators, but the model shards over {degree}"
-        yield Finding(path, found, f"lower it to {degree}, or raise tensor_parallel_degree", "warning")
+        yield Found(path, found, f"lower it to {degree}, or raise tensor_parallel_degree", "warning")
 
 
 @rule(
     "LP309",
     "Copies do not fit the instances",
     reason="Copies past the room wait as InsufficientCapacity, and scaling stops below its own maximum.",
-    fix="Raise endpoint.max_instances, or lower the copies' maximum.",
+    mend="Raise endpoint.max_instances, or lower the copies' maximum.",
 )
-def copies_exceed_instances(subject: Subject) -> Iterator[Finding]:
+def copies_exceed_instances(subject: Subject) -> Iterator[Found]:
     endpoint = subject.profile.endpoint
     if endpoint is None or endpoint.hosting != "inference_components":
         return
@@ -137,7 +131,7 @@ def copies_exceed_instances(subject: Subject) -> Iterator[Finding]:
         if whole > endpoint.max_instances:
             copies = sum(placed.component.copies.max for placed, _ in held)
             path = held[-1][0].at("copies", "max") if len(held) > 1 else ("copies", "max")
-            yield Finding(
+            yield Found(
                 path,
                 f"{copies} copies need {whole} instances of {instance.instance_type} "
                 f"({', '.join(f'{room} a machine' for _, room in held)}), max_instances is {endpoint.max_instances}",
@@ -145,33 +139,31 @@ def copies_exceed_instances(subject: Subject) -> Iterator[Finding]:
             )
 
 
-@rule(
+@component_rule(
     "LP310",
     "A copy reserves more than the machine has",
     reason="memory_mib_per_copy and cpus_per_copy are reservations: a copy that cannot get them never starts.",
-    fix="Lower the reservation, or use a larger instance.",
-    scope="component",
+    mend="Lower the reservation, or use a larger instance.",
 )
-def copy_exceeds_host(placed: Placed) -> Iterator[Finding]:
+def copy_exceeds_host(placed: Placed) -> Iterator[Found]:
     copies = placed.component.copies
     for _, instance in known_instances(placed.endpoint):
         host_mib = int(instance.host_memory_gib * 1024)
         if copies.memory_mib_per_copy > host_mib:
             found = f"{copies.memory_mib_per_copy} MiB a copy exceed the {host_mib} MiB of {instance.instance_type}"
-            yield Finding(placed.at("copies", "memory_mib_per_copy"), found, f"lower it well below {host_mib}")
+            yield Found(placed.at("copies", "memory_mib_per_copy"), found, f"lower it well below {host_mib}")
         if copies.cpus_per_copy and copies.cpus_per_copy > instance.vcpu:
             found = f"{copies.cpus_per_copy:g} vCPUs a copy exceed the {instance.vcpu} of {instance.instance_type}"
-            yield Finding(placed.at("copies", "cpus_per_copy"), found, f"lower it to at most {instance.vcpu}")
+            yield Found(placed.at("copies", "cpus_per_copy"), found, f"lower it to at most {instance.vcpu}")
 
 
-@rule(
+@component_rule(
     "LP311",
     "The longest request does not fit beside the weights",
     reason="Servers reserve KV cache for one request of full length, and refuse to start without room for it.",
-    fix="Lower the longest request (max_total_tokens, max_model_len, context_length), or give the copy more memory.",
-    scope="component",
+    mend="Lower the longest request (max_total_tokens, max_model_len, context_length), or give the copy more memory.",
 )
-def no_room_for_a_request(placed: Placed) -> Iterator[Finding]:
+def no_room_for_a_request(placed: Placed) -> Iterator[Found]:
     limit = longest_request_limit(placed)
     if limit is None:
         return
@@ -185,7 +177,7 @@ def no_room_for_a_request(placed: Placed) -> Iterator[Finding]:
             continue  # weights that do not fit at all are LP304's
         fitting = int(cache.tokens_within(left / count)) // 256 * 256
         unset = name == "the model's context"
-        yield Finding(
+        yield Found(
             placed.at("container", "settings") if unset else placed.at(*name.split(".")),
             f"one request of {tokens} tokens{f' ({name})' if unset else ''} needs {needed / GB:.1f} GB of KV cache, "
             f"the weights leave {left / GB:.1f} GB on {instance.instance_type}",
@@ -194,48 +186,44 @@ def no_room_for_a_request(placed: Placed) -> Iterator[Finding]:
         )
 
 
-@rule(
+@component_rule(
     "LP316",
     "Longer than the model's context",
     reason="Positions past the context were never trained; servers refuse the setting.",
-    fix="Lower it to the model's context.",
-    scope="component",
+    mend="Lower it to the model's context.",
 )
-def longer_than_context(placed: Placed) -> Iterator[Finding]:
+def longer_than_context(placed: Placed) -> Iterator[Found]:
     shape, limit = architecture_of(placed.component.model), longest_request_limit(placed)
     if shape is None or limit is None or limit[1] <= shape.context:
         return
     found = f"{limit[1]} tokens exceed the model's context of {shape.context}"
-    yield Finding(placed.at(*limit[0].split(".")), found, f"lower it to at most {shape.context}")
+    yield Found(placed.at(*limit[0].split(".")), found, f"lower it to at most {shape.context}")
 
 
-@rule(
+@component_rule(
     "LP320",
     "Architecture that contradicts itself",
     reason="Every prediction follows from these numbers.",
-    fix="Copy them from the model's config.json.",
-    scope="component",
+    mend="Copy them from the model's config.json.",
 )
-def inconsistent_architecture(placed: Placed) -> Iterator[Finding]:
+def inconsistent_architecture(placed: Placed) -> Iterator[Found]:
     own = placed.component.model.architecture
     if own is None:
         return
     path = placed.at("model", "architecture")
     if own.num_attention_heads % own.num_key_value_heads:
         found = f"{own.num_key_value_heads} key-value heads do not divide {own.num_attention_heads} attention heads"
-        yield Finding((*path, "num_key_value_heads"), found, "copy both from config.json")
+        yield Found((*path, "num_key_value_heads"), found, "copy both from config.json")
     if own.num_experts_per_token > own.num_experts:
         found = f"{own.num_experts_per_token} experts a token exceed {own.num_experts} experts"
-        yield Finding((*path, "num_experts_per_token"), found, "copy both from config.json")
+        yield Found((*path, "num_experts_per_token"), found, "copy both from config.json")
     apart = (own.sliding_window_layers or 0) + own.linear_attention_layers
     if apart > own.num_hidden_layers:
         found = f"{apart} layers with a window or with linear attention exceed {own.num_hidden_layers} layers"
-        yield Finding(
-            (*path, "num_hidden_layers"), found, "copy them from config.json, or name it in model.config_json"
-        )
+        yield Found((*path, "num_hidden_layers"), found, "copy them from config.json, or name it in model.config_json")
     if own.active_parameters_b is not None and own.active_parameters_b > own.parameters_b:
         found = f"{own.active_parameters_b:g} billion active parameters exceed {own.parameters_b:g} in total"
-        yield Finding((*path, "active_parameters_b"), found, "write billions in both")
+        yield Found((*path, "active_parameters_b"), found, "write billions in both")
 
 
 def _memories(placed: Placed) -> Iterator[tuple[Instance, Architecture, float, float]]:
@@ -265,17 +253,3 @@ def _accelerators_path(placed: Placed, default: tuple[str | int, ...]) -> tuple[
     if placed.component.container.settings.tensor_parallel_degree is not None:
         return placed.at("container", "settings", "tensor_parallel_degree")
     return default
-
-
-RULES: Final = (
-    weights_too_large,
-    degree_divides_heads,
-    degree_fits_kv_heads,
-    copy_exceeds_instance,
-    degree_equals_accelerators,
-    copies_exceed_instances,
-    copy_exceeds_host,
-    no_room_for_a_request,
-    longer_than_context,
-    inconsistent_architecture,
-)

@@ -10,7 +10,7 @@ from typing import Final
 
 from loadproof.catalog.bedrock import NO_PREFIX, bedrock_prefixes, split_profile_id
 from loadproof.profiles.checks.facts import most_tokens
-from loadproof.profiles.checks.rule import Finding, Subject, rule
+from loadproof.profiles.checks.rule import Found, Subject, rule
 from loadproof.profiles.on_bedrock import FEWEST_CONSUMERS, bedrock_consumers, bedrock_row, bedrock_settings, prefix_row
 from loadproof.profiles.schema import Bedrock, Profile
 
@@ -21,38 +21,37 @@ _TABLE: Final = "loadproof/catalog/data/bedrock_models.csv"
     "LP290",
     "A cross-region prefix in the model's id",
     reason="The prefix decides which regions a role must be allowed, and which quota counts.",
-    fix="Write the model's own id, and the prefix as `bedrock.inference_profile`.",
+    mend="Write the model's own id, and the prefix as `bedrock.inference_profile`.",
 )
-def prefix_in_the_id(subject: Subject) -> Iterator[Finding]:
+def prefix_in_the_id(subject: Subject) -> Iterator[Found]:
     if subject.profile.backend != "bedrock":
         return
     prefix, model_id = split_profile_id(subject.profile.model.id)
     if prefix != NO_PREFIX:
         mend = f"write `{model_id}`, and bedrock.inference_profile: {prefix}"
-        yield Finding(("model", "id"), f"`{prefix}.` names a cross-region profile", mend)
+        yield Found(("model", "id"), f"`{prefix}.` names a cross-region profile", mend)
 
 
 @rule(
     "LP291",
     "Provisioned throughput over an inference profile",
     reason="Inference profiles do not support provisioned throughput.",
-    fix="Keep one of `inference_profile` and `provisioned_throughput`.",
+    mend="Keep one of `inference_profile` and `provisioned_throughput`.",
 )
-def provisioned_across_regions(subject: Subject) -> Iterator[Finding]:
+def provisioned_across_regions(subject: Subject) -> Iterator[Found]:
     settings = _settings(subject.profile)
     if settings is not None and settings.provisioned_throughput and settings.inference_profile != NO_PREFIX:
         found = f"profile {settings.inference_profile} with provisioned_throughput"
-        yield Finding(("bedrock", "inference_profile"), found, "keep one of them")
+        yield Found(("bedrock", "inference_profile"), found, "keep one of them")
 
 
 @rule(
     "LP292",
     "A cross-region profile of another geography",
     reason="An inference profile takes requests from the regions of its own geography only.",
-    fix="Choose the prefix of the environment's region.",
-    scope="placement",
+    mend="Choose the prefix of the environment's region.",
 )
-def other_geography(subject: Subject) -> Iterator[Finding]:
+def other_geography(subject: Subject) -> Iterator[Found]:
     settings, environment = _settings(subject.profile), subject.environment
     if settings is None or environment is None:
         return
@@ -64,104 +63,104 @@ def other_geography(subject: Subject) -> Iterator[Finding]:
     mend = f"write one of: {', '.join([*allowed, 'global', NO_PREFIX])}"
     found = f"`{settings.inference_profile}` takes no requests from {region}"
     known_to_be_far = region.partition("-")[0] not in {one.partition("-")[0] for one in sources}
-    yield Finding(("bedrock", "inference_profile"), found, mend, "error" if known_to_be_far else "warning")
+    yield Found(("bedrock", "inference_profile"), found, mend, "error" if known_to_be_far else "warning")
 
 
 @rule(
     "LP293",
     "The model is not to be had this way",
     reason="Some models are invoked through an inference profile only, and not every model has one of every prefix.",
-    fix="Choose a prefix that the model has.",
+    mend="Choose a prefix that the model has.",
     severity="warning",
 )
-def model_over_prefix(subject: Subject) -> Iterator[Finding]:
+def model_over_prefix(subject: Subject) -> Iterator[Found]:
     settings, row = _settings(subject.profile), bedrock_row(subject.profile)
     if settings is None or row is None or settings.provisioned_throughput is not None:
         return
     path, prefix = ("bedrock", "inference_profile"), settings.inference_profile
     had = ", ".join([*([NO_PREFIX] if row.on_demand else []), *row.prefixes])
     if prefix == NO_PREFIX and not row.on_demand:
-        yield Finding(path, f"{row.model_id} is invoked through an inference profile only", f"write one of: {had}")
+        yield Found(path, f"{row.model_id} is invoked through an inference profile only", f"write one of: {had}")
     elif prefix not in (NO_PREFIX, *row.prefixes):
-        yield Finding(path, f"{row.model_id} has no profile `{prefix}`", f"write one of: {had} (rows in {_TABLE})")
+        yield Found(path, f"{row.model_id} has no profile `{prefix}`", f"write one of: {had} (rows in {_TABLE})")
 
 
 @rule(
     "LP294",
     "A service tier that does nothing here",
     reason="Tiers are of on-demand requests, and not every model has every tier: Bedrock refuses the request.",
-    fix="Leave `service_tier` out.",
+    mend="Leave `service_tier` out.",
 )
-def service_tier(subject: Subject) -> Iterator[Finding]:
+def service_tier(subject: Subject) -> Iterator[Found]:
     settings, row = _settings(subject.profile), bedrock_row(subject.profile)
     if settings is None or settings.service_tier == "default":
         return
     path, tier = ("bedrock", "service_tier"), settings.service_tier
     if settings.provisioned_throughput is not None:
-        yield Finding(path, f"tier {tier} with provisioned_throughput", "delete it: model units are yours already")
+        yield Found(path, f"tier {tier} with provisioned_throughput", "delete it: model units are yours already")
     elif row is not None and tier not in row.tiers:
         mend = f"write one of: {', '.join(row.tiers)} (rows in {_TABLE})"
-        yield Finding(path, f"{row.model_id} has no tier {tier}", mend, "warning")
+        yield Found(path, f"{row.model_id} has no tier {tier}", mend, "warning")
 
 
 @rule(
     "LP295",
     "A Bedrock model that the catalog does not know",
     reason="Without its name in Service Quotas there is no alarm on its quota, and nothing of its limits is checked.",
-    fix="Add a row to loadproof/catalog/data/bedrock_models.csv, or correct the id.",
+    mend="Add a row to loadproof/catalog/data/bedrock_models.csv, or correct the id.",
     severity="warning",
 )
-def unknown_model(subject: Subject) -> Iterator[Finding]:
+def unknown_model(subject: Subject) -> Iterator[Found]:
     profile = subject.profile
     prefix, model_id = split_profile_id(profile.model.id)
     if profile.backend == "bedrock" and prefix == NO_PREFIX and bedrock_row(profile) is None:
         found = f"no row for `{model_id}`: no alarm on its quota"
-        yield Finding(("model", "id"), found, f"add a row to {_TABLE}, or correct the id")
+        yield Found(("model", "id"), found, f"add a row to {_TABLE}, or correct the id")
 
 
 @rule(
     "LP296",
     "Longer than the model takes",
     reason="Bedrock refuses a request whose prompt and answer do not fit the model's context.",
-    fix="Shorten the workload, or choose another model.",
+    mend="Shorten the workload, or choose another model.",
     severity="warning",
 )
-def longer_than_the_context(subject: Subject) -> Iterator[Finding]:
+def longer_than_the_context(subject: Subject) -> Iterator[Found]:
     profile, row = subject.profile, bedrock_row(subject.profile)
     if profile.backend != "bedrock" or row is None:
         return
     read, written = most_tokens(profile.workload.input_tokens), most_tokens(profile.workload.output_tokens)
     if written is not None and written > row.max_output_tokens:
         found = f"answers of {written} tokens, more than {row.model_id} writes"
-        yield Finding(("workload", "output_tokens"), found, f"write at most {row.max_output_tokens}")
+        yield Found(("workload", "output_tokens"), found, f"write at most {row.max_output_tokens}")
     if read is not None and written is not None and read + written > row.context_tokens:
         found = f"{read} + {written} tokens exceed the context of {row.context_tokens} of {row.model_id}"
-        yield Finding(("workload", "input_tokens"), found, "shorten it")
+        yield Found(("workload", "input_tokens"), found, "shorten it")
 
 
 @rule(
     "LP297",
     "Benchmarks in the cloud of a model on Bedrock",
     reason="The environment's benchmark job has rights to SageMaker's endpoints only.",
-    fix="Leave gate and schedule out, and run `loadproof bench`.",
+    mend="Leave gate and schedule out, and run `loadproof bench`.",
 )
-def benchmarks_in_the_cloud(subject: Subject) -> Iterator[Finding]:
+def benchmarks_in_the_cloud(subject: Subject) -> Iterator[Found]:
     profile = subject.profile
     if profile.backend != "bedrock":
         return
     for name, given in (("gate", profile.benchmark.gate != "none"), ("schedule", profile.benchmark.schedule)):
         if given:
             found = f"`{name}` has no use with backend bedrock"
-            yield Finding(("benchmark", name), found, "delete it, and run `loadproof bench`")
+            yield Found(("benchmark", name), found, "delete it, and run `loadproof bench`")
 
 
 @rule(
     "LP298",
     "The buffer sends more than the profile allows",
     reason="Consumers at work, each with its batch in flight, would pass `bedrock.max_concurrency`.",
-    fix="Lower `buffer.max_concurrency` or `buffer.batch_size`, or raise `bedrock.max_concurrency`.",
+    mend="Lower `buffer.max_concurrency` or `buffer.batch_size`, or raise `bedrock.max_concurrency`.",
 )
-def buffer_within_concurrency(subject: Subject) -> Iterator[Finding]:
+def buffer_within_concurrency(subject: Subject) -> Iterator[Found]:
     settings, buffer = _settings(subject.profile), subject.profile.buffer
     if settings is None or buffer is None or not buffer.enabled:
         return
@@ -173,21 +172,8 @@ def buffer_within_concurrency(subject: Subject) -> Iterator[Finding]:
         mend = f"stay within bedrock.max_concurrency: {settings.max_concurrency}, or raise it"
         if derived:  # then they are the fewest that Lambda takes
             found += f", and Lambda takes no fewer than {FEWEST_CONSUMERS} consumers"
-        yield Finding(("buffer", "batch_size" if derived else "max_concurrency"), found, mend)
+        yield Found(("buffer", "batch_size" if derived else "max_concurrency"), found, mend)
 
 
 def _settings(profile: Profile) -> Bedrock | None:
     return bedrock_settings(profile) if profile.backend == "bedrock" else None
-
-
-RULES: Final = (
-    prefix_in_the_id,
-    provisioned_across_regions,
-    other_geography,
-    model_over_prefix,
-    service_tier,
-    unknown_model,
-    longer_than_the_context,
-    benchmarks_in_the_cloud,
-    buffer_within_concurrency,
-)

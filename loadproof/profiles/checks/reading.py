@@ -2,142 +2,138 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from loadproof.profiles.checks.rule import reading
 
-RULES: Final = (
-    reading(
-        "LP001",
-        "File too large",
-        reason="A profile is a page of text. The limit of 256 KiB bounds what a check can cost.",
-        fix="Split or shorten the file.",
-    ),
-    reading(
-        "LP002",
-        "Not UTF-8 text",
-        reason="Other encodings and control characters look different to every reader.",
-        fix="Save the file as UTF-8; write control characters as escapes inside double quotes.",
-    ),
-    reading(
-        "LP003",
-        "Not readable as YAML",
-        reason="Past a syntax error nothing can be trusted, so reading stops at the first.",
-        fix="Look at the place named and the line above: quotes, colons, indentation.",
-    ),
-    reading(
-        "LP004",
-        "Not exactly one document",
-        reason="An empty file describes nothing, and a second document would be ignored by most readers.",
-        fix="Write one profile in a file.",
-    ),
-    reading(
-        "LP005",
-        "Anchors, aliases and merge keys",
-        reason="A file of 1 KB can expand without bound, and a reader has to chase what a line means.",
-        fix="Write the value out, or share a parent file with `extends:`.",
-    ),
-    reading(
-        "LP006",
-        "Tags and directives",
-        reason="They ask a YAML library to build something else than text, numbers, lists and maps.",
-        fix="Delete the tag; quote the value if it is text.",
-    ),
-    reading(
-        "LP007",
-        "Duplicate key",
-        reason="YAML libraries keep the later value without a word.",
-        fix="Delete one of the two.",
-    ),
-    reading(
-        "LP008",
-        "Key is not a word",
-        reason="A key such as `on` or `12` is not text to YAML, and lists or maps cannot name anything.",
-        fix="Quote the key, or use a word.",
-    ),
-    reading(
-        "LP009",
-        "Unquoted value that surprises",
-        reason="`no` reads as false, `12:30` as 750, `010` as 8, and YAML libraries disagree about it.",
-        fix="Write true, false, null or a plain decimal number, and quote everything else that looks like one.",
-    ),
-    reading(
-        "LP010",
-        "Nested too deeply",
-        reason="No profile needs more than a few levels; 32 bound what a check can cost.",
-        fix="Write it flatter.",
-    ),
-    reading(
-        "LP011",
-        "Parent cannot be used",
-        reason="`extends:` reads one file inside the profiles' own folder, so that a diff of that folder shows all.",
-        fix="Name an existing .yaml file below deploy_profiles/, relative to the child, without a circle.",
-    ),
-    reading(
-        "LP012",
-        "File cannot be read",
-        reason="It does not exist, is no file, or may not be read.",
-        fix="Look at its name and permissions.",
-    ),
-    reading(
-        "LP013",
-        "File and profile named differently",
-        reason="`-c profile=NAME` chooses by file name, and everything deployed carries the profile's name.",
-        fix="Name the file after the profile (where an environment.yaml is), an environment environment.yaml.",
-    ),
-    reading(
-        "LP014",
-        "Calibration cannot be used",
-        reason="`calibration:` reads one file inside the profiles' own folder: a diff of that folder shows all.",
-        fix="Name an existing *.calibration.yaml (`loadproof calibrate` writes it), relative to the profile.",
-    ),
-    reading(
-        "LP015",
-        "config.json cannot be used",
-        reason="Every prediction follows from the model's shape, so a file that is missing or of a family whose shape "
-        "is not read here is refused, never guessed at.",
-        fix="Name a config.json below deploy_profiles/, relative to the profile, or write `model.architecture`.",
-    ),
-    reading(
-        "LP101",
-        "Unknown key",
-        reason="A misspelt key would be ignored, and its default used instead.",
-        fix="Use the key proposed, or look it up in deploy_profiles/schema.json.",
-    ),
-    reading(
-        "LP102",
-        "Required key missing",
-        reason="There is no default that would be right for everybody.",
-        fix="Add the key.",
-    ),
-    reading(
-        "LP103",
-        "Value of the wrong kind",
-        reason="Nothing is converted silently: text stays text, numbers stay numbers.",
-        fix="Write the kind of value named, with or without quotes.",
-    ),
-    reading(
-        "LP104",
-        "Text of the wrong form",
-        reason="The service would refuse it, minutes into a deployment.",
-        fix="Follow the example in the message.",
-    ),
-    reading(
-        "LP105",
-        "Out of bounds",
-        reason="Bounds are the service's own, or what makes sense at all.",
-        fix="Use a value within them.",
-    ),
-    reading(
-        "LP106",
-        "Unknown word",
-        reason="Only the words listed mean something here.",
-        fix="Use one of them.",
-    ),
-    reading(
-        "LP199",
-        "Refused by the schema",
-        reason="The last check of all found something that the others did not explain.",
-        fix="Please report the file: this message should have been a better one.",
-    ),
+reading(
+    "LP001",
+    "File too large",
+    reason="A profile is a page of text. The limit of 256 KiB bounds what a check can cost.",
+    mend="Split or shorten the file.",
+)
+reading(
+    "LP002",
+    "Not UTF-8 text",
+    reason="Other encodings and control characters look different to every reader.",
+    mend="Save the file as UTF-8; write control characters as escapes inside double quotes.",
+)
+reading(
+    "LP003",
+    "Not readable as YAML",
+    reason="Past a syntax error nothing can be trusted, so reading stops at the first.",
+    mend="Look at the place named and the line above: quotes, colons, indentation.",
+)
+reading(
+    "LP004",
+    "Not exactly one document",
+    reason="An empty file describes nothing, and a second document would be ignored by most readers.",
+    mend="Write one profile in a file.",
+)
+reading(
+    "LP005",
+    "Anchors, aliases and merge keys",
+    reason="A file of 1 KB can expand without bound, and a reader has to chase what a line means.",
+    mend="Write the value out, or share a parent file with `extends:`.",
+)
+reading(
+    "LP006",
+    "Tags and directives",
+    reason="They ask a YAML library to build something else than text, numbers, lists and maps.",
+    mend="Delete the tag; quote the value if it is text.",
+)
+reading(
+    "LP007",
+    "Duplicate key",
+    reason="YAML libraries keep the later value without a word.",
+    mend="Delete one of the two.",
+)
+reading(
+    "LP008",
+    "Key is not a word",
+    reason="A key such as `on` or `12` is not text to YAML, and lists or maps cannot name anything.",
+    mend="Quote the key, or use a word.",
+)
+reading(
+    "LP009",
+    "Unquoted value that surprises",
+    reason="`no` reads as false, `12:30` as 750, `010` as 8, and YAML libraries disagree about it.",
+    mend="Write true, false, null or a plain decimal number, and quote everything else that looks like one.",
+)
+reading(
+    "LP010",
+    "Nested too deeply",
+    reason="No profile needs more than a few levels; 32 bound what a check can cost.",
+    mend="Write it flatter.",
+)
+reading(
+    "LP011",
+    "Parent cannot be used",
+    reason="`extends:` reads one file inside the profiles' own folder, so that a diff of that folder shows all.",
+    mend="Name an existing .yaml file below deploy_profiles/, relative to the child, without a circle.",
+)
+reading(
+    "LP012",
+    "File cannot be read",
+    reason="It does not exist, is no file, or may not be read.",
+    mend="Look at its name and permissions.",
+)
+reading(
+    "LP013",
+    "File and profile named differently",
+    reason="`-c profile=NAME` chooses by file name, and everything deployed carries the profile's name.",
+    mend="Name the file after the profile (where an environment.yaml is), an environment environment.yaml.",
+)
+reading(
+    "LP014",
+    "Calibration cannot be used",
+    reason="`calibration:` reads one file inside the profiles' own folder: a diff of that folder shows all.",
+    mend="Name an existing *.calibration.yaml (`loadproof calibrate` writes it), relative to the profile.",
+)
+reading(
+    "LP015",
+    "config.json cannot be used",
+    reason="Every prediction follows from the model's shape, so a file that is missing or of a family whose shape "
+    "is not read here is refused, never guessed at.",
+    mend="Name a config.json below deploy_profiles/, relative to the profile, or write `model.architecture`.",
+)
+reading(
+    "LP101",
+    "Unknown key",
+    reason="A misspelt key would be ignored, and its default used instead.",
+    mend="Use the key proposed, or look it up in deploy_profiles/schema.json.",
+)
+reading(
+    "LP102",
+    "Required key missing",
+    reason="There is no default that would be right for everybody.",
+    mend="Add the key.",
+)
+reading(
+    "LP103",
+    "Value of the wrong kind",
+    reason="Nothing is converted silently: text stays text, numbers stay numbers.",
+    mend="Write the kind of value named, with or without quotes.",
+)
+reading(
+    "LP104",
+    "Text of the wrong form",
+    reason="The service would refuse it, minutes into a deployment.",
+    mend="Follow the example in the message.",
+)
+reading(
+    "LP105",
+    "Out of bounds",
+    reason="Bounds are the service's own, or what makes sense at all.",
+    mend="Use a value within them.",
+)
+reading(
+    "LP106",
+    "Unknown word",
+    reason="Only the words listed mean something here.",
+    mend="Use one of them.",
+)
+reading(
+    "LP199",
+    "Refused by the schema",
+    reason="The last check of all found something that the others did not explain.",
+    mend="Please report the file: this message should have been a better one.",
 )

@@ -1,26 +1,19 @@
-"""What a rule is: a number, words for people, and one small function."""
+"""The book of checks (LP001 ...), and what they look at: a profile, each of its models, or an environment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, TypeAlias
 
+from loadproof import rules
 from loadproof.errors import Severity
 from loadproof.profiles.schema import Component, Endpoint, Environment, Profile
 from loadproof.profiles.tree import Path
 
-Scope = Literal["reading", "profile", "component", "environment", "placement"]
+Found: TypeAlias = rules.Found[Path, Severity]
+Finding: TypeAlias = rules.Finding[Path, Severity]
 
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing a rule found: where, what was found and is allowed, how to mend it."""
-
-    path: Path
-    message: str
-    mend: str
-    severity: Severity | None = None  # None: the rule's own
+MAIN: Final = "main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,37 +45,8 @@ class Subject:
     environment: Environment | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One numbered check. `scope` says what `function` takes: Subject, Placed (once a model), or Environment."""
-
-    code: str
-    title: str
-    reason: str
-    fix: str
-    scope: Scope
-    severity: Severity
-    function: Callable[[Any], Iterable[Finding]]
-
-
-def rule(
-    code: str, title: str, *, reason: str, fix: str, scope: Scope = "profile", severity: Severity = "error"
-) -> Callable[[Callable[[Any], Iterator[Finding]]], Rule]:
-    """Make a function a numbered rule."""
-
-    def numbered(function: Callable[[Any], Iterator[Finding]]) -> Rule:
-        return Rule(code, title, reason, fix, scope, severity, function)
-
-    return numbered
-
-
-def _reads_nothing(_: Any) -> Iterable[Finding]:
-    return ()
-
-
-def reading(code: str, title: str, *, reason: str, fix: str) -> Rule:
-    """A code that the reader or the builder reports: no function, only its page."""
-    return Rule(code, title, reason, fix, "reading", "error", _reads_nothing)
-
-
-MAIN: Final = "main"
+RULES: Final = rules.Rulebook[Subject, Path, Severity]("LP", "loadproof.profiles.checks", Subject, "error")
+rule = RULES.rule
+component_rule = RULES.over(Placed).rule
+environment_rule = RULES.over(Environment).rule
+reading = RULES.reported_elsewhere  # by the reader, the builder or the planner

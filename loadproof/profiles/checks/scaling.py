@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
-from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
+from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import ScheduledScaling, SimpleScaling, StepScaling, TargetTracking
 from loadproof.profiles.tree import Path
 
@@ -16,65 +16,62 @@ _ASYNC_METRICS: Final = ("async_backlog_per_instance", "invocations_per_instance
 _LOW_SHARE: Final = 0.9  # below this share of its target, target tracking takes copies away
 
 
-@rule(
+@component_rule(
     "LP206",
     "No copies, and no way to scale to zero",
     reason="CreateInferenceComponent refuses 0 copies; zero is a state that scaling reaches, and must leave again.",
-    fix="Write copies.min: 1, or add scaling.to_zero.",
-    scope="component",
+    mend="Write copies.min: 1, or add scaling.to_zero.",
 )
-def zero_copies(placed: Placed) -> Iterator[Finding]:
+def zero_copies(placed: Placed) -> Iterator[Found]:
     scaling = placed.component.scaling
     if placed.component.copies.min == 0 and (scaling is None or scaling.to_zero is None):
         found = "0 copies are refused by CreateInferenceComponent"
-        yield Finding(
+        yield Found(
             placed.at("copies", "min"), found, "write 1, or add `scaling.to_zero: {}` to start with 1 and idle at 0"
         )
 
 
-@rule(
+@component_rule(
     "LP207",
     "Scale to zero never wakes",
     reason="Target tracking cannot leave zero: only an alarm on refused requests or on waiting messages can.",
-    fix="Set wake_on_failed_invocation or wake_on_backlog to true.",
-    scope="component",
+    mend="Set wake_on_failed_invocation or wake_on_backlog to true.",
 )
-def never_wakes(placed: Placed) -> Iterator[Finding]:
+def never_wakes(placed: Placed) -> Iterator[Found]:
     scaling = placed.component.scaling
     if scaling is None or scaling.to_zero is None:
         return
     zero, path = scaling.to_zero, placed.at("scaling", "to_zero")
     if not zero.wake_on_failed_invocation and not zero.wake_on_backlog:
         found = "scale to zero without a wake-up alarm never wakes"
-        yield Finding(path, found, "write wake_on_failed_invocation: true")
+        yield Found(path, found, "write wake_on_failed_invocation: true")
     if zero.wake_on_backlog and not _has_buffer(placed):
         found = "there is no buffer whose backlog could wake it"
-        yield Finding((*path, "wake_on_backlog"), found, "add `buffer: {}`, or write false")
+        yield Found((*path, "wake_on_backlog"), found, "add `buffer: {}`, or write false")
 
 
-@rule(
+@component_rule(
     "LP208",
     "Scale to zero that keeps a copy",
     reason="copies.min (min_instances of a plain variant) and scaling.to_zero disagree about the smallest count.",
-    fix="Write 0 there, or leave to_zero out.",
-    scope="component",
+    mend="Write 0 there, or leave to_zero out.",
 )
-def keeps_a_copy(placed: Placed) -> Iterator[Finding]:
+def keeps_a_copy(placed: Placed) -> Iterator[Found]:
     scaling, least = placed.component.scaling, bounds_of(placed)[0]
     if scaling is not None and scaling.to_zero is not None and least > 0:
         name = BOUND_NAMES[placed.endpoint.hosting][0]
         plain = placed.endpoint.hosting == "plain_variant"
         path = ("endpoint", "min_instances") if plain else placed.at("copies", "min")
-        yield Finding(path, f"to_zero is given, but {name} is {least}", f"write {name}: 0, or leave to_zero out")
+        yield Found(path, f"to_zero is given, but {name} is {least}", f"write {name}: 0, or leave to_zero out")
 
 
 @rule(
     "LP209",
     "No instances",
     reason="Copies need an instance, unless every model of the endpoint may go to zero.",
-    fix="Write min_instances: 1, or give every model scaling.to_zero.",
+    mend="Write min_instances: 1, or give every model scaling.to_zero.",
 )
-def zero_instances(subject: Subject) -> Iterator[Finding]:
+def zero_instances(subject: Subject) -> Iterator[Found]:
     endpoint = subject.profile.endpoint
     if endpoint is None:
         return
@@ -85,22 +82,21 @@ def zero_instances(subject: Subject) -> Iterator[Finding]:
     ]
     if endpoint.min_instances == 0 and not all(to_zero):
         found = "0 instances, but copies never go to zero"
-        yield Finding(path, found, "write 1, or give every model scaling.to_zero")
+        yield Found(path, found, "write 1, or give every model scaling.to_zero")
     elif endpoint.hosting == "plain_variant":
         return  # LP208 says it
     elif endpoint.min_instances > 0 and to_zero and all(to_zero):
         found = f"copies go to zero, but min_instances {endpoint.min_instances} keeps paid machines"
-        yield Finding(path, found, "write 0, to release them too", "warning")
+        yield Found(path, found, "write 0, to release them too", "warning")
 
 
-@rule(
+@component_rule(
     "LP210",
     "Scale to zero without a policy that gets there",
     reason="Nothing lowers the count when the load ends.",
-    fix="Add a target_tracking policy with scale_in, or a step policy below a threshold.",
-    scope="component",
+    mend="Add a target_tracking policy with scale_in, or a step policy below a threshold.",
 )
-def never_reaches_zero(placed: Placed) -> Iterator[Finding]:
+def never_reaches_zero(placed: Placed) -> Iterator[Found]:
     scaling = placed.component.scaling
     if scaling is None or scaling.to_zero is None:
         return
@@ -112,18 +108,17 @@ def never_reaches_zero(placed: Placed) -> Iterator[Finding]:
         for policy in scaling.policies
     )
     if not lowers:
-        yield Finding(placed.at("scaling", "to_zero"), "no policy lowers the count", "add a target_tracking policy")
+        yield Found(placed.at("scaling", "to_zero"), "no policy lowers the count", "add a target_tracking policy")
 
 
-@rule(
+@component_rule(
     "LP211",
     "Metric does not exist here",
     reason="Components report per copy, plain variants per instance, asynchronous ones their own queue; "
     "backlog_per_copy needs the buffer's.",
-    fix="Use a metric of the endpoint's hosting; add a buffer for backlog_per_copy.",
-    scope="component",
+    mend="Use a metric of the endpoint's hosting; add a buffer for backlog_per_copy.",
 )
-def metric_exists(placed: Placed) -> Iterator[Finding]:
+def metric_exists(placed: Placed) -> Iterator[Found]:
     endpoint = placed.endpoint
     kind = endpoint.hosting.replace("_", " ")
     allowed: tuple[str, ...] = _COMPONENT_METRICS
@@ -137,19 +132,18 @@ def metric_exists(placed: Placed) -> Iterator[Finding]:
             continue
         if metric not in allowed:
             found = f"`{metric}` does not exist on {kind}"
-            yield Finding((*path, "metric"), found, f"use {' or '.join(allowed)}")
+            yield Found((*path, "metric"), found, f"use {' or '.join(allowed)}")
         elif metric == "backlog_per_copy" and not _has_buffer(placed):
-            yield Finding((*path, "metric"), "backlog_per_copy needs a buffer", "add `buffer: {}`, or another metric")
+            yield Found((*path, "metric"), "backlog_per_copy needs a buffer", "add `buffer: {}`, or another metric")
 
 
-@rule(
+@component_rule(
     "LP212",
     "Policies that repeat",
     reason="Two trackers of one metric fight each other, and scheduled actions of one name replace each other.",
-    fix="Keep one of them.",
-    scope="component",
+    mend="Keep one of them.",
 )
-def policies_repeat(placed: Placed) -> Iterator[Finding]:
+def policies_repeat(placed: Placed) -> Iterator[Found]:
     seen: set[tuple[str, str]] = set()
     for path, policy in policies_of(placed):
         if isinstance(policy, StepScaling | SimpleScaling):
@@ -157,80 +151,76 @@ def policies_repeat(placed: Placed) -> Iterator[Finding]:
         name = policy.metric if isinstance(policy, TargetTracking) else policy.name
         if (policy.type, name) in seen:
             kind = "target_tracking policy on" if isinstance(policy, TargetTracking) else "scheduled policy named"
-            yield Finding(path, f"another {kind} {name}", "keep one of them")
+            yield Found(path, f"another {kind} {name}", "keep one of them")
         seen.add((policy.type, name))
 
 
-@rule(
+@component_rule(
     "LP216",
     "Steps that contradict their alarm",
     reason="Steps are ranges from the threshold on: they ascend from 0, and move the count away from the alarm.",
-    fix="Begin at 0, ascend, add copies above a threshold and remove them below one.",
-    scope="component",
+    mend="Begin at 0, ascend, add copies above a threshold and remove them below one.",
 )
-def step_form(placed: Placed) -> Iterator[Finding]:
+def step_form(placed: Placed) -> Iterator[Found]:
     for path, policy in policies_of(placed):
         if isinstance(policy, SimpleScaling) and policy.add_copies == 0:
             mend = "write a positive number (above the threshold) or a negative one (below it)"
-            yield Finding((*path, "add_copies"), "add_copies 0 changes nothing", mend)
+            yield Found((*path, "add_copies"), "add_copies 0 changes nothing", mend)
         if not isinstance(policy, StepScaling):
             continue
         starts = [step.at for step in policy.steps]
         if starts[0] != 0 or any(left >= right for left, right in pairwise(starts)):
-            yield Finding((*path, "steps"), "steps must begin at 0 and ascend", "sort them, the first with `at: 0`")
+            yield Found((*path, "steps"), "steps must begin at 0 and ascend", "sort them, the first with `at: 0`")
         above = policy.comparison == "above"
         for at, step in enumerate(policy.steps):
             if step.add_copies == 0 or (step.add_copies > 0) != above:
                 found = f"add_copies {step.add_copies} when the metric is {policy.comparison} the threshold"
                 mend = "add copies (a positive number)" if above else "remove copies (a negative number)"
-                yield Finding((*path, "steps", at, "add_copies"), found, mend)
+                yield Found((*path, "steps", at, "add_copies"), found, mend)
 
 
-@rule(
+@component_rule(
     "LP217",
     "Scaling that cannot move",
     reason="Either the bounds leave no room, or there is room and nothing uses it.",
-    fix="Raise copies.max or delete scaling; add scaling or lower copies.max.",
-    scope="component",
+    mend="Raise copies.max or delete scaling; add scaling or lower copies.max.",
     severity="warning",
 )
-def cannot_move(placed: Placed) -> Iterator[Finding]:
+def cannot_move(placed: Placed) -> Iterator[Found]:
     copies, scaling = placed.component.copies, placed.component.scaling
     moves = scaling is not None and (scaling.policies or scaling.to_zero)
     least, most = bounds_of(placed)
     if moves and least == most:
         least_name, most_name = BOUND_NAMES[placed.endpoint.hosting]
         found = f"{least_name} and {most_name} are both {most}, so no policy can move the count"
-        yield Finding(placed.at("scaling"), found, f"raise {most_name}, or delete scaling")
+        yield Found(placed.at("scaling"), found, f"raise {most_name}, or delete scaling")
     if not moves and 0 < copies.min < copies.max and placed.endpoint.hosting == "inference_components":
         found = f"copies stay at {copies.min}: nothing scales them to {copies.max}"
-        yield Finding(placed.at("copies", "max"), found, "add scaling.policies, or lower copies.max")
+        yield Found(placed.at("copies", "max"), found, "add scaling.policies, or lower copies.max")
 
 
-@rule(
+@component_rule(
     "LP270",
     "Alarm period shorter than its metric",
     reason="SageMaker publishes concurrency every 10 s, everything else every minute: a shorter period has no data.",
-    fix="Write period_s: 60 or more, or use a metric of concurrent requests.",
-    scope="component",
+    mend="Write period_s: 60 or more, or use a metric of concurrent requests.",
 )
-def period_too_short(placed: Placed) -> Iterator[Finding]:
+def period_too_short(placed: Placed) -> Iterator[Found]:
     for path, policy in policies_of(placed):
         if not isinstance(policy, StepScaling | SimpleScaling) or policy.metric.startswith("concurrent_requests"):
             continue
         if policy.period_s < 60:
             found = f"`{policy.metric}` has a value a minute, the alarm looks every {policy.period_s} s"
-            yield Finding((*path, "period_s"), found, "write 60, or delete it")
+            yield Found((*path, "period_s"), found, "write 60, or delete it")
 
 
-@rule(
+@component_rule(
     "LP271",
     "Policies that work against each other",
     reason="One adds copies at a load at which the other takes them away, so the count goes up and down for ever.",
-    fix="Take copies away at a lower load than they are added at.",
-    scope="component",
+    mend="Take copies away at a lower load than they are added at.",
 )
-def policies_contradict(placed: Placed) -> Iterator[Finding]:
+def policies_contradict(placed: Placed) -> Iterator[Found]:
     adds: list[tuple[str, str, float]] = []
     removes: list[tuple[Path, str, str, float]] = []
     for path, policy in policies_of(placed):
@@ -250,26 +240,25 @@ def policies_contradict(placed: Placed) -> Iterator[Finding]:
             found = (
                 f"takes copies away at {removed_at:g} {metric}, while another policy adds them from {min(others):g} on"
             )
-            yield Finding(path, found, f"lower it below {min(others):g}, or raise the other")
+            yield Found(path, found, f"lower it below {min(others):g}, or raise the other")
 
 
-@rule(
+@component_rule(
     "LP272",
     "Fewer consumers than copies",
     reason="Each consumer has `batch_size` requests in flight: with fewer of them than copies some copies get nothing, "
     "and scaling on the backlog adds copies that cannot help.",
-    fix="Raise buffer.max_concurrency to the most copies times what each takes at once.",
-    scope="component",
+    mend="Raise buffer.max_concurrency to the most copies times what each takes at once.",
     severity="warning",
 )
-def too_few_consumers(placed: Placed) -> Iterator[Finding]:
+def too_few_consumers(placed: Placed) -> Iterator[Found]:
     buffer, most = placed.profile.buffer, bounds_of(placed)[1]
     tracked = any(getattr(policy, "metric", None) == "backlog_per_copy" for _, policy in policies_of(placed))
     if buffer is None or not tracked or buffer.max_concurrency == "auto":
         return
     if buffer.max_concurrency * buffer.batch_size < most:
         found = f"{buffer.max_concurrency} consumers cannot keep {most} copies busy"
-        yield Finding(("buffer", "max_concurrency"), found, f"raise it to {most} or more")
+        yield Found(("buffer", "max_concurrency"), found, f"raise it to {most} or more")
 
 
 BOUND_NAMES: Final = {
@@ -294,19 +283,3 @@ def policies_of(placed: Placed) -> Iterator[tuple[Path, Any]]:
 
 def _has_buffer(placed: Placed) -> bool:
     return placed.profile.buffer is not None and placed.profile.buffer.enabled
-
-
-RULES: Final = (
-    zero_copies,
-    never_wakes,
-    keeps_a_copy,
-    zero_instances,
-    never_reaches_zero,
-    metric_exists,
-    policies_repeat,
-    step_form,
-    cannot_move,
-    period_too_short,
-    policies_contradict,
-    too_few_consumers,
-)

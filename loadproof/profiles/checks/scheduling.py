@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import zoneinfo
 from collections.abc import Iterator
 from typing import Final
 
-from loadproof.profiles.checks.rule import Finding, Placed, rule
+from loadproof.profiles.checks.rule import Found, Placed, component_rule
 from loadproof.profiles.checks.scaling import BOUND_NAMES, bounds_of, policies_of
 from loadproof.profiles.schema import ScheduledScaling
 
@@ -16,49 +17,46 @@ _CRON: Final = re.compile(r"cron\((\S+) (\S+) (\S+) (\S+) (\S+) (\S+)\)\Z")
 _CRON_FIELD: Final = re.compile(r"[0-9A-Z*?,/#LW-]+\Z")
 
 
-@rule(
+@component_rule(
     "LP213",
     "Schedule that Application Auto Scaling refuses",
     reason="Its cron has six fields (with a year), and one of the two day fields must be `?`.",
-    fix="Write cron(minutes hours day-of-month month day-of-week year), rate(1 hour) or at(2026-12-24T08:00:00).",
-    scope="component",
+    mend="Write cron(minutes hours day-of-month month day-of-week year), rate(1 hour) or at(2026-12-24T08:00:00).",
 )
-def schedule_form(placed: Placed) -> Iterator[Finding]:
+def schedule_form(placed: Placed) -> Iterator[Found]:
     for path, policy in policies_of(placed):
         if isinstance(policy, ScheduledScaling):
             wrong = schedule_problem(policy.schedule)
             if wrong:
-                yield Finding((*path, "schedule"), wrong[0], wrong[1])
+                yield Found((*path, "schedule"), wrong[0], wrong[1])
 
 
-@rule(
+@component_rule(
     "LP214",
     "Unknown time zone",
     reason="Schedules follow daylight saving of a named zone.",
-    fix="Use a name of the IANA database, such as Europe/Berlin.",
-    scope="component",
+    mend="Use a name of the IANA database, such as Europe/Berlin.",
 )
-def time_zone(placed: Placed) -> Iterator[Finding]:
+def time_zone(placed: Placed) -> Iterator[Found]:
     for path, policy in policies_of(placed):
         if isinstance(policy, ScheduledScaling) and not is_zone(policy.timezone):
-            yield Finding((*path, "timezone"), "not the name of a time zone", "write it like Europe/Berlin, or UTC")
+            yield Found((*path, "timezone"), "not the name of a time zone", "write it like Europe/Berlin, or UTC")
 
 
-@rule(
+@component_rule(
     "LP215",
     "Scheduled bounds that cannot hold",
     reason="A scheduled action moves the bounds; the result must still be a range, and zero must be able to wake.",
-    fix="Give min_copies or max_copies, in order, and within what the instances hold.",
-    scope="component",
+    mend="Give min_copies or max_copies, in order, and within what the instances hold.",
 )
-def scheduled_bounds(placed: Placed) -> Iterator[Finding]:
+def scheduled_bounds(placed: Placed) -> Iterator[Found]:
     scaling, (least, most) = placed.component.scaling, bounds_of(placed)
     most_name = BOUND_NAMES[placed.endpoint.hosting][1]
     schedules = [(path, policy) for path, policy in policies_of(placed) if isinstance(policy, ScheduledScaling)]
     for path, policy in schedules:
         low, high = policy.min_copies, policy.max_copies
         if low is None and high is None:
-            yield Finding(path, "neither min_copies nor max_copies is given", "add one of them")
+            yield Found(path, "neither min_copies nor max_copies is given", "add one of them")
             continue
         others = [other for _, other in schedules if other is not policy]
         # A bound that another action has moved stays moved: the action must fit that one too, or bring both.
@@ -67,54 +65,52 @@ def scheduled_bounds(placed: Placed) -> Iterator[Finding]:
         ceiling = high if high is not None else most
         if low is not None and low > ceiling:
             mend = f"lower it to {ceiling}, or raise {most_name if high is None else 'max_copies'}"
-            yield Finding((*path, "min_copies"), f"{low} is above the maximum of {ceiling}", mend)
+            yield Found((*path, "min_copies"), f"{low} is above the maximum of {ceiling}", mend)
         elif low is not None and high is None and low > lowered:
             mend = f"give max_copies beside it, or lower it to {lowered}"
-            yield Finding((*path, "min_copies"), f"{low} is above the maximum of {lowered} in force by then", mend)
+            yield Found((*path, "min_copies"), f"{low} is above the maximum of {lowered} in force by then", mend)
         if high is not None and high > most:
             found = f"{high} is above {most_name} {most}, which the instances are sized for"
-            yield Finding((*path, "max_copies"), found, f"lower it to {most}, or raise {most_name}")
+            yield Found((*path, "max_copies"), found, f"lower it to {most}, or raise {most_name}")
         if high is not None and low is None and high < raised:
             mend = f"give min_copies beside it, or raise it to {raised}"
-            yield Finding((*path, "max_copies"), f"{high} is below the minimum of {raised} in force by then", mend)
+            yield Found((*path, "max_copies"), f"{high} is below the minimum of {raised} in force by then", mend)
         if 0 in (low, high) and (scaling is None or scaling.to_zero is None):
             name = "min_copies" if low == 0 else "max_copies"
-            yield Finding((*path, name), "0 copies would never wake", "add scaling.to_zero, or write 1")
+            yield Found((*path, name), "0 copies would never wake", "add scaling.to_zero, or write 1")
 
 
-@rule(
+@component_rule(
     "LP273",
     "A raised minimum that nothing lowers",
     reason="A scheduled action moves the bounds for good: the copies of the first morning stay for ever.",
-    fix="Add a scheduled policy that lowers the minimum again.",
-    scope="component",
+    mend="Add a scheduled policy that lowers the minimum again.",
     severity="warning",
 )
-def minimum_stays(placed: Placed) -> Iterator[Finding]:
+def minimum_stays(placed: Placed) -> Iterator[Found]:
     least = bounds_of(placed)[0]
     schedules = [(path, policy) for path, policy in policies_of(placed) if isinstance(policy, ScheduledScaling)]
     raised = [(policy.min_copies, path) for path, policy in schedules if policy.min_copies is not None]
     if raised and min(raised)[0] > least:
         low, path = min(raised)
         found = f"no schedule lowers the minimum of {low} again"
-        yield Finding((*path, "min_copies"), found, f"add a scheduled policy with min_copies: {least}")
+        yield Found((*path, "min_copies"), found, f"add a scheduled policy with min_copies: {least}")
 
 
-@rule(
+@component_rule(
     "LP274",
     "Two schedules at one moment",
     reason="Application Auto Scaling does not say which of two actions of the same moment comes last.",
-    fix="Make one of the two, or move one of them.",
-    scope="component",
+    mend="Make one of the two, or move one of them.",
 )
-def schedules_collide(placed: Placed) -> Iterator[Finding]:
+def schedules_collide(placed: Placed) -> Iterator[Found]:
     seen: set[tuple[str, str]] = set()
     for path, policy in policies_of(placed):
         if isinstance(policy, ScheduledScaling):
             moment = (policy.schedule, policy.timezone)
             if moment in seen:
                 found = f"another scheduled policy runs at {policy.schedule} {policy.timezone}"
-                yield Finding((*path, "schedule"), found, "make one of the two")
+                yield Found((*path, "schedule"), found, "make one of the two")
             seen.add(moment)
 
 
@@ -137,8 +133,6 @@ def schedule_problem(text: str) -> tuple[str, str] | None:
 
 
 def is_zone(name: str) -> bool:
-    import zoneinfo  # reads the system's table: only when a schedule asks
-
     if name == "UTC":
         return True
     try:
@@ -146,6 +140,3 @@ def is_zone(name: str) -> bool:
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
         return False
     return True
-
-
-RULES: Final = (schedule_form, time_zone, scheduled_bounds, minimum_stays, schedules_collide)

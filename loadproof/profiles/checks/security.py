@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from loadproof.profiles.checks.rule import Finding, Placed, Subject, rule
+from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, environment_rule, rule
 from loadproof.profiles.names import NETWORK
 from loadproof.profiles.schema import Environment, HubSource, JumpStartSource
 from loadproof.profiles.secrets import is_secret_key, is_secret_value, shown_key
@@ -22,14 +22,13 @@ _MOVING_TAGS: Final = ("latest", "nightly", "main", "dev", "stable")
 _NOT_A_SECRET: Final = ("", "true", "false", "0", "1")
 
 
-@rule(
+@component_rule(
     "LP401",
     "Secret in the container's environment",
     reason="DescribeModel, the template and the CDK's output show it to everybody who may read them.",
-    fix="Put the secret into Secrets Manager; name a hub token's in model.source.token_secret_arn.",
-    scope="component",
+    mend="Put the secret into Secrets Manager; name a hub token's in model.source.token_secret_arn.",
 )
-def secret_in_environment(placed: Placed) -> Iterator[Finding]:
+def secret_in_environment(placed: Placed) -> Iterator[Found]:
     for name, value in placed.component.container.environment.items():
         if value.lower() in _NOT_A_SECRET and not is_secret_value(name):
             continue
@@ -37,90 +36,86 @@ def secret_in_environment(placed: Placed) -> Iterator[Finding]:
             found = f"{shown_key(name)} looks like a secret (value hidden): DescribeModel exposes it"
             hub = "HF" in name.upper() or "HUGGING" in name.upper()
             mend = "use model.source.token_secret_arn" if hub else "read it from Secrets Manager at start"
-            yield Finding(placed.at("container", "environment", name), found, mend)
+            yield Found(placed.at("container", "environment", name), found, mend)
 
 
-@rule(
+@component_rule(
     "LP402",
     "Image that cannot be pulled, or is not pinned",
     reason="SageMaker pulls from Amazon ECR; a moving tag would let copies of one endpoint run different servers.",
-    fix="Write a version tag or a digest (@sha256:...).",
-    scope="component",
+    mend="Write a version tag or a digest (@sha256:...).",
 )
-def image_not_pinned(placed: Placed) -> Iterator[Finding]:
+def image_not_pinned(placed: Placed) -> Iterator[Found]:
     image = placed.component.container.image
     if image is None:
         return
     path, parsed = placed.at("container", "image"), _IMAGE.match(image)
     if parsed is None:
         example = "123456789012.dkr.ecr.us-east-1.amazonaws.com/server:1.4.2"
-        yield Finding(path, "not the URI of an image in a registry", f"write it like {example}")
+        yield Found(path, "not the URI of an image in a registry", f"write it like {example}")
     elif _REGISTRY.match(image) is None:
-        yield Finding(path, "SageMaker pulls from Amazon ECR only", "push the image there, and write its URI")
+        yield Found(path, "SageMaker pulls from Amazon ECR only", "push the image there, and write its URI")
     elif parsed.group("digest") is None and parsed.group("tag") is None:
-        yield Finding(path, "the image has no tag, which means :latest", "add a version tag or a digest")
+        yield Found(path, "the image has no tag, which means :latest", "add a version tag or a digest")
     elif parsed.group("digest") is None and parsed.group("tag") in _MOVING_TAGS:
-        yield Finding(path, f"tag `{parsed.group('tag')}` moves", "write a version tag or a digest")
+        yield Found(path, f"tag `{parsed.group('tag')}` moves", "write a version tag or a digest")
 
 
-@rule(
+@component_rule(
     "LP403",
     "Code from the model's repository",
     reason="trust_remote_code runs Python that came with the weights; flags that forbid it have been bypassed before.",
-    fix="Write false; if the model needs it, keep the network isolated and the revision pinned.",
-    scope="component",
+    mend="Write false; if the model needs it, keep the network isolated and the revision pinned.",
 )
-def remote_code(placed: Placed) -> Iterator[Finding]:
+def remote_code(placed: Placed) -> Iterator[Found]:
     if not placed.component.model.trust_remote_code:
         return
     path = placed.at("model", "trust_remote_code")
     if placed.endpoint.network_isolation:
         found = "code from the model's repository will run in the container"
-        yield Finding(path, found, "write false unless the model needs it", "warning")
+        yield Found(path, found, "write false unless the model needs it", "warning")
     else:
         found = "code from the model's repository would run with network access"
-        yield Finding(path, found, "write false, or use an S3 source with network_isolation: true")
+        yield Found(path, found, "write false, or use an S3 source with network_isolation: true")
 
 
 @rule(
     "LP404",
     "Network open without need",
     reason="A container that loads its weights from S3 needs no outbound network, and cannot leak what it cannot send.",
-    fix="Leave endpoint.network_isolation at true.",
+    mend="Leave endpoint.network_isolation at true.",
     severity="warning",
 )
-def network_open(subject: Subject) -> Iterator[Finding]:
+def network_open(subject: Subject) -> Iterator[Found]:
     endpoint = subject.profile.endpoint
     if endpoint is None or endpoint.network_isolation:
         return
     if not any(isinstance(placed.component.model.source, HubSource) for placed in subject.components):
         found = "no server fetches weights itself, yet the containers have network access"
-        yield Finding(("endpoint", "network_isolation"), found, "write true, or delete it")
+        yield Found(("endpoint", "network_isolation"), found, "write true, or delete it")
 
 
-@rule(
+@component_rule(
     "LP407",
     "Token for a container",
     reason="Weights of the hub are staged in S3, with the token far from the container, only when it has no network.",
-    fix="Leave endpoint.network_isolation at true; the build job that stages the weights reads the token.",
-    scope="component",
+    mend="Leave endpoint.network_isolation at true; the build job that stages the weights reads the token.",
 )
-def token_for_container(placed: Placed) -> Iterator[Finding]:
+def token_for_container(placed: Placed) -> Iterator[Found]:
     source = placed.component.model.source
     if isinstance(source, HubSource) and source.token_secret_arn is not None and not placed.endpoint.network_isolation:
         path = placed.at("model", "source", "token_secret_arn")
         found = "the server would have to hold the token, since it fetches the weights itself"
-        yield Finding(path, found, "delete endpoint.network_isolation: false, so that they are staged in S3")
+        yield Found(path, found, "delete endpoint.network_isolation: false, so that they are staged in S3")
 
 
-@rule(
+@component_rule(
     "LP405",
     "ARN of another service",
     reason="It would be refused by the service, or grant a role something that was not meant.",
-    fix="Give the ARN of the kind of resource the key names.",
-    scope="component",
+    mend="Give the ARN of the kind of resource the key names.",
 )
-def arn_of_service(placed: Placed) -> Iterator[Finding]:
+def arn_of_service(placed: Placed) -> Iterator[Found]:
     source, endpoint = placed.component.model.source, placed.endpoint
     if isinstance(source, HubSource) and source.token_secret_arn is not None:
         path = placed.at("model", "source", "token_secret_arn")
@@ -139,22 +134,21 @@ def arn_of_service(placed: Placed) -> Iterator[Finding]:
     "LP406",
     "Secret in plain text",
     reason="Profiles are read by everybody who reads the repository, and their text ends in templates and reports.",
-    fix="Take the secret out, and replace it where it is valid: it is in the repository's history.",
+    mend="Take the secret out, and replace it where it is valid: it is in the repository's history.",
 )
-def secret_in_text(subject: Subject) -> Iterator[Finding]:
+def secret_in_text(subject: Subject) -> Iterator[Found]:
     for path, text in _texts(subject.profile, ()):
         if "environment" not in path and is_secret_value(text):
-            yield Finding(path, "looks like a secret (value hidden)", "take it out and revoke it")
+            yield Found(path, "looks like a secret (value hidden)", "take it out and revoke it")
 
 
-@rule(
+@environment_rule(
     "LP280",
     "Environment that contradicts itself",
     reason="A key or topic of another region cannot be used, and is refused only at deployment.",
-    fix="Use resources of the environment's own region.",
-    scope="environment",
+    mend="Use resources of the environment's own region.",
 )
-def environment_arns(environment: Environment) -> Iterator[Finding]:
+def environment_arns(environment: Environment) -> Iterator[Found]:
     for name, service, kind in (("kms_key_arn", "kms", "key/"), ("alarm_topic_arn", "sns", "")):
         arn = getattr(environment, name)
         if arn is None:
@@ -166,21 +160,20 @@ def environment_arns(environment: Environment) -> Iterator[Finding]:
         yield from _in_region(_region_of_image(job.image), environment.region, ("benchmark", "image"))
     for key in environment.tags:
         if key.lower().startswith("aws:"):
-            yield Finding(("tags", key), "tags may not begin with aws:", "rename it")
+            yield Found(("tags", key), "tags may not begin with aws:", "rename it")
 
 
-@rule(
+@environment_rule(
     "LP281",
     "VPC endpoints without route tables",
     reason="S3 is reached through a gateway, which is an entry in the subnets' route tables.",
-    fix="Name the route tables of the subnets.",
-    scope="environment",
+    mend="Name the route tables of the subnets.",
 )
-def gateway_without_routes(environment: Environment) -> Iterator[Finding]:
+def gateway_without_routes(environment: Environment) -> Iterator[Found]:
     network = environment.network
     if network is not None and network.vpc_endpoints and not network.route_table_ids:
         found = "S3's endpoint needs the subnets' route tables"
-        yield Finding(("network", "vpc_endpoints"), found, "add network.route_table_ids")
+        yield Found(("network", "vpc_endpoints"), found, "add network.route_table_ids")
 
 
 @rule(
@@ -188,10 +181,9 @@ def gateway_without_routes(environment: Environment) -> Iterator[Finding]:
     "Resource of another region",
     reason="SageMaker pulls images, and reads reservations, topics and secrets, in its own region only; a profile that "
     "extends another region's brings that region's along.",
-    fix="Write the one of the environment's region.",
-    scope="placement",
+    mend="Write the one of the environment's region.",
 )
-def of_another_region(subject: Subject) -> Iterator[Finding]:
+def of_another_region(subject: Subject) -> Iterator[Found]:
     if subject.environment is None:
         return
     for path, region in _regions(subject):
@@ -225,30 +217,29 @@ def _region_of_image(image: str) -> str | None:
     return registry["region"] if registry else None
 
 
-def _in_region(found: str | None, wanted: str, path: Path) -> Iterator[Finding]:
+def _in_region(found: str | None, wanted: str, path: Path) -> Iterator[Found]:
     if found is not None and found != wanted:
-        yield Finding(path, f"region {found or 'none'} is not the environment's {wanted}", f"use one in {wanted}")
+        yield Found(path, f"region {found or 'none'} is not the environment's {wanted}", f"use one in {wanted}")
 
 
 @rule(
     "LP282",
     "Profile named like the environment's own stack",
     reason="Two stacks of one name cannot be.",
-    fix="Rename the profile.",
-    scope="placement",
+    mend="Rename the profile.",
 )
-def named_like_network(subject: Subject) -> Iterator[Finding]:
+def named_like_network(subject: Subject) -> Iterator[Found]:
     network = subject.environment.network if subject.environment else None
     if subject.profile.name == NETWORK and network is not None and network.vpc_endpoints:
-        yield Finding(("name",), f"`{NETWORK}` is the name of the stack of VPC endpoints", "rename it")
+        yield Found(("name",), f"`{NETWORK}` is the name of the stack of VPC endpoints", "rename it")
 
 
-def _arn_is(arn: str, path: tuple[str | int, ...], service: str, kind: str) -> Iterator[Finding]:
+def _arn_is(arn: str, path: tuple[str | int, ...], service: str, kind: str) -> Iterator[Found]:
     parts = arn.split(":", 5)
     if parts[2] != service or not parts[5].startswith(kind):
         example = f"arn:aws:{service}:us-east-1:123456789012:{kind}name"
         seen = f"one of {parts[2]}" if parts[2] != service else f"another kind of {service} resource"
-        yield Finding(path, f"expected an ARN of {service}, found {seen}", f"write it like {example}")
+        yield Found(path, f"expected an ARN of {service}, found {seen}", f"write it like {example}")
 
 
 def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -260,18 +251,3 @@ def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
     elif hasattr(value, "__dict__"):
         for name, item in value.__dict__.items():
             yield from _texts(item, (*path, name))
-
-
-RULES: Final = (
-    secret_in_environment,
-    image_not_pinned,
-    remote_code,
-    network_open,
-    token_for_container,
-    arn_of_service,
-    secret_in_text,
-    environment_arns,
-    gateway_without_routes,
-    named_like_network,
-    of_another_region,
-)

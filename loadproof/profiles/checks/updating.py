@@ -8,7 +8,7 @@ from math import ceil
 from typing import Final
 
 from loadproof.profiles.checks.facts import known_instances, rooms
-from loadproof.profiles.checks.rule import Finding, Subject, rule
+from loadproof.profiles.checks.rule import Found, Subject, rule
 from loadproof.profiles.schema import BlueGreenUpdate, Copies, CopiesUpdate, RollingUpdate
 from loadproof.profiles.tree import Path
 from loadproof.profiles.updates import batch_copies, copies_update, waiting_s
@@ -22,41 +22,39 @@ _COMPONENT_UPDATE_S: Final = 490 * 60
     "LP227",
     "An update that cannot go this way",
     reason="Variants and components are updated by different calls, and a batch is at most half of what there is.",
-    fix="endpoint.update for a plain variant, copies.update for components; rolling from two on.",
+    mend="endpoint.update for a plain variant, copies.update for components; rolling from two on.",
 )
-def update_kind(subject: Subject) -> Iterator[Finding]:
+def update_kind(subject: Subject) -> Iterator[Found]:
     endpoint = subject.profile.endpoint
     if endpoint is None:
         return
     components = endpoint.hosting == "inference_components"
     if endpoint.update is not None and components:
         found = "inference components are updated one by one, not with the endpoint"
-        yield Finding(("endpoint", "update"), found, "write copies.update, or hosting: plain_variant")
+        yield Found(("endpoint", "update"), found, "write copies.update, or hosting: plain_variant")
     elif isinstance(endpoint.update, RollingUpdate) and endpoint.min_instances < 2:
         found = f"a batch is at most half of the instances, min_instances is {endpoint.min_instances}"
-        yield Finding(("endpoint", "update"), found, "write type: blue_green, or raise min_instances to 2")
+        yield Found(("endpoint", "update"), found, "write type: blue_green, or raise min_instances to 2")
     for placed in subject.components:
         copies = placed.component.copies
         if copies.update is None:
             continue
         if not components:
             found = "a plain variant has no copies to exchange"
-            yield Finding(
-                placed.at("copies", "update"), found, "write endpoint.update, or hosting: inference_components"
-            )
+            yield Found(placed.at("copies", "update"), found, "write endpoint.update, or hosting: inference_components")
         elif copies.min < 2:
             found = f"a batch is at most half of the copies, copies.min is {copies.min}"
             mend = "raise copies.min to 2, or delete it: SageMaker then starts the new copy beside the old one"
-            yield Finding(placed.at("copies", "update"), found, mend)
+            yield Found(placed.at("copies", "update"), found, mend)
 
 
 @rule(
     "LP228",
     "Steps of an update that contradict each other",
     reason="SageMaker refuses the deployment configuration, or turns back every update when its time is over.",
-    fix="Give canary and linear their step_percent, one of batch_copies and batch_percent, and time for all waits.",
+    mend="Give canary and linear their step_percent, one of batch_copies and batch_percent, and time for all waits.",
 )
-def update_steps(subject: Subject) -> Iterator[Finding]:
+def update_steps(subject: Subject) -> Iterator[Found]:
     endpoint = subject.profile.endpoint
     if endpoint is None:
         return
@@ -72,46 +70,46 @@ def update_steps(subject: Subject) -> Iterator[Finding]:
         path, wanted = placed.at("copies", "update"), copies.update.batch_copies
         if wanted is not None and copies.update.batch_percent is not None:
             found = "batch_copies and batch_percent are both given"
-            yield Finding((*path, "batch_percent"), found, "keep one of them")
+            yield Found((*path, "batch_percent"), found, "keep one of them")
         if wanted is not None and 2 <= copies.min < 2 * wanted:
             found = f"a batch of {wanted} copies is more than half of copies.min {copies.min}"
-            yield Finding((*path, "batch_copies"), found, f"lower it to {copies.min // 2}, or raise copies.min")
+            yield Found((*path, "batch_copies"), found, f"lower it to {copies.min // 2}, or raise copies.min")
         yield from _time_for_waits(path, copies.update, copies, _COMPONENT_UPDATE_S)
 
 
-def _traffic_steps(update: BlueGreenUpdate) -> Iterator[Finding]:
+def _traffic_steps(update: BlueGreenUpdate) -> Iterator[Found]:
     path: Path = ("endpoint", "update")
     step = update.step_percent
     if update.traffic == "all_at_once" and step is not None:
         found = "`step_percent` has no use with traffic all_at_once"
-        yield Finding((*path, "step_percent"), found, "delete it, or write traffic: canary")
+        yield Found((*path, "step_percent"), found, "delete it, or write traffic: canary")
     if update.traffic != "all_at_once" and step is None:
-        yield Finding(path, f"traffic {update.traffic} needs `step_percent`", "add `step_percent: 10`")
+        yield Found(path, f"traffic {update.traffic} needs `step_percent`", "add `step_percent: 10`")
     if update.traffic == "linear" and step is not None and step < 10:
         found = f"a linear step is 10 to 50 percent, found {step}"
-        yield Finding((*path, "step_percent"), found, "write at least 10, or traffic: canary")
+        yield Found((*path, "step_percent"), found, "write at least 10, or traffic: canary")
 
 
 def _time_for_waits(
     path: Path, update: BlueGreenUpdate | RollingUpdate | CopiesUpdate, copies: Copies, patience_s: int
-) -> Iterator[Finding]:
+) -> Iterator[Found]:
     waits_s = waiting_s(update, copies)
     if waits_s >= patience_s:
         found = f"the steps only wait for {waits_s} s, CloudFormation gives up after {patience_s} s"
-        yield Finding((*path, "wait_s"), found, "shorten wait_s, or take larger steps")
+        yield Found((*path, "wait_s"), found, "shorten wait_s, or take larger steps")
     if update.max_execution_s is not None and update.max_execution_s <= waits_s:
         found = f"max_execution_s {update.max_execution_s} ends within the {waits_s} s that the update only waits"
-        yield Finding((*path, "max_execution_s"), found, f"write more than {waits_s}, or shorten wait_s")
+        yield Found((*path, "max_execution_s"), found, f"write more than {waits_s}, or shorten wait_s")
 
 
 @rule(
     "LP229",
     "No room for an update",
     reason="A batch starts beside the copies it replaces; without room for it SageMaker turns the update back.",
-    fix="Raise endpoint.max_instances, or lower the batch.",
+    mend="Raise endpoint.max_instances, or lower the batch.",
     severity="warning",
 )
-def no_room_to_update(subject: Subject) -> Iterator[Finding]:
+def no_room_to_update(subject: Subject) -> Iterator[Found]:
     endpoint = subject.profile.endpoint
     if endpoint is None or endpoint.hosting != "inference_components":
         return
@@ -129,7 +127,4 @@ def no_room_to_update(subject: Subject) -> Iterator[Finding]:
                     f"a batch of {batch} beside {copies.min} copies needs {whole} instances of "
                     f"{instance.instance_type}, max_instances is {endpoint.max_instances}"
                 )
-                yield Finding(placed.at("copies"), found, f"raise endpoint.max_instances to {whole}")
-
-
-RULES: Final = (update_kind, update_steps, no_room_to_update)
+                yield Found(placed.at("copies"), found, f"raise endpoint.max_instances to {whole}")

@@ -1,12 +1,11 @@
 """A calibration: the planner's parameters as one's own runs gave them. `loadproof calibrate` writes it."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from loadproof.profiles.schema.vocabulary import Family, Form, Fraction, Part, PositiveInt, PositiveNumber
+from loadproof.profiles.schema.container import Family
+from loadproof.vocabulary import Form, Fraction, Part, PositiveInt, PositiveNumber
 
 Count = Annotated[int, Field(ge=0)]
 Duration = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -1,12 +1,10 @@
 """Where it runs: the machines of an endpoint, and the copies on them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from loadproof.profiles.schema.vocabulary import Arn, InstanceType, Name, Part, PositiveInt, S3Uri
+from loadproof.vocabulary import Arn, InstanceType, Name, Part, PositiveInt, S3Uri
 
 
 class InstancePool(Part):

@@ -1,12 +1,10 @@
 """What `cdk deploy -c env=<folder>` is pointed at: deploy_profiles/<environment>/environment.yaml."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from loadproof.profiles.schema.vocabulary import Acknowledged, Arn, Form, InstanceType, Part
+from loadproof.vocabulary import Acknowledged, Arn, Form, InstanceType, Part
 
 
 class Network(Part):

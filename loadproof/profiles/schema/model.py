@@ -1,13 +1,11 @@
 """What is served: the model, its source and its shape."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
 from loadproof.catalog import Architecture
-from loadproof.profiles.schema.vocabulary import (
+from loadproof.vocabulary import (
     Arn,
     CommitHash,
     Dtype,

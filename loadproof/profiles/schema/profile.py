@@ -1,7 +1,5 @@
 """The whole profile, and what only Bedrock has."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
@@ -12,7 +10,7 @@ from loadproof.profiles.schema.endpoint import Adapter, Copies, Endpoint
 from loadproof.profiles.schema.model import Model
 from loadproof.profiles.schema.proving import Benchmark, Buffer, Objectives, Workload
 from loadproof.profiles.schema.scaling import Scaling
-from loadproof.profiles.schema.vocabulary import Acknowledged, Fraction, Name, Part, PositiveInt
+from loadproof.vocabulary import Acknowledged, Fraction, Name, Part, PositiveInt
 
 
 class ProvisionedThroughput(Part):

@@ -1,14 +1,12 @@
 """What protects and proves it: buffer, objectives, workload, benchmark."""
 
-from __future__ import annotations
-
 from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from loadproof.profiles.schema.vocabulary import Form, Part, PositiveInt, PositiveNumber
 from loadproof.profiles.workloads import NAMED_WORKLOADS
+from loadproof.vocabulary import Form, Part, PositiveInt, PositiveNumber
 
 Process = Literal["closed", "constant", "poisson", "gamma", "trace"]
 WorkloadName = Literal["chat-256-256", "generate-32-128", "classify-256-32", "summarize-3840-256"]

@@ -1,12 +1,10 @@
 """How the number of copies follows the load."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from loadproof.profiles.schema.vocabulary import Form, Name, Part, PositiveInt, PositiveNumber
+from loadproof.vocabulary import Form, Name, Part, PositiveInt, PositiveNumber
 
 ScalingMetric = Literal[
     "concurrent_requests_per_copy",

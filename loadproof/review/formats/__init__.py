@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import Final, Literal, get_args
 
+from loadproof.review.formats.html import as_html
+from loadproof.review.formats.markdown import as_markdown
+from loadproof.review.formats.sarif import as_sarif
+from loadproof.review.formats.text import as_text
 from loadproof.review.shapes import Document
 
 Format = Literal["markdown", "json", "sarif", "text", "html"]
@@ -18,19 +22,11 @@ def formatted(
     if form == "json":
         return as_json(document)
     if form == "markdown":
-        from loadproof.review.formats.markdown import as_markdown
-
         return as_markdown(document)
     if form == "sarif":
-        from loadproof.review.formats.sarif import as_sarif
-
         return as_sarif(document)
     if form == "html":
-        from loadproof.review.formats.html import as_html
-
         return as_html(document)
-    from loadproof.review.formats.text import as_text
-
     return as_text(document, width=width, coloured=coloured, ascii_only=ascii_only)
 
 

@@ -12,7 +12,7 @@ import html as html_library
 import re
 from typing import Final
 
-from loadproof.foreign import spelled
+from loadproof.untrusted import with_escapes
 
 # Characters of one foreign text; what is longer tells a reader no more.
 LONGEST_PROSE: Final = 1_000
@@ -60,7 +60,7 @@ def html(text: str) -> str:
 
 def _one_line(text: str, longest: int) -> str:
     cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    return spelled(re.sub(r"[ \r\n]*[\r\n][ \r\n]*", " ", cut))
+    return with_escapes(re.sub(r"[ \r\n]*[\r\n][ \r\n]*", " ", cut))
 
 
 def _escaped(text: str) -> str:

@@ -5,48 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 from urllib.parse import quote
 
-from loadproof.foreign import spelled
+from loadproof.pages.sarif import sarif_log
 from loadproof.review.model import Severity
 from loadproof.review.rules import RULES
-from loadproof.review.rules.rule import Rule
 from loadproof.review.shapes import Document, FindingDocument, ProfileDocument
+from loadproof.untrusted import with_escapes
 
 LEVELS: Final[dict[Severity, str]] = {"break": "error", "risk": "warning", "warning": "warning", "info": "note"}
-_SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST_RESULTS: Final = 5_000  # GitHub takes so many of one run
 
 
 def as_sarif(document: Document) -> str:
     """One run. The worst come first, so that what a host cuts off is the least."""
-    positions = {rule.code: at for at, rule in enumerate(RULES)}
+    positions = {code: at for at, code in enumerate(RULES.by_code)}
     found = [(profile, finding) for profile in document["profiles"] for finding in profile["findings"]]
     order: Sequence[str] = list(LEVELS)
     found.sort(key=lambda row: order.index(row[1]["severity"]))
-    run = {
-        "tool": {
-            "driver": {"name": "Loadproof", "semanticVersion": _version(), "rules": [_rule(rule) for rule in RULES]}
-        },
-        "automationDetails": {"id": "loadproof-review/"},
-        "columnKind": "unicodeCodePoints",
-        "invocations": [{"executionSuccessful": True}],
-        "results": [_result(profile, finding, positions) for profile, finding in found[:MOST_RESULTS]],
-    }
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
-
-
-def _rule(rule: Rule) -> dict[str, Any]:
-    return {
-        "id": rule.code,
-        "name": "".join(word.capitalize() for word in rule.title.replace("-", " ").split() if word.isalnum()),
-        "shortDescription": {"text": rule.title},
-        "fullDescription": {"text": rule.reason},
-        "help": {"text": f"{rule.reason} {rule.fix}", "markdown": f"{rule.reason}\n\n**Safe way:** {rule.fix}"},
-        "defaultConfiguration": {"level": LEVELS[rule.severity]},
-    }
+    results = [_result(profile, finding, positions) for profile, finding in found[:MOST_RESULTS]]
+    return sarif_log(RULES, results, levels=LEVELS, mend_word="Safe way", automation_id="loadproof-review/") + "\n"
 
 
 def _result(profile: ProfileDocument, finding: FindingDocument, positions: dict[str, int]) -> dict[str, Any]:
@@ -61,7 +40,7 @@ def _result(profile: ProfileDocument, finding: FindingDocument, positions: dict[
                     "artifactLocation": {"uri": _uri(finding["file"])},
                     "region": {"startLine": finding["line"]},
                 },
-                "logicalLocations": [{"fullyQualifiedName": spelled(where)}],
+                "logicalLocations": [{"fullyQualifiedName": with_escapes(where)}],
             }
         ],
         # GitHub tracks by this name alone; `:1` says that it is the first of its kind on the line.
@@ -81,7 +60,7 @@ def fingerprint(profile: ProfileDocument, finding: FindingDocument) -> str:
 
 def _text(message: str) -> str:
     """Without links (SARIF 2.1.0 §3.11.6: `[text](target)`), and with what cannot be seen spelled out."""
-    return spelled(message).replace("](", "] (")
+    return with_escapes(message).replace("](", "] (")
 
 
 def _uri(file: str) -> str:
@@ -93,10 +72,3 @@ def _uri(file: str) -> str:
         return quote(file.encode("utf-8", "surrogateescape"), safe="/") or "."
     except UnicodeEncodeError:
         return quote(file.encode("utf-8", "surrogatepass"), safe="/")
-
-
-def _version() -> str:
-    try:
-        return version("loadproof")
-    except PackageNotFoundError:
-        return "0.0.0"

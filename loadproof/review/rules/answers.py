@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from loadproof.families import FAMILIES
 from loadproof.profiles import Profile, components_of, protocol_of
 from loadproof.profiles.checks.facts import architecture_of
 from loadproof.profiles.schema import Container
+from loadproof.protocols import title_of
 from loadproof.review.rules.change import Change, models_by_name
 from loadproof.review.rules.rule import Found, rule
-
-# Prompt plus answer, or prompt alone, that the server admits.
-_LENGTHS: Final = ("max_total_tokens", "max_model_len", "context_length", "max_input_tokens")
-_OF_CONTEXT: Final = ("max_model_len", "context_length")  # unset, they are the model's context
 
 
 @rule(
@@ -21,7 +19,7 @@ _OF_CONTEXT: Final = ("max_model_len", "context_length")  # unset, they are the 
     "Another model answers",
     reason="Callers get other answers, in other lengths and at another speed; evidence of the old model says nothing "
     "of the new one.",
-    fix="Evaluate its answers first, and benchmark it after the deployment.",
+    mend="Evaluate its answers first, and benchmark it after the deployment.",
     source="the profile's model, revision and weights",
     severity="warning",
 )
@@ -43,18 +41,19 @@ def another_model(change: Change) -> Iterator[Found]:
     "LR028",
     "Longer requests are refused",
     reason="Requests that were answered until now are refused by the server.",
-    fix="Look up the longest requests of the last weeks before lowering it.",
+    mend="Look up the longest requests of the last weeks before lowering it.",
     source="the container's settings; what callers send is not known offline",
     severity="risk",
 )
 def shorter_requests(change: Change) -> Iterator[Found]:
     for path, before, after, context in _containers(change):
-        for name in _LENGTHS if before.family == after.family else ():
-            old, new = getattr(before.settings, name, None), getattr(after.settings, name, None)
-            if old is None and name in _OF_CONTEXT:
+        family = FAMILIES[after.family]
+        for name in (family.longest_setting, family.prompt_setting) if before.family == after.family else ():
+            old, new = family.value(before.settings, name), family.value(after.settings, name)
+            if old is None and name == family.longest_setting and family.longest_is_context:
                 old = context
             if old is not None and new is not None and new < old:
-                what = "prompts" if name == "max_input_tokens" else "prompts with their answers"
+                what = "prompts" if name == family.prompt_setting else "prompts with their answers"
                 message = f"{what} of more than {new:,} tokens are refused, until now {old:,} were taken"
                 yield Found(f"{path}container.settings.{name}", message, "look up how long requests have been")
 
@@ -64,7 +63,7 @@ def shorter_requests(change: Change) -> Iterator[Found]:
     "Another request format or operation",
     reason="Servers take different payloads, and asynchronous endpoints another operation: callers' requests fail, and "
     "answers and streams look different.",
-    fix="Move the callers at the same time, or deploy the new server as a profile of another name.",
+    mend="Move the callers at the same time, or deploy the new server as a profile of another name.",
     source="the containers' documentation: TGI, LMI and the OpenAI API take different bodies; InvokeEndpointAsync in "
     "the API reference of SageMaker Runtime",
     severity="break",
@@ -73,14 +72,13 @@ def another_format(change: Change) -> Iterator[Found]:
     for path, before, after, _ in _containers(change):
         old, new = protocol_of(before), protocol_of(after)
         if old != new:
-            message = f"{after.family} takes {_PROTOCOLS[new]}, callers send {_PROTOCOLS[old]}"
+            message = f"{after.family} takes {title_of(new)}'s payload, callers send {title_of(old)}'s payload"
             subject = change.field(f"{path}container.family", f"{path}container", otherwise=f"{path}container")
             yield Found(subject, message, _TOGETHER)
     yield from _other_api(change)
 
 
 _TOGETHER: Final = "move the callers together with it, or deploy it under another name"
-_PROTOCOLS: Final = {"tgi": "TGI's payload", "lmi": "LMI's payload", "openai": "OpenAI's payload"}
 
 
 def _other_api(change: Change) -> Iterator[Found]:
@@ -118,6 +116,3 @@ def _models(profile: Profile) -> Mapping[str, tuple[str, str]]:
         quantized = "" if component.model.quantization == "none" else f" in {component.model.quantization}"
         models[component.name] = (f"{component.model.id}{quantized}", weights)
     return models
-
-
-RULES: Final = (another_model, shorter_requests, another_format)

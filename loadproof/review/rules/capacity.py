@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from loadproof.profiles import Profile
 from loadproof.review.rules.change import Change, models_by_name, rendered
@@ -16,7 +15,7 @@ from loadproof.review.rules.serving import number, place_label, target_pairs
     "Less capacity",
     reason="A lower minimum leaves less running for the next burst; a lower maximum takes copies away at once where "
     "more are running, and refuses what the old maximum would have served.",
-    fix="Compare the bounds with what was running lately at the busiest hour.",
+    mend="Compare the bounds with what was running lately at the busiest hour.",
     source="the bounds of the profile, else (where code lowers them) of the templates; "
     "https://docs.aws.amazon.com/autoscaling/application/userguide/what-is-application-auto-scaling.html",
     severity="warning",
@@ -80,6 +79,3 @@ def _fewer_units(before: Profile, after: Profile) -> Iterator[Found]:
     elif new.model_units < old.model_units:
         message = f"model units: {new.model_units} instead of {old.model_units}"
         yield Found("bedrock.provisioned_throughput.model_units", message, "compare them with the busiest hour")
-
-
-RULES: Final = (capacity_lowered,)

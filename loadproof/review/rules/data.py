@@ -43,8 +43,8 @@ _FIELDS: Final = (
     "Time-outs that contradict each other",
     reason="A message whose visibility ends before its consumer does goes to a second one: the model answers twice. "
     "Lambda refuses a queue whose visibility is shorter than its function's time-out.",
-    fix="Visibility of at least six times the function's time-out plus the batch window; the function's time-out above "
-    "the longest answer.",
+    mend="Visibility of at least six times the function's time-out plus the batch window; the function's time-out "
+    "above the longest answer.",
     source="https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html",
     severity="risk",
 )
@@ -62,7 +62,7 @@ def timeouts(change: Change) -> Iterator[Found]:
     "Messages lost",
     reason="A queue that is deleted or replaced takes with it what nobody has worked on yet, and what waits in a "
     "dead-letter queue to be looked at.",
-    fix="Stop the senders, let the queue run empty (`loadproof queue` shows it), then deploy.",
+    mend="Stop the senders, let the queue run empty (`loadproof queue` shows it), then deploy.",
     source=" https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html",
     severity="break",
 )
@@ -80,7 +80,7 @@ def messages_lost(change: Change) -> Iterator[Found]:
     "Stored data lost",
     reason="What is deleted or replaced without `Retain` goes with all that is stored in it. (CloudFormation "
     "does not delete a bucket that holds objects, but what empties it first is often in the same stack.)",
-    fix="Write DeletionPolicy and UpdateReplacePolicy `Retain`, or copy the data first.",
+    mend="Write DeletionPolicy and UpdateReplacePolicy `Retain`, or copy the data first.",
     source=" https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-updatereplacepolicy.html",
     severity="break",
 )
@@ -97,7 +97,7 @@ def data_lost(change: Change) -> Iterator[Found]:
     "Logs lost",
     reason="A log group that is deleted or replaced takes its logs with it, those that would explain the last incident "
     "too.",
-    fix="Export what is still needed, or write DeletionPolicy and UpdateReplacePolicy `Retain`.",
+    mend="Export what is still needed, or write DeletionPolicy and UpdateReplacePolicy `Retain`.",
     source=" https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html",
     severity="warning",
 )
@@ -112,7 +112,7 @@ def logs_lost(change: Change) -> Iterator[Found]:
     "LR034",
     "Kept for a shorter time",
     reason="What is older than the new time is deleted soon after the deployment, not only what comes from then on.",
-    fix="Export what is still needed, or keep the longer time.",
+    mend="Export what is still needed, or keep the longer time.",
     source=" https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/Working-with-log-groups-and-streams.html",
     severity="warning",
 )
@@ -136,7 +136,7 @@ def kept_shorter(change: Change) -> Iterator[Found]:
     "LR035",
     "No longer kept on removal",
     reason="Without `Retain` the next removal or replacement deletes what is stored, and so does `cdk destroy`.",
-    fix="Keep DeletionPolicy and UpdateReplacePolicy at `Retain`.",
+    mend="Keep DeletionPolicy and UpdateReplacePolicy at `Retain`.",
     source=" https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html",
     severity="risk",
 )
@@ -161,7 +161,7 @@ def not_retained(change: Change) -> Iterator[Found]:
     "Left behind",
     reason="What is kept on removal belongs to no stack any more: it is billed, and nobody updates or deletes it. A "
     "replacement starts empty beside it.",
-    fix="Note who looks after it; move or delete its data when nobody needs it.",
+    mend="Note who looks after it; move or delete its data when nobody needs it.",
     source=" https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html",
     severity="info",
 )
@@ -178,7 +178,7 @@ def left_behind(change: Change) -> Iterator[Found]:
     "Failed messages have nowhere to go",
     reason="Without a dead-letter queue a message that always fails is tried until it expires: each try pays for an "
     "answer, and then the message is gone.",
-    fix="Keep a redrive policy of five receives or more.",
+    mend="Keep a redrive policy of five receives or more.",
     source=" https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html",
     severity="risk",
 )
@@ -293,15 +293,3 @@ def _time(seconds: float) -> str:
         return "for ever"
     days = seconds / _DAY_S
     return f"{days:g} {'day' if days == 1 else 'days'}" if days >= 1 else f"{seconds:g} s"
-
-
-RULES: Final = (
-    timeouts,
-    messages_lost,
-    data_lost,
-    logs_lost,
-    kept_shorter,
-    not_retained,
-    left_behind,
-    no_dead_letters,
-)

@@ -22,7 +22,7 @@ _EVERY_PORT: Final = (0, 65535)
     "LR043",
     "Open to the public",
     reason="Anybody, in any account or from any address, could reach what only the platform should.",
-    fix="Name the accounts, roles or networks that need it; keep the four switches that block public access on.",
+    mend="Name the accounts, roles or networks that need it; keep the four switches that block public access on.",
     source="https://docs.aws.amazon.com/AmazonS3/latest/userguide/access-control-block-public-access.html; of a "
     "security group, 0.0.0.0/0 and ::/0 count as every address, no smaller network does",
     severity="risk",
@@ -99,6 +99,3 @@ def _public(view: View) -> Iterator[tuple[tuple[str, str, str], Found]]:
         if url.properties.get("AuthType") == "NONE":
             message = f"function address {url.logical_id} asks nobody who they are"
             yield (stack, url.logical_id, "url"), Found(url.logical_id, message, "use AuthType AWS_IAM")
-
-
-RULES: Final = (opened,)

@@ -33,7 +33,7 @@ _TYPE_FIELDS: Final = ("endpoint.instance_type", "endpoint.instance_pools")
     "CUDA image without a host that runs it",
     reason="A container image of a newer CUDA than the host's driver does not start: the deployment waits for its "
     "time-out, says CannotStartContainerError, and there are no logs.",
-    fix="Set InferenceAmiVersion to a host image whose driver knows the CUDA of the image (CUDA 13: "
+    mend="Set InferenceAmiVersion to a host image whose driver knows the CUDA of the image (CUDA 13: "
     "al2023-ami-sagemaker-inference-gpu-4-1).",
     source="NVIDIA's CUDA compatibility guide; host images: loadproof/catalog/data/hosts.csv; the silent "
     "failure is a third party's report",
@@ -49,7 +49,7 @@ def cuda_without_host(change: Change) -> Iterator[Found]:
     "Scale to zero that never wakes",
     reason="Target tracking cannot leave zero: no copy, no metric. Only a step policy on failed invocations or on a "
     "backlog adds the first copy; without one every request fails until somebody notices.",
-    fix="Add a step policy that adds a copy, and an alarm on NoCapacityInvocationFailures (at least 1) that calls it; "
+    mend="Add a step policy that adds a copy, and an alarm on NoCapacityInvocationFailures (at least 1) that calls it; "
     "in a profile: scaling.to_zero.",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html",
     severity="break",
@@ -63,7 +63,7 @@ def never_wakes(change: Change) -> Iterator[Found]:
     "LR022",
     "Scale to zero not available in the region",
     reason="Some regions refuse MinInstanceCount 0 when the endpoint is created or updated.",
-    fix="Keep one instance there, or use another region.",
+    mend="Keep one instance there, or use another region.",
     source="loadproof/catalog/data/region_limits.csv: a third party's report, not tried against an account",
     severity="break",
 )
@@ -90,7 +90,7 @@ def zero_not_in_region(change: Change) -> Iterator[Found]:
     "Not available in the region",
     reason="SageMaker does not offer every instance type, container image or inference components in every region; "
     "the deployment fails.",
-    fix="Choose what the region has, or another region.",
+    mend="Choose what the region has, or another region.",
     source="loadproof/catalog/data/instance_regions.csv (AWS's prices, in cfn-lint 1.58.0), containers.csv, "
     "region_limits.csv",
     severity="break",
@@ -117,7 +117,7 @@ def not_in_region(change: Change) -> Iterator[Found]:
     "Capacity reservation of another instance type",
     reason="A reservation holds instances of one type, and capacity-reservations-only takes no others: no instance "
     "starts, and the update is turned back.",
-    fix="Change the reservation together with the instance type, or leave the type as it is.",
+    mend="Change the reservation together with the instance type, or leave the type as it is.",
     source=" "
     "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantCapacityReservationConfig.html; "
     "that the old type was the reserved one follows from its having run",
@@ -141,7 +141,7 @@ def reservation_of_another_type(change: Change) -> Iterator[Found]:
     "Model no longer fits",
     reason="Weights, one longest request and what the server needs must fit the accelerators' memory; otherwise the "
     "container ends while it loads, again and again.",
-    fix="A larger instance, more accelerators a copy, a quantized checkpoint, or a shorter longest request.",
+    mend="A larger instance, more accelerators a copy, a quantized checkpoint, or a shorter longest request.",
     source="the planner's memory (docs/how-the-planner-works.md): predicted",
     severity="break",
 )
@@ -167,8 +167,8 @@ def fits_no_more(change: Change) -> Iterator[Found]:
     "Quota to check",
     reason="An account has a quota of instances for each type, often 0 for large ones. Past it the deployment fails, "
     "or scaling stops below its maximum.",
-    fix="Compare with Service Quotas (SageMaker, `<type> for endpoint usage`) in the account and region, all endpoints "
-    "together; a blue/green update needs the old fleet beside the new one.",
+    mend="Compare with Service Quotas (SageMaker, `<type> for endpoint usage`) in the account and region, all "
+    "endpoints together; a blue/green update needs the old fleet beside the new one.",
     source="https://docs.aws.amazon.com/general/latest/gr/sagemaker.html; whether there is room in an "
     "account is not known offline",
     severity="warning",
@@ -272,14 +272,3 @@ def _holder(change: Change, kind: str) -> str:
         return "endpoint.instance_type" if endpoint.instance_type == kind else "endpoint.instance_pools"
     held = next((one for one in variants(change.after) if kind in one.instance_types), None)
     return held.config.logical_id if held else ""
-
-
-RULES: Final = (
-    cuda_without_host,
-    never_wakes,
-    zero_not_in_region,
-    not_in_region,
-    reservation_of_another_type,
-    fits_no_more,
-    quota,
-)

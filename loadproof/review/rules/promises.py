@@ -24,7 +24,7 @@ _COMMITTED: Final = {"one_month": "a month", "six_months": "six months"}
     "LR050",
     "Objective predicted to be missed",
     reason="What the endpoint promises is predicted not to hold after this change, and was before.",
-    fix="More copies, a larger instance, other server settings (`loadproof plan` lists them), or an objective that "
+    mend="More copies, a larger instance, other server settings (`loadproof plan` lists them), or an objective that "
     "says what is wanted now.",
     source="the planner (docs/how-the-planner-works.md): predicted, with its grade",
     severity="risk",
@@ -45,7 +45,7 @@ def predicted_miss(change: Change) -> Iterator[Found]:
     "LR051",
     "Objective in doubt",
     reason="The bound lies inside the interval of the prediction: it may hold or not. Before, it was predicted to.",
-    fix="Benchmark before the change goes to production (`loadproof bench`), or leave more room.",
+    mend="Benchmark before the change goes to production (`loadproof bench`), or leave more room.",
     source="the planner (docs/how-the-planner-works.md): predicted, with its grade",
     severity="warning",
 )
@@ -65,7 +65,7 @@ def in_doubt(change: Change) -> Iterator[Found]:
     "LR052",
     "Objective loosened or removed",
     reason="A promise to the callers becomes weaker: a PASS afterwards says less than one before.",
-    fix="Agree with the callers, and say so in the pull request.",
+    mend="Agree with the callers, and say so in the pull request.",
     source="the objectives of both profiles",
     severity="warning",
 )
@@ -91,7 +91,7 @@ def loosened(change: Change) -> Iterator[Found]:
     "LR053",
     "Evidence goes stale",
     reason="The newest measured run is of the profile as it was: nothing measured speaks for what this deploys.",
-    fix="Benchmark after the deployment (`loadproof bench`), or let a gate do it.",
+    mend="Benchmark after the deployment (`loadproof bench`), or let a gate do it.",
     source="the hash of the profile that a run stores",
     severity="info",
 )
@@ -109,7 +109,7 @@ def evidence_stale(change: Change) -> Iterator[Found]:
     "Costs at least twice as much",
     reason="What runs always is paid always; what may run is what a busy month costs. "
     "(Smaller changes are in the table of costs.)",
-    fix="Compare with `loadproof plan --alternatives`, or say in the pull request what it is for.",
+    mend="Compare with `loadproof plan --alternatives`, or say in the pull request what it is for.",
     source="on-demand prices of the catalog, with source and date in the review's table of costs",
     severity="warning",
 )
@@ -134,7 +134,7 @@ def cost_doubles(change: Change) -> Iterator[Found]:
     "Promised for other requests",
     reason="Objectives hold for the workload they stand beside. With another one, figures before and after cannot be "
     "compared, and callers who send the old requests were promised something else.",
-    fix="Check that the workload is what callers really send.",
+    mend="Check that the workload is what callers really send.",
     source="the workloads of both profiles",
     severity="info",
 )
@@ -154,7 +154,7 @@ def other_workload(change: Change) -> Iterator[Found]:
     "Gate weakened",
     reason="The gate benchmarks each deployment and turns a bad one back; without it a missed objective stays in "
     "production until somebody sees it.",
-    fix="Keep the gate; to deploy once without it, say so in the pull request and put it back after.",
+    mend="Keep the gate; to deploy once without it, say so in the pull request and put it back after.",
     source="docs/gate.md, on what the gate does after a deployment",
     severity="risk",
 )
@@ -175,7 +175,7 @@ def gate_weakened(change: Change) -> Iterator[Found]:
     "LR057",
     "Fewer alarms, or nobody told",
     reason="What no alarm watches, or what tells nobody, is found by the callers.",
-    fix="Keep the alarm and the topic it tells.",
+    mend="Keep the alarm and the topic it tells.",
     source="the alarms of both templates",
     severity="warning",
 )
@@ -206,7 +206,7 @@ def alarms_lost(change: Change) -> Iterator[Found]:
     "LR058",
     "Commitment to pay",
     reason="AWS refuses to delete provisioned throughput before its commitment ends, and bills it until then.",
-    fix="Take it without a commitment first, and commit when the load is known.",
+    mend="Take it without a commitment first, and commit when the load is known.",
     source="https://docs.aws.amazon.com/bedrock/latest/userguide/prov-throughput.html",
     severity="risk",
 )
@@ -267,16 +267,3 @@ def _tells(view: View, logical_id: str) -> bool:
     if alarm is None or rendered(alarm.properties.get("ActionsEnabled")).lower() == "false":
         return False
     return any(rendered(action) for action in listed(alarm.properties, "AlarmActions"))
-
-
-RULES: Final = (
-    predicted_miss,
-    in_doubt,
-    loosened,
-    evidence_stale,
-    cost_doubles,
-    other_workload,
-    gate_weakened,
-    alarms_lost,
-    commitment,
-)

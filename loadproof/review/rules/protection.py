@@ -24,8 +24,8 @@ _NETWORK: Final = "environment.yaml: network"
     "Isolation weakened",
     reason="A container or function that can reach more of the network can send prompts and answers there. Bedrock's "
     "cross-region profiles have them worked on in other regions.",
-    fix="Keep network isolation and the VPC; stage weights in S3 instead of letting the server fetch them. On Bedrock, "
-    "keep to the profile of your geography.",
+    mend="Keep network isolation and the VPC; stage weights in S3 instead of letting the server fetch them. On "
+    "Bedrock, keep to the profile of your geography.",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html",
     severity="risk",
 )
@@ -41,7 +41,7 @@ def isolation_weakened(change: Change) -> Iterator[Found]:
     "Encryption weakened",
     reason="Who may read prompts, answers and logs is decided by the key; without one of your own everybody with "
     "rights to the store may, and without a TLS-only policy they may travel in the clear.",
-    fix="Keep the key (kms_key_arn in environment.yaml) and the policy that refuses requests without TLS.",
+    mend="Keep the key (kms_key_arn in environment.yaml) and the policy that refuses requests without TLS.",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/encryption-at-rest.html",
     severity="risk",
 )
@@ -54,7 +54,8 @@ def encryption_weakened(change: Change) -> Iterator[Found]:
     "LR044",
     "Secret in a variable",
     reason="Whoever may describe the model or the function reads it, and so does whoever reads the repository.",
-    fix="Put it into Secrets Manager and name its ARN; replace the secret where it is valid, it is in the history now.",
+    mend="Put it into Secrets Manager and name its ARN; replace the secret where it is valid, it is in the history "
+    "now.",
     source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeModel.html shows every variable",
     severity="break",
 )
@@ -69,7 +70,7 @@ def secret(change: Change) -> Iterator[Found]:
     "No longer pinned",
     reason="A moving tag or branch lets copies of one endpoint run different servers or weights: the next copy that "
     "scaling starts may differ from those that were tested.",
-    fix="A version tag or a digest for images, a commit of 40 hexadecimal digits for models.",
+    mend="A version tag or a digest for images, a commit of 40 hexadecimal digits for models.",
     source="docs/security.md: LS001, LS002",
     severity="risk",
 )
@@ -84,7 +85,7 @@ def not_pinned(change: Change) -> Iterator[Found]:
     "LR046",
     "Code from the model's repository",
     reason="trust_remote_code runs Python that came with the weights, with the rights of the endpoint's role.",
-    fix="Leave it off; where a model needs it, keep isolation on and acknowledge the commit somebody has read.",
+    mend="Leave it off; where a model needs it, keep isolation on and acknowledge the commit somebody has read.",
     source="CVE-2026-22807, CVE-2026-4944: trust_remote_code bypassed; docs/security.md: LS004",
     severity="risk",
 )
@@ -98,7 +99,7 @@ def remote_code(change: Change) -> Iterator[Found]:
     "LR047",
     "Rule acknowledged",
     reason="An acknowledgement switches a rule over templates off for the whole stack, also for what comes later.",
-    fix="Read the reason; the reviewer of this change answers for it.",
+    mend="Read the reason; the reviewer of this change answers for it.",
     source="docs/security.md, on acknowledging",
     severity="warning",
 )
@@ -122,7 +123,7 @@ def acknowledged(change: Change) -> Iterator[Found]:
     "LR048",
     "Requests and answers are stored",
     reason="Data capture copies prompts and answers to S3: of persons too, where they write about themselves.",
-    fix="Agree with who is responsible for the data on the bucket, its key, its readers and how long it is kept.",
+    mend="Agree with who is responsible for the data on the bucket, its key, its readers and how long it is kept.",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture.html",
     severity="warning",
 )
@@ -196,8 +197,5 @@ def _weaker(change: Change, gone: list[tuple[str, str]], subject: str, what: str
 def _as_found(change: Change, finding: TemplateFinding, severity: Severity, *fields: str) -> Found:
     stopped = stops(finding, change)
     evidence = f"{finding.code}: synthesis stops until it is acknowledged" if stopped else finding.code
-    subject = change.field(*fields, otherwise=finding.resource)
+    subject = change.field(*fields, otherwise=finding.place)
     return Found(subject, finding.message, finding.mend, "break" if stopped else severity, evidence)
-
-
-RULES: Final = (isolation_weakened, encryption_weakened, secret, not_pinned, remote_code, acknowledged, captured)

@@ -77,9 +77,9 @@ def new_template_findings(change: Change, *codes: str) -> Iterator[TemplateFindi
     """Findings of the rules over templates that the head has and the base had not."""
     if not change.has_after:
         return
-    known = {(stack, one.code, one.resource, one.message) for stack, one in change.before.template_findings}
+    known = {(stack, one.code, one.place, one.message) for stack, one in change.before.template_findings}
     for stack, one in change.after.template_findings:
-        if one.code in codes and (stack, one.code, one.resource, one.message) not in known:
+        if one.code in codes and (stack, one.code, one.place, one.message) not in known:
             yield one
 
 

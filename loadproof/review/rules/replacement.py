@@ -22,8 +22,6 @@ _HELD_BY_OTHERS: Final = {
     "AWS::EC2::SecurityGroup": "rules elsewhere that name the old group hold no longer",
     "AWS::EC2::VPCEndpoint": "connections through the old one break",
 }
-# Not in identity_of's schema: SageMaker cannot rename or move a component, CloudFormation would let you try.
-_COMPONENT_NAME: Final = "InferenceComponentName"
 
 
 @rule(
@@ -32,7 +30,7 @@ _COMPONENT_NAME: Final = "InferenceComponentName"
     reason="A new endpoint starts from nothing beside the old one, which is then deleted with all that runs on it: "
     "requests to the old name fail, streams end, and the number of copies that scaling had reached is lost. Under "
     "`Retain` the old one runs on outside its stack, and is billed: a warning where it is removed.",
-    fix="Keep the endpoint's name and logical id; change what it serves through its configuration. For another name, "
+    mend="Keep the endpoint's name and logical id; change what it serves through its configuration. For another name, "
     "deploy a second endpoint, move the callers, then remove the first.",
     source="AWS::SageMaker::Endpoint: EndpointName is create-only (AWS's resource schema, in cfn-lint 1.58.0)",
     severity="break",
@@ -65,7 +63,7 @@ def endpoint_replaced(change: Change) -> Iterator[Found]:
     "Inference component replaced or removed",
     reason="A component cannot be renamed in place: its copies are deleted and the model is loaded again. Requests "
     "that name the old component fail, and there is no capacity until the first new copy is up.",
-    fix="Keep the component's name. For another name, add the new component beside the old one, move the callers, "
+    mend="Keep the component's name. For another name, add the new component beside the old one, move the callers, "
     "then remove the old one.",
     source="UpdateInferenceComponent takes no new name (botocore 1.44.5); CloudFormation's page says \"no "
     'interruption" all the same',
@@ -94,7 +92,7 @@ def component_replaced(change: Change) -> Iterator[Found]:
     "Inference component moved",
     reason="SageMaker has no call that moves a component to another endpoint or variant: it is deleted there and made "
     "here, with no copy of it in between.",
-    fix="Add a second component under another name on the new endpoint, move the callers, then remove the old one.",
+    mend="Add a second component under another name on the new endpoint, move the callers, then remove the old one.",
     source="UpdateInferenceComponent has no parameter for endpoint or variant (botocore 1.44.5)",
     severity="break",
 )
@@ -113,7 +111,7 @@ def component_moved(change: Change) -> Iterator[Found]:
     "Replacement under an unchanged name",
     reason="CloudFormation makes the new resource before it deletes the old one. Both would have the same name, so "
     "AWS refuses the new one and the deployment is rolled back.",
-    fix="Leave the name out, or give it a part that changes with what forces the replacement.",
+    mend="Leave the name out, or give it a part that changes with what forces the replacement.",
     source="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-name.html",
     severity="break",
 )
@@ -141,7 +139,7 @@ def name_collides(change: Change) -> Iterator[Found]:
     "Replacement that others notice",
     reason="The new resource has another ARN or name. What refers to it inside the stack follows; whatever others "
     "wrote down does not.",
-    fix="Leave the property that forces the replacement as it is, or tell those who use the resource.",
+    mend="Leave the property that forces the replacement as it is, or tell those who use the resource.",
     source="create-only properties of AWS's resource schemas (cfn-lint 1.58.0)",
     severity="warning",
 )
@@ -157,7 +155,7 @@ def held_by_others(change: Change) -> Iterator[Found]:
     "Kind of hosting changed",
     reason="An endpoint hosts either inference components or the model of a plain variant. AWS documents no way from "
     "one to the other for a running endpoint, and callers, metrics and scaling name other things afterwards.",
-    fix="Deploy the other kind as a profile of another name, move the callers, then destroy the old one.",
+    mend="Deploy the other kind as a profile of another name, move the callers, then destroy the old one.",
     source="none: nobody documents that it works, and it was not tried against an account",
     severity="break",
 )
@@ -176,7 +174,7 @@ def hosting_changed(change: Change) -> Iterator[Found]:
     "Backend changed",
     reason="SageMaker and Bedrock have different interfaces: everything of the old backend is deleted, and callers "
     "need another API, other rights and other names.",
-    fix="Deploy the new backend as a profile of another name, move the callers, then destroy the old one.",
+    mend="Deploy the new backend as a profile of another name, move the callers, then destroy the old one.",
     source="the API references of SageMaker Runtime and Bedrock Runtime: InvokeEndpoint, Converse",
     severity="break",
 )
@@ -241,7 +239,7 @@ def _goes_with_endpoint(change: Change, component: Resource) -> bool:
 
 def _same_name(before: Resource, after: Resource) -> str:
     """The literal name that both have; empty where one has none or they differ."""
-    names = identity_of(after.type) | ({_COMPONENT_NAME} if after.type == COMPONENT else frozenset())
+    names = identity_of(after.type)
     own = [name for name in sorted(names) if name in after.properties and name in before.properties]
     texts = [(rendered(before.properties[name]), rendered(after.properties[name])) for name in own]
     if not texts or any(old != new or not is_literal(new) for old, new in texts):
@@ -280,14 +278,3 @@ def _kind(type_name: str) -> str:
 
 def _words(hosting: str) -> str:
     return hosting.replace("_", " ").replace("plain variant", "a plain variant")
-
-
-RULES: Final = (
-    endpoint_replaced,
-    component_replaced,
-    component_moved,
-    name_collides,
-    held_by_others,
-    hosting_changed,
-    backend_changed,
-)

@@ -48,7 +48,7 @@ class _Rights:
     "Rights widened",
     reason="What may do more today can do more harm tomorrow: the container with a hole in it, the function with a "
     "bug, the account next door.",
-    fix="Name the actions and the resources that the change needs, and no others; keep what denies, and the boundary.",
+    mend="Name the actions and the resources that the change needs, and no others; keep what denies, and the boundary.",
     source="the statements of both templates: who, action, resource and condition, wildcards understood; a managed "
     "policy's content is not in them",
     severity="warning",
@@ -73,7 +73,7 @@ def rights_widened(change: Change) -> Iterator[Found]:
     "LR049",
     "Role added",
     reason="A new role is a new door. Worth a look at what it may do.",
-    fix="Nothing to mend where its rights are what the change needs.",
+    mend="Nothing to mend where its rights are what the change needs.",
     source="the roles of both templates",
     severity="info",
 )
@@ -93,7 +93,7 @@ def role_added(change: Change) -> Iterator[Found]:
 def _newly_allowed(change: Change, holder: Holder, rights: _Rights, before: _Rights | None) -> Iterator[Found]:
     known = before.allowed if before is not None else []
     fresh = [grant for grant in rights.allowed if not any(old.covers(grant) for old in known)]
-    told = {finding.resource for finding in new_template_findings(change, *_WIDE_RULES)} & rights.sayers
+    told = {finding.place for finding in new_template_findings(change, *_WIDE_RULES)} & rights.sayers
     is_wide = bool(told) or any(grant.sweeping for grant in fresh)
     if not fresh or (before is None and not is_wide):
         return
@@ -265,6 +265,3 @@ def _label(change: Change, holder: Holder) -> str:
 def _subject(change: Change, holder: Holder) -> str:
     resource = change.after.find(*holder)
     return resource.logical_id if resource is not None else holder[1]
-
-
-RULES: Final = (rights_widened, role_added)

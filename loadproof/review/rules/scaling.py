@@ -37,7 +37,7 @@ _PAUSE: Final = "deploy without its scaling (-c pause_scaling=PROFILE), then thi
     "Counts or weights reset by the update",
     reason="An update sends the number of instances, copies or the weights that the template holds. What autoscaling "
     "or an operator had reached meanwhile falls back to it, in the middle of the load that had asked for more.",
-    fix="Set RetainAllVariantProperties on the endpoint (and do not exclude counts or weights), and let a scaled "
+    mend="Set RetainAllVariantProperties on the endpoint (and do not exclude counts or weights), and let a scaled "
     "component's CopyCount come from what runs.",
     source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpoint.html "
     "(RetainAllVariantProperties); a CopyCount in the template is sent with every change",
@@ -90,7 +90,7 @@ def counts_reset(change: Change) -> Iterator[Found]:
     "Instance type changed under autoscaling",
     reason="SageMaker refuses to change the instance type of a variant that is a scalable target; the update fails "
     "and CloudFormation goes back.",
-    fix="Three deployments: without its scaling, with the new type, with its scaling again.",
+    mend="Three deployments: without its scaling, with the new type, with its scaling again.",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html",
     severity="break",
 )
@@ -110,7 +110,7 @@ def type_under_scaling(change: Change) -> Iterator[Found]:
     "Variant removed under autoscaling",
     reason="SageMaker refuses to remove a variant that is a scalable target; the update fails and CloudFormation goes "
     "back.",
-    fix="Two deployments: first without the variant's scaling, then without the variant.",
+    mend="Two deployments: first without the variant's scaling, then without the variant.",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html",
     severity="break",
 )
@@ -136,7 +136,7 @@ def scaled_variant_removed(change: Change) -> Iterator[Found]:
     "Scaling removed",
     reason="Without a scalable target, or with one that no policy moves or that is suspended, the number of copies "
     "stays where it is: more load finds no more copies, less load frees none.",
-    fix="Keep the scaling, or say in the pull request why a fixed number is enough.",
+    mend="Keep the scaling, or say in the pull request why a fixed number is enough.",
     source=" "
     "https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking.html; "
     "docs/scaling.md",
@@ -214,11 +214,3 @@ def _bounds(target: Resource) -> str:
 
 def _types(variant: Variant) -> str:
     return ", ".join(variant.instance_types) or "no type"
-
-
-RULES: Final = (
-    counts_reset,
-    type_under_scaling,
-    scaled_variant_removed,
-    scaling_removed,
-)

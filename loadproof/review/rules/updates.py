@@ -41,7 +41,7 @@ _LONG_ANSWERS: Final = 0.99  # the share of answers that are no longer than the 
     "Rolling update that cannot roll",
     reason="A batch is at most half of what runs, so one instance or copy cannot roll; SageMaker also refuses rolling "
     "updates of an endpoint with several variants or with a serverless one.",
-    fix="Run two or more with a batch of at most half, or take blue/green (for a component of one copy: leave the "
+    mend="Run two or more with a batch of at most half, or take blue/green (for a component of one copy: leave the "
     "policy out).",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html; a batch "
     "is 5 to 50 percent (resource schema)",
@@ -57,7 +57,7 @@ def cannot_roll(change: Change) -> Iterator[Found]:
     "No room for an update",
     reason="A batch of new copies starts beside the copies it replaces. Where no instance has room for it, SageMaker "
     "turns every later update back.",
-    fix="Raise endpoint.max_instances, or lower the batch.",
+    mend="Raise endpoint.max_instances, or lower the batch.",
     source="the check LP229: copies, batch and machines, reckoned by the catalog",
     severity="warning",
 )
@@ -69,7 +69,7 @@ def no_room(change: Change) -> Iterator[Found]:
     "LR017",
     "Updates are no longer turned back by alarms",
     reason="Without alarms on it, an update that answers slowly or with errors goes on to the last copy.",
-    fix="Keep rollback_on_alarms, or the alarms of AutoRollbackConfiguration.",
+    mend="Keep rollback_on_alarms, or the alarms of AutoRollbackConfiguration.",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html",
     severity="risk",
 )
@@ -93,7 +93,7 @@ def no_rollback(change: Change) -> Iterator[Found]:
     "Streams cut by the update",
     reason="A copy that is replaced is sent SIGTERM, and SIGKILL 30 s later: longer answers end in the middle. "
     "Callers must ask again, and what was generated is lost.",
-    fix="Deploy when few long answers run, let callers (or the buffer) try again, or, with a plain variant, give "
+    mend="Deploy when few long answers run, let callers (or the buffer) try again, or, with a plain variant, give "
     "blue/green a termination wait as long as the longest answer.",
     source="https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html (SIGTERM, "
     "then SIGKILL after 30 s); the length of answers is the planner's, of what runs before the "
@@ -216,6 +216,3 @@ def _longest_answer(change: Change, profile: Profile) -> tuple[float | None, str
     bounds = [getattr(objectives, f"e2e_p{share}_ms") for share in (99, 95, 90, 50)]
     declared = next((bound for bound in bounds if bound is not None), None)
     return (None, "") if declared is None else (declared / 1000, "by its objective")
-
-
-RULES: Final = (cannot_roll, no_room, no_rollback, streams_cut)

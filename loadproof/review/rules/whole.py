@@ -10,20 +10,19 @@ from loadproof.profiles.secrets import redacted
 from loadproof.review.model import Severity
 from loadproof.review.rules.change import Change
 from loadproof.review.rules.refused import REFUSED, new_problems, new_template_findings, stops
-from loadproof.review.rules.rule import Found, rule
+from loadproof.review.rules.rule import RULES, Found, rule
 from loadproof.review.rules.shields import encryption_lost, isolation_lost
+from loadproof.templates import RULES as TEMPLATE_RULES
 
-NOT_JUDGED: Final = "LR066"
 # Rules over templates that have a finding of their own here: rights, pinning, secrets, code.
 _TOLD_ELSEWHERE: Final = frozenset(("LS001", "LS002", "LS003", "LS004", "LS007", "LS010", "LS011", "LS012", "LS013"))
-_ALL: Final = tuple(f"LS{number:03}" for number in (*range(1, 20), *range(101, 120)))
 
 
 @rule(
     REFUSED,
     "Refused by the checks",
     reason="`loadproof check` finds a problem that the base had not. An error stops plan, synthesis and deployment.",
-    fix="See the check's own page (docs/checks.md) for each.",
+    mend="See the check's own page (docs/checks.md) for each.",
     source="docs/checks.md: each check has its own page",
     severity="break",
 )
@@ -35,7 +34,7 @@ def refused_by_checks(change: Change) -> Iterator[Found]:
     "LR061",
     "Profile removed, its stack is not",
     reason="CDK deletes no stack whose file is gone: the endpoint runs on, is billed, and nobody updates it.",
-    fix="`cdk destroy` the stack before the file is deleted (afterwards: delete it in CloudFormation).",
+    mend="`cdk destroy` the stack before the file is deleted (afterwards: delete it in CloudFormation).",
     source="`cdk deploy` takes the stacks that the app synthesizes, and no others",
     severity="risk",
 )
@@ -57,7 +56,7 @@ def removed(change: Change) -> Iterator[Found]:
     "LR062",
     "Profile added",
     reason="Nothing to compare with: what is shown is what it is.",
-    fix="Deploy it, and benchmark it before callers come.",
+    mend="Deploy it, and benchmark it before callers come.",
     source="the folder of profiles",
     severity="info",
 )
@@ -72,7 +71,7 @@ def added(change: Change) -> Iterator[Found]:
     "LR063",
     "Refused by a rule over templates",
     reason="A rule over what is synthesized finds an error that the base had not: `cdk` stops.",
-    fix="Mend it, or acknowledge it with a reason (docs/security.md).",
+    mend="Mend it, or acknowledge it with a reason (docs/security.md).",
     source="docs/template-checks.md",
     severity="break",
 )
@@ -80,19 +79,19 @@ def refused_by_rules(change: Change) -> Iterator[Found]:
     told = set(_TOLD_ELSEWHERE)
     told |= {"LS005"} if isolation_lost(change) else set()
     told |= {"LS006"} if encryption_lost(change) else set()
-    for finding in new_template_findings(change, *(code for code in _ALL if code not in told)):
+    for finding in new_template_findings(change, *(TEMPLATE_RULES.by_code.keys() - told)):
         if finding.severity == "error" and finding.acknowledged is None:
             severity: Severity = "break" if stops(finding, change) else "risk"
-            yield Found(finding.resource, finding.message, finding.mend, severity, finding.code)
+            yield Found(finding.place, finding.message, finding.mend, severity, finding.code)
         elif finding.severity == "warning" and finding.acknowledged is None:
-            yield Found(finding.resource, finding.message, finding.mend, "warning", finding.code)
+            yield Found(finding.place, finding.message, finding.mend, "warning", finding.code)
 
 
 @rule(
     "LR064",
     "Cannot be compared",
     reason="One side could not be synthesized, so nothing can be said of what the deployment does to it.",
-    fix="Mend the side that is named; review again.",
+    mend="Mend the side that is named; review again.",
     source="the synthesis itself",
     severity="warning",
 )
@@ -119,7 +118,7 @@ def not_compared(change: Change) -> Iterator[Found]:
     "Another account or region",
     reason="Everything is made anew there. What ran in the old place runs on and is billed, callers reach it, and "
     "this repository no longer knows of it.",
-    fix="Make it an environment of its own beside the old one, move the callers, then destroy the old stacks.",
+    mend="Make it an environment of its own beside the old one, move the callers, then destroy the old stacks.",
     source="a CloudFormation stack belongs to one account and one region",
     severity="break",
 )
@@ -134,18 +133,15 @@ def elsewhere(change: Change) -> Iterator[Found]:
             yield Found(f"environment.yaml: {name}", message, "add an environment instead of moving this one")
 
 
-@rule(
-    NOT_JUDGED,
+RULES.reported_elsewhere(
+    "LR066",  # where a rule fails (`findings_of`)
     "Rule that could not judge",
     reason="A template holds something in a shape that AWS does not know, such as a text in place of a map: what a "
     "rule looks for may be in it.",
-    fix="Mend the template; CloudFormation would refuse it too.",
+    mend="Mend the template; CloudFormation would refuse it too.",
     source="the template, and AWS's resource schemas",
     severity="risk",
 )
-def not_judged(change: Change) -> Iterator[Found]:
-    """Told for other rules, where they fail (`findings_of`)."""
-    yield from ()
 
 
 def _monthly(change: Change) -> str:
@@ -155,6 +151,3 @@ def _monthly(change: Change) -> str:
         if one.at == "minimum" and figure is not None and figure.usd_per_month is not None:
             return f" (${figure.usd_per_month:,.0f} a month at the least)"
     return ""
-
-
-RULES: Final = (refused_by_checks, removed, added, refused_by_rules, not_compared, elsewhere, not_judged)

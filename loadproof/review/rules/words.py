@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from loadproof.pages.wording import joined
 from loadproof.review.rules.change import is_literal, rendered
 from loadproof.review.schemas import identity_of
 from loadproof.templates.template import Resource
@@ -28,7 +29,7 @@ def listing(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b, c and 3 more`: a message stays one line."""
     if len(names) > _SHOWN:
         return f"{', '.join(names[: _SHOWN - 1])} and {len(names) - _SHOWN + 1} more"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return joined(names, "and")
 
 
 def plural(count: int, one: str, many: str) -> str:

@@ -11,9 +11,9 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from buffer_cloud import REVISION, BufferCloud
 
-from invocation.buffer import DeadLetters
-from stacks.buffer.runtime.consumer.handler import letter_of
-from stacks.buffer.runtime.consumer.message import key_of
+from loadproof.constructs.buffer.runtime.consumer.handler import delivery_of
+from loadproof.invocation.buffer import DeadLetters
+from loadproof.wire.message import key_of
 
 
 def body(key: str | None = None, **more: Any) -> str:
@@ -49,7 +49,7 @@ def disturbed(cloud: BufferCloud, **before: Callable[..., None]) -> DeadLetters:
 def test_looking_takes_nothing_and_shows_no_body(cloud: BufferCloud) -> None:
     """Twelve letters, more than one call gives, are all seen twice over; a body only where it is asked for."""
     for number in range(12):
-        cloud.bury(body(f"k{number:02}"), attempts=number, MessageGroupId="blue")
+        cloud.dead_letter(body(f"k{number:02}"), attempts=number, MessageGroupId="blue")
     letters = cloud.dead_letters().look()
     assert sorted(str(letter.key) for letter in letters) == [f"k{number:02}" for number in range(12)]
     assert {letter.body for letter in letters} == {None}
@@ -61,7 +61,7 @@ def test_looking_takes_nothing_and_shows_no_body(cloud: BufferCloud) -> None:
 def test_the_oldest_letters_are_shown_not_those_received_first(cloud: BufferCloud) -> None:
     """Of 25, sent in the order of their youth, the three oldest; all were looked at."""
     for number in range(25):
-        cloud.bury(body(f"o{number:02}"), age_s=100 + number)
+        cloud.dead_letter(body(f"o{number:02}"), age_s=100 + number)
     told = list[int]()
     letters = cloud.dead_letters().look(most=3, told=told.append)
     assert [letter.key for letter in letters] == ["o24", "o23", "o22"] and told[-1] == 25
@@ -70,7 +70,7 @@ def test_the_oldest_letters_are_shown_not_those_received_first(cloud: BufferClou
 
 def test_a_letter_without_a_reason_was_moved_by_sqs(cloud: BufferCloud) -> None:
     """Said so; its key is made of its request as the consumer makes it."""
-    cloud.bury(body(), reason=None)
+    cloud.dead_letter(body(), reason=None)
     (letter,) = cloud.dead_letters().look()
     assert letter.reason.startswith("moved by SQS") and letter.attempts == 0
     assert letter.key == key_of({"inputs": "hi"}, REVISION)
@@ -79,7 +79,7 @@ def test_a_letter_without_a_reason_was_moved_by_sqs(cloud: BufferCloud) -> None:
 def test_redriven_letters_begin_a_new_life(cloud: BufferCloud) -> None:
     """Body, group and reason are kept; the age is the consumer's to count from now, the failures are forgotten."""
     cloud.claim("again", phase="released", attempts=8, timeouts=1)
-    cloud.bury(body("again"), "no answer after 8 attempts", attempts=8, MessageGroupId="blue")
+    cloud.dead_letter(body("again"), "no answer after 8 attempts", attempts=8, MessageGroupId="blue")
     redriven = cloud.dead_letters().redrive()
     assert (redriven.sent, redriven.done, dict(redriven.left)) == (1, 0, {})
     (message,) = cloud.received()
@@ -104,13 +104,13 @@ def test_the_consumer_takes_a_crashed_one_for_new(cloud: BufferCloud) -> None:
         "messageId": message["MessageId"], "receiptHandle": "r", "body": message["Body"],
         "attributes": message["Attributes"], "messageAttributes": message.get("MessageAttributes", {}),
     }  # fmt: skip
-    assert letter_of(SQSRecord(record)).first_sent_ms >= time.time() * 1000 - 60_000
+    assert delivery_of(SQSRecord(record)).first_sent_ms >= time.time() * 1000 - 60_000
 
 
 def test_what_has_its_result_is_deleted(cloud: BufferCloud) -> None:
     """The bucket says so: no message, so no invocation."""
     cloud.answer("has-result")
-    cloud.bury(body("has-result"))
+    cloud.dead_letter(body("has-result"))
     redriven = cloud.dead_letters().redrive()
     assert (redriven.sent, redriven.done) == (0, 1)
     assert cloud.received() == [] and dead_keys(cloud) == []
@@ -119,7 +119,7 @@ def test_what_has_its_result_is_deleted(cloud: BufferCloud) -> None:
 def test_a_result_that_has_gone_is_asked_for_again(cloud: BufferCloud) -> None:
     """The record says done, but the bucket holds nothing any more: the letter goes back."""
     cloud.claim("gone", phase="done")
-    cloud.bury(body("gone"))
+    cloud.dead_letter(body("gone"))
     redriven = cloud.dead_letters().redrive()
     assert (redriven.sent, redriven.done) == (1, 0)
     assert [json.loads(message["Body"])["key"] for message in cloud.received()] == ["gone"]
@@ -127,8 +127,8 @@ def test_a_result_that_has_gone_is_asked_for_again(cloud: BufferCloud) -> None:
 
 def test_what_would_only_come_back_stays(cloud: BufferCloud) -> None:
     """No message, and a deadline that has passed: counted by why, still there, visible at once."""
-    cloud.bury("not json")
-    cloud.bury(body("late", deadline_ms=1))
+    cloud.dead_letter("not json")
+    cloud.dead_letter(body("late", deadline_ms=1))
     redriven = cloud.dead_letters().redrive()
     assert redriven.sent == 0
     assert dict(redriven.left) == {"not a message that could be answered": 1, "past its deadline": 1}
@@ -138,7 +138,7 @@ def test_what_would_only_come_back_stays(cloud: BufferCloud) -> None:
 def test_twice_is_once(cloud: BufferCloud) -> None:
     """25 letters are sent back once; the second time there is nothing."""
     for number in range(25):
-        cloud.bury(body(f"t{number:02}"))
+        cloud.dead_letter(body(f"t{number:02}"))
     assert cloud.dead_letters().redrive().sent == 25
     assert cloud.dead_letters().redrive().sent == 0
     assert len(cloud.received()) == 25
@@ -147,7 +147,7 @@ def test_twice_is_once(cloud: BufferCloud) -> None:
 def test_a_letter_as_long_as_the_queue_takes_goes_back_by_the_bucket(cloud: BufferCloud) -> None:
     """Its body filled the queue's 2,048 bytes; with its reason it would be longer, so the request leaves it."""
     long = {"inputs": "x" * (2048 - len(body("long", request={"inputs": ""})))}
-    cloud.bury(body("long", request=long))
+    cloud.dead_letter(body("long", request=long))
     assert cloud.dead_letters().redrive().sent == 1
     (message,) = cloud.received()
     content = json.loads(message["Body"])
@@ -162,7 +162,7 @@ def test_an_interruption_loses_nothing(cloud: BufferCloud) -> None:
     def stop(**_: Any) -> None:
         raise KeyboardInterrupt
 
-    cloud.bury(body("cut"))
+    cloud.dead_letter(body("cut"))
     with pytest.raises(KeyboardInterrupt):
         disturbed(cloud, delete_message_batch=stop).redrive()
     assert [json.loads(message["Body"])["key"] for message in cloud.received()] == ["cut"]
@@ -175,9 +175,9 @@ def test_a_poisonous_letter_is_sent_once_a_run(cloud: BufferCloud) -> None:
     """One that is back among the dead before the run is over does not go round and round."""
 
     def comes_back(**_: Any) -> None:
-        cloud.bury(body("poison"))
+        cloud.dead_letter(body("poison"))
 
-    cloud.bury(body("poison"))
+    cloud.dead_letter(body("poison"))
     redriven = disturbed(cloud, delete_message_batch=comes_back).redrive()
     assert (redriven.sent, dict(redriven.left)) == (1, {"back again since": 1})
     assert len(cloud.received()) == 1

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from invocation.buffer.message import Message, MessageError, key_of, read_message
-from stacks.buffer.runtime.consumer import message as consumer
+from loadproof.invocation.buffer.message import Message, MessageError, read_message
+from loadproof.wire import message as consumer
+from loadproof.wire.message import key_of
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -48,7 +49,7 @@ def sender_takes(body: str) -> bool:
 def consumer_takes(body: str) -> bool:
     try:
         consumer.read_message(body)
-    except consumer.MalformedMessageError:
+    except consumer.MalformedError:
         return False
     return True
 
@@ -96,7 +97,7 @@ def test_no_mixture_of_fields_is_taken_by_one_only(content: dict[str, Any]) -> N
 def test_what_is_sent_is_what_is_read(request: dict[str, Any], key: str | None, deadline: int | None, how: Any) -> None:
     """All fields arrive as they were given, whatever the payload."""
     read = consumer.read_message(Message(request, key=key, deadline_ms=deadline, priority=how, tenant="blue").body)
-    assert (read.key, read.deadline_ms, read.low_priority, read.tenant) == (key, deadline, how == "low", "blue")
+    assert (read.key, read.deadline_ms, read.priority, read.tenant) == (key, deadline, how, "blue")
     assert read.request == json.loads(json.dumps(request))
 
 
@@ -106,7 +107,7 @@ def test_both_sides_make_the_same_key(request: dict[str, Any]) -> None:
     assert key_of(request, "r1") == consumer.key_of(json.loads(Message(request).body)["request"], "r1")
 
 
-def test_the_key_is_the_contract_s() -> None:
+def test_the_key_is_the_contracts() -> None:
     """SHA-256 of `["r1",{"a":1,"b":2}]` by sha256sum."""
     assert key_of({"b": 2, "a": 1}, "r1") == "1d702b8a64c067b9f81fe1a0bcb04dc88fd7a8ad5be720b9ee533b0b2399e71b"
 
@@ -128,7 +129,7 @@ def test_a_body_has_only_characters_that_sqs_takes(text: str) -> None:
         ({"x": "\ud800"}, "text with half a surrogate pair is not Unicode"),
     ],
 )
-def test_payloads_of_python_s_own_are_refused(request_: Mapping[str, Any], reason: str) -> None:
+def test_payloads_of_pythons_own_are_refused(request_: Mapping[str, Any], reason: str) -> None:
     """What no JSON can carry is told before it is sent."""
     with pytest.raises(MessageError, match=f"`request`: {reason}"):
         Message(request_)

@@ -13,10 +13,10 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from buffer_cloud import REVISION, STACK, BufferCloud
 
-from invocation.buffer import DeadLetters, Message, Producer, places_of
-from invocation.buffer.calls import Calls
 from loadproof.errors import CouldNotRunError
-from stacks.buffer.runtime.consumer.message import key_of
+from loadproof.invocation.buffer import DeadLetters, Message, Producer, places_of
+from loadproof.invocation.buffer.calls import Calls
+from loadproof.wire.message import key_of
 
 Answer = dict[str, Any]
 
@@ -179,6 +179,13 @@ def test_a_long_request_is_left_in_the_bucket(cloud: BufferCloud) -> None:
     assert body["key"] == key == key_of(long, REVISION)
 
 
+def test_an_empty_request_in_the_bucket_is_not_sent(cloud: BufferCloud) -> None:
+    """The consumer would refuse it: the producer gave it a key and sent it."""
+    cloud.client("s3").put_object(Bucket=cloud.places.bucket, Key="requests/empty", Body=b"{}")
+    (sent,) = cloud.producer().send_many([Message(request_s3="requests/empty")])
+    assert sent.error == "the payload in the bucket is an empty object" and keys(cloud) == []
+
+
 def test_only_what_is_longer_than_the_limit_is_left(cloud: BufferCloud) -> None:
     """A body of 2,048 bytes goes as it is, of 2,049 by the bucket."""
     empty = len(Message({"inputs": ""}, key="k").body)
@@ -222,7 +229,7 @@ def test_a_result_that_does_not_come_is_none(cloud: BufferCloud) -> None:
     assert reader.result("never", wait_s=10) is None and time.now_s == pytest.approx(10)
 
 
-def test_a_stack_s_name_is_all_an_application_needs(cloud: BufferCloud) -> None:
+def test_a_stacks_name_is_all_an_application_needs(cloud: BufferCloud) -> None:
     """Places, clients and the queue's own limit are asked for; the same places serve the dead letters."""
     where = {"region": cloud.local.region, "endpoint_url": cloud.local.endpoint_url}
     sender = Producer.of_stack(STACK, **where)
@@ -230,7 +237,7 @@ def test_a_stack_s_name_is_all_an_application_needs(cloud: BufferCloud) -> None:
     assert sender.send({"x": 1}, key="whole") == "whole" and keys(cloud) == ["whole"]
     found = sender.result("whole")
     assert found is not None and found["key"] == "whole"
-    cloud.bury(Message({"x": 1}, key="whole").body)
+    cloud.dead_letter(Message({"x": 1}, key="whole").body)
     assert DeadLetters.at(sender.places, **where).redrive().done == 1
 
 

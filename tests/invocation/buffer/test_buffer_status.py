@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from invocation.buffer import BufferStatus, PaceNow
-from invocation.buffer.status import pace_now
-from loadproof.cli.queue_view import duration, pace_words, status_lines
-from stacks.buffer.runtime.consumer.pace import Record
+from loadproof.cli.queue.view import duration, pace_words, status_lines
+from loadproof.invocation.buffer import BufferStatus, PaceNow
+from loadproof.invocation.buffer.status import pace_now
+from loadproof.wire.pace import Record
 
 shares = st.floats(0, 1)
 
 
 @given(shares, shares, st.integers(0, 2_000_000), st.integers(0, 60_000))
-def test_the_share_is_the_consumer_s(peak: float, low: float, cut_ms: int, later_ms: int) -> None:
+def test_the_share_is_the_consumers(peak: float, low: float, cut_ms: int, later_ms: int) -> None:
     """One record, one moment, one number on both sides."""
     item = {"peak": {"N": repr(peak)}, "low": {"N": repr(low)}, "cut_ms": {"N": str(cut_ms)}}
     now_s = (cut_ms + later_ms) / 1000

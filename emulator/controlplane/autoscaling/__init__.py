@@ -1,5 +1,0 @@
-"""Application Auto Scaling for SageMaker: targets, policies with their alarms, scheduled actions, activities."""
-
-from emulator.controlplane.autoscaling.api import AutoScalingApi
-
-__all__ = ["AutoScalingApi"]

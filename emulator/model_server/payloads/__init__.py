@@ -1,1 +1,0 @@
-"""Real payloads of the model servers: what they accept, what they answer, how they refuse."""

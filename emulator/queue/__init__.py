@@ -1,5 +1,0 @@
-"""Lambda on SQS: the poller of event source mappings and the processes that run the real function code."""
-
-from emulator.queue.poller import QueuePoller
-
-__all__ = ["QueuePoller"]

@@ -1,0 +1,121 @@
+"""The page itself: one HTML file with drawings inside, no script and no network."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from loadproof.advice.alternatives import Alternatives
+from loadproof.advice.page import curves, ladder, memory, shares, wording
+from loadproof.advice.page.levels import rows_of
+from loadproof.capacity import Plan, PredictedLevel
+from loadproof.capacity.cost import usd_per_million_tokens
+from loadproof.errors import InputError
+from loadproof.pages.file import write_whole
+from loadproof.pages.style import house_style
+from loadproof.pages.wording import SHORT, objective_title, objective_value, visible
+from loadproof.pages.wording import number as number_text
+
+_TITLES = {
+    "ttft": "Time to first token (TTFT)",
+    "tpot": "Time per output token (TPOT)",
+    "e2e": "End-to-end latency (E2E)",
+}
+
+
+def write_page(plan: Plan, target: Path, alternatives: Alternatives | None = None) -> None:
+    """Write the page whole or not at all. Raises InputError where the folder cannot be written."""
+    page = page_of(plan, alternatives)
+    try:
+        write_whole(page, target)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror}); name another place with --output") from error
+
+
+def page_of(plan: Plan, alternatives: Alternatives | None = None) -> str:
+    """The page as text, with the alternatives where they are given.
+
+    Foreign text (names, notes) is escaped, and its control characters are spelled out.
+    """
+    environment = Environment(
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"number": number_text, "visible": visible}
+    return environment.get_template("page.html.j2").render(
+        plan=plan,
+        wording=wording,
+        mark=wording.MARKS[wording.outcome(plan)],
+        titles=_TITLES,
+        curve_pictures={latency: curves.curve(plan, latency) for latency in _TITLES},
+        series={latency: curves.series_of(plan, latency) for latency in _TITLES},
+        bounds={latency: curves.bounds_of(plan, latency) for latency in _TITLES},
+        shares_picture=shares.shares(plan),
+        parts=shares.PARTS,
+        percent=shares.percent,
+        memory_picture=memory.memory_bar(plan.memory),
+        memory_parts=memory.memory_parts(plan.memory),
+        rows=rows_of(plan),
+        alternatives=alternatives,
+        ladders=_ladders(alternatives) if alternatives else {},
+        key_figures=_key_figures(plan),
+        objective_title=objective_title,
+        objective_value=objective_value,
+        interval=lambda level, name: _interval(plan, level, name),
+        sources=_sources(plan),
+        style=Markup(_style()),
+    )
+
+
+def _ladders(alternatives: Alternatives) -> dict[str, Markup]:
+    return {
+        field: ladder.ladder(ladder.rungs_of(alternatives, field), unit)
+        for field, unit in (("usd_per_hour", "USD/h"), ("usd_per_million_tokens", "USD/M"))
+    }
+
+
+def _interval(plan: Plan, level: PredictedLevel, name: str) -> str:
+    """`19.9 to 41.8`: the range of a level's figure, by the field's name."""
+    low, high = plan.confidence.range_of(name, getattr(level, name), near_limit=level.near_limit)
+    return f"{number_text(low)} to {number_text(high)}"
+
+
+def _key_figures(plan: Plan) -> list[tuple[str, float | None, str, str]]:
+    """(name, value, unit, range) at the objectives' level, then what it costs."""
+    level, figures = plan.at_objectives, []
+    if level is not None:
+        for latency in _TITLES:
+            field = f"{latency}_ms"
+            figures.append((f"{SHORT[latency]} mean", getattr(level, field), "ms", _interval(plan, level, field)))
+        field = "output_tokens_per_s"
+        figures.append(("Output", level.output_tokens_per_s, "tokens/s", _interval(plan, level, field)))
+        per_million = usd_per_million_tokens(plan.cost.usd_per_hour_min, level.output_tokens_per_s)
+        figures.append(("Cost per M output tokens", per_million, "USD", ""))
+    cost = plan.cost
+    figures.append((f"Cost, {wording.instances(cost.instances_min)}", cost.usd_per_hour_min, "USD/hour", ""))
+    if cost.instances_max > cost.instances_min:
+        figures.append((f"Cost, {wording.instances(cost.instances_max)}", cost.usd_per_hour_max, "USD/hour", ""))
+    return figures
+
+
+def _sources(plan: Plan) -> list[tuple[str, str]]:
+    deployment = plan.deployment
+    instance, cost = deployment.instance, plan.cost
+    return [
+        ("Server parameters", deployment.server.source),
+        ("Server calibrated on", ", ".join(deployment.server.calibrated_on) or "nothing yet"),
+        (deployment.accelerator.name, deployment.accelerator.source),
+        (instance.instance_type, instance.source),
+        ("Price", "none known" if cost.usd_per_hour_min is None else f"{instance.price_region}: {cost.price_source}"),
+    ]
+
+
+def _style() -> str:
+    """What all pages share, then what this one adds."""
+    return f"{house_style()}\n{_text('page.css')}"
+
+
+def _text(name: str) -> str:
+    return (files("loadproof.advice.page") / name).read_text(encoding="utf-8")

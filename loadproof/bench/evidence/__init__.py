@@ -1,0 +1,1 @@
+"""Runs that are kept, and what they prove."""

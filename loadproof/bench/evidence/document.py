@@ -1,0 +1,178 @@
+"""`evidence.json`: what a verdict rests on, tied together by hashes, and the check that all of it still fits.
+
+A hash shows that a file changed, not who changed it: someone who rewrites every file, this one included, is not found
+out by it. That the verdict follows from the requests is checked without trust, by judging them again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import orjson
+
+from loadproof.bench.document import FILE_NAME as SUMMARY_FILE
+from loadproof.bench.document import RunTarget, Summary, as_json, read_summary, summary_of
+from loadproof.bench.judge.summary import build_summary
+from loadproof.bench.judge.verdict import Outcome
+from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
+from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
+from loadproof.bench.measure.records import opened_records, read_records
+from loadproof.bench.measure.scaling import Deployed, read_observed
+from loadproof.bench.plan import FILE_NAME as PLAN_FILE
+from loadproof.bench.plan import RunPlan, read_plan, write_json
+from loadproof.bench.spec import ProfileBrief
+from loadproof.errors import InputError
+from loadproof.profiles import load_profile, profile_hash
+
+SCHEMA_VERSION: Final = 1
+FILE_NAME = "evidence.json"
+HASHED = (PLAN_FILE, RECORDS_FILE, OBSERVED_FILE, SUMMARY_FILE)
+_JUDGED = ("verdict", "objectives", "levels", "scaling", "profile", "target", "workload")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What the verdict rests on. All but the hashes is said in the run's other files, too."""
+
+    schema_version: Literal[1]
+    """1"""
+    run_id: str
+    """the run's"""
+    created_utc: str
+    """the run's"""
+    verdict: Outcome
+    """the outcome"""
+    profile: ProfileBrief | None
+    """as in the plan"""
+    target: RunTarget
+    """as in the summary"""
+    deployed: Deployed | None
+    """as in the summary"""
+    seed: int
+    """as in the plan"""
+    versions: Mapping[str, str | None]
+    """Loadproof, Python, platform, event loop"""
+    sha256: Mapping[str, str]
+    """of each file that was there; `report.html` follows from them"""
+
+
+def write_evidence(folder: Path, plan: RunPlan, summary: Summary) -> None:
+    """Write evidence.json for a folder whose other files are whole. Raises OSError."""
+    write_json(folder / FILE_NAME, _evidence(folder, plan, summary))
+
+
+def _evidence(folder: Path, plan: RunPlan, summary: Summary) -> Evidence:
+    return Evidence(
+        schema_version=SCHEMA_VERSION,
+        run_id=plan.run_id,
+        created_utc=plan.created_utc,
+        verdict=summary.verdict.outcome,
+        profile=summary.profile,
+        target=summary.target,
+        deployed=summary.deployed,
+        seed=plan.spec.workload.seed,
+        versions={name: plan.conditions.get(name) for name in ("loadproof", "python", "platform", "event_loop")},
+        sha256={name: found for name in HASHED if (found := sha256_of(folder / name))},
+    )
+
+
+def sha256_of(path: Path) -> str | None:
+    """The file's SHA-256 in hex, of requests that are kept packed as they were; None where there is no such file."""
+    digest = hashlib.sha256()
+    with opened_records(path) as file:
+        if file is None:
+            return None
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def mismatches(folder: Path, profile: Path | None = None) -> list[str]:
+    """Everything about a run folder that does not fit together, in sentences; empty when it all does.
+
+    `profile`: the file the run should be evidence for, as it is now; None: the run's own, where it can be found.
+    Raises InputError where the folder holds no evidence or no plan.
+    """
+    found = misfits(folder)
+    return found if _never_judged(folder) else found + _other_profile(read_plan(folder), profile)
+
+
+def _never_judged(folder: Path) -> bool:
+    return not (folder / FILE_NAME).exists() and (folder / PLAN_FILE).exists()
+
+
+def misfits(folder: Path) -> list[str]:
+    """The same of the run's own files, whatever became of its profile."""
+    if _never_judged(folder):
+        return [f"not judged: the run was cut off; loadproof report {folder} judges what there is of it"]
+    evidence = _read(folder / FILE_NAME)
+    found = _changed_files(folder, evidence)
+    plan, summary = read_plan(folder), read_summary(folder)
+    rebuilt = build_summary(
+        plan,
+        read_records(folder / RECORDS_FILE),
+        observed=read_observed(folder),
+        interrupted=summary.conditions.interrupted,
+    )
+    found += _not_following(summary, rebuilt)
+    said = as_json(_evidence(folder, plan, summary))
+    found += [
+        f"{FILE_NAME}: {name} {evidence.get(name)}, but {PLAN_FILE} and {SUMMARY_FILE} say {said[name]}"
+        for name in said
+        if name not in ("schema_version", "sha256") and evidence.get(name) != said[name]
+    ]
+    return found
+
+
+def _changed_files(folder: Path, evidence: Mapping[str, object]) -> list[str]:
+    found = []
+    hashes = evidence.get("sha256")
+    for name, expected in hashes.items() if isinstance(hashes, dict) else ():
+        actual = sha256_of(folder / name)
+        if actual is None:
+            found.append(f"{name}: missing, though {FILE_NAME} holds its hash")
+        elif actual != expected:
+            found.append(f"{name}: changed since the run was judged (sha256 {actual[:12]}…, was {str(expected)[:12]}…)")
+    if not isinstance(hashes, dict) or RECORDS_FILE not in hashes:
+        found.append(f"{FILE_NAME}: has no hash of {RECORDS_FILE}")
+    return found
+
+
+def _not_following(summary: Summary, rebuilt: Summary) -> list[str]:
+    rebuilt = summary_of(as_json(rebuilt), SUMMARY_FILE)  # as it would be read
+    return [
+        f"{SUMMARY_FILE}: `{name}` does not follow from {PLAN_FILE} and {RECORDS_FILE}"
+        for name in _JUDGED
+        if getattr(summary, name) != getattr(rebuilt, name)
+    ]
+
+
+def _other_profile(plan: RunPlan, profile: Path | None) -> list[str]:
+    ours = plan.spec.profile
+    if ours is None:
+        return [] if profile is None else [f"{PLAN_FILE}: the run was of no profile: it is no evidence for {profile}"]
+    file = profile or Path(ours.file)
+    if profile is None and not file.is_file():
+        return []
+    now = profile_hash(load_profile(file))
+    if now == ours.sha256:
+        return []
+    return [f"{file}: changed since (sha256 {now[:12]}…): the run is evidence for {ours.name} at {ours.sha256[:12]}…"]
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        row = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); give a judged run that has its requests"
+        ) from None
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"{path}: not JSON ({error}); restore it, or benchmark again") from None
+    if not isinstance(row, dict) or row.get("schema_version") != SCHEMA_VERSION:
+        raise InputError(f"{path}: expected schema_version {SCHEMA_VERSION}; use the Loadproof that wrote it")
+    return row

@@ -1,0 +1,136 @@
+"""Places where runs are kept: folders of this machine, and S3 prefixes laid out alike.
+
+A run is a folder with `plan.json`, at any depth of its place: `runs/<run-id>/` as the benchmark leaves it,
+`evidence/<environment>/<profile>/<run-id>/` as `loadproof evidence add` files it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from loadproof.bench.remote.store import S3Store, s3_client
+from loadproof.errors import InputError
+
+# As the modules that write them call them; those load numpy, and a review reads no request.
+PLAN, SUMMARY, EVIDENCE, REQUESTS = "plan.json", "summary.json", "evidence.json", "requests.jsonl"
+PACKED = ".gz"
+DEFAULT_PLACES = ("evidence", "runs")
+_DEEPEST = 6  # folders below a place
+Files = Mapping[str, int]  # sizes in bytes by name
+
+
+class Place(Protocol):
+    """Somewhere runs are kept. Names are relative, with `/`: `dev/chat/20261121-101500-chat`; `.`: the place itself."""
+
+    @property
+    def name(self) -> str: ...
+
+    def runs(self) -> Mapping[str, Files]:
+        """The files of every run, by the run's name."""
+        ...
+
+    def read(self, run: str, file: str) -> bytes | None: ...
+
+    def create(self, run: str, file: str, body: bytes) -> bool:
+        """Write a file that is not there yet, whole or not at all; False, and nothing touched, where it is."""
+        ...
+
+
+class FolderPlace:
+    """A folder of this machine. A folder that is a run itself holds that one run, called `.`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def name(self) -> str:
+        return self.folder.as_posix()
+
+    def runs(self) -> dict[str, dict[str, int]]:
+        found = {}
+        for path, folders, files in os.walk(self.folder):
+            here = Path(path)
+            below = here.relative_to(self.folder)
+            if len(below.parts) >= _DEEPEST or PLAN in files:
+                folders.clear()
+            folders[:] = sorted(one for one in folders if not one.startswith("."))
+            if PLAN in files:
+                found[below.as_posix()] = {one: (here / one).stat().st_size for one in sorted(files)}
+        return found
+
+    def read(self, run: str, file: str) -> bytes | None:
+        try:
+            return (self.folder / run / file).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def create(self, run: str, file: str, body: bytes) -> bool:
+        target = self.folder / run / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{file}.")
+        try:
+            with os.fdopen(handle, "wb") as writing:
+                writing.write(body)
+            Path(part).chmod(0o644)
+            target.hardlink_to(part)  # unlike a rename, it never takes another's place
+        except FileExistsError:
+            return False
+        finally:
+            Path(part).unlink()
+        return True
+
+
+class S3Place:
+    """Objects under a prefix. Raises CouldNotRunError, with what S3 said, for whatever it refuses."""
+
+    def __init__(self, uri: str) -> None:
+        self._store = S3Store(uri, s3_client(attempts=4))
+
+    @property
+    def name(self) -> str:
+        return self._store.uri
+
+    def runs(self) -> dict[str, dict[str, int]]:
+        sizes: dict[str, int] = {}
+        while page := self._store.sizes("", max(sizes, default="")):
+            sizes |= page
+        folders = [key.removesuffix(PLAN).rstrip("/") for key in sizes if key.rpartition("/")[2] == PLAN]
+        found: dict[str, dict[str, int]] = {folder: {} for folder in sorted(folders)}
+        for key, size in sizes.items():
+            folder, _, file = key.rpartition("/")
+            if folder in found:
+                found[folder][file] = size
+        return {folder or ".": files for folder, files in found.items()}
+
+    def read(self, run: str, file: str) -> bytes | None:
+        return self._store.get(self._key(run, file))
+
+    def create(self, run: str, file: str, body: bytes) -> bool:
+        return self._store.create(self._key(run, file), body)
+
+    def _key(self, run: str, file: str) -> str:
+        return file if run == "." else f"{run}/{file}"
+
+
+def places_of(places: Iterable[str | Path], *, must_exist: bool = True) -> tuple[Place, ...]:
+    """Places by their names; without any those of `DEFAULT_PLACES` that exist.
+
+    A folder that is missing holds nothing; with `must_exist` it is refused: InputError.
+    """
+    named = [str(place) for place in places]
+    if not named:
+        return tuple(FolderPlace(Path(one)) for one in DEFAULT_PLACES if Path(one).is_dir())
+    missing = [one for one in named if not one.startswith("s3://") and not Path(one).is_dir()]
+    if missing and must_exist:
+        raise InputError(
+            "\n".join(f"{one}: no such folder; give a folder of runs or s3://BUCKET/PREFIX" for one in missing)
+        )
+    return tuple(place_of(one) for one in named)
+
+
+def place_of(name: str) -> Place:
+    return S3Place(name) if name.startswith("s3://") else FolderPlace(Path(name))

@@ -1,0 +1,141 @@
+"""What stored runs are worth for the profiles as they are now: current or stale, and whether a profile is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+import orjson
+
+from loadproof.bench.evidence.store import StoredRun, measured_run, part_of
+from loadproof.bench.from_profile import judged_at, objectives_of, workload_of
+from loadproof.bench.objectives import ERROR_RATE
+from loadproof.profiles import Profile, profile_hash
+from loadproof.review.evidence import evidence_of
+
+_CLOCKS_DIFFER = timedelta(minutes=10)  # between the machine that measured and this one
+State = Literal["current", "stale", "no profile", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeProfile:
+    """A profile as it is in the tree; `profile` None where the checks refuse it."""
+
+    file: Path
+    environment: str
+    name: str
+    profile: Profile | None
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceStatus:
+    """A run beside its profile. `no profile`: the run was of none; `unknown`: the tree has none of that name, or one
+    that is refused. `since`: the fields that differ."""
+
+    state: State
+    since: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Whether a profile's objectives are proven, by which run, and else why not."""
+
+    profile: TreeProfile
+    run: StoredRun | None
+    problems: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return not self.problems
+
+
+def status_of(run: StoredRun, profiles: Sequence[TreeProfile]) -> EvidenceStatus:
+    if not run.profile:
+        return EvidenceStatus("no profile")
+    one = next((one for one in profiles if _is_of(run, one)), None)
+    if one is None or one.profile is None:
+        return EvidenceStatus("unknown")
+    state = evidence_of(one.profile, one.environment, one.name, [measured_run(run)])
+    return EvidenceStatus("current") if state.state == "current" else EvidenceStatus("stale", state.changed_since)
+
+
+def proof_of(
+    profile: TreeProfile, runs: Sequence[StoredRun], now: datetime, most: timedelta | None, *, local_cloud: bool = False
+) -> Proof:
+    """By the newest run of exactly this profile, whatever older ones said. `runs`: the newest first.
+
+    Runs against a local cloud count only where asked for: nothing was measured at AWS.
+    """
+    if profile.profile is None:
+        return Proof(profile, None, ("refused by the checks: loadproof check says why",))
+    own = [run for run in runs if _is_of(run, profile) and not run.problem]
+    counted = [run for run in own if local_cloud or run.local_cloud is None]
+    if not counted:
+        aside = f"; {len(own)} against a local cloud (--local-cloud counts them)" if own else ""
+        return Proof(profile, None, (f"no run{aside}",))
+    current = next((run for run in counted if run.profile.get("sha256") == profile_hash(profile.profile)), None)
+    if current is None:
+        since = ", ".join(status_of(counted[0], [profile]).since)
+        return Proof(profile, counted[0], (f"stale: changed since the run: {since}",))
+    problems = [] if current.verdict == "PASS" else [f"the verdict is {current.verdict}"]
+    problems += current.misfits
+    problems += judged_otherwise(current, profile.profile, profile.file)
+    if (age := age_of(current, now)) is not None and age < -_CLOCKS_DIFFER:
+        problems.append(f"begun on {current.created_utc}, which is still to come")
+    elif age is not None and most is not None and age > most:
+        problems.append(f"{in_days(age)} old, at most {in_days(most)} are wanted")
+    return Proof(profile, current, tuple(problems))
+
+
+def judged_otherwise(run: StoredRun, profile: Profile, file: Path) -> list[str]:
+    """Where a run of the profile was told on the command line to judge less than the profile asks."""
+    bounds = {row.name: row.bound for row in run.summary.objectives} if run.summary else {}
+    found = []
+    for objective in objectives_of(profile):
+        bound = bounds.get(objective.name)
+        if bound is None or not objective.met_by(bound):  # a tighter bound than the profile's proves it, too
+            said = "was not judged" if bound is None else f"was judged by {bound:g}"
+            found.append(f"{objective.name} {said}, the profile says {objective.comparison} {objective.bound:g}")
+    at, wanted = run.summary.verdict.at_load if run.summary else None, judged_at(profile, file)
+    if at != wanted:
+        found.append(f"judged at {at}, the profile says {wanted}")
+    workload = orjson.loads(orjson.dumps(asdict(workload_of(profile, file.parent))))
+    ran = part_of(run.plan, "spec", "workload")
+    other = [name for name in _OF_WORKLOAD if ran.get(name) != workload[name]]
+    if part_of(run.plan, "spec", "target").get("streaming") != profile.workload.streaming:
+        other.append("streaming")
+    allowed = part_of(run.plan, "spec").get("max_error_rate")
+    if ERROR_RATE not in bounds and allowed:
+        found.append(f"requests were allowed to fail (--max-error-rate {allowed}), the profile allows none")
+    return found + ([f"sent another {', '.join(other)} than the profile's"] if other else [])
+
+
+_OF_WORKLOAD = (
+    "input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "think_time_s", "answer_length", "images",
+)  # fmt: skip
+
+
+def age_of(run: StoredRun, now: datetime) -> timedelta | None:
+    """Since it was begun; None where it does not say when."""
+    try:
+        began = datetime.fromisoformat(run.created_utc)
+    except ValueError:
+        return None
+    return now - (began if began.tzinfo else began.replace(tzinfo=UTC))
+
+
+def in_days(age: timedelta) -> str:
+    """`12 minutes`, `5 hours`, `31 days`; never less than nothing."""
+    seconds = max(0, int(age.total_seconds()))
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 2 * length or (unit == "minute"):
+            count = seconds // length
+            return f"{count} {unit}{'' if count == 1 else 's'}"
+    raise AssertionError
+
+
+def _is_of(run: StoredRun, profile: TreeProfile) -> bool:
+    return run.profile.get("name") == profile.name and run.profile.get("environment") == profile.environment

@@ -1,0 +1,269 @@
+"""One benchmark run from spec to verdict: the function behind `loadproof bench`, and behind any other driver."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from loadproof.bench.connect import open_invoker
+from loadproof.bench.load.process import heard_signals, loop_factory, raised_priority
+from loadproof.bench.load.sweep import OnProgress, Sweep, anything_left, why_never_ran
+from loadproof.bench.load.workers import Crew
+from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
+from loadproof.bench.measure.observer import observing
+from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
+from loadproof.bench.measure.records import RecordWriter, each_record, read_records
+from loadproof.bench.plan import FILE_NAME as PLAN_FILE
+from loadproof.bench.plan import RunPlan, planned_in_full, read_plan, run_id_of, utc_text, write_json, write_plan
+from loadproof.bench.spec import BenchmarkSpec
+from loadproof.errors import CouldNotRunError, ExitCode, InputError
+from loadproof.invocation import Invoker
+
+if TYPE_CHECKING:
+    from loadproof.bench.document import Summary
+
+_EXIT_CODES = {
+    "PASS": ExitCode.OK,
+    "FAIL": ExitCode.MISSED,
+    "INCONCLUSIVE": ExitCode.MISSED,  # what was not shown to hold must not open a gate
+    "INVALID": ExitCode.COULD_NOT_RUN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A run that has a summary. `report` is None when the page could not be written; `report_problem` says why."""
+
+    folder: Path
+    summary: Summary
+    report: Path | None
+    report_problem: str | None
+    exit_code: ExitCode
+
+
+def run_benchmark(
+    spec: BenchmarkSpec, on_progress: OnProgress, folder: Path | None = None, *, observe: bool = False
+) -> RunResult:
+    """Run `spec` into `folder` (None: `runs/<run-id>`), which must be new or empty.
+
+    `observe`: a process of its own records the target's copies, scaling activities and metrics beside the load.
+
+    Ctrl-C ends it with what there is (exit code 130). Raises InputError for a folder in use, CouldNotRunError when the
+    endpoint cannot be reached or lets no request through; nothing measured, the folder is as it was found.
+    """
+    invoker = open_invoker(spec.target, spec.request_timeout_s)
+    now_ns = time.time_ns()
+    run_id = run_id_of(now_ns, run_name(spec))
+    if folder is None:
+        folder = new_folder(Path("runs"), run_id)
+        run_id = folder.name
+    claim(folder)
+    spec = replace(spec, workload=replace(spec.workload, salt=run_id))
+    try:
+        plan = planned_in_full(
+            RunPlan(run_id, utc_text(now_ns), now_ns, spec, machine_conditions(), (utc_text(now_ns),))
+        )
+        return _run_session(folder, plan, invoker, on_progress, observe)
+    except (CouldNotRunError, InputError):
+        release(folder)
+        raise
+
+
+def resume_benchmark(
+    folder: Path, on_progress: OnProgress, expected: BenchmarkSpec | None = None, *, observe: bool = False
+) -> RunResult:
+    """Send what an earlier run into `folder` did not finish, and judge the whole. Raises as `run_benchmark` does.
+
+    `expected`, where given, must be what that run was planned to be; only its endpoint URL may have moved. Where all
+    was sent, the endpoint is not asked for.
+    """
+    plan = planned_in_full(read_plan(folder))
+    if expected is not None:
+        plan = replace(plan, spec=_moved(plan.spec, expected, folder))
+    if not anything_left(plan, read_records(folder / RECORDS_FILE).records):
+        return judge_run(folder)
+    plan = plan.resumed(time.time_ns())
+    invoker = open_invoker(plan.spec.target, plan.spec.request_timeout_s)
+    return _run_session(folder, plan, invoker, on_progress, observe)
+
+
+def judge_run(folder: Path, *, interrupted: bool = False) -> RunResult:
+    """Write summary.json and report.html of what a run folder holds. Raises CouldNotRunError if nothing got through."""
+    from loadproof.bench.document import FILE_NAME as SUMMARY_FILE  # noqa: PLC0415  a sender comes up without numpy
+    from loadproof.bench.evidence.document import write_evidence  # noqa: PLC0415  a sender comes up without numpy
+    from loadproof.bench.judge.summary import build_summary  # noqa: PLC0415  a sender comes up without numpy
+    from loadproof.bench.measure.scaling import read_observed  # noqa: PLC0415  a sender comes up without numpy
+
+    plan = read_plan(folder)
+    file = read_records(folder / RECORDS_FILE)
+    reason = None if interrupted else why_never_ran(file.records)
+    if reason:
+        raise CouldNotRunError(f"no request got through: {reason}")
+    summary = build_summary(plan, file, interrupted=interrupted, observed=read_observed(folder))
+    del file  # the page reads for itself what it needs
+    write_json(folder / SUMMARY_FILE, summary)
+    write_evidence(folder, plan, summary)
+    report, problem = _render(folder)
+    code = ExitCode.INTERRUPTED if interrupted else _EXIT_CODES[summary.verdict.outcome]
+    return RunResult(folder, summary, report, problem, code)
+
+
+def shown_again(folder: Path) -> RunResult:
+    """A judged run as it stands, its page rendered anew; nothing else is written. Raises InputError without one.
+
+    A run that was cut off before it was judged is judged by what there is of it.
+    """
+    from loadproof.bench.document import FILE_NAME as SUMMARY_FILE  # noqa: PLC0415  a sender comes up without numpy
+    from loadproof.bench.document import read_summary  # noqa: PLC0415  a sender comes up without numpy
+
+    planned = (folder / PLAN_FILE).exists()
+    if planned and not (folder / SUMMARY_FILE).exists():
+        return judge_run(folder, interrupted=True)
+    summary = read_summary(folder)
+    interrupted = summary.conditions.interrupted
+    # Lines may have come since it was judged: the observer's last ones, or those of a resumed session that was killed.
+    if planned and (interrupted or len(read_plan(folder).sessions_utc) > summary.conditions.sessions):
+        return judge_run(folder, interrupted=True)
+    report, problem = _render(folder)
+    code = ExitCode.INTERRUPTED if interrupted else _EXIT_CODES[summary.verdict.outcome]
+    return RunResult(folder, summary, report, problem, code)
+
+
+def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress, observe: bool) -> RunResult:
+    try:
+        return judge_run(folder, interrupted=_load(folder, plan, invoker, on_progress, observe))
+    except OSError as error:  # the endpoint's own faults are outcomes; what is left is the disk
+        raise CouldNotRunError(
+            f"{folder}: cannot be written ({error.strerror}); mend that, then go on with --resume {folder}"
+        ) from error
+
+
+def _load(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress, observe: bool) -> bool:
+    """Send what is left of the plan; True if it was stopped."""
+    # Times of every session count from the run's first zero, so that later sessions lie after earlier ones.
+    zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
+    write_plan(folder, plan)
+    records = read_records(folder / RECORDS_FILE).records
+    watched = observing(folder, plan.spec.target) if observe else nullcontext(lambda: None)
+    with watched as ask_observer, RecordWriter(folder / RECORDS_FILE) as writer:
+        save = partial(write_plan, folder)
+        sender = Crew(folder, plan.spec.workers, zero_ns) if plan.spec.workers > 1 else invoker
+        sweep = Sweep(plan, sender, writer.append, save, on_progress, zero_ns, records)
+        with raised_priority(), asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(_drive(sweep, sender, ask_observer))
+    return sweep.runner.stopped
+
+
+async def _drive(sweep: Sweep, sender: Invoker | Crew, ask_observer: Callable[[], None]) -> None:
+    def stop() -> None:
+        ask_observer()  # now: its last words and those of the requests in flight take their time side by side
+        sweep.runner.stop()
+
+    with heard_signals(stop):
+        try:
+            await sweep.run()
+        finally:
+            await sender.close()
+
+
+def _render(folder: Path) -> tuple[Path | None, str | None]:
+    """The page is a view of files already written: if it fails, the verdict still stands."""
+    from loadproof.bench.report import render_report  # noqa: PLC0415  a sender comes up without numpy
+
+    try:
+        return render_report(folder), None
+    except (OSError, InputError) as error:
+        return None, str(error)
+
+
+def _moved(planned: BenchmarkSpec, expected: BenchmarkSpec, folder: Path) -> BenchmarkSpec:
+    """The planned spec at the expected endpoint URL. Raises InputError naming every part that differs."""
+    target = replace(planned.target, endpoint_url=expected.target.endpoint_url)
+    comparable = replace(
+        expected,
+        workload=replace(expected.workload, salt=planned.workload.salt),
+        usd_per_hour=planned.usd_per_hour,
+        predicted=planned.predicted,
+        target=replace(expected.target, local_cloud=planned.target.local_cloud),
+        profile=expected.profile
+        and planned.profile
+        and replace(expected.profile, file=planned.profile.file, document=planned.profile.document),
+    )
+    planned = replace(planned, target=target)
+    ours, theirs = planned.to_json(), comparable.to_json()
+    different = [name for name in ours if ours[name] != theirs[name]]
+    if different:
+        raise InputError(
+            f"{folder}: the run was planned with another {', '.join(different)}; resume it as planned, "
+            "or start a new run"
+        )
+    return planned
+
+
+def new_folder(runs: Path, run_id: str) -> Path:
+    """`runs/<run-id>`, numbered from 2 when other runs of that name began in the same second."""
+    number, folder = 1, runs / run_id
+    while True:
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            number += 1
+            folder = runs / f"{run_id}-{number}"
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be made ({error.strerror}); give another --out") from None
+
+
+def claim(folder: Path) -> None:
+    """Make it the new or empty folder of a run. Raises InputError where it cannot be that."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        in_use = any(folder.iterdir())
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be used as a folder ({error.strerror}); give another --out") from None
+    if in_use:
+        raise InputError(f"{folder}: not empty; give a new folder, or continue the run in it with --resume {folder}")
+
+
+def release(folder: Path) -> None:
+    """Take back what a run that measured nothing wrote, so that the same command can be tried again."""
+    if any(record.phase == "measured" for record in each_record(folder / RECORDS_FILE)):
+        return
+    for name in (PLAN_FILE, RECORDS_FILE, OBSERVED_FILE):
+        (folder / name).unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def run_name(spec: BenchmarkSpec) -> str:
+    """What a run's id calls it by: its profile, else its target."""
+    if spec.profile:
+        return spec.profile.name
+    if spec.target.kind == "openai":
+        return urlsplit(spec.target.endpoint).netloc
+    return spec.target.component or spec.target.endpoint
+
+
+def machine_conditions() -> dict[str, object]:
+    """The machine and versions a run was made with: whatever may explain a difference between two runs."""
+    try:
+        loadproof = version("loadproof")
+    except PackageNotFoundError:
+        loadproof = "unknown"
+    return {
+        "loadproof": loadproof,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu_count": os.cpu_count(),
+        "event_loop": "asyncio" if loop_factory() is None else "uvloop",
+    }

@@ -1,0 +1,1 @@
+"""Whether it is good enough: summary, verdict, change against an earlier run."""

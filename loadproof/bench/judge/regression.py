@@ -1,0 +1,298 @@
+"""Is a run worse than an earlier one? Each figure's change as a ratio with its 95% interval, held to a tolerance.
+
+The interval comes from a bootstrap over both runs' requests (`bootstrap`); an end that either run has too few requests
+for stays open. A figure is a REGRESSION when even the interval's better end is worse than the tolerance, IMPROVED when
+even its worse end is better than that, NO CHANGE when all of it lies within the tolerance, else INCONCLUSIVE. The share
+of failed requests changes by a difference, not a ratio (Newcombe's interval out of Wilson's: of no failures a bootstrap
+draws none): REGRESSION above 0, IMPROVED below.
+
+A level at which either run's client was too slow to measure is INCONCLUSIVE: its figures are not the endpoint's.
+
+The outcome is of what is judged: the bounds' own figures where the later run has objectives, at the level it is judged
+at, and the share of failed requests there. Everything else is shown beside it and decides nothing: of a hundred
+figures some change by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, Literal
+
+from loadproof.bench.judge.verdict import SHORT_BELOW, invalid_reasons
+from loadproof.bench.measure.bootstrap import ratio_resampled
+from loadproof.bench.measure.levels import MeasuredLevel, judged_level, measured_levels
+from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
+from loadproof.bench.measure.records import read_records
+from loadproof.bench.measure.resampling import LevelSamples
+from loadproof.bench.measure.statistics import CONFIDENCE
+from loadproof.bench.objectives import ERROR_RATE, Objective
+from loadproof.bench.plan import RunPlan, read_plan
+from loadproof.errors import InputError
+
+TOLERANCE = 0.05
+FIGURES = (
+    "ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "itl_p95_ms", "tpot_p50_ms", "tpot_p95_ms", "e2e_p50_ms", "e2e_p95_ms",
+    "output_tokens_per_s_min", "requests_per_s_min", ERROR_RATE,
+)  # fmt: skip
+DECIDING = ("ttft_p95_ms", "tpot_p95_ms", "e2e_p95_ms", "output_tokens_per_s_min")  # without objectives
+Outcome = Literal["REGRESSION", "NO CHANGE", "IMPROVED", "INCONCLUSIVE"]
+Interval = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run folder, read: its plan and its levels by index."""
+
+    folder: Path
+    plan: RunPlan
+    levels: Mapping[int, MeasuredLevel]
+
+    @property
+    def judged(self) -> MeasuredLevel | None:
+        index = judged_level(self.plan, self.levels)
+        return None if index is None else self.levels.get(index)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One figure at one level. `change` is after / before (of failed requests after − before), `low`..`high` its 95%
+    interval; above 1 (0) is worse, but for rates."""
+
+    name: str
+    place: str
+    before: float | None
+    after: float | None
+    change: float | None
+    low: float | None
+    high: float | None
+    outcome: Outcome
+    decides: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A run against an earlier one. `differences` are of conditions (image, machine, profile): what may explain it.
+
+    `measured` False: at the level that decides a run's client was too slow, so its figures are not the endpoint's.
+    """
+
+    before: str
+    after: str
+    place: str | None
+    tolerance: float
+    changes: tuple[Change, ...]
+    differences: tuple[tuple[str, str, str], ...]
+    outcome: Outcome
+    reason: str
+    measured: bool = True
+
+
+def read_run(folder: Path) -> Run:
+    """Raises InputError for a folder without a plan, CouldNotRunError for records of another version."""
+    plan = read_plan(folder)
+    return Run(folder, plan, measured_levels(plan, read_records(folder / RECORDS_FILE).records))
+
+
+def compare_runs(
+    before: Run,
+    after: Run,
+    tolerance: float = TOLERANCE,
+    on_level: Callable[[int, int], None] = lambda done, of: None,
+) -> Comparison:
+    """Raises InputError where the two were not sent the same, or share no level. `on_level` hears of each one done."""
+    _refuse_other_load(before, after)
+    pairs = _common_levels(before, after)
+    if not pairs:
+        raise InputError(
+            f"{before.folder} and {after.folder} have no level in common: "
+            f"{_places(before)} and {_places(after)}; repeat one of them at the other's levels"
+        )
+    deciding = _deciding_pair(after, pairs)
+    bounds = {one.name for one in after.plan.spec.objectives} - {ERROR_RATE}
+    named = (bounds or set(DECIDING)) | {ERROR_RATE}
+    names = tuple(dict.fromkeys((*FIGURES, *sorted(named))))
+    changes: tuple[Change, ...] = ()
+    for number, pair in enumerate(pairs, start=1):
+        changes += _changes(before, after, pair, names, tolerance, named if pair == deciding else set())
+        on_level(number, len(pairs))
+    shown = tuple(change for change in changes if change.before is not None or change.after is not None)
+    place = deciding[1].metrics.place
+    late = [
+        f"{run.plan.run_id} {why}"
+        for run, level in zip((before, after), deciding, strict=True)
+        for why in invalid_reasons(level.metrics, run.plan.spec.objectives)
+    ]
+    outcome, reason = _decide(shown, place)
+    if late:
+        outcome, reason = "INCONCLUSIVE", f"at {place}: {'; '.join(late)}"
+    differences = tuple(conditions_that_differ(before.plan, after.plan) + _answers_that_differ(place, deciding))
+    return Comparison(
+        before.plan.run_id, after.plan.run_id, place, tolerance, shown, differences, outcome, reason, measured=not late
+    )
+
+
+def _deciding_pair(
+    after: Run, pairs: Sequence[tuple[MeasuredLevel, MeasuredLevel]]
+) -> tuple[MeasuredLevel, MeasuredLevel]:
+    """At the level the later run is judged at; where the earlier one has none like it, at the highest common one."""
+    judged = after.judged
+    return next((pair for pair in pairs if pair[1] is judged), pairs[-1])
+
+
+def _changes(
+    before: Run,
+    after: Run,
+    levels: tuple[MeasuredLevel, MeasuredLevel],
+    names: Sequence[str],
+    tolerance: float,
+    deciding: set[str],
+) -> tuple[Change, ...]:
+    """Every figure at one level; each of the two runs draws from a stream of its own."""
+    samples = [
+        LevelSamples(level, run.plan.spec.workload.turns, (after.plan.spec.workload.seed, side))
+        for side, (run, level) in enumerate(zip((before, after), levels, strict=True))
+    ]
+    place = levels[1].metrics.place
+    return tuple(
+        _change_of_shares(*levels, ERROR_RATE in deciding)
+        if name == ERROR_RATE
+        else _change(name, place, samples[0], samples[1], tolerance, name in deciding)
+        for name in names
+    )
+
+
+def _change(
+    name: str, place: str, before: LevelSamples, after: LevelSamples, tolerance: float, decides: bool
+) -> Change:
+    objective = Objective(name, 1.0)
+    one, other = before.resampled(objective), after.resampled(objective)
+    change, low, high = ratio_resampled(one, other)
+    outcome = outcome_of(low, high, tolerance, more_is_better=objective.comparison == ">=")
+    return Change(name, place, one.observed, other.observed, change, low, high, outcome, decides)
+
+
+def _change_of_shares(before: MeasuredLevel, after: MeasuredLevel, decides: bool) -> Change:
+    counts = [(level.metrics.errors, level.metrics.requests or 0) for level in (before, after)]
+    one, other = (errors / requests if requests else None for errors, requests in counts)
+    change, low, high = difference_of_shares(*counts[0], *counts[1])
+    outcome: Outcome = "INCONCLUSIVE"
+    if low is not None and high is not None:
+        outcome = "REGRESSION" if low > 0 else "IMPROVED" if high < 0 else "NO CHANGE"
+    return Change(ERROR_RATE, after.metrics.place, one, other, change, low, high, outcome, decides)
+
+
+def outcome_of(low: float | None, high: float | None, tolerance: float, *, more_is_better: bool = False) -> Outcome:
+    """Of a ratio's interval; a change by less than 1 + tolerance either way is none."""
+    if more_is_better:
+        low, high = (None if high is None else 1 / high), (None if low is None else 1 / low)
+    most, least = 1 + tolerance, 1 / (1 + tolerance)
+    if low is not None and low > most:
+        return "REGRESSION"
+    if high is not None and high < least:
+        return "IMPROVED"
+    inside = low is not None and high is not None and low >= least and high <= most
+    return "NO CHANGE" if inside else "INCONCLUSIVE"
+
+
+def difference_of_shares(
+    failed_before: int, before: int, failed_after: int, after: int
+) -> tuple[float | None, float | None, float | None]:
+    """(p₂ − p₁, low, high): Newcombe's hybrid score interval (1998, method 10)."""
+    if not before or not after:
+        return None, None, None
+    (p1, l1, u1), (p2, l2, u2) = wilson(failed_before, before), wilson(failed_after, after)
+    low, high = sqrt((p2 - l2) ** 2 + (u1 - p1) ** 2), sqrt((u2 - p2) ** 2 + (p1 - l1) ** 2)
+    return round(p2 - p1, 9), round(p2 - p1 - low, 9), round(p2 - p1 + high, 9)
+
+
+def wilson(hits: int, trials: int) -> tuple[float, float, float]:
+    """(share, low, high): Wilson's score interval of a share."""
+    z, p = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2), hits / trials
+    centre, width = p + z * z / (2 * trials), z * sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))
+    scale = 1 + z * z / trials
+    return p, max(0.0, (centre - width) / scale), min(1.0, (centre + width) / scale)
+
+
+def _decide(changes: Sequence[Change], place: str) -> tuple[Outcome, str]:
+    """The worst of what decides: REGRESSION before INCONCLUSIVE before IMPROVED before NO CHANGE."""
+    deciding = [change for change in changes if change.decides]
+    order: tuple[Outcome, ...] = ("REGRESSION", "INCONCLUSIVE", "IMPROVED", "NO CHANGE")
+    for outcome in order:
+        found = [change for change in deciding if change.outcome == outcome]
+        if found:
+            return outcome, f"at {place}: " + "; ".join(map(describe, found))
+    return "INCONCLUSIVE", f"at {place}: no figure that both runs have"
+
+
+def describe(change: Change) -> str:
+    """`ttft_p95_ms 120 → 150 (×1.25, 95% interval 1.1 to 1.4)`."""
+    shown = " → ".join("–" if value is None else f"{value:,.4g}" for value in (change.before, change.after))
+    if change.change is None:
+        return f"{change.name} {shown}"
+    size = f"{change.change:+.2%}" if change.name == ERROR_RATE else f"×{change.change:.3g}"
+    ends = [
+        "unknown" if end is None else f"{end:+.2%}" if change.name == ERROR_RATE else f"{end:.3g}"
+        for end in (change.low, change.high)
+    ]
+    return f"{change.name} {shown} ({size}, 95% interval {ends[0]} to {ends[1]})"
+
+
+def _common_levels(before: Run, after: Run) -> list[tuple[MeasuredLevel, MeasuredLevel]]:
+    """Levels of the same load, in the later run's order; of several alike the last of each."""
+    earlier = {level.load.words: level for level in before.levels.values()}
+    later = {level.load.words: level for level in after.levels.values()}
+    return [(earlier[words], level) for words, level in later.items() if words in earlier]
+
+
+def _places(run: Run) -> str:
+    return ", ".join(level.metrics.place for level in run.levels.values()) or "none"
+
+
+_OF_LOAD = ("input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "dataset_sha256", "images")
+
+
+def _refuse_other_load(before: Run, after: Run) -> None:
+    one, other = before.plan.spec, after.plan.spec
+    different = [name for name in _OF_LOAD if getattr(one.workload, name, None) != getattr(other.workload, name, None)]
+    different += ["streaming"] if one.target.streaming != other.target.streaming else []
+    if different:
+        raise InputError(
+            f"{before.folder} and {after.folder} cannot be held against each other: another {', '.join(different)}; "
+            "repeat one of them with the other's workload"
+        )
+
+
+def conditions_that_differ(before: RunPlan, after: RunPlan) -> list[tuple[str, str, str]]:
+    """(what, before, after) of every condition that differs and may explain a change."""
+    rows = [_conditions(plan) for plan in (before, after)]
+    names = dict.fromkeys((*rows[0], *rows[1]))
+    said = ((name, *("–" if row.get(name) is None else str(row[name]) for row in rows)) for name in names)
+    return [(name, one, other) for name, one, other in said if one != other]
+
+
+def _answers_that_differ(place: str, levels: Sequence[MeasuredLevel]) -> list[tuple[str, str, str]]:
+    """Mean tokens of an answer where one run's are well shorter: what is shorter is quicker."""
+    before, after = (level.metrics.answered_output_tokens or 0.0 for level in levels)
+    if min(before, after) >= SHORT_BELOW * max(before, after):
+        return []
+    return [(f"tokens of an answer at {place}", f"{before:,.4g}", f"{after:,.4g}")]
+
+
+def _conditions(plan: RunPlan) -> dict[str, Any]:
+    target, profile = plan.spec.target, plan.spec.profile
+    return {
+        "endpoint": target.endpoint,
+        "component": target.component,
+        "region": target.region,
+        "protocol": target.protocol,
+        "service tier": target.service_tier,
+        "local cloud": target.local_cloud,
+        "profile": profile.sha256[:12] if profile else None,
+        "USD per hour": plan.spec.usd_per_hour,
+        "seed": plan.spec.workload.seed,
+        **plan.conditions,
+    }

@@ -1,0 +1,341 @@
+"""What one load level measured. Every metric: its name, unit and formula, from records alone.
+
+All latencies are of successful requests and count from the *intended* send time, so that a client that sends late
+cannot hide it. A failed request is in the error figures and in no latency.
+
+- **TTFT** (ms) = first token − intended send. Streaming only.
+- **ITL** (ms) = gap between two instants at which tokens came, one sample a gap, pooled over requests. Tokens that come
+  together (a chunk of several, or chunks in one read) end one gap: it is neither divided among them, which would hide
+  a stall behind a large chunk, nor followed by gaps of 0, which would dilute the percentiles.
+- **TPOT** (ms) = (E2E − TTFT) / (output tokens − 1), one sample a request; needs two tokens or more.
+- **E2E** (ms) = end of the answer − intended send.
+- **duration** (s) = first intended send to last end; over the sessions of a resumed level, their sum.
+- **output (input) tokens/s** = Σ tokens of successful requests / duration.
+- **requests/s** = successful requests / duration.
+- **goodput** (requests/s) = successful requests that met every latency objective, each bound taken as a bound on
+  the request's own value (for ITL: on the same percentile of its own gaps) / duration.
+- **loop lag** (ms) = how late the client's event loop was, at ticks of 5 ms while requests were under way
+  (`loop_probe`): the delay that a read or a send at a random moment met.
+- **lag** (ms) = dispatched − intended send, of every request: what the generator itself added. Opening a connection
+  is the network's time: it is in the latencies, not in the lag.
+- **mean in flight** = Σ (end − intended send) / duration: below the level's concurrency by its ramp and its tail.
+- **asked, answered tokens** = mean output tokens asked for and given, of successful requests whose count is known.
+- **error rate** (share) = failed / finished requests.
+- **cost per million output tokens** (USD) = USD per hour / 3600 / output tokens per second · 10⁶; **per million
+  tokens** the same over output and input tokens; **per 1,000 requests** = USD per hour / 3600 / requests/s · 1,000.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadproof.bench.load.loop_probe import TICK_NS
+from loadproof.bench.measure.records import MISSING, RequestRecord, TokenTimes
+from loadproof.bench.measure.statistics import Samples, Spread, Whole, percentile, spread, spread_above_zeros
+from loadproof.bench.objectives import Objective
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelMetrics:
+    """One level of the sweep. `requests` finished (well or badly); `unfinished` were cut off when the run stopped."""
+
+    concurrency: int
+    """requests in flight; of an open loop the measured mean, rounded"""
+    requests: int | None
+    """measured ones"""
+    errors: int
+    """that failed"""
+    errors_by_kind: Mapping[str, int]
+    """how many of each kind"""
+    error_examples: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of each kind, what the endpoint said the first time
+    """of each kind, what the endpoint said the first time"""
+    unfinished: int
+    """no answer when the drain was over"""
+    duration_s: float | None
+    """from the first intended send to the last end"""
+    ttft_ms: Spread
+    """time to first token: a [distribution](#a-distribution)"""
+    itl_ms: Spread
+    """gaps between tokens: a [distribution](#a-distribution)"""
+    tpot_ms: Spread
+    """time per output token after the first: a [distribution](#a-distribution)"""
+    e2e_ms: Spread
+    """whole requests: a [distribution](#a-distribution)"""
+    lag_ms: Spread
+    """how late requests left: a [distribution](#a-distribution)"""
+    loop_lag_ms: Spread = field(default_factory=Spread)
+    """how late the event loop was: a [distribution](#a-distribution)"""
+    output_tokens_per_s: float | None
+    """of successful requests"""
+    input_tokens_per_s: float | None
+    """of successful requests"""
+    requests_per_s: float | None
+    """successful ones"""
+    goodput_per_s: float | None
+    """successful ones inside every latency bound"""
+    cost_per_million_output_tokens_usd: float | None
+    """from the instances' hourly price"""
+    mean_in_flight: float | None = None
+    """over the level"""
+    tokens_per_arrival: float | None = None
+    """how many tokens came at once, on average"""
+    token_source: Literal["server", "chunks", "none"]
+    """who counted output tokens"""
+    input_token_source: Literal["server", "tokenizer", "estimate", "none"] = "none"
+    """who counted input tokens"""
+    missing: int = 0
+    """of the unfinished: of lost workers or hosts"""
+    error_rate: float | None = None
+    """share that failed"""
+    cost_per_million_tokens_usd: float | None = None
+    """input and output"""
+    cost_per_thousand_requests_usd: float | None = None
+    """of successful requests"""
+    merged_first_tokens: int | None = (
+        0  # successful requests whose TTFT may be too long: read together with later tokens
+    )
+    """requests whose TTFT may be too long: read together with later tokens"""
+    asked_output_tokens: float | None = None
+    """mean"""
+    answered_output_tokens: float | None = None
+    """mean of the same requests"""
+    wrong_counts: int | None = 0
+    """answers whose server counted tokens that cannot be"""
+    load: str | None = None
+    """an open loop's, in words"""
+
+    @property
+    def place(self) -> str:
+        """Where on the curve: `8 in flight`, `poisson 2 requests/s`."""
+        return self.load or f"{self.concurrency} in flight"
+
+
+def ttft_ms(record: RequestRecord) -> float | None:
+    return record.ttft_ms
+
+
+def e2e_ms(record: RequestRecord) -> float | None:
+    return (record.end_ns - record.intended_ns) / NS_PER_MS if record.ok else None
+
+
+def tpot_ms(record: RequestRecord) -> float | None:
+    """(E2E − TTFT) / (output tokens − 1); None below two tokens, where there is no gap to speak of."""
+    first, last, tokens = ttft_ms(record), e2e_ms(record), record.output_tokens
+    if first is None or last is None or tokens is None or tokens < 2:
+        return None
+    return (last - first) / (tokens - 1)
+
+
+def itl_gaps_ns(record: RequestRecord) -> Whole:
+    """Gaps between the distinct instants at which tokens came; empty below two instants."""
+    if not record.ok:
+        return np.empty(0, np.uint32)
+    times = record.token_times_ns
+    if isinstance(times, TokenTimes):
+        steps_ns: Whole = np.frombuffer(times.steps_ns, dtype=np.uint32)
+        return steps_ns if steps_ns.all() else steps_ns[steps_ns > 0]  # 0: tokens that came together
+    instants_ns = np.unique(np.asarray(times, dtype=np.int64))
+    return instants_ns[1:] - instants_ns[:-1]
+
+
+def lag_ms(record: RequestRecord) -> float:
+    return (record.dispatched_ns - record.intended_ns) / NS_PER_MS
+
+
+_PER_REQUEST = {"ttft": ttft_ms, "tpot": tpot_ms, "e2e": e2e_ms}
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A metric's samples, request after request; `ends[k]` is where those of the k-th request that has any end.
+
+    1 ms is `per_ms`: gaps between tokens stay whole nanoseconds, in half the memory, for a long run has many.
+    """
+
+    values: Samples | Whole
+    ends: NDArray[np.int64]
+    per_ms: float = 1.0
+
+    def spread_ms(self) -> Spread:
+        """Leaves the values out of their order, to need no second array of them."""
+        return spread(self.values, self.per_ms, in_place=True)
+
+    def percentile_ms(self, rank_percent: float) -> float | None:
+        return percentile(self.values, rank_percent, self.per_ms)
+
+
+def pooled(metric: str, records: Sequence[RequestRecord]) -> Pool:
+    """All samples of ttft, itl, tpot or e2e (ITL has many a request, the others one)."""
+    if metric == "itl":
+        return _pooled_gaps(records)
+    found = (_PER_REQUEST[metric](record) for record in records)
+    values = np.asarray([value for value in found if value is not None], dtype=np.float64)
+    return Pool(values, np.arange(1, values.size + 1))
+
+
+def _pooled_gaps(records: Sequence[RequestRecord]) -> Pool:
+    compact = all(isinstance(record.token_times_ns, TokenTimes) or not record.token_times_ns for record in records)
+    most = sum(len(record.token_times_ns) for record in records)
+    values: Whole = np.empty(most, np.uint32) if compact else np.empty(most, np.int64)
+    ends, end = array("q"), 0
+    for record in records:
+        gaps = itl_gaps_ns(record)
+        if gaps.size:
+            values[end : end + gaps.size] = gaps
+            end += gaps.size
+            ends.append(end)
+    return Pool(values[:end], np.asarray(ends, dtype=np.int64), NS_PER_MS)
+
+
+def duration_s(records: Sequence[RequestRecord]) -> float | None:
+    """First intended send to last end, summed over sessions: the pause before a resume is nobody's latency."""
+    total_ns = 0
+    for session in {record.session for record in records}:
+        ours = [record for record in records if record.session == session]
+        total_ns += max(record.end_ns for record in ours) - min(record.intended_ns for record in ours)
+    return total_ns / NS_PER_S if total_ns > 0 else None
+
+
+def is_good(record: RequestRecord, objectives: Sequence[Objective]) -> bool:
+    """The request succeeded and its own latencies are inside every latency bound."""
+    if not record.ok:
+        return False
+    for objective in objectives:
+        if objective.latency is None:
+            continue
+        metric, rank_percent = objective.latency
+        if metric == "itl":
+            value = percentile(itl_gaps_ns(record), rank_percent, NS_PER_MS)
+        else:
+            value = _PER_REQUEST[metric](record)
+        if value is None and metric in ("itl", "tpot") and record.output_tokens == 1:
+            continue  # one token has no gap that could be too long
+        if value is None or not objective.met_by(value):
+            return False
+    return True
+
+
+def measure_level(
+    concurrency: int,
+    records: Sequence[RequestRecord],
+    objectives: Sequence[Objective] = (),
+    usd_per_hour: float | None = None,
+    load: str | None = None,
+) -> LevelMetrics:
+    """Every metric of one level. `records`: its measured ones, each planned request once, in any order.
+
+    `load` names an open loop, which has no fixed concurrency: its mean in flight stands there, rounded, at least 1.
+    """
+    from loadproof.capacity.cost import usd_per_million_tokens  # noqa: PLC0415  a sender comes up without pydantic
+
+    finished = [record for record in records if record.finished]
+    succeeded = [record for record in finished if record.ok]
+    failed = [record for record in finished if not record.ok]
+    seconds = duration_s(finished)
+    output_per_s = _rate(_total_output(succeeded), seconds)
+    input_per_s = _rate(_total_input(succeeded), seconds)
+    requests_per_s = _rate(len(succeeded), seconds)
+    tokens_per_s = None if output_per_s is None or input_per_s is None else output_per_s + input_per_s
+    per_million_requests = usd_per_million_tokens(usd_per_hour, requests_per_s)
+    known = [record for record in succeeded if record.output_tokens is not None]
+    in_flight = _rate(sum(record.end_ns - record.intended_ns for record in finished) / NS_PER_S, seconds)
+    return LevelMetrics(
+        concurrency=concurrency if load is None else max(1, round(in_flight or 0)),
+        requests=len(finished),
+        errors=len(failed),
+        errors_by_kind=dict(sorted(Counter(record.outcome for record in failed).items())),
+        error_examples=_first_messages(failed),
+        unfinished=len(records) - len(finished),
+        missing=sum(record.outcome == MISSING for record in records),
+        duration_s=seconds,
+        ttft_ms=pooled("ttft", succeeded).spread_ms(),
+        itl_ms=pooled("itl", succeeded).spread_ms(),
+        tpot_ms=pooled("tpot", succeeded).spread_ms(),
+        e2e_ms=pooled("e2e", succeeded).spread_ms(),
+        lag_ms=spread(np.asarray([lag_ms(record) for record in finished], dtype=np.float64)),
+        loop_lag_ms=_loop_lag_ms(finished),
+        output_tokens_per_s=output_per_s,
+        input_tokens_per_s=input_per_s,
+        requests_per_s=requests_per_s,
+        goodput_per_s=_rate(sum(is_good(record, objectives) for record in succeeded), seconds),
+        error_rate=len(failed) / len(finished) if finished else None,
+        cost_per_million_output_tokens_usd=usd_per_million_tokens(usd_per_hour, output_per_s),
+        cost_per_million_tokens_usd=usd_per_million_tokens(usd_per_hour, tokens_per_s),
+        cost_per_thousand_requests_usd=None if per_million_requests is None else per_million_requests / 1000,
+        mean_in_flight=in_flight,
+        tokens_per_arrival=_tokens_per_arrival(succeeded),
+        merged_first_tokens=sum(record.first_token_early_max_ns is not None for record in succeeded),
+        asked_output_tokens=_rate(sum(record.planned_output_tokens for record in known), len(known) or None),
+        answered_output_tokens=_rate(_total_output(known), len(known) or None),
+        wrong_counts=sum(record.disbelieved_output_tokens is not None for record in succeeded),
+        token_source=_output_source(succeeded),
+        input_token_source=_input_source(succeeded),
+        load=load,
+    )
+
+
+def _first_messages(failed: Sequence[RequestRecord]) -> dict[str, str]:
+    messages: dict[str, str] = {}
+    for record in sorted(failed, key=lambda record: record.end_ns):
+        said = ": ".join(part for part in (record.error_code, record.error_message) if part)
+        messages.setdefault(record.outcome, said)
+    return dict(sorted(messages.items()))
+
+
+def _loop_lag_ms(finished: Sequence[RequestRecord]) -> Spread:
+    """One sample for each tick due during each request; a tick that was on time (within a timer's slack) is 0."""
+    late = [stall_ns / NS_PER_MS for record in finished for stall_ns in record.stalls_ns]
+    ticks = sum((record.end_ns - record.intended_ns) // TICK_NS for record in finished)
+    return spread_above_zeros(max(0, ticks - len(late)), np.asarray(late, dtype=np.float64))
+
+
+def _rate(amount: float | None, seconds: float | None) -> float | None:
+    return None if amount is None or seconds is None else round(amount / seconds, 9)
+
+
+def _total_output(succeeded: Sequence[RequestRecord]) -> int | None:
+    """Σ output tokens; None when some answer's count is unknown, since a part is not the total."""
+    counts = [record.output_tokens for record in succeeded]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _total_input(succeeded: Sequence[RequestRecord]) -> int:
+    """Σ input tokens: the server's count where it gives one, else the workload's estimate."""
+    return sum(
+        record.planned_input_tokens if record.input_tokens is None else record.input_tokens for record in succeeded
+    )
+
+
+def _output_source(succeeded: Sequence[RequestRecord]) -> Literal["server", "chunks", "none"]:
+    """The weakest source used: one answer counted by chunks makes the level's count a count of chunks."""
+    sources = {record.token_source for record in succeeded}
+    if not sources or "none" in sources:
+        return "none"
+    return "chunks" if "chunks" in sources else "server"
+
+
+def _input_source(succeeded: Sequence[RequestRecord]) -> Literal["server", "tokenizer", "estimate", "none"]:
+    if not succeeded:
+        return "none"
+    if all(record.input_tokens is not None for record in succeeded):
+        return "server"
+    return "tokenizer" if all(record.counted_by == "tokenizer" for record in succeeded) else "estimate"
+
+
+def _tokens_per_arrival(succeeded: Sequence[RequestRecord]) -> float | None:
+    arrivals = sum(itl_gaps_ns(record).size + 1 for record in succeeded if record.token_times_ns)
+    tokens = sum(sum(record.tokens_at) for record in succeeded)
+    return round(tokens / arrivals, 6) if arrivals else None

@@ -1,0 +1,1 @@
+"""A run for a terminal, for CI and for a pull request."""

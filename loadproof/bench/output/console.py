@@ -1,0 +1,272 @@
+"""What people see of a run: progress on stderr while it goes, the table and the verdict when it is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich import box
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from loadproof.bench.job import RunResult
+from loadproof.bench.load.sweep import Progress
+from loadproof.bench.measure.scaling import scaling_lines
+from loadproof.terminal import Terminal
+
+if TYPE_CHECKING:
+    from loadproof.bench.document import Level, Summary
+    from loadproof.bench.judge.verdict import Judgement
+
+PLAIN_WIDTH = 150
+PLAIN_INTERVAL_S = 5.0
+VERDICT_STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow", "INVALID": "bold magenta"}
+
+
+class ProgressView:
+    """Shows progress: a live line on a terminal, else a plain line when a level is done and every few seconds between.
+
+    Drawn only when told to, never from a thread of its own: that would hold the interpreter while tokens arrive.
+    """
+
+    def __init__(self, console: Console, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock_s = clock_s
+        self._printed_s = clock_s()
+        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def note(self, words: str) -> None:
+        """A line that stays."""
+        self._console.print(words, markup=False, highlight=False, soft_wrap=True)
+
+    def show(self, progress: Progress) -> None:
+        finished = progress.ended or progress.done == progress.total
+        if self._live:
+            self._live.update(_line(progress, self._console.width), refresh=True)
+        now_s = self._clock_s()
+        due = self._live is None and now_s - self._printed_s >= PLAIN_INTERVAL_S
+        if due or (finished and progress.phase == "measured"):
+            self._printed_s = now_s
+            self._console.print(_sentence(progress), markup=False, highlight=False, soft_wrap=True)
+
+
+def _line(progress: Progress, width: int) -> Table:
+    """One line, its bar as long as the words leave room for."""
+    head, figures = _head(progress), _figures(progress)
+    line = Table.grid(padding=(0, 1))
+    bar = ProgressBar(
+        total=progress.total or max(1, progress.done),
+        completed=progress.done,
+        width=max(1, min(30, width - len(head) - len(figures) - 3)),
+    )
+    line.add_row(Text(head, no_wrap=True), bar, Text(figures, no_wrap=True, overflow="ellipsis"))
+    return line
+
+
+def _head(progress: Progress) -> str:
+    what = "warm-up" if progress.phase == "warmup" else "load"
+    level = f"{progress.level + 1}" if progress.levels is None else f"{progress.level + 1}/{progress.levels}"
+    return f"level {level} · {progress.load or f'{progress.concurrency} in flight'} · {what:<7}"
+
+
+def _figures(progress: Progress) -> str:
+    of_total = "" if progress.total is None else f"/{progress.total}"
+    done = f"{progress.done}{of_total} · "
+    if not progress.done and progress.in_flight and progress.oldest_s is not None:
+        return done + _waiting(progress)
+    return (
+        f"{done}{figure(progress.requests_per_s)} req/s · "
+        f"TTFT p50 {figure(progress.ttft_p50_ms)} ms · {progress.errors} errors"
+    )
+
+
+def _waiting(progress: Progress) -> str:
+    """While no answer is complete: how long it has been, for how many, and whether they speak at all."""
+    if progress.waiting is None:
+        for_what = "no answer yet"
+    elif progress.waiting:
+        for_what = f"{progress.waiting} waiting for the first token"
+    else:
+        for_what = "all streaming"
+    return f"{progress.elapsed_s:.0f} s · {progress.in_flight} in flight, {for_what}, oldest {progress.oldest_s:.0f} s"
+
+
+def _sentence(progress: Progress) -> str:
+    return f"{_head(progress)} {_figures(progress)}"
+
+
+def print_result(result: RunResult, console: Console) -> None:
+    """The table of levels, the knee, the objectives, the verdict and where the report is."""
+    summary = result.summary
+    wide = console if console.is_terminal else Terminal(file=console.file, width=PLAIN_WIDTH, highlight=False)
+    for table in _levels_tables(summary.levels, wide):
+        wide.print(table)
+    _print_notes(summary, wide)
+    if summary.objectives:
+        wide.print(_objectives_table(summary.objectives, summary.place))
+    wide.print(Text(summary.verdict.outcome, style=VERDICT_STYLES[summary.verdict.outcome]), soft_wrap=True)
+    for reason in summary.verdict.reasons:
+        wide.print(f"  {reason}", markup=False, soft_wrap=True)
+    if summary.conditions.interrupted:
+        wide.print(f"Go on with: loadproof bench --resume {result.folder}", markup=False, soft_wrap=True)
+    wide.print(
+        f"Report: {result.report}" if result.report else f"No report: {result.report_problem}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _print_notes(summary: Summary, console: Console) -> None:
+    from loadproof.bench.output.exports import answer_length  # noqa: PLC0415  a sender comes up without numpy
+
+    knee = summary.knee
+    for line in summary.search.lines() if summary.search else ():
+        console.print(line, markup=False, soft_wrap=True)
+    if knee:
+        where = f"{knee.concurrency} in flight" if knee.reached else "not reached"
+        console.print(f"Knee: {where} ({knee.reason})", markup=False, soft_wrap=True)
+    elif not any(level.load for level in summary.levels):
+        console.print("Knee: – (needs two valid levels with data)", markup=False)
+    for line in scaling_lines(summary.scaling):
+        console.print(line, markup=False, soft_wrap=True)
+    for level in summary.levels:
+        for kind, count in level.errors_by_kind.items():
+            said = f" ({level.error_examples[kind]})" if level.error_examples.get(kind) else ""
+            console.print(Text(f"Errors at {level.place}: {count} {kind}{said}"), soft_wrap=True)
+        for reason in level.invalid_reasons:
+            console.print(f"Not valid at {level.place}: {reason}", markup=False, soft_wrap=True)
+        for note in _level_notes(level):
+            console.print(f"At {level.place}: {note}", markup=False, soft_wrap=True)
+    sources = {level.token_source for level in summary.levels}
+    lengths = dict.fromkeys(answer_length(level) for level in summary.levels)
+    console.print(f"Output tokens counted by: {', '.join(sorted(sources)) or '–'}", markup=False)
+    if lengths:
+        console.print(f"Tokens of an answer: {', '.join(lengths)}", markup=False)
+    if summary.conditions.backend == "twin":
+        console.print("The endpoint is a local cloud's twin: these latencies are simulated.", markup=False)
+
+
+def _level_notes(level: Level) -> Iterator[str]:
+    """What the table has no room for: a level that never settled, and answers that were not waited for."""
+    if level.never_full:
+        yield level.never_full
+    if level.wrong_counts:
+        yield f"{level.wrong_counts} answers had an impossible token count: their pieces of text were counted"
+    if level.steady_state.reached is False:
+        way = "kept growing" if level.steady_state.growing else "drifted"
+        yield f"no steady state: latency {way} to the level's end"
+    if level.drain:
+        least = figure(level.drain.e2e_ms_at_least.p99)
+        yield f"{level.drain.unfinished} requests unfinished; with those, E2E p99 is at least {least} ms"
+
+
+_LATENCIES = (
+    ("TTFT\np50", "ttft_ms", "p50"),
+    ("\np95", "ttft_ms", "p95"),
+    ("\np99", "ttft_ms", "p99"),
+    ("ITL\np50", "itl_ms", "p50"),
+    ("\np99", "itl_ms", "p99"),
+    ("TPOT\np50", "tpot_ms", "p50"),
+    ("E2E\np50", "e2e_ms", "p50"),
+    ("\np95", "e2e_ms", "p95"),
+)
+_COUNTS = ("requests", "errors")
+_RATES = ("requests\n/s", "output\ntokens/s", "USD per\nM tokens", "valid")
+
+
+def _levels_tables(levels: Sequence[Level], console: Console) -> list[Table]:
+    """One table of everything where it fits, else one of latencies and one of throughput."""
+    latency_names = tuple(name for name, *_ in _LATENCIES)
+    whole = _table("Measured (latencies in ms)", (*_COUNTS, *latency_names, *_RATES))
+    latency = _table("Measured latency (ms)", latency_names)
+    throughput = _table("Measured throughput", (*_COUNTS, *_RATES))
+    for level in levels:
+        whole.add_row(_load(level), *_counts(level), *_latencies(level), *_rates(level))
+        latency.add_row(_load(level), *_latencies(level))
+        throughput.add_row(_load(level), *_counts(level), *_rates(level))
+    unlimited = console.options.update(max_width=1000)
+    return [whole] if console.measure(whole, options=unlimited).maximum <= console.width else [latency, throughput]
+
+
+def _table(title: str, names: tuple[str, ...]) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for name in ("load", *names):
+        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    return table
+
+
+def _load(level: Level) -> str:
+    """In flight, or the rate of an open loop, with what else there is to it than Poisson arrivals."""
+    planned = level.planned
+    rate, slowly = planned.requests_per_s, planned.from_requests_per_s
+    if not level.load:
+        ramp = f" in {planned.ramp_s:g} s" if planned.ramp_s else ""
+        return f"{level.concurrency}{ramp}"
+    if rate is None:
+        return level.load.split()[0]
+    kind = "" if planned.process in (None, "poisson") else f"{planned.process} "
+    return f"{kind}{rate:g}/s" if slowly is None else f"{kind}{slowly:g}..{rate:g}/s"
+
+
+def _counts(level: Level) -> tuple[str, str]:
+    left = {"missing": level.missing, "unfinished": level.unfinished - level.missing}
+    more = "".join(f" (+{count} {what})" for what, count in left.items() if count)
+    return f"{level.requests}{more}", str(level.errors)
+
+
+def _latencies(level: Level) -> tuple[str, ...]:
+    return tuple(figure(getattr(getattr(level, metric), statistic)) for _, metric, statistic in _LATENCIES)
+
+
+def _rates(level: Level) -> tuple[str, ...]:
+    return (
+        figure(level.requests_per_s, 2),
+        figure(level.output_tokens_per_s),
+        figure(level.cost_per_million_output_tokens_usd, 2),
+        "yes" if level.valid else "NO",
+    )
+
+
+def _objectives_table(objectives: Sequence[Judgement], where: str) -> Table:
+    title = f"Objectives at {where}"
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for name in ("objective", "observed", "bound", "95% interval", "margin", "verdict"):
+        table.add_column(name, justify="left" if name == "objective" else "right", no_wrap=True)
+    for row in objectives:
+        # A share is a small number.
+        decimals = 4 if row.name == "error_rate_max" else 1
+        interval = "–"
+        if row.low is not None or row.high is not None:
+            interval = f"{figure(row.low, decimals)} … {figure(row.high, decimals)}"
+        table.add_row(
+            row.name,
+            figure(row.observed, decimals),
+            f"{row.comparison} {figure(row.bound, decimals)}",
+            interval,
+            "–" if row.margin is None else f"{row.margin:+.0%}",
+            Text(row.verdict, style=VERDICT_STYLES[row.verdict]),
+        )
+    return table
+
+
+def figure(value: float | None, decimals: int = 1) -> str:
+    """A number for a table, whole from 1,000 up; no data is a dash, never 0."""
+    if value is None:
+        return "–"
+    return f"{value:,.{0 if abs(value) >= 1000 else decimals}f}"

@@ -1,0 +1,175 @@
+"""`plan.json`: what a run set out to do, written before the first request and enough to resume or to judge the run."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec
+from loadproof.bench.workload.arrivals import schedule_of
+from loadproof.errors import InputError
+from loadproof.loads import Load
+
+SCHEMA_VERSION = 1
+FILE_NAME = "plan.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLevel:
+    """One level as it is sent."""
+
+    load: Load
+    """the load"""
+    requests: int | None
+    """how many; null: as many as its time allows"""
+    schedule_sha256: str | None = None
+    """hash of an open loop's due times: the same seed gives the same schedule everywhere"""
+    ended_utc: str | None = None
+    """null: not ended yet"""
+
+
+def planned_level(load: Load, workload: WorkloadSpec, level: int) -> PlannedLevel:
+    """Plan one level. Raises InputError for a load that nothing would be sent of.
+
+    An open loop's due times are those of whole conversations; a recorded one may have fewer turns than are planned.
+    """
+    if not load.is_open:
+        return PlannedLevel(load, load.requests)
+    schedule = schedule_of(load, workload.seed, level)
+    return PlannedLevel(load, len(schedule.due_ns) * workload.turns, schedule.sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """One run. Times in records count from `zero_unix_ns`; each start of the program on this run is a session.
+
+    `levels` holds every level planned so far; those of a search are added one by one.
+    """
+
+    run_id: str
+    """the folder's name: time and profile"""
+    created_utc: str
+    """when the run was started first"""
+    zero_unix_ns: int
+    """the moment from which all `_ns` count, in Unix time"""
+    spec: BenchmarkSpec
+    """everything that was decided"""
+    conditions: dict[str, Any]
+    """machine and versions"""
+    sessions_utc: tuple[str, ...]
+    """each start of the program on this run: the first and every `--resume`"""
+    levels: tuple[PlannedLevel, ...] = ()
+    """every level planned so far; those of a search are added one by one"""
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """Of every level, planned or known from the spec."""
+        return tuple(level.load for level in self.levels) or self.spec.fixed_loads
+
+    @property
+    def session(self) -> int:
+        return len(self.sessions_utc) - 1
+
+    def with_level(self, level: PlannedLevel) -> RunPlan:
+        return replace(self, levels=(*self.levels, level))
+
+    def with_end(self, index: int, now_unix_ns: int) -> RunPlan:
+        ended = replace(self.levels[index], ended_utc=utc_text(now_unix_ns))
+        return replace(self, levels=(*self.levels[:index], ended, *self.levels[index + 1 :]))
+
+    def resumed(self, now_unix_ns: int) -> RunPlan:
+        return replace(self, sessions_utc=(*self.sessions_utc, utc_text(now_unix_ns)))
+
+
+def utc_text(unix_ns: int) -> str:
+    return datetime.fromtimestamp(unix_ns / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def planned_in_full(plan: RunPlan) -> RunPlan:
+    """The plan with every level that is known ahead; nothing is sent before this holds. Raises InputError."""
+    if plan.levels or plan.spec.search is not None:
+        return plan
+    workload = plan.spec.workload
+    levels = (planned_level(load, workload, level) for level, load in enumerate(plan.spec.fixed_loads))
+    return replace(plan, levels=tuple(levels))
+
+
+def run_id_of(unix_ns: int, name: str) -> str:
+    """`20261121-101500-chat`: sortable, and says what it was."""
+    safe = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name).strip("-")
+    return f"{datetime.fromtimestamp(unix_ns / 1e9, UTC):%Y%m%d-%H%M%S}-{safe[:60] or 'run'}"
+
+
+def write_plan(folder: Path, plan: RunPlan) -> None:
+    write_json(
+        folder / FILE_NAME,
+        {
+            "schema_version": SCHEMA_VERSION,
+            "run_id": plan.run_id,
+            "created_utc": plan.created_utc,
+            "zero_unix_ns": plan.zero_unix_ns,
+            "sessions_utc": plan.sessions_utc,
+            "conditions": plan.conditions,
+            "spec": plan.spec.to_json(),
+            "levels": plan.levels,
+        },
+    )
+
+
+def read_plan(folder: Path) -> RunPlan:
+    """Raises InputError when the folder holds no plan this version understands."""
+    path = folder / FILE_NAME
+    try:
+        row = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: not a run folder ({error.strerror}); give the folder of an earlier run") from None
+    except orjson.JSONDecodeError as error:
+        raise InputError(
+            f"{path}: not JSON ({error}); the plan of a run is written once, restore it or start anew"
+        ) from None
+    if not isinstance(row, dict) or row.get("schema_version") != SCHEMA_VERSION:
+        raise InputError(f"{path}: expected schema_version {SCHEMA_VERSION}; use the Loadproof that wrote it")
+    try:
+        return RunPlan(
+            run_id=row["run_id"],
+            created_utc=row["created_utc"],
+            zero_unix_ns=row["zero_unix_ns"],
+            spec=BenchmarkSpec.from_json(row["spec"]),
+            conditions=row["conditions"],
+            sessions_utc=tuple(row["sessions_utc"]),
+            levels=tuple(PlannedLevel(**(level | {"load": Load(**level["load"])})) for level in row.get("levels", ())),
+        )
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: damaged ({error!r}); restore it or start a new run") from None
+
+
+ABSENT: Final = {"absent": True}  # metadata of a field whose key is left out where it is None
+
+
+def map_of(part: Any) -> dict[str, object]:
+    """A dataclass as the map that files have of it: its fields in their order."""
+    values = ((field, getattr(part, field.name)) for field in fields(part))
+    return {field.name: value for field, value in values if value is not None or not field.metadata}
+
+
+def write_json(path: Path, document: object) -> None:
+    """Whole or not at all: a reader never sees half a file, not even after a crash."""
+    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATACLASS
+    body = orjson.dumps(document, default=map_of, option=option)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,44 @@
+"""A run's plan as several hosts need it: whatever it names lies in the store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from loadproof.bench.job import machine_conditions
+from loadproof.bench.plan import RunPlan, planned_in_full, utc_text
+from loadproof.bench.remote.agent import FILES
+from loadproof.bench.remote.store import Store
+from loadproof.bench.spec import BenchmarkSpec
+from loadproof.errors import InputError
+
+
+def planned_for_hosts(spec: BenchmarkSpec, store: Store, run_id: str, now_ns: int) -> RunPlan:
+    """Plan the run in full, and put the files it names into the store. Raises InputError, CouldNotRunError."""
+    spec = replace(spec, workload=replace(spec.workload, salt=run_id))
+    now_utc = utc_text(now_ns)
+    return _with_files(planned_in_full(RunPlan(run_id, now_utc, now_ns, spec, machine_conditions(), (now_utc,))), store)
+
+
+def _with_files(plan: RunPlan, store: Store) -> RunPlan:
+    """The plan with every file it names put into the store, and named as the hosts will have it."""
+    names: dict[str, str] = {}
+
+    def put(path: str | None) -> str | None:
+        if path is None:
+            return None
+        if path not in names:
+            try:
+                body = Path(path).read_bytes()
+            except OSError as error:
+                raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+            names[path] = f"{FILES}{len(names)}-{Path(path).name}"
+            store.put(names[path], body)
+        return names[path]
+
+    spec = plan.spec
+    workload = replace(spec.workload, dataset=put(spec.workload.dataset), tokenizer=put(spec.workload.tokenizer))
+    loads = tuple(replace(load, trace=put(load.trace)) for load in spec.loads)
+    search = spec.search and replace(spec.search, load=replace(spec.search.load, trace=put(spec.search.load.trace)))
+    levels = tuple(replace(level, load=replace(level.load, trace=put(level.load.trace))) for level in plan.levels)
+    return replace(plan, spec=replace(spec, workload=workload, loads=loads, search=search), levels=levels)

@@ -1,0 +1,202 @@
+"""The page's line charts, out of a summary. `noun` says what the solid series are: "measured", or "on the twin".
+
+A series without data is left out and a figure without series is None. No foreign text goes in here: every label is made
+of our own words and numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from loadproof.bench.document import Level, Summary
+from loadproof.bench.judge.verdict import Judgement
+from loadproof.bench.measure.histogram import Histogram
+from loadproof.bench.measure.statistics import Spread
+from loadproof.bench.report.figures import Figure, Mark, Series, figure_of, levels_ticks, tip_of
+from loadproof.bench.spec import PredictedPoint
+from loadproof.pages.looks import FAR_TAIL, MIDDLE, PREDICTED, TAIL, Look
+from loadproof.pages.wording import SHORT, latency_of, number
+
+IN_FLIGHT = "requests in flight"
+_RANKS = ((50.0, "50"), (75.0, "75"), (90.0, "90"), (95.0, "95"), (99.0, "99"), (99.9, "99.9"))
+
+
+def curve(summary: Summary, latency: str, noun: str) -> Figure | None:
+    """Latency over output tokens/s, a mark a level: the judged tail, p50, predicted with its range, knee, bounds."""
+    bounds, levels = _bounds(summary, latency), _one_a_load(summary)
+    tail = max((statistic for statistic, _ in bounds if statistic != "p50"), default="p95")
+    series = [
+        _series(
+            [(level.output_tokens_per_s, at(level, latency, statistic), level.concurrency) for level in levels],
+            f"{statistic} {noun}",
+            look,
+            named=[_mark_name(level, summary) if statistic == tail else "" for level in levels],
+        )
+        for statistic, look in ((tail, TAIL), ("p50", MIDDLE))
+    ]
+    expected = [
+        (level.output_tokens_per_s, predicted_at(level, latency), level.concurrency)
+        for level in _predicted_levels(summary)
+    ]
+    series.append(_series(expected, "predicted mean", PREDICTED))
+    titles = "output tokens per second", f"{SHORT[latency]} (ms)"
+    ring = None
+    for level in levels:
+        x, y = level.output_tokens_per_s, at(level, latency, tail)
+        if level.concurrency == summary.knee_concurrency and x is not None and y is not None:
+            ring = f"knee: {level.concurrency} in flight", x, y
+    return figure_of(Figure(titles, tuple(series), _named(bounds), ring=ring, band=_band(summary, latency)))
+
+
+def percentiles(summary: Summary, latency: str, noun: str) -> Figure | None:
+    """One latency over concurrency: p50, p95, p99 measured, the predicted one, and the objectives on it."""
+    series = [
+        _series(
+            [(level.concurrency, at(level, latency, statistic), level.concurrency) for level in _one_a_load(summary)],
+            f"{statistic} {noun}",
+            look,
+        )
+        for statistic, look in (("p99", FAR_TAIL), ("p95", TAIL), ("p50", MIDDLE))
+    ]
+    expected = [
+        (level.concurrency, predicted_at(level, latency), level.concurrency) for level in _predicted_levels(summary)
+    ]
+    series.append(_series(expected, "predicted mean", PREDICTED))
+    bounds = _named(_bounds(summary, latency))
+    titles = IN_FLIGHT, f"{SHORT[latency]} (ms)"
+    return figure_of(Figure(titles, tuple(series), bounds, x_ticks=_level_ticks(series)))
+
+
+def throughput(summary: Summary, rates: Sequence[tuple[str, str, Look]], y_title: str) -> Figure | None:
+    """Rates over concurrency. `rates`: (field of Level, label, look); the first also has its prediction."""
+    series = [
+        _series(
+            [(level.concurrency, getattr(level, field), level.concurrency) for level in _one_a_load(summary)],
+            label,
+            look,
+            unit="/s",
+        )
+        for field, label, look in rates
+    ]
+    first = rates[0][0]
+    expected = [
+        (level.concurrency, getattr(level, first, None), level.concurrency) for level in _predicted_levels(summary)
+    ]
+    series.append(_series(expected, "predicted", PREDICTED, unit="/s"))
+    fields = {f"{field}_min" for field, *_ in rates}
+    bounds = [(f"≥ {number(one.bound)}", one.bound) for one in summary.objectives if one.name in fields]
+    return figure_of(Figure((IN_FLIGHT, y_title), tuple(series), tuple(bounds), x_ticks=_level_ticks(series)))
+
+
+def distribution(named: Sequence[tuple[str, Look, Histogram]], latency: str) -> Figure | None:
+    """A latency's percentiles from the median to the far tail; each nine is as wide as the last.
+
+    A percentile is drawn only where at least one value lies beyond it: there is no p99.9 of a hundred requests.
+    """
+    series = tuple(
+        Series(
+            name,
+            look,
+            tuple(
+                Mark(100 / (100 - rank), value, tip_of(f"p{words} {name}", value, "ms", f"{counts.count:,} samples"))
+                for rank, words in _RANKS
+                if counts.count * (100 - rank) >= 100 and (value := counts.percentile(rank)) is not None
+            ),
+        )
+        for name, look, counts in named
+    )
+    highest = max((mark.x for one in series for mark in one.marks), default=0.0)
+    ticks = tuple((100 / (100 - rank), words) for rank, words in _RANKS if 100 / (100 - rank) <= highest + 1e-9)
+    return figure_of(Figure(("percentile", f"{SHORT[latency]} (ms)"), series, x_ticks=ticks))
+
+
+def at(level: Level, latency: str, statistic: str) -> float | None:
+    """One latency's statistic of a measured level, in milliseconds."""
+    values: Spread = getattr(level, f"{latency}_ms")
+    value: float | None = getattr(values, statistic)
+    return value
+
+
+def predicted_at(level: PredictedPoint, latency: str) -> float | None:
+    """The predicted latency of a level, in milliseconds; the planner's steady gap between tokens is TPOT and ITL."""
+    value: float | None = getattr(level, "tpot_ms" if latency == "itl" else f"{latency}_ms")
+    return value
+
+
+def position(objective: Judgement) -> dict[str, float] | None:
+    """Where bound, observation and interval stand on a bar of 0..100, for the objectives table; None without data."""
+    if objective.observed is None:
+        return None
+    low = objective.observed if objective.low is None else objective.low
+    high = objective.observed if objective.high is None else objective.high
+    longest = 1.15 * max(objective.bound, objective.observed, high)
+    if longest <= 0:
+        return None
+    marks = {"bound": objective.bound, "observed": objective.observed, "low": low, "high": high}
+    return {name: round(100 * max(0.0, value) / longest, 2) for name, value in marks.items()}
+
+
+def _one_a_load(summary: Summary) -> Sequence[Level]:
+    """The levels, but of a load that a search measured several times the judged one, else the last."""
+    if summary.search is None:
+        return summary.levels
+    shown: dict[float | None, Level] = {}
+    for level in summary.levels:
+        kept = shown.get(level.planned.load)
+        if kept is None or not summary.is_judged(kept):
+            shown[level.planned.load] = level
+    return list(shown.values())
+
+
+def _mark_name(level: Level, summary: Summary) -> str:
+    """Its requests in flight, `8 (2 of 3 met)` where a search measured it several times; the knee has its own note."""
+    if level.concurrency == summary.knee_concurrency:
+        return ""
+    met, cast = summary.search.votes(level.planned.load) if summary.search else (0, 0)
+    return f"{level.concurrency:,} ({met} of {cast} met)" if cast > 1 else f"{level.concurrency:,}"
+
+
+def _predicted_levels(summary: Summary) -> list[PredictedPoint]:
+    return sorted(summary.predicted.levels, key=lambda level: level.concurrency) if summary.predicted else []
+
+
+def _band(summary: Summary, latency: str) -> tuple[tuple[float, float, float], ...]:
+    """The planner's range about its prediction over output tokens/s, where it gave one."""
+    ranges = [
+        (level.output_tokens_per_s, getattr(level, f"{latency}_range_ms")) for level in _predicted_levels(summary)
+    ]
+    return tuple((x, span[0], span[1]) for x, span in ranges if x is not None and span is not None)
+
+
+def _bounds(summary: Summary, latency: str) -> list[tuple[str, float]]:
+    named = [(latency_of(objective.name), objective.bound) for objective in summary.objectives]
+    return [(name[1], bound) for name, bound in named if name and name[0] == latency]
+
+
+def _named(bounds: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    return tuple((f"objective {statistic} ≤ {number(bound)} ms", bound) for statistic, bound in bounds)
+
+
+def _level_ticks(series: Iterable[Series]) -> tuple[tuple[float, str], ...]:
+    return levels_ticks([round(mark.x) for one in series for mark in one.marks])
+
+
+Point = tuple[float | None, float | None, int]
+
+
+def _series(points: Sequence[Point], name: str, look: Look, *, named: Sequence[str] = (), unit: str = "ms") -> Series:
+    """`named`: what each mark has beside it."""
+    return Series(
+        name,
+        look,
+        tuple(
+            Mark(
+                x,
+                y,
+                tip_of(name, y, unit, f"{concurrency:,} in flight"),
+                beside,
+            )
+            for (x, y, concurrency), beside in zip(points, named or [""] * len(points), strict=True)
+            if x is not None
+        ),
+    )

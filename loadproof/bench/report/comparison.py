@@ -1,0 +1,225 @@
+"""Two or more runs on one page: their curves over each other, their figures side by side, and what may explain them.
+
+Reads summary.json of each run, so that imported results and runs without their requests can be shown too. Runs are told
+apart by mark and dash as well as by colour. A run of the twin is labelled *predicted* wherever its name stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+
+from loadproof.bench.document import Level, Summary, read_summary
+from loadproof.bench.judge.regression import Comparison
+from loadproof.bench.measure.histogram import Histogram
+from loadproof.bench.measure.scaling import Deployed
+from loadproof.bench.report import charts, wording
+from loadproof.bench.report.figures import Figure, Mark, Series, draw, figure_of, levels_ticks, swatch, tip_of
+from loadproof.bench.report.page import POLICY, environment, histogram_of_row, style
+from loadproof.errors import InputError
+from loadproof.pages.looks import RUNS, Look
+
+MOST_RUNS = 12
+_ALWAYS_DIFFERENT = ("run", "created (UTC)")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One run on the page: the name it goes by, its summary and its look."""
+
+    name: str
+    summary: Summary
+    look: Look
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure at one load: (value, its ratio to the first run's) for each run; None where it has none."""
+
+    title: str
+    unit: str
+    cells: tuple[tuple[float | None, float | None], ...]
+
+
+_FIGURES: tuple[tuple[str, str, Callable[[Level], float | None]], ...] = (
+    ("TTFT p50", "ms", lambda level: level.ttft_ms.p50),
+    ("TTFT p95", "ms", lambda level: level.ttft_ms.p95),
+    ("TTFT p99", "ms", lambda level: level.ttft_ms.p99),
+    ("TPOT p50", "ms", lambda level: level.tpot_ms.p50),
+    ("TPOT p95", "ms", lambda level: level.tpot_ms.p95),
+    ("ITL p99", "ms", lambda level: level.itl_ms.p99),
+    ("E2E p95", "ms", lambda level: level.e2e_ms.p95),
+    ("Output", "tokens/s", lambda level: level.output_tokens_per_s),
+    ("Requests", "1/s", lambda level: level.requests_per_s),
+    ("Goodput", "1/s", lambda level: level.goodput_per_s),
+    ("Cost", "USD/M output tokens", lambda level: level.cost_per_million_output_tokens_usd),
+)
+
+
+def read_runs(folders: Sequence[Path], labels: Sequence[str] = ()) -> list[Shown]:
+    """Raises InputError for fewer than two runs, labels that do not fit them, and folders without a summary."""
+    if not 2 <= len(folders) <= MOST_RUNS:
+        raise InputError(f"give 2 to {MOST_RUNS} runs to compare, found {len(folders)}")
+    if labels and len(labels) != len(folders):
+        raise InputError(f"--label: {len(labels)} for {len(folders)} runs; give one for each, in their order")
+    summaries = [read_summary(folder).by_concurrency() for folder in folders]
+    names = list(labels) or [summary.name for summary in summaries]
+    if len(set(names)) < len(names):
+        names = [
+            summary.run_id if names.count(name) > 1 else name for name, summary in zip(names, summaries, strict=True)
+        ]
+    return [
+        Shown(wording.visible(name, 60) + (", predicted" if summary.on_twin else ""), summary, RUNS[index % len(RUNS)])
+        for index, (name, summary) in enumerate(zip(names, summaries, strict=True))
+    ]
+
+
+def comparison_page(runs: Sequence[Shown], comparisons: Sequence[Comparison | None] = ()) -> str:
+    """The page's text. `comparisons`: of each run but the first with the first, where both have their requests."""
+    return (
+        environment()
+        .get_template("comparison.html.j2")
+        .render(
+            runs=runs,
+            swatch=swatch,
+            figures={place: draw(figure) for place, figure in _figures(runs).items()},
+            tables=tables(runs),
+            facts=facts(runs),
+            comparisons=[one for one in comparisons if one is not None],
+            wording=wording,
+            any_twin=any(run.summary.on_twin for run in runs),
+            style=Markup(style()),
+            policy=POLICY,
+        )
+    )
+
+
+def tables(runs: Sequence[Shown]) -> list[tuple[str, list[Row]]]:
+    """(load in words, its figures) of every load that two runs or more have, lightest first."""
+    found = []
+    for load in _common_loads(runs):
+        levels = [_level_at(run.summary, load) for run in runs]
+        rows = []
+        for title, unit, figure in _FIGURES:
+            values = [None if level is None else figure(level) for level in levels]
+            first = values[0]
+            cells = tuple((value, value / first if value is not None and first else None) for value in values)
+            if any(value is not None for value in values):
+                rows.append(Row(title, unit, cells))
+        found.append((load, rows))
+    return found
+
+
+def facts(runs: Sequence[Shown]) -> list[tuple[str, tuple[str, ...], bool]]:
+    """(name, its value in each run, whether they differ): what ran where, and under what conditions."""
+    rows: dict[str, list[str]] = {}
+    for run in runs:
+        for name, value in _facts(run.summary).items():
+            rows.setdefault(name, []).append(wording.NO_DATA if value in (None, "") else wording.visible(value, 80))
+    return [
+        (name, tuple(values), len(set(values)) > 1 and name not in _ALWAYS_DIFFERENT) for name, values in rows.items()
+    ]
+
+
+def _facts(summary: Summary) -> dict[str, object]:
+    target, deployed, conditions = summary.target, summary.deployed or Deployed(), summary.conditions
+    return {
+        "run": summary.run_id,
+        "created (UTC)": summary.created_utc,
+        "endpoint": target.endpoint,
+        "component": target.component,
+        "image": deployed.image,
+        "instance type": deployed.instance_type,
+        "region": target.region,
+        "protocol": target.protocol,
+        "input tokens": summary.workload.input_tokens,
+        "output tokens": summary.workload.output_tokens,
+        "USD per hour": conditions.usd_per_hour,
+        "knee": f"{summary.knee_concurrency} in flight" if summary.knee_concurrency else None,
+        "loadproof": summary.loadproof_version,
+        "client": conditions.platform,
+    }
+
+
+def _figures(runs: Sequence[Shown]) -> dict[str, Figure]:
+    drawn = {f"curve-{latency}": _curve(runs, latency) for latency in ("ttft", "tpot")}
+    drawn["e2e"] = _by_load(runs, lambda level: level.e2e_ms.p95, "E2E p95 (ms)", "ms")
+    drawn["tokens"] = _by_load(runs, lambda level: level.output_tokens_per_s, "output tokens per second", "/s")
+    drawn["goodput"] = _by_load(runs, lambda level: level.goodput_per_s, "goodput (requests per second)", "/s")
+    cost = "USD per million output tokens"
+    drawn["cost"] = _by_load(runs, lambda level: level.cost_per_million_output_tokens_usd, cost, "USD")
+    loads = _common_loads(runs)
+    for latency in ("ttft", "itl") if loads else ():
+        named = [
+            (run.name, run.look, counts)
+            for run in runs
+            if (counts := _histogram(_level_at(run.summary, loads[-1]), latency)) is not None
+        ]
+        drawn[f"distribution-{latency}"] = charts.distribution(named, latency)
+    return {place: figure for place, figure in drawn.items() if figure is not None}
+
+
+def _curve(runs: Sequence[Shown], latency: str) -> Figure | None:
+    """p95 over output tokens/s; each mark is a level, named by its requests in flight."""
+    series = tuple(
+        Series(
+            run.name,
+            run.look,
+            tuple(
+                Mark(
+                    level.output_tokens_per_s,
+                    charts.at(level, latency, "p95"),
+                    tip_of(run.name, charts.at(level, latency, "p95"), "ms", f"{level.concurrency:,} in flight"),
+                    f"{level.concurrency:,}",
+                )
+                for level in run.summary.levels
+                if level.output_tokens_per_s is not None
+            ),
+        )
+        for run in runs
+    )
+    return figure_of(Figure(("output tokens per second", f"{wording.SHORT[latency]} p95 (ms)"), series))
+
+
+def _by_load(runs: Sequence[Shown], figure: Callable[[Level], float | None], title: str, unit: str) -> Figure | None:
+    series = tuple(
+        Series(
+            run.name,
+            run.look,
+            tuple(
+                Mark(level.concurrency, figure(level), tip_of(run.name, figure(level), unit, _place(level)))
+                for level in run.summary.levels
+            ),
+        )
+        for run in runs
+    )
+    ticks = levels_ticks([level.concurrency for run in runs for level in run.summary.levels])
+    return figure_of(Figure((charts.IN_FLIGHT, title), series, x_ticks=ticks))
+
+
+def _common_loads(runs: Sequence[Shown]) -> list[str]:
+    """Loads, in words, that two runs or more were measured at; by the mean in flight."""
+    counts: dict[str, list[int]] = {}
+    for run in runs:
+        for place, in_flight in {_place(level): level.concurrency for level in run.summary.levels}.items():
+            counts.setdefault(place, []).append(in_flight)
+    common = {place: found for place, found in counts.items() if len(found) > 1}
+    return sorted(common, key=lambda place: (max(common[place]), place))
+
+
+def _level_at(summary: Summary, load: str) -> Level | None:
+    """The last level of that load: of repeats the latest."""
+    return next((level for level in reversed(summary.levels) if _place(level) == load), None)
+
+
+def _place(level: Level) -> str:
+    return wording.visible(level.load, 80) if level.load else f"{level.concurrency} in flight"
+
+
+def _histogram(level: Level | None, latency: str) -> Histogram | None:
+    row = level.histograms.get(f"{latency}_ms") if level else None
+    counts = histogram_of_row(row) if row else None
+    return counts if counts is not None and counts.count else None

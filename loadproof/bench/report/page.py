@@ -1,0 +1,247 @@
+"""`report.html` of a run: one file that needs no network, readable with scripts off, safe with hostile names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from loadproof.bench.document import Level, Summary, as_json, read_summary
+from loadproof.bench.judge.verdict import Judgement
+from loadproof.bench.measure.histogram import Histogram, HistogramRow
+from loadproof.bench.report import charts, timeline_charts, wording
+from loadproof.bench.report.figures import Figure, draw
+from loadproof.bench.report.timeline import Timeline, read_timeline
+from loadproof.pages.file import write_whole
+from loadproof.pages.looks import FAR_TAIL, MIDDLE, TAIL, Look
+from loadproof.pages.style import house_style
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+# Nothing is loaded and nothing runs; styles are inline, and with every load forbidden they can fetch nothing.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def render_report(run_folder: Path) -> Path:
+    """Write `report.html` into the run's folder and return its path.
+
+    Reads `summary.json` and, if there, `requests.jsonl`. The file appears whole or not at all. Raises InputError when
+    the summary is missing or malformed, OSError when the folder cannot be written.
+    """
+    summary = read_summary(run_folder).by_concurrency()
+    target = run_folder / "report.html"
+    judged = _judged(summary)
+    level = judged.planned.level if judged else None
+    write_whole(page_of(summary, read_timeline(run_folder, level)), target)
+    return target
+
+
+def page_of(summary: Summary, timeline: Timeline | None) -> str:
+    """The page's whole text."""
+    figures = {place: draw(figure) for place, figure in _figures(summary).items()}
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            summary=summary,
+            timeline=timeline,
+            wording=wording,
+            position=charts.position,
+            at=charts.at,
+            predicted_at=charts.predicted_at,
+            verdict_sentence=verdict_sentence(summary),
+            other_reasons=_other_reasons(summary),
+            judged=_judged(summary),
+            phased=[level for level in summary.levels if level.phases.baseline],
+            conditions=_conditions(summary),
+            figures=figures | _over_time(summary, timeline),
+            style=Markup(style()),
+            searched=_search_lines(summary),
+            policy=POLICY,
+        )
+    )
+
+
+def environment() -> Environment:
+    """Templates of this folder, escaping whatever they are given."""
+    found = Environment(
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    found.filters |= {"number": wording.number, "visible": wording.visible, "margin": wording.margin}
+    return found
+
+
+def style() -> str:
+    """The style sheets, and the colours of series as variables."""
+    return f"{house_style()}\n{_text('charts.css')}"
+
+
+def verdict_sentence(summary: Summary) -> str:
+    """Why the verdict is what it is, in one sentence; the verdict's own first reason where objectives do not say it."""
+    verdict = summary.verdict
+    where = f" at {verdict.at_concurrency} requests in flight" if verdict.at_concurrency else ""
+    if verdict.at_load and not verdict.at_load.endswith("in flight"):  # an open loop goes by its rate
+        where = f" at {wording.visible(verdict.at_load, 120)}"
+    decisive = [objective for objective in summary.objectives if objective.verdict == verdict.outcome]
+    if decisive:
+        closest = min(decisive, key=lambda objective: objective.margin if objective.margin is not None else math.inf)
+        return _SENTENCES[verdict.outcome](closest, len(decisive), where)
+    if verdict.reasons:
+        return wording.visible(verdict.reasons[0])
+    return {
+        "PASS": "No objectives were given; requests succeeded.",
+        "FAIL": f"The objectives were not met{where}.",
+        "INCONCLUSIVE": f"The samples do not settle whether the objectives hold{where}.",
+        "INVALID": "The measurement itself cannot be trusted.",
+    }[verdict.outcome]
+
+
+def _passed(closest: Judgement, count: int, where: str) -> str:
+    objectives = {1: "The one objective was", 2: "Both objectives were"}.get(count, f"All {count} objectives were")
+    value = wording.objective_value(closest.name, closest.observed)
+    room = f", {wording.margin(closest.margin)} its bound" if closest.margin is not None else ""
+    return f"{objectives} met{where}; the closest is {wording.objective_title(closest.name)} with {value}{room}."
+
+
+def _failed(worst: Judgement, count: int, where: str) -> str:
+    value = wording.objective_value(worst.name, worst.observed)
+    more = f"; {count - 1} more missed" if count > 1 else ""
+    return f"{wording.objective_title(worst.name)} was {value}{where}, the objective is {wording.bound(worst)}{more}."
+
+
+def _undecided(closest: Judgement, count: int, where: str) -> str:
+    title, more = wording.objective_title(closest.name), f"; {count - 1} more undecided" if count > 1 else ""
+    if closest.observed is None:
+        return f"{title} has no data{where}, so {wording.bound(closest)} stays open{more}."
+    value = wording.objective_value(closest.name, closest.observed)
+    if closest.doubt:
+        return f"{title} was {value}{where}, which does not settle {wording.bound(closest)}: {closest.doubt}{more}."
+    spread = f" (95 % interval {wording.interval(closest)})" if closest.low is not None else ""
+    needed = closest.more_requests
+    advice = f"; about {needed:,} more requests like these would in 4 of 5 cases" if needed else ""
+    return f"{title} was {value}{spread}{where}: too few samples to settle {wording.bound(closest)}{advice}{more}."
+
+
+_SENTENCES = {"PASS": _passed, "FAIL": _failed, "INCONCLUSIVE": _undecided}
+
+
+def _figures(summary: Summary) -> dict[str, Figure]:
+    """Figures by the id of their place on the page; what has no data is absent."""
+    noun = "on the twin" if summary.on_twin else "measured"
+    tokens = (("output_tokens_per_s", noun, MIDDLE),)
+    requests = (
+        ("requests_per_s", f"{noun}, all", TAIL),
+        ("goodput_per_s", f"{noun}, within the objectives", MIDDLE),
+    )
+    drawn = {f"curve-{latency}": charts.curve(summary, latency, noun) for latency in ("ttft", "tpot")}
+    drawn |= {f"percentiles-{latency}": charts.percentiles(summary, latency, noun) for latency in wording.LATENCIES}
+    drawn["tokens"] = charts.throughput(summary, tokens, "output tokens per second")
+    drawn["requests"] = charts.throughput(summary, requests, "requests per second")
+    judged = _judged(summary)
+    for latency in wording.LATENCIES:
+        drawn[f"distribution-{latency}"] = charts.distribution(_distributions(summary, judged, latency), latency)
+    return {place: figure for place, figure in drawn.items() if figure is not None}
+
+
+def _distributions(summary: Summary, judged: Level | None, latency: str) -> list[tuple[str, Look, Histogram]]:
+    """Of the lowest, the judged and the highest level, each once."""
+    shown = dict.fromkeys(summary.levels.index(level) for level in (*summary.levels[-1:], *summary.levels[:1]))
+    if judged is not None:
+        shown |= dict.fromkeys([summary.levels.index(judged)])
+    found = []
+    for look, index in zip((TAIL, MIDDLE, FAR_TAIL), sorted(shown), strict=False):
+        level = summary.levels[index]
+        row = level.histograms.get(f"{latency}_ms")
+        counts = histogram_of_row(row) if row else None
+        if counts is not None and counts.count:
+            name = f"{level.concurrency:,} in flight" + (" (judged)" if level is judged else "")
+            found.append((name, look, counts))
+    return found
+
+
+def histogram_of_row(row: HistogramRow) -> Histogram | None:
+    """None for a histogram this version does not know."""
+    try:
+        return Histogram.from_row(row)
+    except ValueError:
+        return None
+
+
+def _over_time(summary: Summary, timeline: Timeline | None) -> dict[str, Markup]:
+    if timeline is None:
+        return {}
+    copies = []
+    if summary.scaling and timeline.sessions == 1:  # rests between sessions are cut out of the timeline
+        copies = [replace(count, at_s=count.at_s - timeline.zero_s) for count in summary.scaling.copies]
+    found = {f"timeline-{name}": one for name, one in timeline_charts.timeline(timeline, copies).items()}
+    return found | ({"waterfall": timeline_charts.waterfall(timeline)} if timeline.waterfall else {})
+
+
+def _other_reasons(summary: Summary) -> list[str]:
+    """The verdict's reasons that neither the sentence nor the objectives table tells already."""
+    if summary.verdict.outcome == "PASS" and summary.objectives:
+        return []
+    told = tuple(f"{objective.name}:" for objective in summary.objectives)
+    shown = [wording.visible(reason) for reason in summary.verdict.reasons if not reason.startswith(told)]
+    return [reason for reason in shown if reason != verdict_sentence(summary)]
+
+
+def _search_lines(summary: Summary) -> list[str]:
+    return [wording.visible(line) for line in summary.search.lines()] if summary.search else []
+
+
+def _judged(summary: Summary) -> Level | None:
+    """The level the page's key figures are of: the judged one, else the knee."""
+    if summary.verdict.at_concurrency is not None:
+        return next((level for level in summary.levels if summary.is_judged(level)), None)
+    knee = summary.knee.concurrency if summary.knee else None
+    return next((level for level in summary.levels if level.concurrency == knee), None)
+
+
+def _conditions(summary: Summary) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What the run was, as titled groups of (name, value) with foreign text made visible; a nested map is a group."""
+    run = {"run": summary.run_id, "created (UTC)": summary.created_utc}
+    if summary.conditions.loadproof is None:
+        run["loadproof"] = summary.loadproof_version
+    sources = sorted({level.token_source for level in summary.levels if level.token_source})
+    parts: list[tuple[str, Mapping[str, object]]] = [
+        ("Run", run),
+        ("Target", as_json(summary.target)),
+        ("Profile", as_json(summary.profile) if summary.profile else {}),
+        ("Workload", as_json(summary.workload) | {"output tokens counted by": ", ".join(sources) or None}),
+        ("Conditions", as_json(summary.conditions)),
+    ]
+    groups: list[tuple[str, list[tuple[str, str]]]] = []
+    for title, values in parts:
+        nested = [(name, value) for name, value in values.items() if isinstance(value, dict)]
+        groups.append((title, _pairs({name: value for name, value in values.items() if not isinstance(value, dict)})))
+        groups += [(wording.visible(f"{title}: {name}", longest=80), _pairs(value)) for name, value in nested]
+    return [(title, pairs) for title, pairs in groups if pairs]
+
+
+def _pairs(values: Mapping[str, object]) -> list[tuple[str, str]]:
+    return [(wording.visible(name.replace("_", " "), longest=80), _said(value)) for name, value in values.items()]
+
+
+def _said(value: object) -> str:
+    if value is None or value in ("", []):
+        return wording.NO_DATA
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    if isinstance(value, list):
+        return wording.visible(", ".join(str(item) for item in value))
+    return wording.visible(value)
+
+
+def _text(name: str) -> str:
+    return (files("loadproof.bench.report") / name).read_text(encoding="utf-8")

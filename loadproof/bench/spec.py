@@ -1,0 +1,327 @@
+"""What a run will do, whole and frozen. `plan.json` holds it, and `--resume` reads it back: nothing else is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from loadproof.bench.objectives import Objective
+from loadproof.bench.workload.images import ImageSpec
+from loadproof.loads import FEWEST_A_SLOT, Load
+from loadproof.protocols import Protocol
+
+Kind = Literal["sagemaker", "openai", "bedrock"]
+AnswerLength = Literal["asked", "at_most"]
+REQUESTS_APART = 2**24  # numbers between the first request of one phase and that of the next
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where requests go: the SageMaker runtime ("sagemaker"), any HTTP server by its URL ("openai"), or a model of
+    Bedrock's ("bedrock", where `endpoint` is the model id or ARN, and `service_tier` None is Bedrock's default).
+
+    `local_cloud` names what answers behind a local cloud's runtime: its twin (then every latency is simulated), or a
+    real model server over HTTP. None: no local cloud known.
+    """
+
+    kind: Kind
+    """SageMaker's runtime, an HTTP server, or Bedrock"""
+    endpoint: str
+    """endpoint name, URL, or model id"""
+    protocol: Protocol
+    """how payloads look"""
+    streaming: bool = True
+    """token by token"""
+    component: str | None = None
+    """inference component"""
+    endpoint_url: str | None = None
+    """other than AWS's own, as for a local cloud"""
+    region: str | None = None
+    """AWS region"""
+    model: str | None = None
+    """the name that an OpenAI server knows it by"""
+    local_cloud: Literal["twin", "http"] | None = None
+    """what answers behind a local cloud: `twin` means that every latency is simulated"""
+    service_tier: str | None = None
+    """Bedrock's"""
+
+    @property
+    def chat(self) -> bool:
+        """Requests are chat messages."""
+        if self.protocol == "converse":
+            return True
+        return self.protocol == "openai" and urlsplit(self.endpoint).path.endswith("/chat/completions")
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileBrief:
+    """The profile a run is evidence for."""
+
+    name: str
+    """the profile's name"""
+    file: str
+    """its file"""
+    sha256: str
+    """hash of its meaning, defaults included, not of its text"""
+    environment: str | None
+    """its environment"""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRef(ProfileBrief):
+    """The profile a run is evidence for, whole, so that it can be told later what has changed since."""
+
+    document: dict[str, Any] | None = None
+    """what the hash is over; in `plan.json` alone. null: only the hash is known"""
+
+    def brief(self) -> ProfileBrief:
+        """Without the document."""
+        return ProfileBrief(self.name, self.file, self.sha256, self.environment)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """How many tokens a request asks for: a distribution cut to [minimum, maximum]. `mean` is of the distribution."""
+
+    distribution: Literal["fixed", "normal", "lognormal", "uniform", "empirical"]
+    """its shape"""
+    mean: float
+    """before it is cut"""
+    stddev: float = 0.0
+    """standard deviation"""
+    minimum: int = 1
+    """fewest"""
+    maximum: int | None = None
+    """most; null: no bound"""
+    values: tuple[int, ...] = ()
+    """of an empirical one: drawn from, each as likely"""
+
+
+def empirical_tokens(values: Sequence[int]) -> TokenCounts:
+    return TokenCounts("empirical", fmean(values), 0.0, min(values), max(values), tuple(values))
+
+
+def fixed_tokens(count: int) -> TokenCounts:
+    return TokenCounts("fixed", float(count))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSpec:
+    """What requests look like.
+
+    A conversation has up to `turns` turns of the user's, each sent `think_time_s`
+    after the last answer ended, with all before it. `dataset` replaces made texts; `tokenizer` is a tokenizer.json.
+    `answer_length` at_most: models may end their answers before the length asked for, and nothing is held against it.
+    """
+
+    input_tokens: TokenCounts
+    """lengths of prompts"""
+    output_tokens: TokenCounts
+    """lengths of answers"""
+    seed: int = 0
+    """of lengths, texts and arrivals"""
+    shared_prefix_tokens: int = 0
+    """common beginning of all prompts"""
+    salt: str = ""
+    """makes this run's prompts unlike any other's"""
+    name: str | None = None
+    """of a named workload"""
+    unique_prompts: bool | None = None
+    """null: made prompts are, recorded ones are not"""
+    turns: int = 1
+    """of a conversation"""
+    think_time_s: float = 0.0
+    """between an answer and the next turn"""
+    dataset: str | None = None
+    """file of recorded prompts"""
+    dataset_sha256: str | None = None
+    """its hash"""
+    tokenizer: str | None = None
+    """file that prompts are counted by"""
+    images: ImageSpec | None = None
+    """pictures in each request"""
+    answer_length: AnswerLength = "asked"
+    """whether shorter answers are held against the model"""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedPoint:
+    """What is expected of one level: means, and (low, high) around its latencies. Predicted, never measured.
+
+    `load`: an open loop's, in words, as the twin would answer it; `concurrency` is then its predicted mean in flight,
+    `error_rate` the share it would refuse or be too late for. None: a closed loop, by the planner.
+    """
+
+    concurrency: int
+    """in flight; of an open loop its predicted mean"""
+    ttft_ms: float | None
+    """mean"""
+    tpot_ms: float | None
+    """mean"""
+    e2e_ms: float | None
+    """mean"""
+    output_tokens_per_s: float | None
+    """over all requests in flight"""
+    requests_per_s: float | None
+    """answered"""
+    ttft_range_ms: tuple[float, float] | None = None
+    """low and high"""
+    tpot_range_ms: tuple[float, float] | None = None
+    """low and high"""
+    e2e_range_ms: tuple[float, float] | None = None
+    """low and high"""
+    load: str | None = None
+    """an open loop's, in words; null: a closed loop"""
+    error_rate: float | None = None
+    """share that the twin would refuse or be too late for"""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What levels are expected to measure and how well it is founded (A is best, D is a guess)."""
+
+    grade: str
+    """[A to D](plan.md#the-grade)"""
+    levels: tuple[PredictedPoint, ...]
+    """each with its range"""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Levels chosen while the run goes, from `start` up to `most` of `load`'s own measure (in flight, or requests/s).
+
+    sweep: doubled until a stop rule says that more shows nothing. find_max: doubled until the objectives are missed,
+    then halved between the last that met and the first that missed, until those lie within `tolerance` of each other;
+    either end counts when most of its `repeats` say so.
+    """
+
+    kind: Literal["sweep", "find_max"]
+    """double until it shows nothing more, or close in on the highest load that meets"""
+    load: Load
+    """the load whose value is searched"""
+    start: float
+    """first value"""
+    most: float
+    """highest value"""
+    repeats: int = 3
+    """measurements of each end"""
+    tolerance: float = 0.05
+    """how close the ends come, as a share"""
+
+    def load_at(self, value: float) -> Load:
+        if self.load.is_open:
+            return replace(self.load, requests_per_s=value)
+        concurrency, requests = round(value), self.load.requests
+        if requests is not None:  # too few for its slots, a level would look like no gain over the one before
+            requests = max(requests, FEWEST_A_SLOT * concurrency)
+        return replace(self.load, concurrency=concurrency, requests=requests)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkSpec:
+    """One benchmark run: a level for each of `loads`, else of `requests_per_level` requests at each `concurrency`.
+
+    With a `search` the levels follow from what was measured, and neither of the two is used. Before each level
+    `warmup_requests` go out; they open connections and fill caches and count in no figure. A level ends when its last
+    request has, at most `drain_s` after the last one was due (None: each has its own time-out). Objectives must hold
+    at `at_concurrency` or `at_requests_per_s` (None: at the highest level), where at least `requests_at_objectives` go
+    out: percentiles need their number of requests (`intervals`); everywhere at least `FEWEST_A_SLOT` a slot.
+    `exact_requests`: `requests_per_level` whatever is needed. `max_error_rate` bounds the share of failed requests over
+    the whole run.
+    """
+
+    target: Target
+    """where requests go"""
+    workload: WorkloadSpec
+    """what they look like"""
+    concurrency: tuple[int, ...]
+    """levels of a closed loop, where `loads` is empty"""
+    requests_per_level: int
+    """measured requests of each"""
+    warmup_requests: int = 4
+    """sent before each level; in no figure"""
+    request_timeout_s: float = 120.0
+    """longest wait for one answer"""
+    objectives: tuple[Objective, ...] = ()
+    """bounds to judge"""
+    at_concurrency: int | None = None
+    """the level they must hold at; null: the highest"""
+    max_error_rate: float = 0.0
+    """share of requests that may fail where no objective says so"""
+    profile: ProfileRef | None = None
+    """what the run is evidence for"""
+    usd_per_hour: float | None = None
+    """of the instances in service; null: not known"""
+    predicted: Prediction | None = None
+    """what the planner or the twin expects"""
+    loads: tuple[Load, ...] = ()
+    """the levels, where they are more than numbers in flight"""
+    search: Search | None = None
+    """levels found while the run goes"""
+    at_requests_per_s: float | None = None
+    """the rate that the objectives must hold at"""
+    drain_s: float | None = None
+    """longest wait for the last answers"""
+    workers: int = 1
+    """processes that share the load"""
+    requests_at_objectives: int | None = None
+    """fewest requests at the judged level: percentiles need their number"""
+    exact_requests: bool = False
+    """true: `requests_per_level` whatever is needed"""
+
+    @property
+    def fixed_loads(self) -> tuple[Load, ...]:
+        """The levels that are known before the run; none of a search."""
+        if self.search is not None:
+            return ()
+        if self.loads:
+            return self.loads
+        return tuple(Load(concurrency=level, requests=self._requests_at(level)) for level in self.concurrency)
+
+    def _requests_at(self, concurrency: int) -> int:
+        if self.exact_requests:
+            return self.requests_per_level
+        judged = concurrency == (self.at_concurrency or max(self.concurrency))
+        needed = (self.requests_at_objectives or 0) if judged else 0
+        return max(self.requests_per_level, needed, FEWEST_A_SLOT * concurrency)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> BenchmarkSpec:
+        """The inverse of `to_json`. Raises KeyError or TypeError on a row that `to_json` did not write."""
+        predicted, profile, workload = row["predicted"], row["profile"], row["workload"]
+        search = row.get("search")
+        rest = {
+            name: value
+            for name, value in row.items()
+            if name
+            not in {"target", "workload", "concurrency", "objectives", "profile", "predicted", "loads", "search"}
+        }
+        return cls(
+            target=Target(**row["target"]),
+            workload=WorkloadSpec(
+                **(
+                    workload
+                    | {name: _token_counts(workload[name]) for name in ("input_tokens", "output_tokens")}
+                    | {"images": ImageSpec(**workload["images"]) if workload.get("images") else None}
+                )
+            ),
+            concurrency=tuple(row["concurrency"]),
+            objectives=tuple(Objective(**objective) for objective in row["objectives"]),
+            profile=ProfileRef(**profile) if profile else None,
+            predicted=Prediction(predicted["grade"], tuple(PredictedPoint(**point) for point in predicted["levels"]))
+            if predicted
+            else None,
+            loads=tuple(Load(**load) for load in row.get("loads", ())),
+            search=Search(**(search | {"load": Load(**search["load"])})) if search else None,
+            **rest,
+        )
+
+
+def _token_counts(row: dict[str, Any]) -> TokenCounts:
+    return TokenCounts(**(row | {"values": tuple(row.get("values", ()))}))

@@ -1,0 +1,1 @@
+"""What requests look like: arrivals, prompts, data sets, traces."""

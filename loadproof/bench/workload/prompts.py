@@ -1,0 +1,147 @@
+"""What each request asks: made texts or recorded ones, with a conversation's history and pictures where it has any."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from loadproof.bench.spec import REQUESTS_APART, WorkloadSpec
+from loadproof.bench.workload.counting import CountedBy, counter_of
+from loadproof.bench.workload.datasets import Dataset, DatasetTurn, read_dataset
+from loadproof.bench.workload.images import picture_uri
+from loadproof.bench.workload.synthetic import SyntheticTexts, sample_tokens
+from loadproof.errors import InputError
+from loadproof.invocation import Message
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPrompt:
+    """What one request asks.
+
+    `input_tokens` is of all that is sent but pictures and a chat template, as `counted_by` says: an estimate by words,
+    or the tokenizer's count. `text` is the whole prompt, or with chat the newest turn after `history`.
+    """
+
+    text: str
+    input_tokens: int
+    output_tokens: int
+    counted_by: CountedBy = "words"
+    history: tuple[Message, ...] = ()
+    images: tuple[str, ...] = ()
+
+
+class Prompts:
+    """The prompts of a run, each made on its own from the request's number. `chat`: the server takes messages."""
+
+    def __init__(self, workload: WorkloadSpec, *, chat: bool = False) -> None:
+        """Raises InputError for a dataset or tokenizer that cannot be used, or pictures without chat."""
+        self._workload = workload
+        self._chat = chat
+        self._counter = counter_of(workload.tokenizer)
+        self._texts = SyntheticTexts(workload, self._counter)
+        self._dataset = _dataset_of(workload)
+        self._order = list(range(len(self._dataset.conversations))) if self._dataset else []
+        random.Random(f"order {workload.seed}").shuffle(self._order)
+        self._prepared: dict[int, PlannedPrompt] = {}
+        if workload.images is not None and not chat:
+            raise InputError("images need chat messages: use an OpenAI server's /v1/chat/completions")
+
+    @property
+    def think_time_s(self) -> float:
+        """Between the end of an answer and the conversation's next turn."""
+        return self._workload.think_time_s
+
+    @property
+    def costly(self) -> bool:
+        """A prompt takes so long to make that it should lie ready before the load starts."""
+        return self._workload.tokenizer is not None or self._workload.images is not None
+
+    def prepare(self, numbers: Iterable[tuple[int, tuple[int, int] | None]]) -> None:
+        """Make the first turns of these (number, tokens) now; each is handed out once."""
+        self._prepared = {}
+        self._prepared = {number: self.planned(number, tokens) for number, tokens in numbers}
+
+    def planned(self, number: int, tokens: tuple[int, int] | None = None) -> PlannedPrompt:
+        """The prompt of request `number` (unlike any other of the run, warm-up included): a conversation's first turn.
+
+        `tokens` are the (input, output) tokens a trace recorded; None: they are drawn.
+        """
+        ready = self._prepared.pop(number, None)
+        if ready is not None:
+            return ready
+        drawn_input, drawn_output = tokens or self._drawn(number)
+        if self._dataset is None:
+            place = number if self._unique else number % REQUESTS_APART
+            text, input_tokens = self._texts.first(place, drawn_input, unique=self._unique)
+            output_tokens = drawn_output
+        else:
+            turn = self._recorded(number)[0]
+            text = f"{self._texts.unique_head(number)} {turn.prompt}" if self._unique else turn.prompt
+            input_tokens, output_tokens = self._counter.count_prose(text), self._answer_tokens(turn, drawn_output)
+        images = self._workload.images
+        pictures = (
+            tuple(picture_uri(images, f"{self._workload.seed} {number} {one}") for one in range(images.count))
+            if images
+            else ()
+        )
+        return PlannedPrompt(text, input_tokens, output_tokens, self._counter.counted_by, images=pictures)
+
+    def following(
+        self, number: int, before: PlannedPrompt, answer: str | None, answer_tokens: int | None
+    ) -> PlannedPrompt | None:
+        """The next turn of the conversation that `before` is the last one of, after its answer; None: it has no more.
+
+        `answer` None: its text is not known (a run without streaming), and made words stand in for it.
+        """
+        tokens = answer_tokens or before.output_tokens
+        said = self._texts.answer(number, tokens) if answer is None else answer
+        drawn_input, drawn_output = self._drawn(number)
+        if self._dataset is None:
+            text, new_tokens = self._texts.turn(number, drawn_input)
+        else:
+            turns, place = self._recorded(number), number % REQUESTS_APART % self._workload.turns
+            if place >= len(turns):
+                return None
+            text, drawn_output = turns[place].prompt, self._answer_tokens(turns[place], drawn_output)
+            new_tokens = self._counter.count_prose(text)
+        return PlannedPrompt(
+            text if self._chat else f"{before.text} {said.strip()} {text}",
+            before.input_tokens + tokens + new_tokens,
+            drawn_output,
+            self._counter.counted_by,
+            (*before.history, Message("user", before.text), Message("assistant", said)) if self._chat else (),
+        )
+
+    @property
+    def _unique(self) -> bool:
+        wanted = self._workload.unique_prompts
+        return self._dataset is None if wanted is None else wanted
+
+    def _drawn(self, number: int) -> tuple[int, int]:
+        place = number if self._unique else number % REQUESTS_APART
+        draw = random.Random(f"{self._workload.seed} {place}")
+        return sample_tokens(self._workload.input_tokens, draw), sample_tokens(self._workload.output_tokens, draw)
+
+    def _recorded(self, number: int) -> tuple[DatasetTurn, ...]:
+        """The conversation of a request: a level goes through the shuffled dataset from a place of its own."""
+        assert self._dataset is not None
+        block, index = divmod(number, REQUESTS_APART)
+        start = random.Random(f"start {self._workload.seed} {block}").randrange(len(self._order))
+        row = self._order[(start + index // self._workload.turns) % len(self._order)]
+        return self._dataset.conversations[row]
+
+    def _answer_tokens(self, turn: DatasetTurn, drawn: int) -> int:
+        if turn.output_tokens is not None:
+            return turn.output_tokens
+        return drawn if turn.answer is None else max(1, self._counter.count_prose(turn.answer))
+
+
+def _dataset_of(workload: WorkloadSpec) -> Dataset | None:
+    if workload.dataset is None:
+        return None
+    dataset = read_dataset(Path(workload.dataset))
+    if workload.dataset_sha256 not in (None, dataset.sha256):
+        raise InputError(f"{workload.dataset}: not the file this run was planned with; put that one back")
+    return dataset

@@ -1,0 +1,132 @@
+"""Texts of N tokens, the same for the same seed and salt, no two alike unless that is asked for.
+
+A text of N tokens is N common English words: such a word with the space before it is one token in the vocabularies of
+Llama, Qwen and GPT models, and exactly one token to the local cloud's twin. Without the model's own tokenizer that is
+an *estimate*, and reports call it so. With it, words that it has as one token are used where there are enough, and each
+text is counted and cut until it has the tokens asked for, special ones included.
+
+Each prompt begins with the request's number spelled in words (after the shared prefix, if there is one), mixed with the
+run's salt: a server that caches prefixes finds nothing to reuse from another request, nor from an earlier run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from itertools import accumulate
+from pathlib import Path
+
+from loadproof.bench.spec import TokenCounts, WorkloadSpec
+from loadproof.bench.workload.counting import Counter
+
+# Short, frequent and distinct. 256 of them, so that a number is spelled one byte a word.
+WORDS = tuple(Path(__file__).with_name("words.txt").read_text(encoding="utf-8").split())
+CORPUS_WORDS = 32_768
+NUMBERS = 256**6  # more requests than any run sends: six words
+SAMPLE_WORDS = 512
+MOST_CUTS = 4
+
+
+class SyntheticTexts:
+    """Makes any text on its own, in microseconds: bodies are slices of one seeded text."""
+
+    def __init__(self, workload: WorkloadSpec, counter: Counter) -> None:
+        self._counter = counter
+        self._seed = workload.seed
+        self._words = counter.usable(WORDS)
+        words = random.Random(f"corpus {workload.seed}").choices(self._words, k=CORPUS_WORDS)
+        self._text = " ".join(words)
+        self._starts = [0, *accumulate(len(word) + 1 for word in words)]
+        shared = workload.shared_prefix_tokens
+        self._shared = random.Random(f"shared {workload.seed}").choices(self._words, k=shared) if shared else []
+        sample = words[:SAMPLE_WORDS]
+        self._tokens_per_word = counter.count(" ".join(sample)) / len(sample)
+        self._salt = int.from_bytes(hashlib.sha256(workload.salt.encode()).digest()[:4], "big")
+
+    def first(self, number: int, tokens: int, *, unique: bool) -> tuple[str, int]:
+        """(text, its tokens) of a prompt: shared prefix, the number in words where it is to be unique, then body."""
+        head = [*self._shared, *(self._spelled(number) if unique else ())]
+        return self._cut(head, number, tokens)
+
+    def turn(self, number: int, tokens: int) -> tuple[str, int]:
+        """(text, its tokens) of a later turn: it stands after a conversation that is like no other already."""
+        return self._cut([], number, tokens)
+
+    def unique_head(self, number: int) -> str:
+        return " ".join(self._spelled(number))
+
+    def answer(self, number: int, tokens: int) -> str:
+        """What stands in for an answer whose text is not known."""
+        return " ".join(self._body(tokens, random.Random(f"answer {self._seed} {number}")))
+
+    def _cut(self, head: list[str], number: int, tokens: int) -> tuple[str, int]:
+        """A text of so many tokens; by words at the first try, by a tokenizer after counting what it makes of it."""
+        words = max(1, round(tokens / self._tokens_per_word))
+        for _ in range(MOST_CUTS):
+            text = self._joined(head, number, words)
+            counted = self._counter.count(text)
+            if counted == tokens:
+                return text, counted
+            missing = (tokens - counted) / self._tokens_per_word
+            words = max(1, words + (math.ceil(missing) if missing > 0 else math.floor(missing)))
+        while counted < tokens:
+            words += 1
+            text = self._joined(head, number, words)
+            counted = self._counter.count(text)
+        return self._trimmed(text, tokens)
+
+    def _trimmed(self, text: str, tokens: int) -> tuple[str, int]:
+        """The longest beginning of a text with at most so many tokens, for words that are several tokens each."""
+        shortest, longest = 1, len(text)
+        while shortest < longest:
+            middle = (shortest + longest + 1) // 2
+            if self._counter.count(text[:middle]) <= tokens:
+                shortest = middle
+            else:
+                longest = middle - 1
+        return text[:shortest], self._counter.count(text[:shortest])
+
+    def _joined(self, head: list[str], number: int, words: int) -> str:
+        kept = head[:words]
+        return " ".join([*kept, *self._body(words - len(kept), random.Random(f"body {self._seed} {number}"))])
+
+    def _spelled(self, number: int) -> list[str]:
+        """`number` xor salt as words, its fastest-changing digit first: even a prompt of one word then differs."""
+        mixed, words = (number ^ self._salt) % NUMBERS, []
+        base = len(self._words)
+        for _ in range(math.ceil(math.log(NUMBERS, base))):
+            mixed, digit = divmod(mixed, base)
+            words.append(self._words[digit])
+        return words
+
+    def _body(self, count: int, draw: random.Random) -> list[str]:
+        """`count` words from the corpus, as few strings; a body longer than the corpus goes round it."""
+        pieces = []
+        while count > 0:
+            first = draw.randrange(CORPUS_WORDS)
+            taken = min(count, CORPUS_WORDS - first)
+            pieces.append(self._text[self._starts[first] : self._starts[first + taken] - 1])
+            count -= taken
+        return pieces
+
+
+def sample_tokens(counts: TokenCounts, draw: random.Random) -> int:
+    """One token count from a distribution, rounded and cut to its bounds.
+
+    lognormal: `mean` and `stddev` are of the counts themselves, not of their logarithm:
+    σ² = ln(1 + stddev²/mean²), μ = ln mean − σ²/2. empirical: one of its values, each as likely.
+    """
+    if counts.distribution == "fixed":
+        value = counts.mean
+    elif counts.distribution == "normal":
+        value = draw.gauss(counts.mean, counts.stddev)
+    elif counts.distribution == "lognormal":
+        variance = math.log1p((counts.stddev / counts.mean) ** 2)
+        value = draw.lognormvariate(math.log(counts.mean) - variance / 2, math.sqrt(variance))
+    elif counts.distribution == "empirical":
+        value = draw.choice(counts.values)
+    else:
+        value = draw.uniform(counts.minimum, counts.maximum or counts.minimum)
+    highest = math.inf if counts.maximum is None else counts.maximum
+    return int(max(counts.minimum, 1, min(round(value), highest)))

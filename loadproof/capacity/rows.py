@@ -1,0 +1,228 @@
+"""Rows of a CSV file, each with what is predicted for it or the reason why nothing is."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf, nan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loadproof.capacity import deployment_from_container, memory_fit, predict_run
+from loadproof.capacity.confidence import confidence_of, near_limit
+from loadproof.capacity.curve import batch_capacity
+from loadproof.capacity.deployment import quantized, with_calibration
+from loadproof.capacity.row_names import instance_type_of, model_of, server_of
+from loadproof.capacity.servers import fabric_row, server_row
+from loadproof.errors import InputError
+from loadproof.families import FAMILIES
+
+if TYPE_CHECKING:
+    from loadproof.capacity import Deployment
+    from loadproof.catalog import Architecture
+    from loadproof.profiles.schema import Calibration
+
+GIVEN = (
+    "model",
+    "instance_type",
+    "instance_count",
+    "tp_degree",
+    "input_tokens",
+    "output_tokens",
+    "concurrency",
+    "server",
+)
+# May be there: tokens of each prompt that the server finds in its prefix cache.
+CACHED = "cached_input_tokens"
+# May be there: how the weights are stored, `none` for 16 bits; empty for what the model's name says or its checkpoint.
+QUANTIZATION = "quantization"
+FIGURES = (
+    "predicted_throughput_tok_s",
+    "predicted_latency_mean_ms_per_token",
+    "predicted_latency_p90_ms_per_token",
+    "predicted_ttft_ms",
+)
+ADDED = (*(f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")), "grade", "fits", "timeout", "reason")
+# More than anyone runs: what lies beyond is a slip, and would take minutes to replay.
+_MOST = {"instance_count": 1_000, "tp_degree": 1_024, "concurrency": 100_000}
+_MOST_TOKENS = 10_000_000
+
+
+def predict_file(source: Path, target: Path, calibration: Calibration | None = None) -> tuple[int, int]:
+    """Write `source`'s rows with the added columns to `target`; (rows predicted, rows with a reason instead).
+
+    `calibration` counts for the rows of its server and accelerator.
+    Raises InputError where the file cannot be read, lacks a column, or cannot be written.
+    """
+    try:
+        with source.open(encoding="utf-8-sig", newline="") as handle:
+            reader = csv.DictReader(handle)
+            columns = list(reader.fieldnames or ())
+            if missing := [name for name in GIVEN if name not in columns]:
+                raise InputError(f"{source}:1: no column {', '.join(missing)}; expected at least {', '.join(GIVEN)}")
+            if twice := sorted({name for name in GIVEN if columns.count(name) > 1}):
+                raise InputError(f"{source}:1: column {', '.join(twice)} is there twice; keep the one that is meant")
+            rows = list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{source}: cannot be read as CSV: {error}; give a UTF-8 file with a header line") from None
+    answers = [predict_row(row, calibration) for row in rows]
+    try:
+        with target.open("w", encoding="utf-8", newline="") as handle:
+            kept = [name for name in columns if name not in ADDED]
+            writer = csv.DictWriter(handle, [*kept, *ADDED], restval="", extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows({**row, **answer} for row, answer in zip(rows, answers, strict=True))
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {error.strerror}") from None
+    without = sum(bool(answer["reason"]) for answer in answers)
+    return len(answers) - without, without
+
+
+def predict_row(row: Mapping[str, str | None], calibration: Calibration | None = None) -> dict[str, str]:
+    """The added columns of one row. Where a figure cannot be given all are empty and `reason` says why."""
+    answer = dict.fromkeys(ADDED, "")
+    try:
+        answer.update(_predicted(row, calibration))
+    except InputError as error:
+        answer["reason"] = str(error)
+    return answer
+
+
+def _predicted(row: Mapping[str, str | None], calibration: Calibration | None) -> dict[str, str]:
+    input_tokens, output_tokens = _whole(row, "input_tokens"), _whole(row, "output_tokens")
+    concurrency = _whole(row, "concurrency")
+    deployment = row_deployment(row, input_tokens + output_tokens)
+    if calibration is not None:
+        deployment = with_calibration(deployment, calibration)
+    memory, confidence = memory_fit(deployment), confidence_of(deployment)
+    answer: dict[str, str] = {"fits": memory.fits, "grade": confidence.grade}
+    cached = _whole(row, CACHED, least=0) if (row.get(CACHED) or "").strip() else 0
+    run = predict_run(deployment, input_tokens, output_tokens, concurrency, cached_tokens=cached)
+    if run is None:
+        limit = min(memory.kv_token_capacity, deployment.limits.max_request_tokens or memory.kv_token_capacity)
+        answer["reason"] = (
+            f"cannot be served: a request of {input_tokens + output_tokens} tokens, room for {limit} "
+            f"(weights {memory.weights_gib:.1f} of {memory.usable_gib:.1f} GiB an accelerator)"
+        )
+        return answer
+    figures = (
+        run.output_tokens_per_s,
+        run.latency_mean_ms / output_tokens,
+        run.latency_p90_ms / output_tokens,
+        run.ttft_mean_ms,
+    )
+    in_flight = concurrency / min(concurrency, deployment.copies)
+    queue_in_doubt = near_limit(in_flight, batch_capacity(deployment, input_tokens, output_tokens))
+    for name, value in zip(FIGURES, figures, strict=True):
+        ttft = name == "predicted_ttft_ms"
+        near = queue_in_doubt and (ttft or name == "predicted_latency_p90_ms_per_token")
+        low, high = confidence.interval(value, ttft=ttft, near_limit=near)
+        answer |= {name: f"{value:.4g}", f"{name}_low": f"{low:.4g}", f"{name}_high": f"{high:.4g}"}
+    answer["timeout"] = "yes" if run.timeout else "no"
+    if run.refused:
+        answer["reason"] = f"{run.refused} of {concurrency} requests in flight are refused; the figures are the others'"
+    return answer
+
+
+def row_deployment(row: Mapping[str, str | None], request_tokens: int) -> Deployment:
+    """The row's machines and server with the server's defaults, the weights stored as row, name or checkpoint say.
+
+    `instance_count` instances run one copy each, as a plain endpoint of many instances does.
+    """
+    shape, named = model_of(_text(row, "model"))
+    written = _text(row, "server")
+    server = server_of(written)
+    dynamic = _dynamic_batching(written)
+    on_neuron = server.family == "neuronx"
+    family = "lmi" if on_neuron else server.family
+    published = FAMILIES[family].published
+    version = server.version or (published.assumed_version if published else "")
+    variables = published.variables(version, request_tokens, dynamic) if published else {}
+    if variables is None or (dynamic is not None and (on_neuron or published is None)):
+        raise InputError(f"server `{written}`: dynamic batching is LMI's; expected `lmi dynamic batching`")
+    degree = _count(row, "tp_degree")
+    deployment = deployment_from_container(
+        family=family,
+        version=version,
+        variables=variables,
+        model_id=shape.hf_id,
+        architecture=shape,
+        instance_type=instance_type_of(_text(row, "instance_type")),
+        accelerators_per_copy=(degree + 1) // 2 if on_neuron else degree,
+        copies=_count(row, "instance_count"),
+    )
+    if on_neuron:
+        deployment = _on_neuron(deployment, written, degree)
+    elif shape.heads % degree and dynamic is None:
+        raise InputError(f"tp_degree {degree} does not divide the {shape.heads} attention heads: no server starts so")
+    stored = (row.get(QUANTIZATION) or "").strip().casefold() or named or shape.quantization
+    return quantized(deployment, stored) if stored != "none" else deployment
+
+
+def model_shape(name: str) -> Architecture:
+    """The shape alone of a model by any of its names (`predict_names.model_of`)."""
+    return model_of(name)[0]
+
+
+def _on_neuron(deployment: Deployment, written: str, cores: int) -> Deployment:
+    """Under Transformers NeuronX `tp_degree` counts cores, each half a chip, and only memory limits a request."""
+    chip, server = deployment.accelerator, server_row("neuron", "")
+    if not chip.name.startswith(("Inferentia", "Trainium")):
+        raise InputError(f"server `{written}` does not run on {chip.name}; expected ml.inf2, trn1 or trn2")
+    return replace(
+        deployment,
+        accelerators=cores,
+        accelerator=replace(
+            chip,
+            memory_bytes=chip.memory_bytes // 2,
+            bandwidth_gb_per_s=chip.bandwidth_gb_per_s / 2,
+            bf16_tflops=chip.bf16_tflops / 2,
+        ),
+        server=server,
+        fabric=fabric_row(deployment.instance.fabric, cores, "neuron"),
+        memory_fraction=server.memory_fraction,
+        limits=replace(deployment.limits, max_request_tokens=None),
+    )
+
+
+def _dynamic_batching(text: str) -> dict[str, int] | None:
+    """What `LMI dynamic batching (batch_size=4, max_batch_delay=100)` says; None where it says nothing."""
+    if "dynamic batching" not in text.casefold():
+        return None
+    given = re.findall(r"(batch_size|max_batch_delay)\s*=\s*(\d+)", text)
+    return {name: int(value) for name, value in given}
+
+
+def _text(row: Mapping[str, str | None], name: str) -> str:
+    value = (row[name] or "").strip()
+    if not value:
+        raise InputError(f"{name} is empty")
+    return value
+
+
+def _whole(row: Mapping[str, str | None], name: str, least: int = 1) -> int:
+    """A number of at least `least`, as a whole one: a mean such as `601.1` counts as the nearest."""
+    return round(_number(row, name, least))
+
+
+def _count(row: Mapping[str, str | None], name: str) -> int:
+    """A count of machines: `2.0` is 2, a fraction is none."""
+    value = _number(row, name, 1)
+    if value != int(value):
+        raise InputError(f"{name}: expected a whole number, found `{_text(row, name)}`")
+    return int(value)
+
+
+def _number(row: Mapping[str, str | None], name: str, least: int) -> float:
+    text, most = _text(row, name), _MOST.get(name, _MOST_TOKENS)
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not value > least - 0.5 or value == inf:
+        raise InputError(f"{name}: expected a number of at least {least}, found `{text}`")
+    if value > most:
+        raise InputError(f"{name}: expected at most {most:,}, found `{text}`")
+    return value

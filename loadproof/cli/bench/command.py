@@ -1,0 +1,90 @@
+"""`loadproof bench`: load on what is deployed, measured and judged."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadproof.bench.job import resume_benchmark, run_benchmark
+from loadproof.bench.output.console import ProgressView
+from loadproof.bench.plan import read_plan
+from loadproof.bench.spec import BenchmarkSpec
+from loadproof.cli.bench.load import refuse_crowd
+from loadproof.cli.bench.remote import JobOptions
+from loadproof.cli.bench.spec import Options, spec_from_profile, spec_from_target
+from loadproof.cli.options import grouped
+from loadproof.cli.outputs import Format, Outputs, show
+from loadproof.errors import InputError
+from loadproof.terminal import Terminal
+
+
+@grouped
+def bench(
+    *,
+    profile: Annotated[Path | None, typer.Argument(help="profile whose deployed endpoint to load")] = None,
+    options: Options,
+    out: Annotated[Path | None, typer.Option(help="new or empty folder for the results; default runs/<run-id>")] = None,
+    resume: Annotated[Path | None, typer.Option(help="continue the run in this folder")] = None,
+    job: JobOptions,
+    outputs: Outputs,
+    format: Annotated[
+        Format, typer.Option(help="text for people; json prints summary.json and nothing else")
+    ] = Format.TEXT,
+) -> int:
+    """Load a deployed endpoint level by level, then judge it: PASS, FAIL, INCONCLUSIVE or INVALID, with evidence.
+
+    Exit code: 0 PASS · 1 FAIL, INCONCLUSIVE or a regression, also by any failed request unless an objective or
+    --max-error-rate allows it · 2 bad usage · 3 could not run, or INVALID: the client was too slow to measure ·
+    130 interrupted.
+    """
+    job.check(resume)
+    if not job.wanted:
+        refuse_crowd(options.load.workers)
+    spec = _spec(profile, options, resume, ask=not job.dry_run)
+    if job.dry_run:
+        assert spec is not None
+        return job.print_requests(spec)
+    return _run(spec, out, resume, format, outputs, job)
+
+
+def _spec(profile: Path | None, options: Options, resume: Path | None, *, ask: bool) -> BenchmarkSpec | None:
+    """What is to be run; None where --resume alone says it. Raises InputError, CouldNotRunError."""
+    if profile is not None and options.target is not None:
+        raise InputError("give either a PROFILE or --target, not both")
+    if profile is not None:
+        return spec_from_profile(profile, options, ask=ask)
+    if options.target is not None:
+        return spec_from_target(options.target, options)
+    if resume is None:
+        raise InputError("give a PROFILE or a --target, for example: loadproof bench deploy_profiles/dev/chat.yaml")
+    if options != Options():
+        raise InputError(
+            "--resume alone continues the run as planned; to check other options against its plan, "
+            "repeat the PROFILE or --target too"
+        )
+    return None
+
+
+def _run(
+    spec: BenchmarkSpec | None, out: Path | None, resume: Path | None, format: Format, outputs: Outputs, job: JobOptions
+) -> int:
+    """Run or resume with progress on stderr, then print the summary or the tables on stdout."""
+    if resume is not None and out is not None and out.resolve() != resume.resolve():
+        raise InputError(f"--out {out} and --resume {resume} differ; a resumed run stays in its folder")
+    outputs.check()
+    with ProgressView(Terminal(stderr=True, highlight=False)) as view:
+        if resume is not None:
+            if hosts := read_plan(resume).conditions.get("hosts"):
+                view.note(f"{len(hosts)} hosts sent this run; what is missing of it goes out from this machine alone")
+            result = resume_benchmark(resume, view.show, spec, observe=True)
+        else:
+            assert spec is not None
+            for load in spec.fixed_loads:
+                if load.never_full:
+                    view.note(load.never_full)
+            run = job.run if job.wanted else partial(run_benchmark, observe=True)
+            result = run(spec, view.show, out)
+    return show(result, outputs, format)

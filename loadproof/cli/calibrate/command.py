@@ -1,0 +1,70 @@
+"""`loadproof calibrate`: the planner's parameters from one's own measurements."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadproof.bench.imports.levels import day as day_of
+from loadproof.capacity.calibration import fit, fit_document
+from loadproof.cli.calibrate.files import sources_of, write_calibration
+from loadproof.cli.calibrate.levels import observed
+from loadproof.cli.calibrate.text import as_json, render
+from loadproof.errors import ExitCode, InputError
+from loadproof.profiles.calibrating import is_calibration
+from loadproof.terminal import Terminal
+
+
+class Format(StrEnum):
+    """What goes to stdout."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def calibrate(
+    measured: Annotated[
+        list[Path],
+        typer.Argument(help="run folders, CSV, or exports of AIPerf, guidellm, vLLM bench, llmeter, FMBench"),
+    ],
+    profile: Annotated[
+        Path | None, typer.Option(help="what was measured, where the files do not say: model, server, instance type")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="file to write; a profile names it under `calibration`")] = Path(
+        "calibration.yaml"
+    ),
+    concurrency: Annotated[str | None, typer.Option(help="only these levels: 1,2,4 (default: all)")] = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option(help="name of what served instead of the instance type's accelerator (a CPU): fitted as well"),
+    ] = None,
+    date: Annotated[str | None, typer.Option(help="of the measurements, 2026-11-21; default: as the files say")] = None,
+    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+) -> int:
+    """Refit server and fabric parameters to measured levels, with the shipped ones as priors, and write them down.
+
+    All levels must be of one server and one accelerator. Shows the planner's error at each level before and after.
+    """
+    if not is_calibration(output):
+        raise InputError(f"--output {output}: expected calibration.yaml or a name ending in .calibration.yaml")
+    if date is not None and day_of(date) != date:
+        raise InputError(f"--date {date}: expected a day like 2026-11-21")
+    levels, left_out = observed(measured, profile, concurrency)
+    with Terminal(stderr=True).status(f"fitting to {len(levels)} levels, and without some of them in turn"):
+        found = fit([level.observation for level in levels], hardware=hardware)
+    day = date or max((level.date for level in levels if level.date), default=None)
+    simulated = any(level.simulated for level in levels)
+    document = fit_document(found, sources_of(levels), day, simulated=simulated)
+    write_calibration(output, document)
+    if format is Format.JSON:
+        print(as_json(found, document, left_out))
+    else:
+        console = Terminal(highlight=False)
+        if not console.is_terminal:
+            console = Terminal(highlight=False, width=120)
+        for part in render(found, document, left_out, output):
+            console.print(part, soft_wrap=isinstance(part, str))
+    return ExitCode.OK

@@ -1,0 +1,82 @@
+"""`loadproof catalog list|show|refresh`: the rows every prediction and every template is made from."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from loadproof.cli.catalog.find import find_row
+from loadproof.cli.catalog.refresh import refresh_images
+from loadproof.cli.catalog.rows import KINDS
+from loadproof.cli.catalog.text import page, table
+from loadproof.errors import ExitCode
+
+app = typer.Typer(
+    help="Accelerators, instances, models and container images: figures with their source and date.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+class Format(StrEnum):
+    """How rows are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Kind(StrEnum):
+    """A table of the catalog."""
+
+    ACCELERATORS = "accelerators"
+    INSTANCES = "instances"
+    MODELS = "models"
+    CONTAINERS = "containers"
+
+
+@app.command("list")
+def list_rows(
+    kind: Annotated[Kind | None, typer.Argument(help="one table; default: all four")] = None,
+    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+) -> int:
+    """List the rows of the catalog. Figures whose source says so are marked unverified, prices also derived."""
+    kinds = [kind.value] if kind else list(KINDS)
+    rows = {name: KINDS[name]() for name in kinds}
+    if format is Format.JSON:
+        _print_json({"schema_version": 1, **rows})
+    else:
+        print("\n\n".join(table(name, rows[name]) for name in kinds))
+    return ExitCode.OK
+
+
+@app.command("show")
+def show(
+    name: Annotated[
+        str, typer.Argument(help="ml.g5.2xlarge, H100, Qwen/Qwen3-32B, vllm:0.30.0, or a path to a config.json")
+    ],
+    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+) -> int:
+    """Show one row in full, or the shape of your own model from its Hugging Face config.json."""
+    kind, document = find_row(name)
+    if format is Format.JSON:
+        _print_json({"schema_version": 1, "kind": kind, **document})
+    else:
+        print(page(kind, document))
+    return ExitCode.OK
+
+
+@app.command("refresh")
+def refresh(
+    write: Annotated[
+        bool, typer.Option("--write", help="change the rows; default: only show what would change")
+    ] = False,
+) -> int:
+    """Compare the container images with the sagemaker SDK's own data (extra `sagemaker`). Exit 1 when they differ."""
+    return refresh_images(write=write)
+
+
+def _print_json(document: dict[str, object]) -> None:
+    print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))

@@ -1,0 +1,65 @@
+"""`loadproof check [PATH...]`: every problem of every profile, in one pass, before anything is deployed."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loadproof.capacity.duration import gate_problem
+from loadproof.cli.check import formats as check_formats
+from loadproof.errors import ExitCode, Problem
+from loadproof.profiles import check_file, place_in
+from loadproof.profiles.folders import default_folder, files_of
+
+if TYPE_CHECKING:
+    from loadproof.profiles import Checked
+
+
+class Format(StrEnum):
+    """How problems are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
+def check(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PATH]...", help="files or folders; default: deploy_profiles, found upward from here"),
+    ] = None,
+    format: Annotated[Format, typer.Option(help="text for people, json for programs, sarif for code review")] = (
+        Format.TEXT
+    ),
+) -> int:
+    """Check deploy profiles and environments. Exit 0 (warnings allowed) or 2."""
+    files = list(dict.fromkeys(file for path in paths or [default_folder()] for file in files_of(path)))
+    outcome = check_formats.Outcome.of([_with_gate(check_file(file)) for file in files])
+    # File names may hold anything, and a terminal may know little: show escapes, never a traceback.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    match format:
+        case Format.TEXT:
+            print(check_formats.as_text(outcome, coloured=check_formats.wants_colour(sys.stdout)))
+        case Format.JSON:
+            print(check_formats.as_json(outcome))
+        case Format.SARIF:
+            print(check_formats.as_sarif(outcome))
+    return ExitCode.BAD_INPUT if outcome.errors else ExitCode.OK
+
+
+def _with_gate(checked: Checked) -> Checked:
+    """What the planner has to say: rules know the profile, not how long its benchmark takes."""
+    if checked.profile is None or checked.profile.benchmark.gate != "rollback":
+        return checked
+    found = gate_problem(checked.profile)
+    if found is None:
+        return checked
+    mark = place_in(checked.file, ("benchmark", "gate"))
+    problem = Problem(mark.file, mark.line, mark.column, "LP269", "benchmark.gate", *found)
+    return replace(checked, problems=tuple(sorted((*checked.problems, problem))), profile=None)

@@ -1,0 +1,200 @@
+"""`loadproof evidence list|show|compare|add|check`: runs that are kept, and what they prove."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadproof.bench.evidence.filing import at_hand, file_run
+from loadproof.bench.evidence.places import place_of, places_of
+from loadproof.bench.evidence.status import proof_of, status_of
+from loadproof.bench.evidence.store import read_stored
+from loadproof.bench.judge.regression import compare_runs, read_run
+from loadproof.cli.attempts import Attempts
+from loadproof.cli.evidence.compare import Progress, print_comparison
+from loadproof.cli.evidence.find import find_run, profiles_of, profiles_to_prove
+from loadproof.cli.evidence.text import (
+    age_limit,
+    print_json,
+    print_proofs,
+    print_run,
+    print_runs,
+    proof_document,
+    run_document,
+    say,
+    shown_document,
+    size_of,
+)
+from loadproof.cli.outputs import Format, Tolerance
+from loadproof.errors import ExitCode, InputError
+
+app = typer.Typer(
+    help="Runs that are kept: what they prove of which profile, and how they differ.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Profiles = Annotated[
+    list[Path] | None,
+    typer.Option("--profile", help="profile to hold runs against, repeatable (default: all of deploy_profiles)"),
+]
+Places = Annotated[
+    list[str] | None,
+    typer.Option("--place", help="folder or s3://BUCKET/PREFIX of runs, repeatable (default: evidence and runs)"),
+]
+Output = Annotated[Format, typer.Option("--format", help="text for people; json prints one document")]
+_RUN = "folder of a run, s3://BUCKET/PREFIX/RUN, a run id, or a profile as ENV/NAME or file: its newest run"
+
+
+class CompareFormat(StrEnum):
+    """What goes to stdout."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+class FailOn(StrEnum):
+    """From which outcome on the exit code is 1."""
+
+    REGRESSION = "regression"
+    INCONCLUSIVE = "inconclusive"
+    NEVER = "never"
+
+
+@app.command("list")
+def list_runs(
+    place: Annotated[
+        list[str] | None, typer.Argument(help="folder or s3://BUCKET/PREFIX of runs; default: evidence and runs")
+    ] = None,
+    profile: Profiles = None,
+    format: Output = Format.TEXT,
+) -> int:
+    """List the runs kept, the newest first: verdict, age, and whether their profile has changed since.
+
+    Only a run's small files are read; loadproof verify checks all of it.
+    """
+    runs = read_stored(places_of(place or ()))
+    profiles = profiles_of(profile, runs)
+    rows, now = [(run, status_of(run, profiles)) for run in runs], _now()
+    if format is Format.JSON:
+        print_json({"schema_version": 1, "runs": [run_document(run, status, now) for run, status in rows]})
+    else:
+        print_runs(rows, now)
+    return ExitCode.OK
+
+
+@app.command()
+def show(
+    run: Annotated[str, typer.Argument(help=_RUN)],
+    place: Places = None,
+    profile: Profiles = None,
+    format: Output = Format.TEXT,
+) -> int:
+    """Show what a run's verdict rests on: objectives, figures and intervals, conditions, versions, hashes, where."""
+    found = find_run(run, place or ())
+    status, now = status_of(found, profiles_of(profile, [found])), _now()
+    if format is Format.JSON:
+        print_json(shown_document(found, status, now))
+    else:
+        print_run(found, status, now)
+    return ExitCode.OK
+
+
+@app.command()
+def compare(
+    before: Annotated[str, typer.Argument(help=_RUN)],
+    after: Annotated[str, typer.Argument(help="the run to hold to it, named likewise")],
+    tolerance: Tolerance = 0.05,
+    fail_on: Annotated[FailOn, typer.Option(help="exit 1 from this outcome on")] = FailOn.REGRESSION,
+    place: Places = None,
+    format: Annotated[
+        CompareFormat, typer.Option(help="text for people, json for programs, markdown for a pull request")
+    ] = CompareFormat.TEXT,
+) -> int:
+    """Hold a run to an earlier one: each figure's ratio with its 95% interval, by a bootstrap over requests.
+
+    The outcome is REGRESSION, NO CHANGE, IMPROVED or INCONCLUSIVE. Exit code: 0 · 1 a regression (--fail-on) · 2 runs
+    that cannot be held against each other · 3 a client too slow to measure, a place that cannot be read.
+    """
+    runs = [find_run(one, place or ()) for one in (before, after)]
+    if runs[0].where == runs[1].where:
+        raise InputError(f"both are {runs[0].where}; name another run to hold it to")
+    for run in runs:
+        if not run.has_requests:
+            raise InputError(f"{run.where}: kept without its requests, so it can only be shown; compare another run")
+    told = Progress()
+    with at_hand(runs[0]) as one, at_hand(runs[1]) as other:
+        told.say("reading the requests of both runs")
+        earlier, later = read_run(one), read_run(other)
+        told.say("drawing requests anew, level by level")
+        comparison = compare_runs(earlier, later, tolerance, told.level)
+    print_comparison(comparison, [run.where for run in runs], format.value)
+    if not comparison.measured:
+        return ExitCode.COULD_NOT_RUN
+    failing = {FailOn.REGRESSION: {"REGRESSION"}, FailOn.INCONCLUSIVE: {"REGRESSION", "INCONCLUSIVE"}}
+    return ExitCode.MISSED if comparison.outcome in failing.get(fail_on, set()) else ExitCode.OK
+
+
+@app.command()
+def add(
+    run: Annotated[list[Path], typer.Argument(help="folders of judged runs of a profile")],
+    to: Annotated[str, typer.Option(help="folder or s3://BUCKET/PREFIX to keep them in")] = "evidence",
+    without_requests: Annotated[
+        bool, typer.Option("--without-requests", help="keep the figures alone: no other run can be held to it")
+    ] = False,
+    with_report: Annotated[bool, typer.Option("--with-report", help="keep report.html, too")] = False,
+) -> int:
+    """Keep runs as evidence: <to>/<environment>/<profile>/<run-id>/, requests packed, nothing written over.
+
+    A run whose files do not fit together is refused. Exit code: 0 kept, or kept before · 2 refused · 3 could not.
+    """
+    place, attempts = place_of(to), Attempts()
+    for folder in run:
+        keep = partial(file_run, folder, place, requests=not without_requests, report=with_report)
+        if (filed := attempts.attempt(keep, None)) is not None:
+            say(f"{filed.where}: {f'kept, {size_of(filed.written)}' if filed.written else 'kept before'}")
+    attempts.finish()
+    return ExitCode.OK
+
+
+@app.command()
+def check(
+    profile: Annotated[
+        list[Path] | None, typer.Argument(help="profiles or folders of them; default: all of deploy_profiles")
+    ] = None,
+    place: Places = None,
+    max_age: Annotated[str, typer.Option(help="how old a run may be: 12h, 30d, or any")] = "30d",
+    local_cloud: Annotated[
+        bool, typer.Option("--local-cloud", help="count runs against a local cloud, which measured nothing at AWS")
+    ] = False,
+    format: Output = Format.TEXT,
+) -> int:
+    """Check that every profile has a PASS of its own: of the profile as it is now, judged as it says, not too old.
+
+    The newest run of the profile as it is decides. Exit code: 0 all proven · 1 not · 2 bad usage.
+    """
+    most = age_limit(max_age)
+    profiles = profiles_to_prove(profile)
+    runs, now = read_stored(places_of(place or (), must_exist=False)), _now()  # before the first run nothing is kept
+    proofs = [proof_of(one, runs, now, most, local_cloud=local_cloud) for one in profiles]
+    if format is Format.JSON:
+        print_json(
+            {
+                "schema_version": 1,
+                "ok": all(proof.holds for proof in proofs),
+                "profiles": [proof_document(proof, now) for proof in proofs],
+            }
+        )
+    else:
+        print_proofs(proofs, now)
+    return ExitCode.OK if all(proof.holds for proof in proofs) else ExitCode.MISSED
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

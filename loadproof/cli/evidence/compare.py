@@ -1,0 +1,95 @@
+"""A comparison of two runs as people, programs and pull requests read it; and that it goes on, while it does."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.table import Table
+
+from loadproof.bench.measure.bootstrap import RESAMPLES
+from loadproof.bench.measure.statistics import CONFIDENCE
+from loadproof.bench.output.markdown import comparison_markdown, size_of_change
+from loadproof.bench.report.wording import number
+from loadproof.cli.evidence.text import print_json
+from loadproof.terminal import Terminal
+
+if TYPE_CHECKING:
+    from loadproof.bench.judge.regression import Change, Comparison
+
+_QUIET_S = 2.0
+
+
+class Progress:
+    """Says on stderr what is done, of what takes longer than two seconds; at once on a terminal."""
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+
+    def say(self, words: str) -> None:
+        if sys.stderr.isatty() or time.monotonic() - self._began_s > _QUIET_S:
+            print(words, file=sys.stderr, flush=True)
+
+    def level(self, done: int, of: int) -> None:
+        self.say(f"compared {done} of {of} levels")
+
+
+def print_comparison(comparison: Comparison, places: Sequence[str], format: str) -> None:
+    """`format`: text, json or markdown."""
+    if format == "json":
+        print_json(
+            {"schema_version": 1, "runs": list(places), "intervals": _intervals(), "comparison": asdict(comparison)}
+        )
+    elif format == "markdown":
+        sys.stdout.write(comparison_markdown(comparison, _method()))
+    else:
+        _print_text(comparison, places)
+
+
+def _print_text(comparison: Comparison, places: Sequence[str]) -> None:
+    console = Terminal(highlight=False)
+    if not console.is_terminal:
+        console = Terminal(highlight=False, width=150)
+    console.print(f"{comparison.outcome}: {comparison.after} against {comparison.before}", markup=False, style="bold")
+    console.print(f"  {comparison.reason}", markup=False, soft_wrap=True)
+    for place in dict.fromkeys(change.place for change in comparison.changes):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"At {place}", title_justify="left")
+        for name in ("figure", "before", "after", "change", "95% interval", "outcome"):
+            table.add_column(name, justify="left" if name in ("figure", "outcome") else "right")
+        for change in comparison.changes:
+            if change.place == place:
+                table.add_row(*_cells(change))
+        console.print(table)
+    console.print("* decides; the others are shown beside it", markup=False)
+    for name, before, after in comparison.differences:
+        console.print(f"differs: {name}: {before} → {after}", markup=False, soft_wrap=True)
+    console.print(f"Held to a change of {comparison.tolerance:.0%}. {_method()}", markup=False, soft_wrap=True)
+    for which, place in zip(("before", "after"), places, strict=True):
+        console.print(f"{which}: {place}", markup=False, soft_wrap=True)
+
+
+def _cells(change: Change) -> tuple[str, ...]:
+    ends = " to ".join(size_of_change(change.name, end) for end in (change.low, change.high))
+    return (
+        f"{'*' if change.decides else ' '} {change.name}",
+        number(change.before),
+        number(change.after),
+        size_of_change(change.name, change.change),
+        ends,
+        change.outcome,
+    )
+
+
+def _method() -> str:
+    return (
+        f"Intervals: bootstrap over requests ({RESAMPLES:,} resamples, seeded; blocks of neighbours where they hang "
+        "together, whole conversations); of the share of failed requests Newcombe's."
+    )
+
+
+def _intervals() -> dict[str, object]:
+    return {"method": "bootstrap over requests", "resamples": RESAMPLES, "confidence": CONFIDENCE}

@@ -1,0 +1,56 @@
+"""Options that go together: a frozen dataclass a group, each field an option, as Typer's `Annotated` says it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+EndpointUrl = Annotated[
+    str | None, typer.Option(help="AWS endpoint URL, for example a local cloud's; default: AWS_ENDPOINT_URL")
+]
+Env = Annotated[str | None, typer.Option(help="environment; default: the folder the profile lies in")]
+
+
+def grouped(verb: Callable[..., int]) -> Callable[..., int]:
+    """The verb as Typer needs it: a parameter that is a group of options stands there as the options themselves."""
+    hints = get_type_hints(verb, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    shown: list[Parameter] = []
+    for name, parameter in signature(verb).parameters.items():
+        shown += _options(groups[name]) if name in groups else [_option(name, parameter.default, hints[name])]
+
+    @wraps(verb)
+    def spelled_out(**given: Any) -> int:
+        made = {name: _made(group, given) for name, group in groups.items()}
+        return verb(**made, **{name: value for name, value in given.items() if name in hints})
+
+    spelled_out.__signature__ = Signature(shown)  # type: ignore[attr-defined]
+    spelled_out.__annotations__ = {one.name: one.annotation for one in shown}
+    return spelled_out
+
+
+def _option(name: str, default: object, hint: object) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def _options(group: Any) -> Iterator[Parameter]:
+    """The options of a group, and of the groups in it."""
+    hints = get_type_hints(group, include_extras=True)
+    for one in fields(group):
+        hint = hints[one.name]
+        yield from _options(hint) if is_dataclass(hint) else [_option(one.name, one.default, hint)]
+
+
+def _made(group: Any, given: Mapping[str, Any]) -> Any:
+    hints = get_type_hints(group)
+    return group(
+        **{
+            one.name: _made(hints[one.name], given) if is_dataclass(hints[one.name]) else given[one.name]
+            for one in fields(group)
+        }
+    )

@@ -1,0 +1,258 @@
+"""The plan as a platform engineer reads it: verdict lines, memory bar, curve, objectives, cost, grade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from loadproof.advice.alternatives import Alternatives
+from loadproof.capacity import Knee, MemoryFit, Plan, PredictedLevel
+from loadproof.capacity.search import InvocationLimit
+from loadproof.cli.plan.alternatives_text import render_alternatives, settings_table
+
+BAR_CHARACTERS = 60
+WIDE = 100  # columns from which on every figure has room
+_EXPECTED_STYLE = {"meets": "green", "near": "yellow", "misses": "bold red", "unknown": "dim"}
+
+
+def render(
+    plan: Plan, alternatives: Alternatives | None = None, *, width: int = 120, ascii_only: bool = False
+) -> Iterator[RenderableType]:
+    """The parts in reading order, for `width` columns; `ascii_only` for a terminal that knows nothing else."""
+    yield _title(plan)
+    yield ""
+    yield from _memory(plan.memory, ascii_only)
+    if plan.memory.fits == "no":
+        yield from _does_not_fit(plan)
+    else:
+        yield ""
+        yield _curve(plan, wide=width >= WIDE)
+        yield _facts(plan)
+        yield ""
+        yield _objectives(plan)
+        yield _grade(plan)
+    if plan.scaling:
+        yield ""
+        yield _scaling(plan)
+    if alternatives is not None:
+        if alternatives.settings:
+            yield ""
+            yield settings_table(alternatives.settings)
+        yield ""
+        yield from render_alternatives(alternatives, wide=width >= WIDE)
+
+
+def _title(plan: Plan) -> Text:
+    deployment = plan.deployment
+    copies = "1 copy" if deployment.copies == 1 else f"{deployment.copies} copies"
+    server = f"{deployment.family} {deployment.version}".strip()
+    where = f"{deployment.accelerators} x {deployment.accelerator.name} a copy on {deployment.instance.instance_type}"
+    return Text.assemble(
+        (plan.profile_name, "bold"), f"  {deployment.model_id}, {server}, {copies}, {where}  ", ("predicted", "italic")
+    )
+
+
+def _memory(memory: MemoryFit, ascii_only: bool) -> Iterator[RenderableType]:
+    style = {"yes": "green", "marginal": "yellow", "no": "bold red"}[memory.fits]
+    yield Text.assemble(
+        "Memory     fits: ",
+        (memory.fits, style),
+        f", margin {memory.margin_gib:,.1f} GiB an accelerator after the longest request",
+    )
+    yield Text("           ") + memory_bar(memory, ascii_only=ascii_only)
+    yield (
+        f"           weights {memory.weights_gib:,.1f} + server {memory.reserve_gib + memory.activations_gib:,.1f} + "
+        f"KV cache {max(0.0, memory.kv_cache_gib):,.1f} of {memory.memory_gib:,.1f} GiB; "
+        f"KV cache holds {memory.kv_token_capacity:,} tokens"
+    )
+
+
+def memory_bar(memory: MemoryFit, *, ascii_only: bool = False) -> Text:
+    """One accelerator's memory: weights, server, KV cache, and what the server leaves alone."""
+    weights, server, cache, unused = "#+-." if ascii_only else "█▓▒·"
+    parts = (
+        (memory.weights_gib, weights, "blue"),
+        (memory.reserve_gib + memory.activations_gib, server, "magenta"),
+        (max(0.0, memory.kv_cache_gib), cache, "green"),
+        (memory.memory_gib - memory.usable_gib, unused, "dim"),
+    )
+    bar, filled, summed = Text("["), 0, 0.0
+    for gib, character, style in parts:
+        summed += gib
+        end = min(BAR_CHARACTERS, round(BAR_CHARACTERS * summed / memory.memory_gib))
+        bar.append(character * max(0, end - filled), style)
+        filled = max(filled, end)
+    return bar.append("]")
+
+
+def _does_not_fit(plan: Plan) -> Iterator[str]:
+    memory = plan.memory
+    yield (
+        f"Verdict    does not fit: {-memory.margin_gib:,.1f} GiB short on each accelerator "
+        f"(weights, server and KV cache of one request of {memory.longest_request_tokens:,} tokens)"
+    )
+    yield (
+        "           raise the tensor parallel degree, take a larger accelerator, quantize the weights, "
+        "or lower the longest request"
+    )
+
+
+def _curve(plan: Plan, *, wide: bool) -> Table:
+    table = Table(
+        title=f"Predicted at {plan.input_tokens:,} input and {plan.output_tokens:,} output tokens, closed loop",
+        title_justify="left",
+        padding=(0, 0, 0, 1),
+        show_edge=False,
+    )
+    rows = [_level(plan, at, wide=wide) for at in range(len(plan.levels))]
+    remarked = any(row["remark"] for row in rows)
+    for name in rows[0] if rows else ():
+        if name != "remark":
+            table.add_column(name, justify="right")
+        elif remarked:
+            table.add_column("remark", overflow="fold")
+    for row in rows:
+        table.add_row(*(value for name, value in row.items() if name != "remark" or remarked))
+    return table
+
+
+def _level(plan: Plan, at: int, *, wide: bool) -> dict[str, str]:
+    """One row by its headings, which are folded so that narrow terminals show every figure."""
+    level, shares, cost = plan.levels[at], plan.shares[at], plan.costs_per_million[at]
+    row = {"in\nflight": f"{level.concurrency:,}", "batch\na copy": f"{level.batch:,}"}
+    if wide:
+        row["queue\nms"] = f"{level.queue_ms:,.0f}"
+    row |= {
+        "TTFT\nms": f"{level.ttft_ms:,.0f}",
+        "TPOT\nms": f"{level.tpot_ms:,.1f}",
+        "E2E\nms": f"{level.e2e_ms:,.0f}",
+        "% queue,\nprefill,\ndecode": f"{shares.queue:.0%} {shares.prefill:.0%} {shares.decode:.0%}".replace("%", ""),
+        "tokens\n/s": f"{level.output_tokens_per_s:,.0f}",
+    }
+    if wide:
+        row["requests\n/s"] = f"{level.requests_per_s:,.2f}"
+    row["USD /\nM tokens"] = "unknown" if cost is None else f"{cost:,.2f}"
+    row["remark"] = ", ".join(_remarks(plan, level))
+    return row
+
+
+def _remarks(plan: Plan, level: PredictedLevel) -> Iterator[str]:
+    if plan.knee and plan.knee.reached and level.concurrency == plan.knee.concurrency:
+        yield "knee"
+    if level.refused:
+        yield f"{level.refused} refused"
+    if level.over_60_s:
+        yield "over 60 s" if plan.streaming else "over 60 s: SageMaker closes it; stream"
+
+
+def _facts(plan: Plan) -> Table:
+    """What follows from the curve, one line a fact; long reasons wrap below themselves."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(min_width=10, no_wrap=True)
+    table.add_column(overflow="fold")
+    for at, knee in enumerate(plan.knees):
+        table.add_row("Knees" if at == 0 else "", f"{knee.rule}: {_knee(knee)}")
+    for at, binding in enumerate(plan.bindings):
+        end = ", the knee" if plan.knee and plan.knee.reached else ", the end of the curve"
+        where = f"{binding.concurrency:,} in flight" + (end if at else "")
+        table.add_row("Binds" if at == 0 else "", f"at {where}: {binding.reason}")
+    if plan.invocation_limit is not None:
+        table.add_row("60 s limit", _limit(plan.invocation_limit))
+    table.add_row("Cost", _cost(plan))
+    return table
+
+
+def _knee(knee: Knee) -> str:
+    if not knee.concurrency:
+        return f"none; {knee.reason}"
+    rate = "" if knee.output_tokens_per_s is None else f", {knee.output_tokens_per_s:,.0f} tokens/s"
+    where = f"{knee.concurrency:,} in flight{rate}" if knee.reached else f"not reached{rate} at the end"
+    return f"{where}; {knee.reason}"
+
+
+def _limit(limit: InvocationLimit) -> str:
+    kind = "answers in one piece end in time" if limit.applies else "were answers not streamed, they would end in time"
+    if not limit.concurrency:
+        return f"{kind} at no load: one alone takes longer"
+    if not limit.reached:
+        return f"{kind} at every load up to {limit.concurrency:,} in flight, the highest tried"
+    return f"{kind} up to {limit.concurrency:,} in flight (p95 {(limit.latency_p95_ms or 0) / 1e3:,.1f} s)"
+
+
+def _grade(plan: Plan) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(min_width=10, no_wrap=True)
+    table.add_column(overflow="fold")
+    confidence = plan.confidence
+    table.add_row(
+        f"Grade {plan.grade}",
+        f"{confidence.meaning}; throughput and latency within a factor of {1 + confidence.band:.2f}, "
+        f"TTFT within {1 + confidence.ttft_band:.2f}{_on_top(plan)}",
+    )
+    for note in plan.notes:
+        table.add_row("Note", escape(note))
+    return table
+
+
+def _on_top(plan: Plan) -> str:
+    """What the ranges of TTFT and of the tails have besides the factor."""
+    confidence, level = plan.confidence, plan.at_objectives
+    later_ms = confidence.ttft_on_top_ms
+    said = f" and up to {later_ms:,.0f} ms later, between client and server" if later_ms else ""
+    if level is not None and level.near_limit:
+        factor = 1 + max(confidence.near_limit_band, confidence.ttft_band)
+        said += (
+            f"; at {level.concurrency:,} in flight a little memory decides whether requests wait, so there E2E "
+            f"percentiles are within {1 + confidence.near_limit_band:.2f} and TTFT within {factor:.2f}"
+        )
+    return said
+
+
+def _cost(plan: Plan) -> str:
+    cost = plan.cost
+    if cost.usd_per_hour_min is None or cost.usd_per_hour_max is None:
+        return "unknown: no on-demand price in the catalog"
+    low = f"{cost.usd_per_hour_min:,.2f} USD an hour with {_instances(cost.instances_min)}"
+    high = ""
+    if cost.instances_max > cost.instances_min:
+        high = f", {cost.usd_per_hour_max:,.2f} with {_instances(cost.instances_max)}"
+    # Prices of regions that were compared carry the comparison with them; the region is what a reader needs.
+    region = plan.deployment.instance.price_region.split(" ", 1)[0]
+    return f"{low}{high}; on-demand price of {region}"
+
+
+def _instances(count: int) -> str:
+    return "1 instance" if count == 1 else f"{count} instances"
+
+
+def _scaling(plan: Plan) -> Table:
+    """What each `auto` of the profile's scaling stands for: the numbers a deployment gets."""
+    table = Table(title="Scaling, derived from auto", title_justify="left", padding=(0, 0, 0, 1), show_edge=False)
+    table.add_column("field", overflow="fold")
+    table.add_column("value", justify="right")
+    table.add_column("why (predicted)", overflow="fold")
+    for row in plan.scaling:
+        table.add_row(escape(row.field), "none" if row.value is None else f"{row.value:g}", escape(row.reason))
+    return table
+
+
+def _objectives(plan: Plan) -> Table:
+    table = Table(title=f"Outlook of the objectives at {plan.objectives_at} in flight", title_justify="left")
+    table.add_column("objective")
+    for name in ("bound", "predicted", "range"):
+        table.add_column(name, justify="right")
+    table.add_column("outlook")
+    for row in plan.outlook:
+        digits = 3 if row.name == "error_rate_max" else 1 if row.bound < 1000 else 0
+        table.add_row(
+            row.name,
+            f"{row.comparison} {row.bound:,.{digits}f}",
+            "none" if row.predicted is None else f"{row.predicted:,.{digits}f}",
+            "" if row.low is None or row.high is None else f"{row.low:,.{digits}f} .. {row.high:,.{digits}f}",
+            Text(row.expected, _EXPECTED_STYLE[row.expected]),
+        )
+    return table

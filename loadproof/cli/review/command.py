@@ -1,0 +1,154 @@
+"""`loadproof review BASE [HEAD]`: what a change replaces, costs and breaks, before it is merged."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from loadproof.cli.review.evidence import runs_for
+from loadproof.cli.review.write import Format, targets_of, write
+from loadproof.errors import ExitCode, InputError
+from loadproof.review.assemble import review as assembled
+from loadproof.review.document import DOCS_PAGE, document
+from loadproof.review.model import SEVERITIES
+from loadproof.review.verdict import verdict_of
+from loadproof.sides.cache import Cache, cache_folder
+from loadproof.sides.pairs import Choice, find_sides
+from loadproof.sides.refs import find_trees
+from loadproof.untrusted import with_escapes
+
+if TYPE_CHECKING:
+    from loadproof.review.model import Review
+    from loadproof.sides.pairs import Choice
+
+
+_HTTPS: Final = re.compile(r"https://[\w./?=&%:~+-]+")
+
+
+class FailOn(StrEnum):
+    """The least severity of a finding that makes exit code 1."""
+
+    INFO = "info"
+    WARNING = "warning"
+    RISK = "risk"
+    BREAK = "break"
+
+
+def review(
+    base: Annotated[str, typer.Argument(help="git ref or folder that the change starts from, e.g. origin/main")],
+    head: Annotated[
+        str | None, typer.Argument(help="git ref or folder with the change; default: the working tree, uncommitted too")
+    ] = None,
+    context: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--context",
+            "-c",
+            metavar="KEY=VALUE",
+            help="as for cdk: env=NAME,... and profile=NAME,... choose; repeatable",
+        ),
+    ] = None,
+    format: Annotated[
+        Format | None, typer.Option(help="what is written; default: by the file's ending, text on a terminal")
+    ] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="file to write instead (.md .json .sarif .txt .html), repeatable; appended where it is "
+            "$GITHUB_STEP_SUMMARY",
+        ),
+    ] = None,
+    fail_on: Annotated[FailOn, typer.Option(help="exit 1 with a finding of this severity or above")] = FailOn.BREAK,
+    evidence: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PLACE", help="folder of runs, repeatable; default: evidence/ and runs/ on HEAD's side"),
+    ] = None,
+    cache: Annotated[
+        bool, typer.Option("--cache/--no-cache", help="keep templates in $LOADPROOF_CACHE, else ~/.cache/loadproof")
+    ] = True,
+    direct: Annotated[
+        bool, typer.Option("--direct", help="compare with BASE as it is, not with where HEAD left it")
+    ] = False,
+    docs: Annotated[
+        str | None, typer.Option(metavar="URL", help="where docs/review-findings.md is read, for findings to link to")
+    ] = None,
+) -> int:
+    """Say what a change does to what is deployed: resources, costs, objectives, findings. Offline, no credentials.
+
+    Profiles that the change touches are synthesized on both sides, each by the code of its own side, exactly as
+    `cdk synth` would run it: review a stranger's branch where there is nothing to steal.
+
+    Exit 0; 1 with findings at --fail-on or above; 2 bad input; 3 could not run.
+    """
+    if docs is not None and not _HTTPS.fullmatch(docs):
+        raise InputError(f"--docs {docs}: expected an https:// address without `#`; it is the page of all findings")
+    targets = targets_of(format, output or [])
+    made = _made(base, head, _choice(context or []), evidence or [], cache=cache, direct=direct)
+    write(document(made, docs=docs or DOCS_PAGE), targets)
+    verdict = verdict_of(made)
+    if output:  # a log should still say how it went
+        print(with_escapes(verdict.line))
+    failed = verdict.worst is not None and SEVERITIES.index(verdict.worst) >= SEVERITIES.index(fail_on.value)
+    return ExitCode.MISSED if failed else ExitCode.OK
+
+
+def _made(base: str, head: str | None, choice: Choice, evidence: list[str], *, cache: bool, direct: bool) -> Review:
+    started_s = time.monotonic()
+
+    def say(what: str) -> None:
+        print(f"loadproof: {with_escapes(what)}", file=sys.stderr, flush=True)
+
+    before, after, notes = find_trees(base, head, direct=direct)
+    for note in (f"{before.label} → {after.label}", *notes):
+        say(note)
+    with _ended_by_termination(), tempfile.TemporaryDirectory(prefix="loadproof-review-") as folder:
+        work = Path(folder).resolve()
+        sides = find_sides(before, after, choice, Cache(cache_folder() if cache else None), work, say)
+        runs = runs_for(after, sides.pairs, evidence, work) if sides.pairs or evidence else ()
+    made = assembled(before.label, after.label, sides.pairs, runs, sides.unaffected)
+    say(f"reviewed in {time.monotonic() - started_s:.1f} s")
+    return made
+
+
+@contextmanager
+def _ended_by_termination() -> Iterator[None]:
+    """A cancelled job must not leave its syntheses running: SIGTERM goes the way that Ctrl-C goes."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _choice(given: list[str]) -> Choice:
+    """`-c` as the CDK CLI takes it. Raises InputError for what is no KEY=VALUE, and for what makes no sense here."""
+    context: dict[str, str] = {}
+    problems = []
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            problems.append(f"-c {text}: expected KEY=VALUE; write for example -c env=prod")
+        elif key == "pause_scaling":
+            problems.append(f"-c {text}: a review is about what stays deployed; leave it out")
+        else:
+            context[key] = value
+    names = {key: _names(context.pop(key)) for key in ("env", "profile") if key in context}
+    problems += [f"-c {key}=: names nothing; leave it out for all" for key, found in names.items() if not found]
+    if problems:
+        raise InputError("\n".join(problems))
+    return Choice(names.get("env"), names.get("profile"), context)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))

@@ -1,0 +1,158 @@
+"""`loadproof simulate PROFILE`: hours of traffic in seconds, on the twin. Everything shown is predicted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from loadproof.bench.workload.traces import read_trace
+from loadproof.capacity import deployment_of
+from loadproof.cli.options import grouped
+from loadproof.cli.simulate.text import print_simulation
+from loadproof.errors import ExitCode, InputError
+from loadproof.profiles import load_profile
+from loadproof.simulation import OpenLoop, StartUp, Traffic, simulate_profile, start_up_of, traffic_of
+from loadproof.simulation.document import simulation_document
+from loadproof.terminal import Terminal
+
+if TYPE_CHECKING:
+    from loadproof.profiles.schema import Profile
+    from loadproof.simulation import StartUp, Traffic
+
+
+class Arrivals(StrEnum):
+    """The arrival processes of an open loop."""
+
+    CONSTANT = "constant"
+    POISSON = "poisson"
+    GAMMA = "gamma"
+
+
+class Format(StrEnum):
+    """How the simulation is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficOptions:
+    """What is sent, and how long."""
+
+    minutes: Annotated[
+        float | None, typer.Option(help="how long traffic is sent; default 60, or the trace's length")
+    ] = None
+    requests_per_s: Annotated[
+        float | None, typer.Option("--rate", "--requests-per-s", help="open loop: requests per second")
+    ] = None
+    arrivals: Annotated[
+        Arrivals | None, typer.Option(help="how an open loop's requests follow one another (default: the workload's)")
+    ] = None
+    burstiness: Annotated[
+        float | None, typer.Option(min=0.001, help="of gamma arrivals: 1 is Poisson, below 1 comes in bursts")
+    ] = None
+    ramp_from: Annotated[
+        float | None, typer.Option(min=0, help="rate to start from, growing to --rate over --ramp-minutes")
+    ] = None
+    ramp_minutes: Annotated[float | None, typer.Option(help="how long the ramp takes; default 10")] = None
+    concurrency: Annotated[int | None, typer.Option(min=1, help="closed loop with so many requests in flight")] = None
+    trace: Annotated[
+        Path | None, typer.Option(help="CSV or JSON Lines: timestamp_s, input_tokens, output_tokens of each request")
+    ] = None
+
+
+@grouped
+def simulate(
+    *,
+    profile: Annotated[Path, typer.Argument(help="profile file, for example deploy_profiles/prod/chat.yaml")],
+    options: TrafficOptions,
+    instance_start_s: Annotated[
+        float | None, typer.Option(min=0, help="new instance, image included, in seconds")
+    ] = None,
+    copy_start_s: Annotated[float | None, typer.Option(min=0, help="weights and server of a copy, in seconds")] = None,
+    starts_at: Annotated[
+        str, typer.Option(help="date and time it begins (UTC), for scheduled policies")
+    ] = "2026-01-05T00:00",
+    seed: Annotated[int, typer.Option(min=0, help="chance of arrivals, sizes and routing")] = 0,
+    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+) -> int:
+    """Simulate a profile's endpoint under traffic: waiting, time-outs, copies coming and going, cost.
+
+    Without a load, the workload's own: its arrivals, or the objectives' concurrency. Exit 1 when nothing was served.
+    """
+    loaded = load_profile(profile)
+    load, minutes = _traffic(loaded, profile, options, seed)
+    start_up, begins = _start_up(loaded, instance_start_s, copy_start_s), _moment(starts_at)
+    with Terminal(stderr=True).status(f"simulating {load.words}") as status:
+        made = simulate_profile(
+            loaded,
+            minutes=minutes,
+            traffic=load,
+            start_up=start_up,
+            starts_at=begins,
+            seed=seed,
+            tell=lambda requests, minute: status.update(
+                f"simulating {load.words}: {requests:,} requests, minute {minute:.1f} of {minutes:g}"
+            ),
+        )
+    if format is Format.JSON:
+        print(json.dumps(simulation_document(made), indent=2, allow_nan=False))
+    else:
+        print_simulation(made)
+    return ExitCode.OK if made.summary.requests else ExitCode.MISSED
+
+
+def _traffic(loaded: Profile, file: Path, options: TrafficOptions, seed: int) -> tuple[Traffic, float]:
+    """What is sent, and the minutes it lasts: the trace's, the options', or the workload's own. Raises InputError."""
+    trace, recorded = options.trace, loaded.workload.arrivals.trace
+    if trace is None and options.concurrency is None and options.requests_per_s is None and recorded:
+        trace = file.parent / recorded
+    if trace is None:
+        load = traffic_of(
+            loaded,
+            concurrency=options.concurrency,
+            requests_per_s=options.requests_per_s,
+            process=None if options.arrivals is None else options.arrivals.value,
+            burstiness=options.burstiness,
+            from_requests_per_s=options.ramp_from,
+            ramp_minutes=options.ramp_minutes,
+            seed=seed,
+        )
+        return load, 60.0 if options.minutes is None else options.minutes
+    if replace(options, minutes=None, trace=None) != TrafficOptions():
+        raise InputError("--trace brings its own load; leave --concurrency, --rate, --arrivals and the ramp out")
+    load, lasts_minutes = _recorded(trace)
+    return load, lasts_minutes if options.minutes is None else options.minutes
+
+
+def _recorded(trace: Path) -> tuple[Traffic, float]:
+    """The recorded traffic, and the minutes it lasts (its last request included)."""
+    rows = read_trace(trace)
+    times = [row.due_s * 1000 for row in rows]
+    sizes = [(row.input_tokens, row.output_tokens) for row in rows]
+    traffic = Traffic(OpenLoop(times), sizes, f"trace {trace.name}, {len(rows):,} requests")
+    return traffic, max(1.0, times[-1] / 60_000 + 1e-3)
+
+
+def _start_up(profile: Profile, instance_s: float | None, copy_s: float | None) -> StartUp | None:
+    if instance_s is None and copy_s is None:
+        return None
+    estimated = start_up_of(deployment_of(profile))
+    return StartUp(
+        instance_s=estimated.instance_s if instance_s is None else instance_s,
+        copy_s=estimated.copy_s if copy_s is None else copy_s,
+    )
+
+
+def _moment(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"--starts-at: expected a date and time such as 2026-01-05T08:00, found `{text}`") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

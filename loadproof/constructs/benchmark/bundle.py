@@ -1,0 +1,98 @@
+"""What a benchmark in the cloud is planned from: the profile as it was deployed, with the files it names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from aws_cdk import aws_s3_assets as assets
+from constructs import Construct
+
+from loadproof.constructs.deployment import Deployment
+from loadproof.errors import InputError
+from loadproof.profiles import profile_hash
+from loadproof.profiles.inheritance import profile_root
+from loadproof.profiles.schema import Profile
+
+MANIFEST: Final = "bundle.json"
+_ROOT: Final = "deploy_profiles"
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """An archive in the CDK's own bucket. It is the same as long as what it is planned from is."""
+
+    bucket: str
+    key: str
+
+
+def bundle_asset(scope: Construct, deployment: Deployment) -> Bundle:
+    """Raises InputError for a file that the profile names and that is not there, or lies outside its folder."""
+    with tempfile.TemporaryDirectory(prefix="loadproof-bundle-") as folder:
+        write_bundle(deployment, Path(folder))
+        asset = assets.Asset(scope, "BenchmarkBundle", path=folder)
+    return Bundle(asset.s3_bucket_name, asset.s3_object_key)
+
+
+def write_bundle(deployment: Deployment, folder: Path) -> None:
+    """The profile merged with its parents, an environment of just the account and region, and the named files.
+
+    The environment lies in a folder of its own: what it has to say about the profile was checked here already.
+    """
+    profile, environment = deployment.profile, deployment.environment
+    home, beside = folder / _ROOT / "_deployed", folder / _ROOT / deployment.environment_name
+    home.mkdir(parents=True)
+    beside.mkdir()
+    # Every value that was written, not the defaults: they follow, and some may only follow.
+    written: dict[str, Any] = profile.model_dump(mode="json", exclude_unset=True, exclude={"acknowledged"})
+    if profile.calibration is not None:
+        name = f"{profile.name}.calibration.yaml"
+        _write(home / name, written["calibration"])
+        written["calibration"] = name
+    _write(home / f"{profile.name}.yaml", written)
+    _write(beside / "environment.yaml", {"account": environment.account, "region": environment.region})
+    _write(
+        folder / MANIFEST,
+        {
+            "profile": f"{_ROOT}/{home.name}/{profile.name}.yaml",
+            "profile_sha256": profile_hash(profile),
+            "environment": deployment.environment_name,
+        },
+    )
+    for field, name in _named_files(profile):
+        _copy(deployment, field, name, home)
+
+
+def _write(file: Path, document: object) -> None:
+    """JSON is YAML too."""
+    file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _named_files(profile: Profile) -> list[tuple[str, str]]:
+    workload = profile.workload
+    named = [
+        ("workload.dataset", workload.dataset),
+        ("workload.tokenizer", workload.tokenizer),
+        ("workload.arrivals.trace", workload.arrivals.trace),
+        *((f"benchmark.phases[{at}].trace", phase.trace) for at, phase in enumerate(profile.benchmark.phases)),
+    ]
+    return [(field, name) for field, name in named if name is not None]
+
+
+def _copy(deployment: Deployment, field: str, name: str, home: Path) -> None:
+    """Where the profile says, seen from the profile: the path is part of its hash."""
+    if deployment.file is None:
+        raise InputError(f"{field}: `{name}` is relative to a file, and this profile has none")
+    source = deployment.file.parent / name
+    root = profile_root(deployment.file).resolve()
+    if Path(name).is_absolute() or not source.resolve().is_relative_to(root):
+        raise InputError(f"{field}: `{name}` lies outside {root.name}/, so the job cannot have it; keep it in there")
+    if not source.is_file():
+        raise InputError(f"{field}: `{name}` does not exist, and the benchmark in the cloud needs it")
+    target = home / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)

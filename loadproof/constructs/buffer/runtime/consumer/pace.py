@@ -1,0 +1,263 @@
+"""How fast all consumers together may go: one shared record, `#pace`, in the table of the claims.
+
+Every write to it is conditional and says all there is to say, so a crash leaves nothing to undo.
+
+- **Share**: which part of all slots may invoke. A refusal cuts it by a tenth, or by one slot; what it is at any moment
+  follows from the cut alone, so coming back needs no write. With `x = (now - cut) / 3 s - 1` it is
+  `peak + (peak - low) · x³`: low at the cut, the old peak within 3 s, then slowly and ever faster beyond it (after
+  CUBIC, RFC 9438). A slot has a place between 0 and 1, drawn once, that goes round in two minutes; it may invoke while
+  its place is below the share. So nobody counts anybody, a crash leaves no count wrong, and everybody has his turn.
+- **Gate**: closed while nothing is served. Then one slot at a time may send a probe, and its answer opens the gate.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from botocore.exceptions import ClientError
+
+from loadproof.wire.answers import code_of
+from loadproof.wire.pace import RECORD_KEY, Gate, Record, record_of
+
+from .failures import Kind
+from .stores import StoreDownError, Time, persevere
+
+PROBE_EVERY_S: Final = {"unavailable": 5.0, "no_capacity": 20.0}
+_SEEN_FOR_S: Final = 1.0  # a view of the record is used this long
+_LONELY_S: Final = 3.0  # refusals all around and nothing heard by anybody for so long: nothing is served
+_PATIENCE: Final = {Kind.UNAVAILABLE: 2, Kind.NO_RIGHT: 2, Kind.SLOW_DOWN: 3, Kind.TRY_AGAIN: 5, Kind.TIMED_OUT: 5}
+_CLOSING: Final = ("gate", "gate_ms", "probe_ms", "closed_ms")
+_ROUND_S: Final = 120.0
+_CUT: Final = 0.1
+_OPENED: Final[dict[str, Any]] = {"peak": 1.0, "low": 0.5}  # an endpoint that was away begins with half of the slots
+
+
+class Board(Protocol):
+    """Where the record is. Conditional writes say whether they were made. Raises StoreDownError, ClientError."""
+
+    def read(self) -> Record: ...
+    def cut(self, record: Record, *, started_ms: int) -> bool: ...
+    def answered(self, now_ms: int, *, not_since_ms: int) -> bool: ...
+    def close(self, record: Record, *, started_ms: int, lonely_since_ms: int | None) -> bool: ...
+    def take_probe(self, seen_ms: int, next_ms: int) -> bool: ...
+    def open(self, now_ms: int, *, started_ms: int) -> bool: ...
+
+
+class Pace:
+    """One process's part in it. A slot is a place for one message at a time. Thread-safe."""
+
+    def __init__(self, board: Board, clock: Time, *, max_in_flight: int, seed: int | None = None) -> None:
+        self._board = board
+        self._clock = clock
+        self._least = 1 / max(1, max_in_flight)
+        self._random = random.Random(seed)
+        self._lock = threading.Lock()
+        self._record = Record()
+        self._read_s = 0.0
+        self._places: dict[int, float] = {}  # by slot
+        self._last_refusal_s = 0.0
+        self._served_s = 0.0  # when the latest request that was answered here had been sent
+        self._refusals: dict[Kind, int] = {}
+
+    def wait_s(self, slot: int) -> float:
+        """0: go, and at a closed gate the probe is yours. Else ask again after so many seconds."""
+        with self._lock:
+            now_s = self._clock.now_s()
+            self._look(now_s)
+            if self._record.gate != "open":
+                return self._probe_or_wait(now_s)
+            place = (self._places.setdefault(slot, self._random.random()) + now_s / _ROUND_S) % 1.0
+            return 0.0 if place < self._share(now_s) else self._random.uniform(0.2, 0.4)
+
+    @property
+    def limited(self) -> bool:
+        """Whether work of low priority should wait."""
+        with self._lock:
+            now_s = self._clock.now_s()
+            self._look(now_s)
+            return self._record.gate != "open" or self._share(now_s) < 1
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing but probes may go."""
+        with self._lock:
+            return self._record.gate != "open"
+
+    def served_since(self, moment_s: float) -> bool:
+        """Whether a request is known to have been answered that was sent after then, by anybody."""
+        with self._lock:
+            self._look(self._clock.now_s())
+            opened = self._record.gate == "open" and self._record.gate_ms > _ms(moment_s)
+            return opened or self._served_s > moment_s
+
+    def answered(self, started_s: float) -> None:
+        """The model answered what was sent at `started_s`."""
+        with self._lock:
+            now_s = self._clock.now_s()
+            self._served(now_s, started_s)
+            self._tell(now_s)
+
+    def heard(self) -> None:
+        """A stream goes on: something is served, however long its answer takes."""
+        with self._lock:
+            now_s = self._clock.now_s()
+            self._look(now_s)  # whoever is busy generating has not looked for long
+            self._tell(now_s)
+
+    def refused(self, kind: Kind, started_s: float) -> None:
+        """What was sent at `started_s` ended in `kind`."""
+        with self._lock:
+            now_s = self._clock.now_s()
+            if kind is Kind.POISON:  # an answer too, as far as the endpoint's health goes
+                self._served(now_s, started_s)
+                return
+            if started_s > self._last_refusal_s or kind not in self._refusals:
+                self._refusals[kind] = self._refusals.get(kind, 0) + 1
+            self._last_refusal_s = now_s
+            if kind is Kind.SLOW_DOWN and self._record.gate == "open":
+                self._cut(now_s, started_s)
+            if kind is Kind.NO_CAPACITY_YET:
+                self._close("no_capacity", now_s, started_s, lonely=False)
+            elif self._refusals[kind] >= _PATIENCE.get(kind, 1 << 30):
+                self._close("unavailable", now_s, started_s, lonely=kind is Kind.SLOW_DOWN)
+
+    def _tell(self, now_s: float) -> None:
+        if self._share(now_s) < 1 and now_s - self._record.answered_ms / 1000 > 1:
+            self._write(self._board.answered, _ms(now_s), not_since_ms=_ms(now_s - 1))
+            self._record = replace(self._record, answered_ms=_ms(now_s))
+
+    def _served(self, now_s: float, started_s: float) -> None:
+        self._refusals.clear()
+        self._served_s = max(self._served_s, started_s)
+        if self._record.gate != "open" and self._write(self._board.open, _ms(now_s), started_ms=_ms(started_s)):
+            self._record = replace(self._record, gate="open", gate_ms=_ms(now_s), **_OPENED, cut_ms=_ms(now_s))
+
+    def _share(self, now_s: float) -> float:
+        return max(self._least, self._record.share(now_s))
+
+    def _look(self, now_s: float) -> None:
+        if now_s - self._read_s < _SEEN_FOR_S:
+            return
+        self._read_s = now_s
+        try:
+            self._record = self._board.read()
+        except (StoreDownError, ClientError):
+            return  # the pace is advice: without news the last is followed
+
+    def _probe_or_wait(self, now_s: float) -> float:
+        record = self._record
+        if _ms(now_s) >= record.probe_ms:
+            next_ms = _ms(now_s + PROBE_EVERY_S[record.gate])
+            if self._write(self._board.take_probe, record.probe_ms, next_ms):
+                self._record = replace(record, probe_ms=next_ms)
+                return 0.0
+            self._read_s = 0.0
+        return self._random.uniform(0.5, 1.0)
+
+    def _cut(self, now_s: float, started_s: float) -> None:
+        """Once for all that were in flight together: a refusal of what was sent before the last cut is old news."""
+        record = self._record
+        if _ms(started_s) <= record.cut_ms:
+            return
+        share = self._share(now_s)
+        cut = replace(
+            record,
+            peak=share,
+            low=share - max(self._least, _CUT * share),
+            cut_ms=_ms(now_s),
+            answered_ms=_ms(now_s) if share >= 1 else record.answered_ms,
+        )
+        if self._write(self._board.cut, cut, started_ms=_ms(started_s)):
+            self._record = cut
+        else:
+            self._read_s = 0.0
+
+    def _close(self, gate: Gate, now_s: float, started_s: float, *, lonely: bool) -> None:
+        record = self._record
+        since_ms = record.closed_ms if record.gate != "open" and record.closed_ms else _ms(now_s)
+        probe_ms = _ms(now_s + PROBE_EVERY_S[gate])
+        closed = replace(record, gate=gate, gate_ms=_ms(now_s), probe_ms=probe_ms, closed_ms=since_ms)
+        lonely_ms = _ms(now_s - _LONELY_S) if lonely else None
+        if self._write(self._board.close, closed, started_ms=_ms(started_s), lonely_since_ms=lonely_ms):
+            self._record = closed
+
+    def _write(self, write: Any, *arguments: Any, **named: Any) -> bool:
+        try:
+            return bool(write(*arguments, **named))
+        except (StoreDownError, ClientError):
+            return False
+
+
+class TableBoard:
+    """The record as an item of DynamoDB."""
+
+    def __init__(self, dynamodb: Any, table: str, clock: Time) -> None:
+        self._dynamodb = dynamodb
+        self._table = table
+        self._clock = clock
+
+    def read(self) -> Record:
+        answer = persevere(
+            "the claims table",
+            lambda: self._dynamodb.get_item(TableName=self._table, Key=RECORD_KEY),
+            self._clock,
+            self._clock.now_s(),
+        )
+        return record_of(answer.get("Item", {}))
+
+    def cut(self, record: Record, *, started_ms: int) -> bool:
+        values: dict[str, float | str] = {"peak": record.peak, "low": record.low, "cut_ms": record.cut_ms}
+        if record.answered_ms == record.cut_ms:  # else it is only what the cutter saw last, and others may know better
+            values["answered_ms"] = record.answered_ms
+        return self._set(values, "attribute_not_exists(cut_ms) OR cut_ms < :started", started=started_ms)
+
+    def answered(self, now_ms: int, *, not_since_ms: int) -> bool:
+        condition = "attribute_not_exists(answered_ms) OR answered_ms < :since"
+        return self._set({"answered_ms": now_ms}, condition, since=not_since_ms)
+
+    def close(self, record: Record, *, started_ms: int, lonely_since_ms: int | None) -> bool:
+        values: dict[str, float | str] = {name: getattr(record, name) for name in _CLOSING}
+        condition = "(attribute_not_exists(gate_ms) OR gate_ms < :started)"
+        if lonely_since_ms is None:
+            return self._set(values, condition, started=started_ms)
+        return self._set(values, f"{condition} AND answered_ms < :lonely", started=started_ms, lonely=lonely_since_ms)
+
+    def take_probe(self, seen_ms: int, next_ms: int) -> bool:
+        return self._set({"probe_ms": next_ms}, "probe_ms = :seen", seen=seen_ms)
+
+    def open(self, now_ms: int, *, started_ms: int) -> bool:
+        values: dict[str, float | str] = {"gate": "open", "gate_ms": now_ms, "cut_ms": now_ms, **_OPENED}
+        return self._set(values, "gate_ms < :started", started=started_ms)
+
+    def _set(self, values: Mapping[str, float | str], condition: str, **named: int) -> bool:
+        """One try: what it says is old a moment later. Raises StoreDownError, ClientError."""
+        coded = {f":{name}": value for name, value in {**values, **named}.items()}
+        try:
+            persevere(
+                "the claims table",
+                lambda: self._dynamodb.update_item(
+                    TableName=self._table,
+                    Key=RECORD_KEY,
+                    UpdateExpression="SET " + ", ".join(f"{name} = :{name}" for name in values),
+                    ConditionExpression=condition,
+                    ExpressionAttributeValues={
+                        name: {"S": value} if isinstance(value, str) else {"N": str(value)}
+                        for name, value in coded.items()
+                    },
+                ),
+                self._clock,
+                self._clock.now_s(),
+            )
+        except ClientError as error:
+            if code_of(error) != "ConditionalCheckFailedException":
+                raise
+            return False
+        return True
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1000)

@@ -1,0 +1,1 @@
+"""What all constructs are made with: resources, statements, functions, buckets."""

@@ -1,0 +1,1 @@
+"""Alarms, dashboard, and the metrics behind them."""

@@ -1,0 +1,43 @@
+"""The scaling of everything that a profile's endpoint runs copies of."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnResource
+from constructs import Construct
+
+from loadproof.constructs.buffer.infrastructure import Buffer
+from loadproof.constructs.endpoint.model_endpoint import ModelEndpoint
+from loadproof.constructs.scaling.copy_scaling import CopyScaling
+from loadproof.profiles.schema import Component
+
+
+def scale_copies(scope: Construct, *, endpoint: ModelEndpoint, buffer: Buffer | None) -> tuple[CopyScaling, ...]:
+    """One `CopyScaling` a component that wants it; none while scaling is paused.
+
+    A plain variant has one copy an instance, so its copies are its instances.
+    """
+    deployment, machines = endpoint.deployment, endpoint.deployment.profile.endpoint
+    if deployment.scaling_paused or machines is None:
+        return ()
+    scaled: list[tuple[Component, str | None, CfnResource, int, int]] = [
+        (made.component, made.name, made.resource, made.component.copies.min, made.component.copies.max)
+        for made in endpoint.components
+    ]
+    if not scaled:
+        fewest, most = machines.min_instances, machines.max_instances
+        scaled = [(deployment.components[0], None, endpoint.resource, fewest, most)]
+    return tuple(
+        CopyScaling(
+            scope,
+            f"Scaling-{component.name}",
+            deployment=deployment,
+            scaling=component.scaling,
+            min_copies=fewest,
+            max_copies=most,
+            component_name=name,
+            scaled=resource,
+            buffer=buffer,
+        )
+        for component, name, resource, fewest, most in scaled
+        if component.scaling is not None
+    )

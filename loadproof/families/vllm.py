@@ -1,0 +1,203 @@
+"""vLLM in AWS's own image, and what every server that runs vLLM shares with it. Sources: its engine's arguments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
+
+from pydantic import Field
+
+from loadproof.catalog import Accelerator, Architecture
+from loadproof.families.family import (
+    LONG_DTYPES,
+    UNLIMITED,
+    BatchLimits,
+    Container,
+    ContainerFamily,
+    Contradiction,
+    ModelVariables,
+    PublishedImage,
+    PublishedName,
+    Refusal,
+    Settings,
+    Speculation,
+    Speculative,
+    as_published,
+    draft_contradictions,
+)
+from loadproof.vocabulary import Fraction, PositiveInt, Quantization, setting
+
+QUANTIZATIONS: Final[Mapping[Quantization, str]] = {
+    "fp8": "fp8",
+    "int8": "compressed-tensors",
+    "awq": "awq",
+    "gptq": "gptq",
+    "mxfp4": "mxfp4",
+}
+_SPECULATIVE: Final = "SM_VLLM_SPECULATIVE_CONFIG"
+
+
+class VllmSettings(Settings):
+    """AWS's vLLM container: SM_VLLM_X becomes --x."""
+
+    tensor_parallel_degree: PositiveInt | None = setting(
+        "SM_VLLM_TENSOR_PARALLEL_SIZE", "accelerators one copy shards over"
+    )
+    max_num_seqs: PositiveInt | None = setting("SM_VLLM_MAX_NUM_SEQS", "sequences in the running batch")
+    max_num_batched_tokens: PositiveInt | None = setting(
+        "SM_VLLM_MAX_NUM_BATCHED_TOKENS", "tokens processed in one step"
+    )
+    max_model_len: PositiveInt | None = setting("SM_VLLM_MAX_MODEL_LEN", "prompt plus answer, in tokens")
+    gpu_memory_utilization: Fraction | None = setting(
+        "SM_VLLM_GPU_MEMORY_UTILIZATION", "share of each GPU's memory the engine may use"
+    )
+    enable_prefix_caching: bool | None = setting("SM_VLLM_ENABLE_PREFIX_CACHING", "reuse KV of shared prefixes")
+    enable_chunked_prefill: bool | None = setting("SM_VLLM_ENABLE_CHUNKED_PREFILL", "mix prefill chunks and decodes")
+    kv_cache_dtype: Literal["auto", "fp8"] | None = setting("SM_VLLM_KV_CACHE_DTYPE", "type of the KV cache")
+    enable_lora: bool | None = setting("SM_VLLM_ENABLE_LORA", "serve LoRA adapters")
+
+
+class VllmSpeculative(Speculative):
+    """As vLLM's `--speculative-config` has it; LMI hands the same to its vLLM."""
+
+    draft_tensor_parallel_degree: PositiveInt | None = Field(
+        default=None, description="accelerators the draft model shards over; default: the server's own"
+    )
+    longest_ngram_tokens: PositiveInt | None = Field(
+        default=None, description="longest piece of text that `ngram` looks up in the prompt, in tokens"
+    )
+
+    def as_json(self) -> str:
+        """vLLM's `--speculative-config`."""
+        config = {
+            "method": self.method,
+            "num_speculative_tokens": self.tokens,
+            "model": self.draft_model,
+            "draft_tensor_parallel_size": self.draft_tensor_parallel_degree,
+            "prompt_lookup_max": self.longest_ngram_tokens,
+        }
+        return json.dumps({name: value for name, value in config.items() if value is not None})
+
+
+class VllmContainer(Container):
+    family: Literal["vllm"]
+    settings: VllmSettings = Field(default_factory=VllmSettings)
+    speculative: VllmSpeculative | None = None
+
+
+def engine_limits(
+    architecture: Architecture,
+    accelerator: Accelerator,
+    *,
+    sequences: int | None = None,
+    step_tokens: int | None = None,
+    longest: int | None = None,
+    queue: int | None = None,
+) -> BatchLimits:
+    """vLLM's own limits where one is unset. It takes large batches by default where memory is large, except on the
+    A100, where they cost throughput. `queue` bounds what waits beside the batch; None: nothing does."""
+    large = accelerator.memory_bytes >= 70 << 30 and not accelerator.name.startswith("A100")
+    most = sequences or (1024 if large else 256)
+    return BatchLimits(
+        scheduler="chunked",
+        max_sequences=most,
+        step_prefill_tokens=step_tokens or (8192 if large else 2048),
+        max_request_tokens=longest or architecture.context or None,
+        max_input_tokens=None,
+        max_admitted_requests=UNLIMITED if queue is None else most + queue,
+    )
+
+
+def _limits(settings: VllmSettings, architecture: Architecture, accelerator: Accelerator) -> BatchLimits:
+    return engine_limits(
+        architecture,
+        accelerator,
+        sequences=settings.max_num_seqs,
+        step_tokens=settings.max_num_batched_tokens,
+        longest=settings.max_model_len,
+    )
+
+
+def _switched_off(variable: str) -> dict[str, str]:
+    """The entry point turns `true` into a bare flag and leaves `false` out: off needs a variable of its own."""
+    return {variable.replace("SM_VLLM_", "SM_VLLM_NO_", 1): "true"}
+
+
+def speculative_contradictions(wanted: VllmSpeculative) -> Iterator[Contradiction]:
+    """Fields that the method has no use for, or needs."""
+    yield from draft_contradictions(wanted)
+    if wanted.method != "ngram" and wanted.longest_ngram_tokens is not None:
+        found = f"`longest_ngram_tokens` has no use with method {wanted.method}"
+        yield Contradiction(("speculative", "longest_ngram_tokens"), found, "delete it, or write method: ngram")
+    if not wanted.drafted and wanted.draft_tensor_parallel_degree is not None:
+        found = f"`draft_tensor_parallel_degree` has no use with method {wanted.method}"
+        yield Contradiction(("speculative", "draft_tensor_parallel_degree"), found, "delete it")
+
+
+def _step(container: VllmContainer) -> Iterator[Contradiction]:
+    settings = container.settings
+    step, longest, sequences = settings.max_num_batched_tokens, settings.max_model_len, settings.max_num_seqs
+    if step is None:
+        return
+    path = ("settings", "max_num_batched_tokens")
+    if settings.enable_chunked_prefill is False and longest is not None and step < longest:
+        found = f"{step} tokens a step cannot hold a prompt of max_model_len {longest} without chunked prefill"
+        yield Contradiction(path, found, f"write at least {longest}, or enable_chunked_prefill: true")
+    if sequences is not None and step < sequences:
+        found = f"{step} tokens a step are fewer than max_num_seqs {sequences}"
+        yield Contradiction(path, found, f"write at least {sequences}")
+
+
+FAMILY = ContainerFamily(
+    name="vllm",
+    called="vLLM",
+    listed=3,
+    preferred=1,
+    container=VllmContainer,
+    settings=VllmSettings,
+    unset={},
+    former_variables={"HF_MODEL_ID": "model.id or model.source"},
+    switched_off=_switched_off,
+    model_variables=ModelVariables(
+        model="SM_VLLM_MODEL",
+        revision="SM_VLLM_REVISION",
+        trust_remote_code="SM_VLLM_TRUST_REMOTE_CODE",
+        dtype="SM_VLLM_DTYPE",
+        dtypes=LONG_DTYPES,
+        quantization="SM_VLLM_QUANTIZATION",
+        dtype_beside_quantization=True,
+    ),
+    quantizations=QUANTIZATIONS,
+    speculation=Speculation(
+        variables=(_SPECULATIVE,),
+        write=lambda wanted: {_SPECULATIVE: wanted.as_json()},
+        check=lambda container, wanted: speculative_contradictions(wanted),
+    ),
+    refusals=(
+        Refusal(
+            code="LP232",
+            title="Step too small for a request",
+            reason="Without chunked prefill a whole prompt runs in one step, and each sequence needs a token in it.",
+            mend="Raise max_num_batched_tokens, or leave chunked prefill on.",
+            check=_step,
+        ),
+    ),
+    protocol="openai",
+    image=PublishedImage("vllm", r"^v?(\d[\d.]*)", "vllm.json"),
+    published=PublishedName(r"vllm", r"vllm(?:[\s/_-]*openai)?", "", as_published),
+    longest_setting="max_model_len",
+    longest_is_context=True,
+    prompt_setting=None,
+    sequences_setting="max_num_seqs",
+    step_tokens_setting="max_num_batched_tokens",
+    memory_setting="gpu_memory_utilization",
+    memory_share=0.9,
+    admission=None,
+    continuous_batching={},
+    tied_by=lambda container: "container.settings.kv_cache_dtype" if container.settings.kv_cache_dtype else None,
+    server_row=lambda settings: "vllm",
+    limits=_limits,
+    frees_past_window=lambda settings: True,
+    alike_since=((0, 8),),  # its second engine
+)

@@ -1,0 +1,141 @@
+"""TGI's token events, which LMI writes too: `{token{id,text}, generated_text, details}`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import orjson
+
+from loadproof.invocation.codecs.types import Completion, GenerationRequest, TokenChunk, TokenSource
+from loadproof.invocation.codecs.values import (
+    count_of,
+    dump,
+    load_at_end,
+    load_object,
+    object_of,
+    refuse_error,
+    refuse_failed,
+    refuse_images,
+    text_of,
+)
+from loadproof.invocation.faults import PayloadError, TruncatedStreamError
+from loadproof.invocation.sse import Splitter
+
+
+class TokenEventDecoder:
+    """Decoder of token events, one token an event. The end marker is non-null `generated_text` or `details`.
+
+    `one_over`: the server's `generated_tokens` may be one more than it generated. LMI's vLLM handler adds one to vLLM's
+    own count, its older handlers did not; so where the report is exactly one above the events, the events are right.
+    """
+
+    __slots__ = ("_counted", "_end", "_one_over", "_splitter", "_text_length")
+
+    def __init__(self, splitter: Splitter, *, one_over: bool = False) -> None:
+        self._splitter = splitter
+        self._one_over = one_over
+        self._counted = 0
+        self._text_length = 0
+        self._end: dict[str, Any] | None = None
+
+    def feed(self, data: bytes) -> Iterable[TokenChunk]:
+        payloads = self._splitter.feed(data)
+        if len(payloads) == 1 and payloads[0] != b"[DONE]":  # the usual read: no generator for it
+            chunk = self._take(load_object(payloads[0]))
+            return (chunk,) if chunk else ()
+        return self._chunks(payloads)
+
+    def _chunks(self, payloads: list[bytes]) -> Iterator[TokenChunk]:
+        for payload in payloads:
+            if payload != b"[DONE]" and (chunk := self._take(load_object(payload))):
+                yield chunk
+
+    def finish(self) -> Completion:
+        for payload in self._splitter.flush():
+            if payload != b"[DONE]":
+                self._take(load_at_end(payload))
+        if self._end is None:
+            raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without its last event")
+        details = self._end
+        finish_reason = text_of(details.get("finish_reason"))
+        refuse_failed(finish_reason)
+        output_tokens, source = self._output_tokens(count_of(details.get("generated_tokens")))
+        return Completion(
+            text_length=self._text_length,
+            finish_reason=finish_reason,
+            output_tokens=output_tokens,
+            input_tokens=count_of(details.get("input_length")),
+            token_source=source,
+        )
+
+    def _take(self, event: dict[str, Any]) -> TokenChunk | None:
+        refuse_error(event)
+        details = event.get("details")
+        if details is not None:
+            self._end = object_of(details)
+        elif event.get("generated_text") is not None:
+            self._end = self._end or {}
+        token = event.get("token")
+        if token is None:
+            return None
+        text = text_of(object_of(token).get("text"))
+        self._counted += 1
+        self._text_length += len(text)
+        return TokenChunk(text, 1)
+
+    def _output_tokens(self, reported: int | None) -> tuple[int | None, TokenSource]:
+        if reported is None:
+            return (self._counted, "chunks") if self._counted else (None, "none")
+        if self._one_over and self._counted and reported == self._counted + 1:
+            return self._counted, "chunks"
+        return reported, "server"
+
+
+class TokenCodec(ABC):
+    """What TGI and LMI share: the request's shape and the unary answer."""
+
+    content_type = "application/json"
+
+    def encode(self, request: GenerationRequest) -> bytes:
+        refuse_images(request.images)
+        parameters: dict[str, Any] = {"max_new_tokens": request.max_output_tokens, "details": True}
+        if request.temperature is not None:
+            parameters["do_sample"] = request.temperature > 0
+            if request.temperature > 0:
+                parameters["temperature"] = request.temperature
+        if request.seed is not None:
+            parameters["seed"] = request.seed
+        self._extend(parameters, request)
+        return dump({"inputs": request.prompt, "parameters": parameters, "stream": request.stream})
+
+    @abstractmethod
+    def _extend(self, parameters: dict[str, Any], request: GenerationRequest) -> None: ...
+
+    def decode_unary(self, body: bytes) -> Completion:
+        answer = _unwrapped(body)
+        refuse_error(answer)
+        if "generated_text" not in answer:
+            raise PayloadError("no `generated_text` in the answer")
+        text = text_of(answer["generated_text"])
+        details = object_of(answer.get("details") or {})
+        finish_reason = text_of(details.get("finish_reason"))
+        refuse_failed(finish_reason)
+        return Completion.whole(
+            text,
+            finish_reason,
+            output_tokens=count_of(details.get("generated_tokens")),
+            input_tokens=count_of(details.get("input_length")),
+        )
+
+
+def _unwrapped(body: bytes) -> dict[str, Any]:
+    """TGI answers on `/invocations` with a list of one, on `/generate` with the object itself."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise PayloadError(f"{len(body)} bytes that are not JSON: {error}") from error
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return object_of(value)

@@ -1,0 +1,154 @@
+"""What is deployed behind a target: the control plane's answer, one call each, no retries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from loadproof.errors import CouldNotRunError
+from loadproof.invocation.credentials import boto3_keys, is_loopback
+
+
+@dataclass(frozen=True, slots=True)
+class TargetComponent:
+    """One inference component. `copies` are those in service now; `image` None where the component names a Model."""
+
+    name: str
+    status: str
+    copies: int
+    image: str | None
+    failure_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDescription:
+    """An endpoint and its components; `image` is the first variant's own where there are no components."""
+
+    endpoint: str
+    status: str
+    failure_reason: str | None
+    variants: tuple[str, ...]
+    components: tuple[TargetComponent, ...]
+    image: str | None
+
+
+def describe_target(
+    endpoint: str, component: str | None = None, *, region: str, endpoint_url: str | None = None
+) -> TargetDescription:
+    """Describe `endpoint`, with `component` only or all of its components.
+
+    Raises CouldNotRunError if it does not exist, may not be described, cannot be reached, or if `component` belongs
+    to another endpoint.
+    """
+    return describe_with(aws_client("sagemaker", region, endpoint_url), endpoint, component)
+
+
+def describe_with(client: Any, endpoint: str, component: str | None = None) -> TargetDescription:
+    """The same with a boto3 SageMaker client of the caller's own."""
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  a sender comes up without botocore
+
+    region = client.meta.region_name
+    try:
+        described = client.describe_endpoint(EndpointName=endpoint)
+        names = [component] if component else _component_names(client, endpoint)
+        components = tuple(_component(client, name, endpoint) for name in names)
+    except ClientError as error:
+        details = error.response.get("Error", {})
+        where = f"{endpoint}/{component}" if component else endpoint
+        raise CouldNotRunError(
+            f"endpoint {where} in {region}: {details.get('Code', '?')}: {details.get('Message', '?')}"
+        ) from error
+    except BotoCoreError as error:
+        raise CouldNotRunError(f"endpoint {endpoint} in {region} cannot be described: {error}") from error
+    variants = described.get("ProductionVariants", [])
+    images = [image["SpecifiedImage"] for variant in variants for image in variant.get("DeployedImages", [])]
+    return TargetDescription(
+        endpoint=endpoint,
+        status=described["EndpointStatus"],
+        failure_reason=described.get("FailureReason"),
+        variants=tuple(variant["VariantName"] for variant in variants),
+        components=components,
+        image=images[0] if images else None,
+    )
+
+
+def find_bedrock_model(name: str, *, provisioned: bool, region: str, endpoint_url: str | None = None) -> str:
+    """ARN to invoke of the provisioned throughput, else of the application inference profile, of that name.
+
+    Raises CouldNotRunError if it does not exist or does not serve, may not be described, or cannot be reached.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  a sender comes up without botocore
+
+    client = aws_client("bedrock", region, endpoint_url)
+    what = "provisioned throughput" if provisioned else "application inference profile"
+    try:
+        if provisioned:
+            found = client.get_provisioned_model_throughput(provisionedModelId=name)
+            arn, status = str(found["provisionedModelArn"]), found["status"]
+        else:
+            arn, status = _inference_profile(client, name)
+    except ClientError as error:
+        details = error.response.get("Error", {})
+        raise CouldNotRunError(
+            f"{what} {name} in {region}: {details.get('Code', '?')}: {details.get('Message', '?')}"
+        ) from error
+    except BotoCoreError as error:
+        raise CouldNotRunError(f"{what} {name} in {region} cannot be described: {error}") from error
+    if status not in ("InService", "ACTIVE"):
+        raise CouldNotRunError(f"{what} {name} in {region} is {status}; deploy the profile, or wait until it serves")
+    return arn
+
+
+def _inference_profile(client: Any, name: str) -> tuple[str, str]:
+    pages = client.get_paginator("list_inference_profiles").paginate(typeEquals="APPLICATION")
+    for page in pages:
+        for found in page["inferenceProfileSummaries"]:
+            if found["inferenceProfileName"] == name:
+                return found["inferenceProfileArn"], found["status"]
+    return "", "not there"
+
+
+def aws_client(
+    service: str, region: str | None, endpoint_url: str | None, *, connect_timeout_s: float = 10, connections: int = 10
+) -> Any:
+    """A boto3 client that tries once; with a local cloud's own keys there.
+
+    `region` None: the environment's. Raises CouldNotRunError.
+    """
+    import boto3  # noqa: PLC0415  a sender comes up without botocore
+    from botocore.config import Config  # noqa: PLC0415  a sender comes up without botocore
+    from botocore.exceptions import BotoCoreError  # noqa: PLC0415  a sender comes up without botocore
+
+    try:
+        session = boto3.Session(region_name=region)
+        here = endpoint_url is not None and is_loopback(endpoint_url)
+        config = Config(
+            retries={"total_max_attempts": 1},
+            connect_timeout=connect_timeout_s,
+            read_timeout=30,
+            max_pool_connections=connections,
+            s3={"addressing_style": "path"} if here else {},  # loopback has no subdomains
+        )
+        return session.client(service, endpoint_url=endpoint_url, config=config, **boto3_keys(endpoint_url, session))
+    except (BotoCoreError, ValueError) as error:
+        raise CouldNotRunError(f"no {service} client for {region or 'the environment'}: {error}") from error
+
+
+def _component_names(client: Any, endpoint: str) -> list[str]:
+    pages = client.get_paginator("list_inference_components").paginate(EndpointNameEquals=endpoint)
+    return sorted(found["InferenceComponentName"] for page in pages for found in page["InferenceComponents"])
+
+
+def _component(client: Any, name: str, endpoint: str) -> TargetComponent:
+    found = client.describe_inference_component(InferenceComponentName=name)
+    if found["EndpointName"] != endpoint:
+        raise CouldNotRunError(f"component {name} belongs to endpoint {found['EndpointName']}, not to {endpoint}")
+    container = found.get("Specification", {}).get("Container", {})
+    deployed = container.get("DeployedImage", {})
+    return TargetComponent(
+        name=name,
+        status=found["InferenceComponentStatus"],
+        copies=found.get("RuntimeConfig", {}).get("CurrentCopyCount", 0),
+        image=deployed.get("SpecifiedImage") or deployed.get("ResolvedImage"),
+        failure_reason=found.get("FailureReason"),
+    )

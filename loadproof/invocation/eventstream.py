@@ -1,0 +1,246 @@
+"""AWS event stream: frames of `vnd.amazon.eventstream`, both ways.
+
+A frame is `total_length:u32 headers_length:u32 prelude_crc:u32 headers payload message_crc:u32`, big-endian; both
+checksums are CRC-32, the second over all that precedes it. SageMaker needs string headers only to be read, but every
+documented header type is skipped correctly. Source: Amazon Transcribe's "Event stream encoding" page; botocore is the
+oracle in the tests.
+"""
+
+from __future__ import annotations
+
+import struct
+from binascii import crc32
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import orjson
+
+from loadproof.invocation.faults import FrameError, InternalStreamFailure, ModelStreamError, TruncatedStreamError
+
+HeaderValue = bool | int | bytes | str
+
+PRELUDE_BYTES = 12
+OVERHEAD_BYTES = PRELUDE_BYTES + 4
+MAX_HEADERS_BYTES = 128 * 1024
+MAX_FRAME_BYTES = 24 * 1024 * 1024  # the bound botocore uses for payloads
+# Header blocks repeat for every part of a stream; a hostile peer must not grow the cache.
+_CACHED_BLOCKS = 64
+
+_prelude = struct.Struct("!III")
+_u32 = struct.Struct("!I")
+_FIXED_WIDTH = {2: ("!b", 1), 3: ("!h", 2), 4: ("!i", 4), 5: ("!q", 8), 8: ("!q", 8)}
+
+
+class Frame(NamedTuple):
+    """One message. Header names as sent (`:event-type`, `:message-type`, ...)."""
+
+    headers: Mapping[str, HeaderValue]
+    payload: bytes
+
+
+class FrameDecoder:
+    """Bytes in, whole and verified frames out. After a fault the decoder is of no further use."""
+
+    __slots__ = ("_header_blocks", "_max_frame_bytes", "_missing", "_rest")
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._rest: list[bytes] = []
+        self._missing = 0  # bytes before anything can be decoded; until then reads are only collected
+        self._max_frame_bytes = max_frame_bytes
+        self._header_blocks: dict[bytes, Mapping[str, HeaderValue]] = {}
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Yields the frames that `data` completes; take them all. Raises FrameError at the first damaged one."""
+        if self._rest:
+            self._rest.append(data)
+            self._missing -= len(data)
+            if self._missing > 0:
+                return
+            data = b"".join(self._rest)
+        start, size = 0, len(data)
+        needed = PRELUDE_BYTES
+        while size - start >= PRELUDE_BYTES:
+            total, headers_length, prelude_crc = _prelude.unpack_from(data, start)
+            if crc32(data[start : start + 8]) != prelude_crc:
+                raise FrameError("event stream: prelude checksum mismatch")
+            self._check_lengths(total, headers_length)
+            end = start + total
+            if end > size:
+                needed = total
+                break
+            body_end = end - 4
+            if crc32(data[start:body_end]) != _u32.unpack_from(data, body_end)[0]:
+                raise FrameError("event stream: message checksum mismatch")
+            headers_end = start + PRELUDE_BYTES + headers_length
+            headers = self._headers(data[start + PRELUDE_BYTES : headers_end])
+            yield Frame(headers, data[headers_end:body_end])
+            start = end
+        self._rest = [data[start:]] if start < size else []
+        self._missing = needed - (size - start)
+
+    def sole_frame(self, data: bytes) -> Frame | None:
+        """The frame that `data` is, verified, with headers seen before; None for anything else, to be fed instead.
+
+        A token's usual read is one frame: this is `feed` without what only other reads need.
+        """
+        size = len(data)
+        if self._rest or size < OVERHEAD_BYTES:
+            return None
+        total, headers_length, prelude_crc = _prelude.unpack_from(data)
+        if total != size or crc32(data[:8]) != prelude_crc:
+            return None
+        if crc32(data[8:-4], prelude_crc) != _u32.unpack_from(data, size - 4)[0]:
+            return None
+        headers_end = PRELUDE_BYTES + headers_length
+        headers = self._header_blocks.get(data[PRELUDE_BYTES:headers_end])
+        return None if headers is None else Frame(headers, data[headers_end:-4])
+
+    def finish(self) -> None:
+        """Raises TruncatedStreamError if the stream ended inside a frame."""
+        if self._rest:
+            arrived = sum(map(len, self._rest))
+            raise TruncatedStreamError(f"event stream ended inside a frame ({arrived} bytes of it arrived)")
+
+    def _check_lengths(self, total: int, headers_length: int) -> None:
+        if total > self._max_frame_bytes:
+            raise FrameError(f"event stream: frame of {total} bytes; at most {self._max_frame_bytes} are accepted")
+        if headers_length > MAX_HEADERS_BYTES or total < OVERHEAD_BYTES + headers_length:
+            raise FrameError(f"event stream: {headers_length} header bytes do not fit a frame of {total} bytes")
+
+    def _headers(self, block: bytes) -> Mapping[str, HeaderValue]:
+        headers = self._header_blocks.get(block)
+        if headers is None:
+            headers = parse_headers(block)
+            if len(self._header_blocks) < _CACHED_BLOCKS:
+                self._header_blocks[block] = headers
+        return headers
+
+
+def parse_headers(block: bytes) -> dict[str, HeaderValue]:
+    """Headers of one frame. Raises FrameError for anything but a well-formed block without repeated names."""
+    headers: dict[str, HeaderValue] = {}
+    position = 0
+    try:
+        while position < len(block):
+            name_length = block[position]
+            name_end = position + 1 + name_length
+            name = block[position + 1 : name_end].decode("utf-8")
+            if len(block) <= name_end:
+                raise FrameError("event stream: header without a value")
+            value, position = _header_value(block, block[name_end], name_end + 1)
+            if name in headers:
+                raise FrameError(f"event stream: header {name!r} appears twice")
+            headers[name] = value
+    except (struct.error, UnicodeDecodeError) as error:
+        raise FrameError(f"event stream: malformed header ({error})") from error
+    return headers
+
+
+def _header_value(block: bytes, kind: int, start: int) -> tuple[HeaderValue, int]:
+    if kind in (0, 1):
+        return kind == 0, start
+    if kind in _FIXED_WIDTH:
+        layout, width = _FIXED_WIDTH[kind]
+        return int(struct.unpack_from(layout, block, start)[0]), start + width
+    if kind == 9:
+        length = 16
+    elif kind in (6, 7):
+        (length,) = struct.unpack_from("!H", block, start)
+        start += 2
+    else:
+        raise FrameError(f"event stream: unknown header type {kind}")
+    end = start + length
+    if end > len(block):
+        raise FrameError("event stream: header value runs past its block")
+    raw = block[start:end]
+    return (raw.decode("utf-8") if kind == 7 else raw), end
+
+
+def encode_frame(headers: Mapping[str, str], payload: bytes) -> bytes:
+    """One frame with string headers, byte for byte as AWS sends it."""
+    block = b"".join(_encode_header(name, value) for name, value in headers.items())
+    lengths = struct.pack("!II", OVERHEAD_BYTES + len(block) + len(payload), len(block))
+    body = lengths + _u32.pack(crc32(lengths)) + block + payload
+    return body + _u32.pack(crc32(body))
+
+
+def _encode_header(name: str, value: str) -> bytes:
+    name_bytes, value_bytes = name.encode("utf-8"), value.encode("utf-8")
+    return struct.pack("!B", len(name_bytes)) + name_bytes + struct.pack("!BH", 7, len(value_bytes)) + value_bytes
+
+
+def encode_payload_part(payload: bytes) -> bytes:
+    """A `PayloadPart` event: one piece of the container's answer, cut anywhere."""
+    return encode_frame(
+        {":message-type": "event", ":event-type": "PayloadPart", ":content-type": "application/octet-stream"}, payload
+    )
+
+
+def encode_exception(exception_type: str, message: str, **fields: str) -> bytes:
+    """A `ModelStreamError` (with `ErrorCode=`) or `InternalStreamFailure` in mid-stream."""
+    headers = {
+        ":message-type": "exception",
+        ":exception-type": exception_type,
+        ":content-type": "application/json",
+    }
+    return encode_frame(headers, orjson.dumps({"Message": message, **fields}))
+
+
+class PayloadPartDecoder:
+    """SageMaker's response stream: frames in, the container's own bytes out."""
+
+    __slots__ = ("_frames",)
+
+    def __init__(self) -> None:
+        self._frames = FrameDecoder()
+
+    def feed(self, data: bytes) -> Iterable[bytes]:
+        """The parts that `data` completes; take them all.
+
+        Raises FrameError, ModelStreamError, InternalStreamFailure, after the parts before the fault.
+        """
+        frame = self._frames.sole_frame(data)
+        if frame is not None and frame.headers.get(":event-type") == "PayloadPart":
+            return (frame.payload,)
+        return self._parts(data)
+
+    def _parts(self, data: bytes) -> Iterator[bytes]:
+        for frame in self._frames.feed(data):
+            if frame.headers.get(":event-type") == "PayloadPart":
+                yield frame.payload
+            else:
+                refuse(frame)
+
+    def finish(self) -> None:
+        """Raises TruncatedStreamError if the stream ended inside a frame."""
+        self._frames.finish()
+
+
+def refuse(frame: Frame) -> None:
+    """What is no event that is known: exceptions raise; unknown events are skipped, as AWS asks of its clients.
+
+    Raises FrameError, ModelStreamError, InternalStreamFailure.
+    """
+    kind = frame.headers.get(":message-type")
+    if kind == "event":
+        return
+    if kind == "error":  # an unmodeled error: code and message stand in the headers
+        code, message = frame.headers.get(":error-code", ""), frame.headers.get(":error-message", "")
+        raise ModelStreamError(str(code) or "UnmodeledError", str(message))
+    if kind != "exception":
+        raise FrameError(f"event stream: unknown message type {kind!r}")
+    name = str(frame.headers.get(":exception-type", ""))
+    fields = _json_object(frame.payload)
+    message = str(fields.get("Message") or fields.get("message") or "")
+    if name == "InternalStreamFailure":
+        raise InternalStreamFailure(message)
+    status = fields.get("originalStatusCode")
+    raise ModelStreamError(str(fields.get("ErrorCode") or name), message, status if isinstance(status, int) else None)
+
+
+def _json_object(payload: bytes) -> dict[str, object]:
+    try:
+        value = orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        return {"Message": payload[:200].decode("utf-8", "replace")}
+    return value if isinstance(value, dict) else {}

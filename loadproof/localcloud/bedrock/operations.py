@@ -1,0 +1,52 @@
+"""What Bedrock's operations share: the store, the clock, tags, paging."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from loadproof.localcloud.bedrock.store import BedrockStore
+from loadproof.localcloud.clock import CloudClock
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+
+_ID_CHARACTERS = string.ascii_lowercase + string.digits
+
+
+class Operations:
+    """`clock` turns the cloud's times into what clients are told."""
+
+    def __init__(self, store: BedrockStore, clock: CloudClock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def _tag(self, arn: str, tags: Iterable[dict[str, str]] | None) -> None:
+        self._store.tags.setdefault(arn, {}).update({tag["key"]: tag["value"] for tag in tags or ()})
+
+    def _time(self, cloud_s: float) -> datetime:
+        return self._clock.wall(cloud_s).astimezone(UTC)
+
+
+def page(rows: list[dict[str, Any]], params: Params, name: str) -> dict[str, Any]:
+    try:
+        start = int(params.get("nextToken") or 0)
+    except ValueError:
+        raise AwsError("ValidationException", "Invalid nextToken.") from None
+    stop = start + int(params.get("maxResults", 100))
+    return {name: rows[start:stop], **({"nextToken": str(stop)} if stop < len(rows) else {})}
+
+
+def new_id() -> str:
+    return "".join(secrets.choice(_ID_CHARACTERS) for _ in range(12))
+
+
+def same_place(one: Caller, other: Caller) -> bool:
+    return (one.account, one.region) == (other.account, other.region)
+
+
+def model_arn(caller: Caller, model_id: str, region: str | None = None) -> str:
+    """The ARN of a foundation model; in the caller's own region unless another, or `""`, is asked for."""
+    partition = caller.arn("bedrock", "").split(":")[1]
+    return f"arn:{partition}:bedrock:{caller.region if region is None else region}::foundation-model/{model_id}"

@@ -1,0 +1,145 @@
+"""Converse and ConverseStream: one format for every model."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import orjson
+
+from loadproof.catalog.bedrock import BedrockModel
+from loadproof.invocation.eventstream import encode_frame
+from loadproof.localcloud.bedrock.errors import BedrockError, invalid
+from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, parsed_request
+from loadproof.localcloud.controlplane.wire import AwsError, check
+
+_ATTACHMENTS = ("image", "document", "video", "audio")
+
+
+def read(model: BedrockModel, body: bytes, identifier: str) -> tuple[ParsedRequest, ConverseWriter]:
+    """Raises BedrockError for what Bedrock would refuse: shapes by AWS's own model, then the conversation itself."""
+    fields = _fields(body, identifier)
+    messages = fields.get("messages") or []
+    _check_turns(messages)
+    texts = [block["text"] for block in fields.get("system") or [] if "text" in block]
+    attachments = 0
+    for at, message in enumerate(messages):
+        for position, block in enumerate(message["content"]):
+            if "text" in block and not block["text"].strip():
+                raise invalid(
+                    f"The text field in the ContentBlock object at messages.{at}.content.{position} is blank. Add "
+                    "text to the text field, and try again."
+                )
+            texts.append(_text_of(block))
+            attachments += any(name in block for name in _ATTACHMENTS)
+    config = fields.get("inferenceConfig") or {}
+    tier = (fields.get("serviceTier") or {}).get("type")
+    check_tier(model, tier)
+    parsed = parsed_request(
+        model,
+        "\n".join(texts),
+        attachments=attachments,
+        max_tokens=config.get("maxTokens"),
+        stop_sequences=config.get("stopSequences") or (),
+    )
+    return parsed, ConverseWriter(parsed, tier)
+
+
+def check_tier(model: BedrockModel, tier: str | None) -> None:
+    """Raises BedrockError for a tier that the model does not have."""
+    if tier is not None and tier not in model.tiers:
+        raise invalid(f"The service tier {tier} is not supported for model {model.model_id}.")
+
+
+class ConverseWriter:
+    """One answer, whole or as a stream of events."""
+
+    def __init__(self, parsed: ParsedRequest, tier: str | None) -> None:
+        self._parsed = parsed
+        self._tier = {} if tier is None else {"serviceTier": {"type": tier}}
+
+    def opening(self) -> bytes:
+        return event_frame("messageStart", {"role": "assistant"})
+
+    def token(self, text: str, index: int) -> bytes:
+        if not text:  # hidden: part of a stop sequence
+            return b""
+        return event_frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": text}})
+
+    def closing(self, timing: Timing) -> bytes:
+        metadata = {"usage": self.usage(), "metrics": {"latencyMs": round(timing.last_token_ms)}, **self._tier}
+        return (
+            event_frame("contentBlockStop", {"contentBlockIndex": 0})
+            + event_frame("messageStop", {"stopReason": self._parsed.stop_reason})
+            + event_frame("metadata", metadata)
+        )
+
+    def unary(self, timing: Timing) -> bytes:
+        message = {"role": "assistant", "content": [{"text": self._parsed.text}]}
+        return orjson.dumps(
+            {
+                "output": {"message": message},
+                "stopReason": self._parsed.stop_reason,
+                "usage": self.usage(),
+                "metrics": {"latencyMs": round(timing.last_token_ms)},
+                **self._tier,
+            }
+        )
+
+    def usage(self) -> dict[str, int]:
+        parsed = self._parsed
+        return {
+            "inputTokens": parsed.input_tokens,
+            "outputTokens": parsed.output_tokens,
+            "totalTokens": parsed.input_tokens + parsed.output_tokens,
+        }
+
+
+def event_frame(event_type: str, payload: dict[str, Any]) -> bytes:
+    headers = {":event-type": event_type, ":content-type": "application/json", ":message-type": "event"}
+    return encode_frame(headers, orjson.dumps(payload))
+
+
+def _fields(body: bytes, identifier: str) -> dict[str, Any]:
+    try:
+        fields = orjson.loads(body or b"{}")
+    except orjson.JSONDecodeError as error:
+        raise BedrockError("ValidationException", f"The request body is not valid JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise invalid("The request body must be a JSON object.")
+    fields.pop("modelId", None)
+    try:
+        check(input_shape(), {**fields, "modelId": identifier})
+    except AwsError as error:
+        raise invalid(error.message) from None
+    return fields
+
+
+@cache
+def input_shape() -> Any:
+    """Converse's members and their constraints; ConverseStream has the same."""
+    from moto.core.utils import get_service_model
+
+    return get_service_model("bedrock-runtime").operation_model("Converse").input_shape
+
+
+def _check_turns(messages: list[dict[str, Any]]) -> None:
+    roles = [message["role"] for message in messages]
+    if not roles or roles[0] != "user":
+        raise invalid("A conversation must start with a user message. Try again with a conversation that does.")
+    if any(one == other for one, other in pairwise(roles)):
+        raise invalid(
+            "A conversation must alternate between user and assistant roles. Make sure the conversation alternates "
+            "between user and assistant roles and try again."
+        )
+    if any(not message["content"] for message in messages):
+        raise invalid("The content field in the Message object is empty. Add a ContentBlock object and try again.")
+
+
+def _text_of(block: dict[str, Any]) -> str:
+    """What a block counts by, beside attachments: its text, or a tool's call and result as written."""
+    if "text" in block:
+        return str(block["text"])
+    tool = block.get("toolUse") or block.get("toolResult")
+    return orjson.dumps(tool).decode() if tool else ""

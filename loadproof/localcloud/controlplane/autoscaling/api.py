@@ -1,0 +1,317 @@
+"""Application Auto Scaling's operations."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from loadproof.localcloud.clock import CloudClock
+from loadproof.localcloud.controlplane.autoscaling.alarms import tracking_alarms
+from loadproof.localcloud.controlplane.autoscaling.rules import check_bounds, check_dimension, check_policy, refuse
+from loadproof.localcloud.controlplane.autoscaling.scaler import Scaled, Scaler
+from loadproof.localcloud.controlplane.autoscaling.schedules import check_schedule
+from loadproof.localcloud.controlplane.autoscaling.targets import INSTANCES, Target
+from loadproof.localcloud.controlplane.cloudwatch.evaluation import Breach
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+
+TargetKey = tuple[str, str, str, str]  # account, region, resource id, dimension
+
+
+class AlarmSink(Protocol):
+    """Where a policy's alarms go: CloudWatch."""
+
+    def put(self, caller: Caller, alarm: dict[str, Any]) -> str:
+        """Create one alarm; returns its ARN."""
+        ...
+
+    def delete(self, caller: Caller, names: list[str]) -> None: ...
+
+    def acting_on(self, caller: Caller, policy_arn: str) -> list[dict[str, str]]:
+        """Names and ARNs of the alarms that name a policy as an action."""
+        ...
+
+
+class AutoScalingApi:
+    """All operations. `exists` says whether the thing that a resource id names is there to be scaled."""
+
+    def __init__(
+        self, *, exists: Callable[[Caller, str], bool], alarms: AlarmSink, clock: CloudClock, scaled: Scaled
+    ) -> None:
+        self._exists = exists
+        self._alarms = alarms
+        self._clock = clock
+        self._scaler = Scaler(clock, scaled)
+        self._past: list[Target] = []  # deregistered: their activities can still be looked up
+        self._lock = threading.RLock()
+        self._targets: dict[TargetKey, Target] = {}
+
+    @property
+    def watched(self) -> bool:
+        """Whether there is anything to scale."""
+        return bool(self._targets)
+
+    def called(self, caller: Caller, policy_arn: str, breach: Breach) -> None:
+        """An alarm calls a policy. Raises ObjectNotFoundException for one that is gone."""
+        with self._lock:
+            policies = [policy for target in self._targets.values() for policy in target.policies.values()]
+        if not any(policy["PolicyARN"] == policy_arn for policy in policies):
+            raise AwsError("ObjectNotFoundException", f"No scaling policy found for {policy_arn}.")
+        self._scaler.called(caller, policy_arn, breach)
+
+    def apply(self) -> None:
+        """Do what alarms and schedules ask for. Never under the lock: SageMaker asks back for what is scaled."""
+        with self._lock:
+            targets = list(self._targets.values())
+        self._scaler.apply(targets)
+
+    def RegisterScalableTarget(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        check_dimension(params)
+        if not self._exists(caller, params["ResourceId"]):
+            raise refuse(f"No resource found for resource id {params['ResourceId']}: it must exist to be scaled.")
+        with self._lock:
+            known = self._targets.get(_key(caller, params))
+            low = params.get("MinCapacity", known.min_capacity if known else None)
+            high = params.get("MaxCapacity", known.max_capacity if known else None)
+            check_bounds(low, high)
+            assert low is not None
+            assert high is not None
+            if known is None:
+                known = _new_target(caller, params, self._clock)
+                self._targets[_key(caller, params)] = known
+            known.min_capacity, known.max_capacity, known.bounds_changed = low, high, True
+            known.suspended = {**known.suspended, **params.get("SuspendedState", {})}
+            known.tags.update(params.get("Tags", {}))
+            return {"ScalableTargetARN": known.arn}
+
+    def DeregisterScalableTarget(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        with self._lock:
+            target = self._target(caller, params)
+            for policy in target.policies.values():
+                self._alarms.delete(caller, [alarm["AlarmName"] for alarm in policy["Alarms"]])
+            self._past.append(self._targets.pop(_key(caller, params)))
+
+    def DescribeScalableTargets(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        wanted = params.get("ResourceIds")
+        rows = [
+            {
+                **target.names(),
+                "MinCapacity": target.min_capacity,
+                "MaxCapacity": target.max_capacity,
+                "RoleARN": _service_role(caller),
+                "CreationTime": target.created,
+                "SuspendedState": target.suspended,
+                "ScalableTargetARN": target.arn,
+            }
+            for target in self._selected(caller, params)
+            if not wanted or target.resource_id in wanted
+        ]
+        return _page(rows, params, "ScalableTargets")
+
+    def PutScalingPolicy(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        with self._lock:
+            target = self._target(caller, params)
+            check_policy(params)
+            old = target.policies.get(params["PolicyName"])
+            arn = old["PolicyARN"] if old else _policy_arn(caller, params)
+            policy = {
+                **{name: value for name, value in params.items() if name.endswith("Configuration")},
+                **target.names(),
+                "PolicyName": params["PolicyName"],
+                "PolicyARN": arn,
+                "PolicyType": params.get("PolicyType", "StepScaling"),
+                "Alarms": self._renew_alarms(caller, target, old, arn, params),
+                "CreationTime": old["CreationTime"] if old else self._clock.wall(self._clock.now_s()),
+            }
+            target.policies[params["PolicyName"]] = policy
+            return {"PolicyARN": arn, "Alarms": policy["Alarms"]}
+
+    def DescribeScalingPolicies(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        names = params.get("PolicyNames")
+        rows = [
+            self._with_alarms(caller, policy)
+            for target in self._selected(caller, params)
+            for policy in target.policies.values()
+            if not names or policy["PolicyName"] in names
+        ]
+        return _page(rows, params, "ScalingPolicies")
+
+    def DeleteScalingPolicy(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        with self._lock:
+            target = self._target(caller, params)
+            policy = target.policies.pop(params["PolicyName"], None)
+            if policy is None:
+                raise AwsError(
+                    "ObjectNotFoundException",
+                    f"No scaling policy found for {_described(params)}: {params['PolicyName']}.",
+                )
+            self._alarms.delete(caller, [alarm["AlarmName"] for alarm in policy["Alarms"]])
+
+    def PutScheduledAction(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        with self._lock:
+            target = self._target(caller, params)
+            name = params["ScheduledActionName"]
+            old = target.scheduled.get(name, {})
+            if not params.get("Schedule") and not old:
+                raise refuse("Schedule is required.")
+            arn = caller.arn("autoscaling", f"scheduledAction:{uuid.uuid4()}:resource/sagemaker/{target.resource_id}")
+            now_s = self._clock.now_s()
+            action = {
+                "ScheduledActionARN": f"{arn}:scheduledActionName/{name}",
+                "CreationTime": self._clock.wall(now_s),
+                "created_s": now_s,
+                **old,
+                **params,
+            }
+            check_schedule(action)
+            target.scheduled[name] = action
+
+    def DescribeScheduledActions(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        names = params.get("ScheduledActionNames")
+        rows = [
+            {field: value for field, value in action.items() if field != "created_s"}
+            for target in self._selected(caller, params)
+            for action in target.scheduled.values()
+            if not names or action["ScheduledActionName"] in names
+        ]
+        return _page(rows, params, "ScheduledActions")
+
+    def DeleteScheduledAction(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        with self._lock:
+            if self._target(caller, params).scheduled.pop(params["ScheduledActionName"], None) is None:
+                raise AwsError(
+                    "ObjectNotFoundException", f"No scheduled action found: {params['ScheduledActionName']}."
+                )
+
+    def DescribeScalingActivities(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        """Newest first; those that changed nothing only where they are asked for."""
+        with_idle = params.get("IncludeNotScaledActivities", False)
+        rows = [
+            (activity.started_s, activity.described(target.names(), self._clock.wall))
+            for target in (*self._selected(caller, params), *self._matching(self._past, caller, params))
+            for activity in reversed(target.activities)
+            if with_idle or activity.not_scaled is None
+        ]
+        rows.sort(key=lambda row: row[0], reverse=True)
+        return _page([row for _, row in rows], params, "ScalingActivities")
+
+    def ListTagsForResource(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        return {"Tags": self._by_arn(params["ResourceARN"]).tags}
+
+    def TagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        self._by_arn(params["ResourceARN"]).tags.update(params["Tags"])
+
+    def UntagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        for name in params["TagKeys"]:
+            self._by_arn(params["ResourceARN"]).tags.pop(name, None)
+
+    def scaled_variants(self, caller: Caller, endpoint_name: str) -> frozenset[str]:
+        """The variants of an endpoint whose instances are scaled (SageMaker then refuses some updates)."""
+        with self._lock:
+            return frozenset(
+                target.resource_id.split("/")[3]
+                for target in self._targets.values()
+                if target.dimension == INSTANCES
+                and target.resource_id.split("/")[1] == endpoint_name
+                and (target.caller.account, target.caller.region) == (caller.account, caller.region)
+            )
+
+    def _target(self, caller: Caller, params: Params) -> Target:
+        target = self._targets.get(_key(caller, params))
+        if target is None:
+            raise AwsError("ObjectNotFoundException", f"No scalable target registered for {_described(params)}.")
+        return target
+
+    def _by_arn(self, arn: str) -> Target:
+        with self._lock:
+            for target in self._targets.values():
+                if target.arn == arn:
+                    return target
+        raise AwsError("ResourceNotFoundException", f"The resource {arn} does not exist.")
+
+    def _selected(self, caller: Caller, params: Params) -> list[Target]:
+        with self._lock:
+            return self._matching(self._targets.values(), caller, params)
+
+    def _matching(self, targets: Iterable[Target], caller: Caller, params: Params) -> list[Target]:
+        return [
+            target
+            for target in targets
+            if (target.caller.account, target.caller.region) == (caller.account, caller.region)
+            and target.resource_id == params.get("ResourceId", target.resource_id)
+            and target.dimension == params.get("ScalableDimension", target.dimension)
+            and params["ServiceNamespace"] == "sagemaker"
+        ]
+
+    def _with_alarms(self, caller: Caller, policy: dict[str, Any]) -> dict[str, Any]:
+        """A step policy's alarms are made by its owner: they are those that name it as an action."""
+        if policy["PolicyType"] != "StepScaling":
+            return policy
+        return {**policy, "Alarms": self._alarms.acting_on(caller, policy["PolicyARN"])}
+
+    def _renew_alarms(
+        self, caller: Caller, target: Target, old: dict[str, Any] | None, arn: str, params: Params
+    ) -> list[dict[str, str]]:
+        """Replace a target tracking policy's alarms; a step policy has those that name it as an action.
+
+        The old ones go last: alarms that are refused leave the policy as it was.
+        """
+        made: list[dict[str, str]] = []
+        if params.get("PolicyType") == "TargetTrackingScaling":
+            configuration = params["TargetTrackingScalingPolicyConfiguration"]
+            made = [
+                {"AlarmName": alarm["AlarmName"], "AlarmARN": self._alarms.put(caller, alarm)}
+                for alarm in tracking_alarms(target.resource_id, arn, configuration)
+            ]
+        if old:
+            self._alarms.delete(caller, [alarm["AlarmName"] for alarm in old["Alarms"]])
+        return made
+
+
+def _new_target(caller: Caller, params: Params, clock: CloudClock) -> Target:
+    return Target(
+        caller=caller,
+        arn=caller.arn("application-autoscaling", f"scalable-target/{uuid.uuid4().hex[:24]}"),
+        resource_id=params["ResourceId"],
+        dimension=params["ScalableDimension"],
+        min_capacity=0,
+        max_capacity=0,
+        suspended={
+            "DynamicScalingInSuspended": False,
+            "DynamicScalingOutSuspended": False,
+            "ScheduledScalingSuspended": False,
+        },
+        created=clock.wall(clock.now_s()),
+    )
+
+
+def _key(caller: Caller, params: Params) -> TargetKey:
+    return (caller.account, caller.region, params["ResourceId"], params["ScalableDimension"])
+
+
+def _described(params: Params) -> str:
+    return (
+        f"service namespace: {params['ServiceNamespace']}, resource ID: {params['ResourceId']}, "
+        f"scalable dimension: {params['ScalableDimension']}"
+    )
+
+
+def _policy_arn(caller: Caller, params: Params) -> str:
+    resource = f"resource/sagemaker/{params['ResourceId']}:policyName/{params['PolicyName']}"
+    return caller.arn("autoscaling", f"scalingPolicy:{uuid.uuid4()}:{resource}")
+
+
+def _service_role(caller: Caller) -> str:
+    return (
+        f"arn:aws:iam::{caller.account}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
+        "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
+    )
+
+
+def _page(rows: Iterable[dict[str, Any]], params: Params, result_key: str) -> dict[str, Any]:
+    everything = list(rows)
+    start = int(params.get("NextToken") or 0)
+    stop = start + int(params.get("MaxResults", 50))
+    more = {"NextToken": str(stop)} if stop < len(everything) else {}
+    return {result_key: everything[start:stop], **more}

@@ -1,0 +1,51 @@
+"""When scheduled actions are due, on the cloud's calendar."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from loadproof.errors import InputError
+from loadproof.localcloud.controlplane.autoscaling.rules import refuse
+from loadproof.simulation.schedules import due_minutes
+
+_FORM = re.compile(r"at\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\)|rate\([1-9]\d* (minute|hour|day)s?\)|cron\(\S+( \S+){5}\)")
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+def check_schedule(action: dict[str, Any]) -> None:
+    """Raises ValidationException for an expression or a time zone that cannot be read."""
+    schedule = action["Schedule"]
+    if not _FORM.fullmatch(schedule):
+        raise refuse(f"Schedule must be at(yyyy-mm-ddThh:mm:ss), rate(N unit) or cron(six fields), found {schedule}.")
+    try:
+        _due(action, datetime(2000, 1, 1, tzinfo=UTC), 1)
+    except InputError as error:
+        raise refuse(f"Schedule {schedule}: {error}") from None
+    except ValueError:
+        raise refuse(f"Schedule {schedule} names a date or a field that does not exist.") from None
+
+
+def is_due(action: dict[str, Any], created: datetime, after: datetime, until: datetime) -> bool:
+    """Whether a minute of the schedule begins in (after, until]; rates count from StartTime or the creation."""
+    start, end = _moment(action.get("StartTime"), created), _moment(action.get("EndTime"), _NEVER)
+    if action["Schedule"].startswith("rate"):
+        minutes = max(0, int((min(until, end) - start) / timedelta(minutes=1)))
+        moments = [start + timedelta(minutes=minute) for minute in _due(action, start, minutes + 1)]
+    else:
+        first = after.replace(second=0, microsecond=0) + timedelta(minutes=1)
+        minutes = max(0, int((until - first) / timedelta(minutes=1)) + 1) if until >= first else 0
+        moments = [first + timedelta(minutes=minute) for minute in _due(action, first, minutes)]
+    return any(after < moment <= until and start <= moment <= end for moment in moments)
+
+
+def _due(action: dict[str, Any], starts_at: datetime, minutes: int) -> list[int]:
+    zone = action.get("Timezone", "UTC")
+    return list(due_minutes(action["Schedule"], zone, starts_at, minutes, name=action["ScheduledActionName"]))
+
+
+def _moment(value: Any, default: datetime) -> datetime:
+    if value is None:
+        return default
+    return value if isinstance(value, datetime) else datetime.fromtimestamp(float(value), UTC)

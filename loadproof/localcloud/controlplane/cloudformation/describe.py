@@ -1,0 +1,145 @@
+"""Stacks, resources and change sets as the API shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loadproof.localcloud.controlplane.cloudformation.changes import ChangeSet
+from loadproof.localcloud.controlplane.cloudformation.stack import Resource, Stack
+from loadproof.localcloud.controlplane.cloudformation.template import Template
+
+Shown = dict[str, Any]
+
+
+def stack(one: Stack) -> Shown:
+    return _known(
+        StackId=one.arn,
+        StackName=one.name,
+        Description=one.template.document.get("Description") if one.template else None,
+        Parameters=_parameters(one.template, one.parameters, one.resolved),
+        CreationTime=one.created,
+        LastUpdatedTime=one.updated,
+        DeletionTime=one.deleted,
+        StackStatus=one.status,
+        StackStatusReason=one.reason,
+        DisableRollback=one.disable_rollback,
+        Capabilities=one.capabilities,
+        Outputs=[
+            _known(OutputKey=out.key, OutputValue=out.value, Description=out.description, ExportName=out.export)
+            for out in one.outputs
+        ],
+        RoleARN=one.role_arn,
+        Tags=[{"Key": name, "Value": value} for name, value in one.tags.items()],
+        EnableTerminationProtection=one.termination_protection,
+        DriftInformation={"StackDriftStatus": "NOT_CHECKED"},
+    )
+
+
+def summary(one: Stack) -> Shown:
+    return _known(
+        StackId=one.arn,
+        StackName=one.name,
+        CreationTime=one.created,
+        LastUpdatedTime=one.updated,
+        DeletionTime=one.deleted,
+        StackStatus=one.status,
+        StackStatusReason=one.reason,
+    )
+
+
+def resource(owner: Stack, one: Resource) -> Shown:
+    return _known(
+        StackName=owner.name,
+        StackId=owner.arn,
+        LogicalResourceId=one.logical_id,
+        PhysicalResourceId=one.physical_id,
+        ResourceType=one.type_name,
+        Timestamp=one.updated,
+        ResourceStatus=one.status,
+        ResourceStatusReason=one.reason,
+    )
+
+
+def resource_detail(owner: Stack, one: Resource) -> Shown:
+    shown = resource(owner, one)
+    shown["LastUpdatedTimestamp"] = shown.pop("Timestamp")
+    return shown
+
+
+def resource_summary(one: Resource) -> Shown:
+    return _known(
+        LogicalResourceId=one.logical_id,
+        PhysicalResourceId=one.physical_id,
+        ResourceType=one.type_name,
+        LastUpdatedTimestamp=one.updated,
+        ResourceStatus=one.status,
+        ResourceStatusReason=one.reason,
+    )
+
+
+def change_set(one: ChangeSet) -> Shown:
+    return _known(
+        ChangeSetName=one.name,
+        ChangeSetId=one.arn,
+        StackId=one.stack.arn,
+        StackName=one.stack.name,
+        Description=one.description,
+        Parameters=_parameters(one.goal.template, one.goal.parameters, one.goal.resolved),
+        CreationTime=one.created,
+        ExecutionStatus=one.execution_status,
+        Status=one.status,
+        StatusReason=one.reason,
+        Capabilities=one.capabilities,
+        Tags=[{"Key": name, "Value": value} for name, value in one.goal.tags.items()],
+        Changes=one.changes,
+    )
+
+
+def change_set_summary(one: ChangeSet) -> Shown:
+    return _known(
+        StackId=one.stack.arn,
+        StackName=one.stack.name,
+        ChangeSetId=one.arn,
+        ChangeSetName=one.name,
+        ExecutionStatus=one.execution_status,
+        Status=one.status,
+        StatusReason=one.reason,
+        CreationTime=one.created,
+        Description=one.description,
+    )
+
+
+def template_summary(template: Template) -> Shown:
+    return _known(
+        Parameters=[
+            _known(
+                ParameterKey=name,
+                DefaultValue=None if "Default" not in slot else str(slot["Default"]),
+                ParameterType=slot.get("Type", "String"),
+                NoEcho=bool(slot.get("NoEcho", False)),
+                Description=slot.get("Description"),
+            )
+            for name, slot in template.section("Parameters").items()
+        ],
+        Description=template.document.get("Description"),
+        ResourceTypes=sorted({one["Type"] for one in template.resources.values()}),
+        Version=template.document.get("AWSTemplateFormatVersion"),
+        Metadata=None,
+        DeclaredTransforms=[],
+    )
+
+
+def _parameters(template: Template | None, given: dict[str, str], resolved: dict[str, Any]) -> list[Shown]:
+    slots = template.section("Parameters") if template else {}
+    shown = []
+    for name, raw in given.items():
+        slot = slots.get(name, {})
+        entry = {"ParameterKey": name, "ParameterValue": "****" if slot.get("NoEcho") else raw}
+        if str(slot.get("Type", "")).startswith("AWS::SSM::Parameter::Value"):
+            entry["ResolvedValue"] = str(resolved.get(name))
+        shown.append(entry)
+    return shown
+
+
+def _known(**values: Any) -> Shown:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,108 @@
+"""Template parameters: defaults, constraints, previous values, values kept in Systems Manager, template rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from loadproof.localcloud.controlplane.cloudformation.template import Resolver, Template, invalid
+from loadproof.localcloud.controlplane.wire import Caller
+
+SsmValue = Callable[[str], str]
+
+
+def given_parameters(template: Template, request: list[dict[str, Any]], previous: dict[str, str]) -> dict[str, str]:
+    """The raw value of every parameter of the template. Raises AwsError for missing and unknown ones."""
+    slots = template.section("Parameters")
+    given: dict[str, str] = {}
+    for entry in request:
+        name = entry["ParameterKey"]
+        if name not in slots:
+            if entry.get("UsePreviousValue"):
+                continue
+            raise invalid(f"Parameters: [{name}] do not exist in the template")
+        if entry.get("UsePreviousValue"):
+            if name not in previous:
+                raise invalid(f"Invalid input for parameter key {name}. It has no previous value to use")
+            given[name] = previous[name]
+        else:
+            given[name] = str(entry.get("ParameterValue", ""))
+    missing = []
+    for name, slot in slots.items():
+        if name not in given:
+            if "Default" not in slot:
+                missing.append(name)
+            else:
+                given[name] = _default(slot["Default"])
+    if missing:
+        raise invalid(f"Parameters: [{', '.join(missing)}] must have values")
+    return given
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def resolved_parameters(
+    template: Template, given: dict[str, str], caller: Caller, stack_name: str, stack_arn: str, ssm: SsmValue
+) -> dict[str, Any]:
+    """What Ref yields for every parameter and pseudo parameter. Raises AwsError when a constraint is broken."""
+    resolved: dict[str, Any] = {
+        "AWS::AccountId": caller.account,
+        "AWS::Region": caller.region,
+        "AWS::Partition": "aws",
+        "AWS::URLSuffix": "amazonaws.com",
+        "AWS::StackName": stack_name,
+        "AWS::StackId": stack_arn,
+        "AWS::NotificationARNs": [],
+    }
+    for name, slot in template.section("Parameters").items():
+        resolved[name] = _value(name, slot, given[name], ssm)
+    _check_rules(template, resolved)
+    return resolved
+
+
+def _value(name: str, slot: dict[str, Any], raw: str, ssm: SsmValue) -> Any:
+    kind = str(slot.get("Type", "String"))
+    if kind.startswith("AWS::SSM::Parameter::Value"):
+        raw = ssm(raw)
+        return raw.split(",") if "List" in kind else raw
+    allowed = slot.get("AllowedValues")
+    if allowed and raw not in [_default(one) for one in allowed]:
+        raise invalid(f"Parameter '{name}' must be one of AllowedValues")
+    pattern = slot.get("AllowedPattern")
+    if pattern and not re.fullmatch(pattern, raw):
+        raise invalid(f"Parameter '{name}' must match pattern {pattern}")
+    if not int(slot.get("MinLength", 0)) <= len(raw) <= int(slot.get("MaxLength", len(raw))):
+        raise invalid(f"Parameter '{name}' has a length outside MinLength and MaxLength")
+    if kind == "Number":
+        return _number(name, slot, raw)
+    if kind == "CommaDelimitedList" or kind.startswith("List<"):
+        return [part.strip() for part in raw.split(",")] if raw else []
+    return raw
+
+
+def _number(name: str, slot: dict[str, Any], raw: str) -> str:
+    try:
+        number = float(raw)
+    except ValueError:
+        raise invalid(f"Parameter '{name}' must be a number") from None
+    if not float(slot.get("MinValue", number)) <= number <= float(slot.get("MaxValue", number)):
+        raise invalid(f"Parameter '{name}' must lie between MinValue and MaxValue")
+    return raw
+
+
+def _check_rules(template: Template, resolved: dict[str, Any]) -> None:
+    def no_resources(name: str, attribute: str | None) -> Any:
+        raise invalid(f"Template error: a rule must not refer to resource {name}")
+
+    resolver = Resolver(template, resolved, no_resources, lambda name: name)
+    for name, rule in template.section("Rules").items():
+        if "RuleCondition" in rule and not resolver.test(rule["RuleCondition"]):
+            continue
+        for assertion in rule.get("Assertions", []):
+            if not resolver.test(assertion["Assert"]):
+                raise invalid(f"Rule {name} failed: {assertion.get('AssertDescription', 'assertion is false')}")

@@ -1,0 +1,216 @@
+"""What CloudFormation keeps, and how an operation on a stack begins: found, checked, started in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable
+from urllib.parse import unquote, urlparse
+
+from loadproof.localcloud.controlplane.clients import Clients
+from loadproof.localcloud.controlplane.cloudformation.changes import ChangeSet, check_capabilities, check_known_types
+from loadproof.localcloud.controlplane.cloudformation.deployer import Deployer, Goal
+from loadproof.localcloud.controlplane.cloudformation.parameters import given_parameters, resolved_parameters
+from loadproof.localcloud.controlplane.cloudformation.resources import RESOURCE_TYPES
+from loadproof.localcloud.controlplane.cloudformation.resources.base import Work
+from loadproof.localcloud.controlplane.cloudformation.stack import Stack, now
+from loadproof.localcloud.controlplane.cloudformation.template import Template, invalid
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Service
+
+log = logging.getLogger(__name__)
+_UPDATABLE = {
+    "CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE", "UPDATE_FAILED",
+    "CREATE_FAILED",
+}  # fmt: skip
+_NOT_PROVIDED = (
+    "StackPolicyBody",
+    "StackPolicyURL",
+    "ResourcesToImport",
+    "RollbackConfiguration",
+    "DeploymentMode",
+)
+
+
+class Registry:
+    """Stacks are kept by ARN, deleted ones too: AWS shows those to who knows the ARN."""
+
+    def __init__(self, clients: Clients, sagemaker: Service, autoscaling: Service) -> None:
+        self._clients = clients
+        self._sagemaker = sagemaker
+        self._autoscaling = autoscaling
+        self._lock = threading.RLock()
+        self._stacks: dict[str, Stack] = {}
+        self._change_sets: dict[str, ChangeSet] = {}
+        self._deployer = Deployer(RESOURCE_TYPES, self._work_of, self._import_value)
+
+    def _start(self, stack: Stack, status: str, run: Callable[[], None]) -> None:
+        if status == "UPDATE_IN_PROGRESS":
+            stack.updated = now()
+        stack.move(status, "User Initiated")
+
+        def guarded() -> None:
+            try:
+                run()
+            except Exception as error:
+                log.exception("operation on stack %s broke", stack.name)
+                stack.move(status.replace("_IN_PROGRESS", "_FAILED"), f"{type(error).__name__}: {error}")
+
+        threading.Thread(target=guarded, name=f"stack-{stack.name}", daemon=True).start()
+
+    def _delete(self, stack: Stack) -> None:
+        self._deployer.delete(stack)
+        if stack.status == "DELETE_COMPLETE":
+            stack.deleted = now()
+            stack.outputs = []
+
+    def _work_of(self, stack: Stack, logical_id: str) -> Work:
+        assert stack.template is not None
+        held = stack.resources.get(logical_id)
+        return Work(
+            caller=stack.caller,
+            stack_name=stack.name,
+            stack_id=stack.arn,
+            logical_id=logical_id,
+            type_name=held.type_name if held else stack.template.resources[logical_id]["Type"],
+            clients=self._clients,
+            sagemaker=self._sagemaker,
+            autoscaling=self._autoscaling,
+            stack_tags=stack.tags,
+        )
+
+    def _goal(self, stack: Stack, params: Params) -> Goal:
+        """What a request makes of a stack. Raises AwsError for all that AWS refuses before it starts."""
+        refused = [name for name in _NOT_PROVIDED if params.get(name)]
+        if refused:
+            raise AwsError("UnsupportedOperation", f"The local cloud does not provide {', '.join(refused)}.")
+        template = Template.read(self._body(stack.caller, params, stack))
+        given = given_parameters(template, params.get("Parameters", []), stack.parameters)
+        resolved = resolved_parameters(
+            template, given, stack.caller, stack.name, stack.arn, lambda name: self._ssm(stack.caller, name)
+        )
+        tags = params.get("Tags")
+        wanted = stack.tags if tags is None else {tag["Key"]: tag["Value"] for tag in tags}
+        template.order  # noqa: B018  (raises for circles and unknown references)
+        goal = Goal(template, given, resolved, wanted)
+        check_known_types(goal, stack.caller.region)
+        check_capabilities(goal, params.get("Capabilities", []))
+        return goal
+
+    def _body(self, caller: Caller, params: Params, stack: Stack | None) -> str:
+        if params.get("TemplateBody"):
+            return str(params["TemplateBody"])
+        if params.get("TemplateURL"):
+            return self._fetch(caller, params["TemplateURL"])
+        if params.get("UsePreviousTemplate") and stack is not None and stack.template is not None:
+            return stack.template.body
+        raise invalid("Either Template URL or Template Body must be specified.")
+
+    def _fetch(self, caller: Caller, url: str) -> str:
+        """Read a template from S3 here: path style (`host/bucket/key`) or `bucket.s3...` host names."""
+        parsed = urlparse(url)
+        path = unquote(parsed.path).lstrip("/")
+        host = parsed.hostname or ""
+        if host.startswith("s3") or host in ("localhost", "127.0.0.1", "::1"):
+            bucket, _, name = path.partition("/")
+        else:
+            bucket, name = host.split(".")[0], path
+        try:
+            found = self._clients.client("s3", caller).get_object(Bucket=bucket, Key=name)
+        except Exception as error:
+            raise invalid(f"S3 error: {error}; template URL {url}") from None
+        return str(found["Body"].read().decode())
+
+    def _ssm(self, caller: Caller, name: str) -> str:
+        try:
+            found = self._clients.client("ssm", caller).get_parameter(Name=name, WithDecryption=True)
+        except Exception:
+            raise invalid(f"Unable to fetch parameters [{name}] from parameter store for this account.") from None
+        return str(found["Parameter"]["Value"])
+
+    def _import_value(self, stack: Stack, name: str) -> str:
+        with self._lock:
+            for other in self._all(stack.caller):
+                for output in other.outputs:
+                    if output.export == name and other.deleted is None:
+                        return output.value
+        raise invalid(f"No export named {name} found.")
+
+    def _importers(self, stack: Stack) -> tuple[str, str] | None:
+        exports = {output.export for output in stack.outputs if output.export}
+        for other in self._all(stack.caller):
+            if other is not stack and other.deleted is None and other.template is not None:
+                for name in exports:
+                    if f'"Fn::ImportValue": "{name}"' in other.template.body:
+                        return str(name), other.name
+        return None
+
+    def _all(self, caller: Caller) -> list[Stack]:
+        return [
+            stack
+            for stack in self._stacks.values()
+            if (stack.caller.account, stack.caller.region) == (caller.account, caller.region)
+        ]
+
+    def _live(self, caller: Caller, name: str) -> Stack | None:
+        for stack in self._all(caller):
+            if name in (stack.arn, stack.name) and stack.deleted is None:
+                return stack
+        return None
+
+    def _stack(self, caller: Caller, name: str) -> Stack:
+        stack = self._live(caller, name) or self._stacks.get(name)
+        if stack is None:
+            raise invalid(f"Stack with id {name} does not exist")
+        return stack
+
+    def _updatable(self, caller: Caller, name: str) -> Stack:
+        stack = self._live(caller, name)
+        if stack is None:
+            raise invalid(f"Stack [{name}] does not exist")
+        if stack.status not in _UPDATABLE:
+            raise invalid(f"Stack:{stack.arn} is in {stack.status} state and can not be updated.")
+        return stack
+
+    def _new_stack(self, caller: Caller, name: str, params: Params) -> Stack:
+        return Stack(
+            name=name,
+            arn=caller.arn("cloudformation", f"stack/{name}/{uuid.uuid4()}"),
+            caller=caller,
+            status="REVIEW_IN_PROGRESS",
+            capabilities=params.get("Capabilities", []),
+            role_arn=params.get("RoleARN"),
+            termination_protection=bool(params.get("EnableTerminationProtection")),
+            client_token=params.get("ClientRequestToken"),
+        )
+
+    def _change_set_stack(self, caller: Caller, params: Params) -> tuple[Stack, str]:
+        name, kind = params["StackName"], params.get("ChangeSetType", "UPDATE")
+        if kind == "UPDATE":
+            return self._updatable(caller, name), kind
+        if kind != "CREATE":
+            raise AwsError("UnsupportedOperation", f"The local cloud does not provide change sets of type {kind}.")
+        stack = self._live(caller, name)
+        if stack is None:
+            stack = self._new_stack(caller, name, params)
+            stack.move("REVIEW_IN_PROGRESS", "User Initiated")
+        elif stack.status != "REVIEW_IN_PROGRESS":
+            raise invalid(
+                f"Stack [{name}] already exists and cannot be created again with the changeSet "
+                f"[{params['ChangeSetName']}]."
+            )
+        return stack, kind
+
+    def _change_set(self, caller: Caller, params: Params) -> ChangeSet:
+        name = params["ChangeSetName"]
+        for one in self._change_sets.values():
+            if one.arn == name or (one.name == name and params.get("StackName") in (one.stack.name, one.stack.arn)):
+                return one
+        raise ChangeSetNotFoundError(f"ChangeSet [{name}] does not exist")
+
+
+class ChangeSetNotFoundError(AwsError):
+    """The code that the CDK CLI waits for after deleting a change set."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("ChangeSetNotFound", message, 404)

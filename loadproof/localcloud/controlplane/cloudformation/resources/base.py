@@ -1,0 +1,139 @@
+"""What a resource type is to the deployer, and what it may use to do its work."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from loadproof.localcloud.controlplane.clients import Clients
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Service
+
+Properties = dict[str, Any]
+
+
+class ResourceFailedError(Exception):
+    """The service refused, or the resource ended in a failed state: the message is the event's reason.
+
+    `physical_id` names what was half made and must go in a rollback.
+    """
+
+    def __init__(self, reason: str, physical_id: str = "") -> None:
+        super().__init__(reason)
+        self.physical_id = physical_id
+
+
+class Made(NamedTuple):
+    """A created resource: what Ref yields, and what GetAtt yields by attribute."""
+
+    physical_id: str
+    attributes: dict[str, Any] = {}  # noqa: RUF012
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One resource's surroundings while it is created, updated or deleted."""
+
+    caller: Caller
+    stack_name: str
+    stack_id: str
+    logical_id: str
+    type_name: str
+    clients: Clients
+    sagemaker: Service
+    autoscaling: Service
+    stack_tags: dict[str, str] = field(default_factory=dict)
+    poll_s: float = 0.02
+    timeout_s: float = 970 * 60.0  # as AWS's own handler of an endpoint's update, which may bake for hours
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of this cloud in the stack's account and region."""
+        return self.clients.client(service, self.caller)
+
+    def call_sagemaker(self, action: str, **params: Any) -> dict[str, Any]:
+        return dict(self.sagemaker.call(self.caller, action, params))
+
+    def call_autoscaling(self, action: str, **params: Any) -> dict[str, Any]:
+        return dict(self.autoscaling.call(self.caller, action, params))
+
+    def generated_name(self, longest: int, *, lower: bool = False) -> str:
+        """A name as CloudFormation makes them: stack, logical id, random end; cut in the middle when too long."""
+        end = uuid.uuid4().hex[:12].upper()
+        room = longest - len(end) - 2
+        stack = self.stack_name[: max(room - len(self.logical_id), room // 2)]
+        name = f"{stack}-{self.logical_id[: room - len(stack)]}-{end}"
+        name = re.sub(r"[^A-Za-z0-9-]", "-", name)
+        return name.lower() if lower else name
+
+    def wait(
+        self, physical_id: str, describe: Callable[[], tuple[str, str | None]], done: str, moving: tuple[str, ...]
+    ) -> None:
+        """Poll until the status is `done`. Raises ResourceFailedError with the service's reason otherwise."""
+        end_s = time.monotonic() + self.timeout_s
+        while True:
+            status, reason = describe()
+            if status == done:
+                return
+            if status not in moving:
+                raise ResourceFailedError(f"Resource is in status {status}: {reason or 'no reason given'}", physical_id)
+            if time.monotonic() > end_s:
+                raise ResourceFailedError(
+                    f"Resource did not stabilize within {self.timeout_s:g} s; it is {status}.", physical_id
+                )
+            time.sleep(self.poll_s)
+
+    def wait_gone(self, describe: Callable[[], object]) -> None:
+        """Poll until describing fails because the thing is no more."""
+        end_s = time.monotonic() + self.timeout_s
+        while time.monotonic() < end_s:
+            try:
+                describe()
+            except AwsError as error:
+                if "Could not find" in error.message:
+                    return
+                raise
+            time.sleep(self.poll_s)
+        raise ResourceFailedError(f"Resource still exists after {self.timeout_s:g} s.")
+
+
+class ResourceType(Protocol):
+    """How one CloudFormation type is made, changed and removed here.
+
+    `supported` are the top-level properties that have an effect (or none on AWS either); any other fails the
+    deployment; None takes every property. `name_property` is the custom name, if the type has one. `update` returns new
+    attributes, or None when this change is not possible in place (then a replacement is made).
+    """
+
+    @property
+    def type_name(self) -> str: ...
+
+    @property
+    def supported(self) -> frozenset[str] | None: ...
+
+    @property
+    def name_property(self) -> str | None: ...
+
+    def create(self, work: Work, properties: Properties) -> Made: ...
+
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any] | None: ...
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None: ...
+
+
+def tag_list(work: Work, properties: Properties) -> list[dict[str, str]]:
+    """The stack's tags and the resource's own, as `[{Key, Value}]`; the resource's win."""
+    own = {tag["Key"]: str(tag["Value"]) for tag in properties.get("Tags", [])}
+    return [{"Key": name, "Value": value} for name, value in {**work.stack_tags, **own}.items()]
+
+
+def tag_map(work: Work, properties: Properties) -> dict[str, str]:
+    """The same as a map."""
+    return {tag["Key"]: tag["Value"] for tag in tag_list(work, properties)}
+
+
+def picked(properties: Properties, *names: str) -> Properties:
+    """The named properties that are there."""
+    return {name: properties[name] for name in names if name in properties}

@@ -1,0 +1,141 @@
+"""AWS::CloudWatch::Alarm, CompositeAlarm and Dashboard."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from loadproof.localcloud.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    ResourceFailedError,
+    Work,
+    picked,
+    tag_list,
+)
+
+
+class Alarm:
+    type_name = "AWS::CloudWatch::Alarm"
+    _plain = (
+        "ActionsEnabled", "AlarmActions", "AlarmDescription", "ComparisonOperator", "DatapointsToAlarm", "Dimensions",
+        "EvaluateLowSampleCountPercentile", "EvaluationPeriods", "ExtendedStatistic", "InsufficientDataActions",
+        "MetricName", "Metrics", "Namespace", "OKActions", "Period", "Statistic", "Threshold", "ThresholdMetricId",
+        "TreatMissingData", "Unit",
+    )  # fmt: skip
+    supported = frozenset({*_plain, "AlarmName", "Tags"})
+    name_property = "AlarmName"
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        name = properties.get("AlarmName") or work.generated_name(255)
+        self._put(work, name, properties)
+        return Made(name, {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")})
+
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+        self._put(work, physical_id, new)
+        return {"Arn": work.caller.arn("cloudwatch", f"alarm:{physical_id}")}
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        work.client("cloudwatch").delete_alarms(AlarmNames=[physical_id])
+
+    def _put(self, work: Work, name: str, properties: Properties) -> None:
+        _check_alarm(properties)
+        request = picked(properties, *self._plain)
+        tags = tag_list(work, properties)
+        work.client("cloudwatch").put_metric_alarm(AlarmName=name, **request, **({"Tags": tags} if tags else {}))
+
+
+def _check_alarm(properties: Properties) -> None:
+    """What CloudWatch refuses and moto takes."""
+    stats = [one["MetricStat"] for one in properties.get("Metrics", []) if "MetricStat" in one]
+    for period_s in [int(one["Period"]) for one in [properties, *stats] if "Period" in one]:
+        if period_s not in (10, 20, 30) and (period_s < 60 or period_s % 60):
+            raise ResourceFailedError(f"Period must be 10, 20, 30 or a multiple of 60, found {period_s}.")
+    if int(properties.get("DatapointsToAlarm", 1)) > int(properties.get("EvaluationPeriods", 1)):
+        raise ResourceFailedError("DatapointsToAlarm must be less than or equal to EvaluationPeriods.")
+
+
+class CompositeAlarm:
+    type_name = "AWS::CloudWatch::CompositeAlarm"
+    _plain = ("ActionsEnabled", "AlarmActions", "AlarmDescription", "AlarmRule", "InsufficientDataActions", "OKActions")
+    supported = frozenset({*_plain, "AlarmName", "Tags"})
+    name_property = "AlarmName"
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        name = properties.get("AlarmName") or work.generated_name(255)
+        self.update(work, name, {}, properties)
+        return Made(name, {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")})
+
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+        work.client("cloudwatch").put_composite_alarm(AlarmName=physical_id, **picked(new, *self._plain))
+        return {"Arn": work.caller.arn("cloudwatch", f"alarm:{physical_id}")}
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        work.client("cloudwatch").delete_alarms(AlarmNames=[physical_id])
+
+
+class Dashboard:
+    type_name = "AWS::CloudWatch::Dashboard"
+    supported = frozenset({"DashboardBody", "DashboardName", "Tags"})
+    name_property = "DashboardName"
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        name = properties.get("DashboardName") or work.generated_name(255)
+        self.update(work, name, {}, properties)
+        return Made(name)
+
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+        faults = list(_dashboard_faults(new["DashboardBody"]))
+        if faults:
+            raise ResourceFailedError(
+                f"The dashboard body is invalid, there are {len(faults)} validation errors: {'; '.join(faults)}"
+            )
+        tags = tag_list(work, new)
+        work.client("cloudwatch").put_dashboard(
+            DashboardName=physical_id, DashboardBody=new["DashboardBody"], **({"Tags": tags} if tags else {})
+        )
+        return {}
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        work.client("cloudwatch").delete_dashboards(DashboardNames=[physical_id])
+
+
+def _dashboard_faults(text: str) -> Iterator[str]:
+    """What CloudWatch refuses of a dashboard's body and moto takes. Source: dashboard body structure, API reference."""
+    try:
+        body = json.loads(text)
+    except ValueError as error:
+        yield f"Invalid JSON: {error}"
+        return
+    if not isinstance(body, dict) or not isinstance(body.get("widgets"), list):
+        yield 'The body must be an object with a list "widgets"'
+        return
+    for index, widget in enumerate(body["widgets"]):
+        yield from (f"/widgets/{index}: {fault}" for fault in _widget_faults(widget))
+
+
+_WIDGETS = ("alarm", "custom", "explorer", "log", "metric", "text")
+_GRID = {"x": (0, 23), "y": (0, 1_000_000), "width": (1, 24), "height": (1, 1000)}
+
+
+def _widget_faults(widget: Any) -> Iterator[str]:
+    if not isinstance(widget, dict) or widget.get("type") not in _WIDGETS:
+        yield f"type must be one of {', '.join(_WIDGETS)}"
+        return
+    for name, (low, high) in _GRID.items():
+        value = widget.get(name, low)
+        if not isinstance(value, int) or not low <= value <= high:
+            yield f"{name} must be between {low} and {high}, found {value}"
+    properties = widget.get("properties")
+    if not isinstance(properties, dict):
+        yield "properties is required"
+        return
+    if widget["type"] == "text" and not properties.get("markdown"):
+        yield "properties.markdown is required"
+    if widget["type"] == "metric":
+        if not properties.get("region") and not properties.get("annotations", {}).get("alarms"):
+            yield "properties.region is required"
+        for row in properties.get("metrics", []):
+            if not isinstance(row, list) or not row or len([part for part in row if isinstance(part, str)]) == 1:
+                yield f"metrics must be lists of a namespace, a name and dimensions, found {row}"

@@ -1,0 +1,134 @@
+"""AWS::EC2::SecurityGroup and AWS::EC2::VPCEndpoint. No packet passes through them; what they name must exist."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from loadproof.localcloud.controlplane.cloudformation.resources.base import Made, Properties, Work, picked, tag_list
+
+
+def _tagged(work: Work, properties: Properties, kind: str) -> dict[str, Any]:
+    tags = tag_list(work, properties)
+    return {"TagSpecifications": [{"ResourceType": kind, "Tags": tags}]} if tags else {}
+
+
+def _check_vpc(ec2: Any, properties: Properties) -> None:
+    """EC2 refuses what moto takes: a VPC that does not exist."""
+    if "VpcId" in properties:
+        ec2.describe_vpcs(VpcIds=[properties["VpcId"]])
+
+
+class SecurityGroup:
+    """A group in a VPC. Rules given for a direction replace the ones that a new group has."""
+
+    type_name = "AWS::EC2::SecurityGroup"
+    supported = frozenset(
+        {"GroupDescription", "GroupName", "SecurityGroupEgress", "SecurityGroupIngress", "Tags", "VpcId"}
+    )
+    name_property = "GroupName"
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        ec2 = work.client("ec2")
+        _check_vpc(ec2, properties)
+        group_id = ec2.create_security_group(
+            GroupName=properties.get("GroupName") or work.generated_name(255),
+            Description=properties["GroupDescription"],
+            **picked(properties, "VpcId"),
+            **_tagged(work, properties, "security-group"),
+        )["GroupId"]
+        if properties.get("SecurityGroupEgress"):
+            default = ec2.describe_security_groups(GroupIds=[group_id])["SecurityGroups"][0]["IpPermissionsEgress"]
+            ec2.revoke_security_group_egress(GroupId=group_id, IpPermissions=default)
+        self._allow(ec2, group_id, properties)
+        return Made(group_id, self._shown(ec2, group_id))
+
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+        ec2 = work.client("ec2")
+        found = ec2.describe_security_groups(GroupIds=[physical_id])["SecurityGroups"][0]
+        if found["IpPermissions"]:
+            ec2.revoke_security_group_ingress(GroupId=physical_id, IpPermissions=found["IpPermissions"])
+        if found["IpPermissionsEgress"]:
+            ec2.revoke_security_group_egress(GroupId=physical_id, IpPermissions=found["IpPermissionsEgress"])
+        everywhere = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
+        self._allow(ec2, physical_id, {**new, "SecurityGroupEgress": new.get("SecurityGroupEgress") or [everywhere]})
+        return self._shown(ec2, physical_id)
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        work.client("ec2").delete_security_group(GroupId=physical_id)
+
+    def _allow(self, ec2: Any, group_id: str, properties: Properties) -> None:
+        inbound = [_permission(rule, "Source") for rule in properties.get("SecurityGroupIngress", [])]
+        if inbound:
+            ec2.authorize_security_group_ingress(GroupId=group_id, IpPermissions=inbound)
+        outbound = [_permission(rule, "Destination") for rule in properties.get("SecurityGroupEgress", [])]
+        if outbound:
+            ec2.authorize_security_group_egress(GroupId=group_id, IpPermissions=outbound)
+
+    def _shown(self, ec2: Any, group_id: str) -> dict[str, Any]:
+        found = ec2.describe_security_groups(GroupIds=[group_id])["SecurityGroups"][0]
+        return {"GroupId": group_id, "Id": group_id, "VpcId": found.get("VpcId", "")}
+
+
+def _permission(rule: Properties, side: str) -> dict[str, Any]:
+    """One rule as EC2 takes it; `side` names the other end: Source of what comes in, Destination of what goes out."""
+    told = picked(rule, "Description")
+    permission: dict[str, Any] = {"IpProtocol": str(rule["IpProtocol"])}
+    permission |= {name: int(rule[name]) for name in ("FromPort", "ToPort") if name in rule}
+    if "CidrIp" in rule:
+        permission["IpRanges"] = [{"CidrIp": rule["CidrIp"], **told}]
+    if "CidrIpv6" in rule:
+        permission["Ipv6Ranges"] = [{"CidrIpv6": rule["CidrIpv6"], **told}]
+    if f"{side}PrefixListId" in rule:
+        permission["PrefixListIds"] = [{"PrefixListId": rule[f"{side}PrefixListId"], **told}]
+    if f"{side}SecurityGroupId" in rule:
+        permission["UserIdGroupPairs"] = [{"GroupId": rule[f"{side}SecurityGroupId"], **told}]
+    return permission
+
+
+class VpcEndpoint:
+    type_name = "AWS::EC2::VPCEndpoint"
+    _changeable = ("PolicyDocument", "PrivateDnsEnabled", "RouteTableIds", "SecurityGroupIds", "SubnetIds")
+    supported = frozenset({*_changeable, "ServiceName", "Tags", "VpcEndpointType", "VpcId"})
+    name_property = None
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        ec2 = work.client("ec2")
+        _check_vpc(ec2, properties)
+        found = ec2.create_vpc_endpoint(
+            **picked(properties, "VpcId", "ServiceName", "VpcEndpointType"),
+            **self._settings(properties),
+            **_tagged(work, properties, "vpc-endpoint"),
+        )["VpcEndpoint"]
+        return Made(found["VpcEndpointId"], self._shown(found))
+
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+        changes = picked(self._settings(new), "PolicyDocument", "PrivateDnsEnabled")
+        for name, noun in (
+            ("RouteTableIds", "RouteTable"),
+            ("SecurityGroupIds", "SecurityGroup"),
+            ("SubnetIds", "Subnet"),
+        ):
+            before, after = set(old.get(name, [])), set(new.get(name, []))
+            changes |= {f"Add{noun}Ids": sorted(after - before)} if after - before else {}
+            changes |= {f"Remove{noun}Ids": sorted(before - after)} if before - after else {}
+        ec2 = work.client("ec2")
+        ec2.modify_vpc_endpoint(VpcEndpointId=physical_id, **changes)
+        return self._shown(ec2.describe_vpc_endpoints(VpcEndpointIds=[physical_id])["VpcEndpoints"][0])
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        work.client("ec2").delete_vpc_endpoints(VpcEndpointIds=[physical_id])
+
+    def _settings(self, properties: Properties) -> dict[str, Any]:
+        settings = picked(properties, *self._changeable)
+        if not isinstance(settings.get("PolicyDocument", ""), str):
+            settings["PolicyDocument"] = json.dumps(settings["PolicyDocument"])
+        return settings
+
+    def _shown(self, found: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "Id": found["VpcEndpointId"],
+            "CreationTimestamp": str(found["CreationTimestamp"]),
+            "DnsEntries": [f"{one['HostedZoneId']}:{one['DnsName']}" for one in found.get("DnsEntries", [])],
+            "NetworkInterfaceIds": found.get("NetworkInterfaceIds", []),
+        }

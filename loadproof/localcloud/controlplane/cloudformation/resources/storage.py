@@ -1,0 +1,175 @@
+"""AWS::S3::Bucket and BucketPolicy, AWS::DynamoDB::Table."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from loadproof.localcloud.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    ResourceFailedError,
+    Work,
+    picked,
+    tag_list,
+)
+
+
+class Bucket:
+    type_name = "AWS::S3::Bucket"
+    supported = frozenset(
+        {
+            "AccessControl", "BucketEncryption", "BucketName", "LifecycleConfiguration", "OwnershipControls",
+            "PublicAccessBlockConfiguration", "Tags", "VersioningConfiguration",
+        }
+    )  # fmt: skip
+    name_property = "BucketName"
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        s3 = work.client("s3")
+        name = properties.get("BucketName") or work.generated_name(63, lower=True)
+        if any(bucket["Name"] == name for bucket in s3.list_buckets()["Buckets"]):
+            raise ResourceFailedError(f"{name} already exists")
+        elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": work.caller.region}}
+        s3.create_bucket(Bucket=name, **({} if work.caller.region == "us-east-1" else elsewhere))
+        self._configure(work, name, properties)
+        return Made(name, self._attributes(work, name))
+
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+        self._configure(work, physical_id, new)
+        if "LifecycleConfiguration" in old and "LifecycleConfiguration" not in new:
+            work.client("s3").delete_bucket_lifecycle(Bucket=physical_id)
+        return self._attributes(work, physical_id)
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        work.client("s3").delete_bucket(Bucket=physical_id)  # refused while it holds objects, as on AWS
+
+    def _configure(self, work: Work, name: str, properties: Properties) -> None:
+        s3 = work.client("s3")
+        if "BucketEncryption" in properties:
+            rules = [
+                {
+                    "ApplyServerSideEncryptionByDefault": rule["ServerSideEncryptionByDefault"],
+                    **picked(rule, "BucketKeyEnabled"),
+                }
+                for rule in properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+            ]
+            s3.put_bucket_encryption(Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules})
+        if "VersioningConfiguration" in properties:
+            s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=properties["VersioningConfiguration"])
+        if "PublicAccessBlockConfiguration" in properties:
+            block = properties["PublicAccessBlockConfiguration"]
+            s3.put_public_access_block(Bucket=name, PublicAccessBlockConfiguration=block)
+        if "OwnershipControls" in properties:
+            s3.put_bucket_ownership_controls(Bucket=name, OwnershipControls=properties["OwnershipControls"])
+        if "AccessControl" in properties:
+            canned = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", properties["AccessControl"]).lower()
+            s3.put_bucket_acl(Bucket=name, ACL=canned)
+        if "LifecycleConfiguration" in properties:
+            rules = [_lifecycle_rule(rule) for rule in properties["LifecycleConfiguration"]["Rules"]]
+            s3.put_bucket_lifecycle_configuration(Bucket=name, LifecycleConfiguration={"Rules": rules})
+        tags = tag_list(work, properties)
+        if tags:
+            s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": tags})
+        else:
+            s3.delete_bucket_tagging(Bucket=name)
+
+    def _attributes(self, work: Work, name: str) -> dict[str, Any]:
+        region = work.caller.region
+        return {
+            "Arn": f"arn:aws:s3:::{name}",
+            "DomainName": f"{name}.s3.amazonaws.com",
+            "DualStackDomainName": f"{name}.s3.dualstack.{region}.amazonaws.com",
+            "RegionalDomainName": f"{name}.s3.{region}.amazonaws.com",
+            "WebsiteURL": f"http://{name}.s3-website-{region}.amazonaws.com",
+        }
+
+
+def _lifecycle_rule(rule: Properties) -> dict[str, Any]:
+    """CloudFormation's flat lifecycle rule as the API's nested one."""
+    shaped: dict[str, Any] = {"Status": rule["Status"], "Filter": {"Prefix": rule.get("Prefix", "")}}
+    if "Id" in rule:
+        shaped["ID"] = rule["Id"]
+    if "ExpirationInDays" in rule:
+        shaped["Expiration"] = {"Days": rule["ExpirationInDays"]}
+    days = rule.get("NoncurrentVersionExpirationInDays") or rule.get("NoncurrentVersionExpiration", {}).get(
+        "NoncurrentDays"
+    )
+    if days:
+        shaped["NoncurrentVersionExpiration"] = {"NoncurrentDays": days}
+    if "AbortIncompleteMultipartUpload" in rule:
+        shaped["AbortIncompleteMultipartUpload"] = rule["AbortIncompleteMultipartUpload"]
+    known = {
+        "Id", "Status", "Prefix", "ExpirationInDays", "NoncurrentVersionExpirationInDays",
+        "NoncurrentVersionExpiration", "AbortIncompleteMultipartUpload",
+    }  # fmt: skip
+    if rule.keys() - known:
+        raise ResourceFailedError(
+            f"The local cloud does not provide {', '.join(sorted(rule.keys() - known))} of a lifecycle rule."
+        )
+    return shaped
+
+
+class BucketPolicy:
+    type_name = "AWS::S3::BucketPolicy"
+    supported = frozenset({"Bucket", "PolicyDocument"})
+    name_property = None
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        self.update(work, properties["Bucket"], {}, properties)
+        return Made(properties["Bucket"])
+
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+        work.client("s3").put_bucket_policy(Bucket=new["Bucket"], Policy=json.dumps(new["PolicyDocument"]))
+        return {}
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        work.client("s3").delete_bucket_policy(Bucket=physical_id)
+
+
+class Table:
+    type_name = "AWS::DynamoDB::Table"
+    supported = frozenset(
+        {
+            "AttributeDefinitions", "BillingMode", "KeySchema", "PointInTimeRecoverySpecification",
+            "ProvisionedThroughput", "SSESpecification", "TableName", "Tags", "TimeToLiveSpecification",
+        }
+    )  # fmt: skip
+    name_property = "TableName"
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        dynamodb = work.client("dynamodb")
+        name = properties.get("TableName") or work.generated_name(255)
+        request = picked(properties, "AttributeDefinitions", "KeySchema", "BillingMode", "ProvisionedThroughput")
+        if "SSESpecification" in properties:
+            encryption = properties["SSESpecification"]
+            request["SSESpecification"] = {
+                "Enabled": encryption["SSEEnabled"], **picked(encryption, "SSEType", "KMSMasterKeyId")
+            }  # fmt: skip
+        table = dynamodb.create_table(TableName=name, **request)["TableDescription"]
+        if tag_list(work, properties):
+            dynamodb.tag_resource(ResourceArn=table["TableArn"], Tags=tag_list(work, properties))
+        self._configure(dynamodb, name, properties)
+        return Made(name, {"Arn": table["TableArn"]})
+
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+        changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+        fixed = changed - {"TimeToLiveSpecification", "PointInTimeRecoverySpecification", "Tags"}
+        if fixed:
+            raise ResourceFailedError(
+                f"The local cloud does not change {', '.join(sorted(fixed))} of a table in place."
+            )
+        self._configure(work.client("dynamodb"), physical_id, new)
+        return {"Arn": work.caller.arn("dynamodb", f"table/{physical_id}")}
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        work.client("dynamodb").delete_table(TableName=physical_id)
+
+    def _configure(self, dynamodb: Any, name: str, properties: Properties) -> None:
+        if "TimeToLiveSpecification" in properties:
+            wanted = properties["TimeToLiveSpecification"]
+            dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=wanted)
+        if "PointInTimeRecoverySpecification" in properties:
+            recovery = properties["PointInTimeRecoverySpecification"]
+            dynamodb.update_continuous_backups(TableName=name, PointInTimeRecoverySpecification=recovery)

@@ -1,0 +1,271 @@
+"""Templates: reading, intrinsic functions, conditions, rules, and who depends on whom."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import yaml
+
+from loadproof.localcloud.controlplane.wire import AwsError
+
+Lookup = Callable[[str, str | None], Any]  # (logical id, attribute or None for Ref) -> value
+_PLACEHOLDER = re.compile(r"\$\{(!?)([^${}]+)\}")
+_SECTIONS = {
+    "AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Mappings", "Conditions", "Resources",
+    "Outputs", "Rules",
+}  # fmt: skip
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as CloudFormation reads it: short tags, and dates stay text (`Version: 2012-10-17`)."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    letter: [(tag, expression) for tag, expression in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _short_tag(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+    if isinstance(node, yaml.ScalarNode):
+        value: Any = loader.construct_scalar(node)
+    elif isinstance(node, yaml.SequenceNode):
+        value = loader.construct_sequence(node, deep=True)
+    else:
+        assert isinstance(node, yaml.MappingNode)
+        value = loader.construct_mapping(node, deep=True)
+    if suffix == "GetAtt" and isinstance(value, str):
+        value = value.split(".", 1)
+    return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": value}
+
+
+_Loader.add_multi_constructor("!", _short_tag)
+
+
+def invalid(message: str) -> AwsError:
+    return AwsError("ValidationError", message)
+
+
+@dataclass(frozen=True)
+class Template:
+    """A parsed template. `body` is the text as it was given."""
+
+    body: str
+    document: dict[str, Any]
+
+    @classmethod
+    def read(cls, body: str) -> Template:
+        """Parse JSON or YAML. Raises AwsError(ValidationError) for anything that is no template."""
+        try:
+            document = json.loads(body) if body.lstrip().startswith("{") else yaml.load(body, Loader=_Loader)  # noqa: S506  a SafeLoader
+        except (ValueError, yaml.YAMLError) as error:
+            raise invalid(f"Template format error: {error}") from None
+        if not isinstance(document, dict) or not document.get("Resources"):
+            raise invalid("Template format error: At least one Resources member must be defined.")
+        unknown = sorted(document.keys() - _SECTIONS)
+        if unknown:
+            raise invalid(f"Template format error: unsupported section {', '.join(unknown)}.")
+        for name, resource in document["Resources"].items():
+            if not isinstance(resource, dict) or not isinstance(resource.get("Type"), str):
+                raise invalid(f"Template format error: [/Resources/{name}] needs a Type.")
+        return cls(body, document)
+
+    def section(self, name: str) -> dict[str, Any]:
+        return self.document.get(name) or {}
+
+    @property
+    def resources(self) -> dict[str, dict[str, Any]]:
+        return self.section("Resources")
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """Logical ids, each after all it depends on. Raises AwsError for unknown references and circles."""
+        needs = {name: self._needs(name, resource) for name, resource in self.resources.items()}
+        done: list[str] = []
+        while needs:
+            ready = [name for name, wanted in needs.items() if not wanted & needs.keys()]
+            if not ready:
+                raise invalid(f"Circular dependency between resources: [{', '.join(sorted(needs))}]")
+            for name in ready:
+                done.append(name)
+                del needs[name]
+        return tuple(done)
+
+    def _needs(self, name: str, resource: dict[str, Any]) -> set[str]:
+        depends = resource.get("DependsOn", [])
+        wanted = {depends} if isinstance(depends, str) else set(depends)
+        wanted |= set(references(resource.get("Properties", {})))
+        wanted = {one for one in wanted if not one.startswith("AWS::")} - self.section("Parameters").keys()
+        unknown = sorted(wanted - self.resources.keys())
+        if unknown:
+            raise invalid(
+                f"Template format error: Unresolved resource dependencies [{', '.join(unknown)}] in the Resources "
+                "block of the template"
+            )
+        if name in wanted:
+            raise invalid(f"Circular dependency between resources: [{name}]")
+        return wanted
+
+
+def references(value: Any) -> Iterator[str]:
+    """Every name that Ref, GetAtt or Sub mention, pseudo parameters included."""
+    if isinstance(value, list):
+        for item in value:
+            yield from references(item)
+    if not isinstance(value, dict):
+        return
+    for name, inner in value.items():
+        if name == "Ref":
+            yield str(inner)
+        elif name == "Fn::GetAtt":
+            yield str(inner[0] if isinstance(inner, list) else inner.split(".")[0])
+        elif name == "Fn::Sub":
+            text, local = (inner, {}) if isinstance(inner, str) else inner
+            yield from references(local)
+            for literal, target in _PLACEHOLDER.findall(text):
+                if not literal and target not in local:
+                    yield target.split(".")[0]
+        else:
+            yield from references(inner)
+
+
+NO_VALUE = object()
+
+
+class Resolver:
+    """Evaluates intrinsic functions. `parameters` includes pseudo parameters (`AWS::Region`, ...)."""
+
+    def __init__(
+        self,
+        template: Template,
+        parameters: Mapping[str, Any],
+        lookup: Lookup,
+        imports: Callable[[str], str],
+    ) -> None:
+        self._template = template
+        self._parameters = parameters
+        self._lookup = lookup
+        self._imports = imports
+        self._conditions: dict[str, bool] = {}
+
+    def resolve(self, value: Any) -> Any:
+        """`value` with every function replaced. Raises AwsError for what cannot be resolved."""
+        if isinstance(value, list):
+            return [one for one in (self.resolve(item) for item in value) if one is not NO_VALUE]
+        if not isinstance(value, dict):
+            return value
+        if len(value) == 1:
+            name, argument = next(iter(value.items()))
+            if name == "Ref":
+                return self._ref(argument)
+            if name.startswith("Fn::"):
+                function = _FUNCTIONS.get(name)
+                if function is None:
+                    raise invalid(f"Template error: the local cloud does not provide the function {name}.")
+                return function(self, argument)
+        pairs = ((name, self.resolve(inner)) for name, inner in value.items())
+        return {name: inner for name, inner in pairs if inner is not NO_VALUE}
+
+    def condition(self, name: str) -> bool:
+        """The value of a named condition."""
+        if name not in self._conditions:
+            if name not in self._template.section("Conditions"):
+                raise invalid(f"Template format error: Unresolved condition dependency {name}")
+            self._conditions[name] = self.test(self._template.section("Conditions")[name])
+        return self._conditions[name]
+
+    def test(self, expression: Any) -> bool:
+        """The value of a condition expression."""
+        if not isinstance(expression, dict) or len(expression) != 1:
+            raise invalid(f"Template error: {expression!r} is no condition.")
+        name, argument = next(iter(expression.items()))
+        if name == "Condition":
+            return self.condition(argument)
+        if name == "Fn::Equals":
+            left, right = (self.resolve(one) for one in argument)
+            return _text(left) == _text(right)
+        if name == "Fn::Not":
+            return not self.test(argument[0])
+        if name == "Fn::And":
+            return all(self.test(one) for one in argument)
+        if name == "Fn::Or":
+            return any(self.test(one) for one in argument)
+        if name == "Fn::Contains":
+            return _text(self.resolve(argument[1])) in [_text(one) for one in self.resolve(argument[0])]
+        raise invalid(f"Template error: the local cloud does not provide the condition function {name}.")
+
+    def _ref(self, name: str) -> Any:
+        if name == "AWS::NoValue":
+            return NO_VALUE
+        return self._parameters[name] if name in self._parameters else self._lookup(name, None)
+
+    def _get_att(self, argument: Any) -> Any:
+        name, attribute = argument if isinstance(argument, list) else argument.split(".", 1)
+        return self._lookup(name, self.resolve(attribute))
+
+    def _sub(self, argument: Any) -> str:
+        text, local = (argument, {}) if isinstance(argument, str) else argument
+        values = self.resolve(local)
+
+        def replace(match: re.Match[str]) -> str:
+            literal, name = match.groups()
+            if literal:
+                return "${" + name + "}"
+            if name in values:
+                return _text(values[name])
+            return _text(self._get_att(name) if "." in name and name not in self._parameters else self._ref(name))
+
+        return _PLACEHOLDER.sub(replace, text)
+
+    def _find_in_map(self, argument: list[Any]) -> Any:
+        found: Any = self._template.section("Mappings")
+        for part in argument[:3]:
+            step = self.resolve(part)
+            if not isinstance(found, dict) or step not in found:
+                raise invalid(f"Template error: Unable to get mapping for {'::'.join(map(str, argument[:3]))}")
+            found = found[step]
+        return found
+
+    def _select(self, argument: list[Any]) -> Any:
+        index, items = self.resolve(argument[0]), self.resolve(argument[1])
+        try:
+            return items[int(index)]
+        except (IndexError, ValueError):
+            raise invalid(f"Template error: Fn::Select cannot select nonexistent value at index {index}") from None
+
+    def _base64(self, argument: Any) -> str:
+        import base64
+
+        return base64.b64encode(_text(self.resolve(argument)).encode()).decode()
+
+    def _azs(self, argument: Any) -> list[str]:
+        region = self.resolve(argument) or self._parameters["AWS::Region"]
+        return [f"{region}{letter}" for letter in "abc"]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+_FUNCTIONS: dict[str, Callable[[Resolver, Any], Any]] = {
+    "Fn::GetAtt": Resolver._get_att,
+    "Fn::Sub": Resolver._sub,
+    "Fn::Join": lambda self, a: _text(a[0]).join(_text(one) for one in self.resolve(a[1])),
+    "Fn::Split": lambda self, a: _text(self.resolve(a[1])).split(a[0]),
+    "Fn::Select": Resolver._select,
+    "Fn::If": lambda self, a: self.resolve(a[1] if self.condition(a[0]) else a[2]),
+    "Fn::FindInMap": Resolver._find_in_map,
+    "Fn::ImportValue": lambda self, a: self._imports(_text(self.resolve(a))),
+    "Fn::Base64": Resolver._base64,
+    "Fn::GetAZs": Resolver._azs,
+    "Fn::Equals": lambda self, a: self.test({"Fn::Equals": a}),
+    "Fn::ToJsonString": lambda self, a: json.dumps(self.resolve(a)),
+    "Fn::Length": lambda self, a: len(self.resolve(a)),
+}

@@ -1,0 +1,373 @@
+"""CloudWatch's operations on metrics and alarms. What is not here (dashboards) is moto's."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from loadproof.localcloud.clock import CloudClock
+from loadproof.localcloud.controlplane.cloudwatch.alarms import Alarm, State, watch_of
+from loadproof.localcloud.controlplane.cloudwatch.evaluation import Evaluator, History, Invoke, Publish
+from loadproof.localcloud.controlplane.cloudwatch.expressions import refuse
+from loadproof.localcloud.controlplane.cloudwatch.metrics import Dimensions, MetricKey, MetricStore, dimensions_of
+from loadproof.localcloud.controlplane.cloudwatch.queries import Queries, check_one_period, metric_query, queries_of
+from loadproof.localcloud.controlplane.cloudwatch.rules import parse_rule
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+
+AlarmKey = tuple[str, str, str]  # account, region, name
+_ACTION_LISTS = ("AlarmActions", "OKActions", "InsufficientDataActions")
+_MOST_POINTS = 100_800  # of one GetMetricData
+
+
+class CloudWatchApi:
+    """All operations on one store. `invoke` calls a scaling policy, `publish` a topic."""
+
+    def __init__(self, store: MetricStore, clock: CloudClock, *, invoke: Invoke, publish: Publish) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._alarms: dict[AlarmKey, Alarm] = {}
+        self._tags: dict[str, dict[str, str]] = {}
+        self._history = History()
+        self._evaluator = Evaluator(store, clock, self._history, invoke=invoke, publish=publish)
+
+    # ------------------------------------------------------------------------------------------------- in process
+
+    @property
+    def watched(self) -> bool:
+        """Whether there is any alarm to evaluate."""
+        return bool(self._alarms)
+
+    def evaluate(self) -> None:
+        """Bring every alarm that is due up to now, and call the actions of those that changed."""
+        with self._lock:
+            alarms = list(self._alarms.values())
+        self._evaluator.evaluate(alarms)
+
+    def state(self, caller: Caller, name: str) -> State | None:
+        """The state of one alarm; None where there is none of that name."""
+        alarm = self._alarms.get(_key(caller, name))
+        return alarm.state if alarm else None
+
+    def alarms_calling(self, caller: Caller, action: str) -> list[Alarm]:
+        """The alarms that name an action, whatever their state."""
+        return [
+            alarm
+            for alarm in self._of(caller)
+            if any(action in (alarm.request.get(actions) or ()) for actions in _ACTION_LISTS)
+        ]
+
+    def forget(self, caller: Caller, names: Iterable[str]) -> None:
+        """Delete the alarms that are there."""
+        with self._lock:
+            for name in names:
+                alarm = self._alarms.pop(_key(caller, name), None)
+                if alarm is not None:
+                    self._tags.pop(alarm.arn, None)
+                    self._history.add(alarm, self._clock.now_s(), "ConfigurationUpdate", f'Alarm "{name}" deleted', {})
+
+    # ---------------------------------------------------------------------------------------------------- metrics
+
+    def PutMetricData(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        namespace = params["Namespace"]
+        if namespace.startswith("AWS/"):
+            raise AwsError("InvalidParameterValue", "The value AWS/ for parameter Namespace is invalid.")
+        for datum in params.get("MetricData") or ():
+            if datum.get("StatisticValues"):
+                raise AwsError("UnsupportedOperation", "The local cloud takes Value and Values, no StatisticValues.")
+            at_s = self._clock.cloud_s(_seconds(datum["Timestamp"])) if "Timestamp" in datum else self._clock.now_s()
+            key = MetricKey(
+                caller.account, caller.region, namespace, datum["MetricName"], dimensions_of(datum.get("Dimensions"))
+            )
+            values = datum.get("Values") or [datum["Value"]]
+            for value, count in zip(values, datum.get("Counts") or [1.0] * len(values), strict=True):
+                self._store.put(key, at_s, float(value), float(count), datum.get("Unit", "None"))
+
+    def GetMetricData(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        queries = queries_of(caller, params["MetricDataQueries"])
+        if queries.expressions:
+            check_one_period(queries)
+        start_s, end_s = _range(params)
+        labels = {row["Id"]: row.get("Label") for row in params["MetricDataQueries"]}
+        results = {
+            metric.id: self._row(Queries((metric,), (), (metric.id,)), metric.id, metric.period_s, start_s, end_s)
+            for metric in queries.metrics
+        }
+        for expression in queries.expressions:
+            results[expression.id] = self._row(queries, expression.id, queries.period_s, start_s, end_s)
+        names = {metric.id: metric.key.name for metric in queries.metrics}
+        newest_first = params.get("ScanBy", "TimestampDescending") == "TimestampDescending"
+        rows = [
+            {
+                "Id": query_id,
+                "Label": labels[query_id] or names.get(query_id, query_id),
+                "StatusCode": "Complete",
+                "Timestamps": [at for at, _ in _ordered(results[query_id], newest_first)],
+                "Values": [value for _, value in _ordered(results[query_id], newest_first)],
+            }
+            for query_id in queries.returned
+        ]
+        return {"MetricDataResults": rows, "Messages": []}
+
+    def GetMetricStatistics(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        start_s, end_s = _range(params)
+        found: dict[datetime, dict[str, Any]] = {}
+        period_s = int(params["Period"])
+        unit = "None"
+        for statistic in [*(params.get("Statistics") or ()), *(params.get("ExtendedStatistics") or ())]:
+            query = metric_query(caller, "m", params, statistic, period_s, params.get("Unit"))
+            unit = self._store.unit(query.key)
+            for at, value in self._row(Queries((query,), (), ("m",)), "m", period_s, start_s, end_s):
+                row = found.setdefault(at, {"Timestamp": at, "Unit": unit})
+                if statistic.startswith("p"):
+                    row.setdefault("ExtendedStatistics", {})[statistic] = value
+                else:
+                    row[statistic] = value
+        return {"Label": params["MetricName"], "Datapoints": list(found.values())}
+
+    def ListMetrics(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        wanted = params.get("Dimensions") or ()
+        recent_s = self._clock.now_s() - 3 * 3600 * self._clock.speed if params.get("RecentlyActive") else float("-inf")
+        rows = [
+            {
+                "Namespace": key.namespace,
+                "MetricName": key.name,
+                "Dimensions": _dimension_rows(key.dimensions),
+            }
+            for key, last_s in self._store.keys(caller.account, caller.region)
+            if key.namespace == params.get("Namespace", key.namespace)
+            and key.name == params.get("MetricName", key.name)
+            and all(_has(key.dimensions, filter_) for filter_ in wanted)
+            and last_s >= recent_s
+        ]
+        return _page(rows, params, "Metrics", 500)
+
+    # ----------------------------------------------------------------------------------------------------- alarms
+
+    def PutMetricAlarm(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        watch = watch_of(caller, params)
+        alarm = self._configured(caller, params)
+        alarm.watch, alarm.rule = watch, None
+
+    def PutCompositeAlarm(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        rule = parse_rule(params["AlarmRule"])
+        if params.get("ActionsSuppressor"):
+            raise AwsError("UnsupportedOperation", "The local cloud does not provide ActionsSuppressor.")
+        missing = sorted(name for name in rule.alarms if self.state(caller, name) is None)
+        if missing:
+            raise refuse(f"AlarmRule names alarms that do not exist: {', '.join(missing)}.")
+        alarm = self._configured(caller, params)
+        alarm.watch, alarm.rule = None, rule
+
+    def DescribeAlarms(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        names, prefix = params.get("AlarmNames"), params.get("AlarmNamePrefix", "")
+        kinds = params.get("AlarmTypes") or ["MetricAlarm"]
+        by_action = params.get("ActionPrefix", "")
+        found = [
+            alarm
+            for alarm in sorted(self._of(caller), key=lambda one: one.name)
+            if (not names or alarm.name in names)
+            and alarm.name.startswith(prefix)
+            and alarm.state == params.get("StateValue", alarm.state)
+            and ("MetricAlarm" if alarm.rule is None else "CompositeAlarm") in kinds
+            and (not by_action or any(one.startswith(by_action) for one in alarm.request.get("AlarmActions") or ()))
+        ]
+        shown = _page(found, {"MaxResults": params.get("MaxRecords"), **params}, "all", 100)
+        page = {
+            "MetricAlarms": [self._described(alarm) for alarm in shown["all"] if alarm.rule is None],
+            "CompositeAlarms": [self._described(alarm) for alarm in shown["all"] if alarm.rule is not None],
+        }
+        return {**page, **({"NextToken": shown["NextToken"]} if "NextToken" in shown else {})}
+
+    def DescribeAlarmsForMetric(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        rows = [
+            self._described(alarm)
+            for alarm in self._of(caller)
+            if alarm.request.get("MetricName") == params["MetricName"]
+            and alarm.request.get("Namespace") == params["Namespace"]
+            and dimensions_of(alarm.request.get("Dimensions")) == dimensions_of(params.get("Dimensions"))
+        ]
+        return {"MetricAlarms": rows}
+
+    def DescribeAlarmHistory(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        rows = self._history.rows(caller, self._clock)
+        start_s = _seconds(params["StartDate"]) if "StartDate" in params else float("-inf")
+        end_s = _seconds(params["EndDate"]) if "EndDate" in params else float("inf")
+        found = [
+            row
+            for row in rows
+            if row["AlarmName"] == params.get("AlarmName", row["AlarmName"])
+            and row["HistoryItemType"] == params.get("HistoryItemType", row["HistoryItemType"])
+            and row["AlarmType"] in (params.get("AlarmTypes") or (row["AlarmType"],))
+            and start_s <= row["Timestamp"].timestamp() <= end_s
+        ]
+        if params.get("ScanBy", "TimestampDescending") == "TimestampDescending":
+            found.reverse()
+        return _page(found, {"MaxResults": params.get("MaxRecords"), **params}, "AlarmHistoryItems", 100)
+
+    def SetAlarmState(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        """The state holds until the next evaluation finds another; the actions of the new state are called at once."""
+        alarm = self._alarm(caller, params["AlarmName"])
+        try:
+            data = json.loads(params.get("StateReasonData") or "{}")
+        except ValueError:
+            raise AwsError("InvalidFormat", "StateReasonData is not JSON.") from None
+        alarm.points = tuple(data.get("recentDatapoints") or ())
+        alarm.oldest_s = alarm.newest_s = None
+        self._evaluator.move(alarm, params["StateValue"], params["StateReason"], data)
+
+    def DeleteAlarms(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        names = set(params["AlarmNames"])
+        for alarm in self._of(caller):
+            needed = names & alarm.rule.alarms if alarm.rule and alarm.name not in names else ()
+            if needed:
+                raise refuse(f"Composite alarm {alarm.name} looks at {', '.join(sorted(needed))}: delete it first.")
+        self.forget(caller, names)
+
+    def EnableAlarmActions(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        self._enable(caller, params["AlarmNames"], True)
+
+    def DisableAlarmActions(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        self._enable(caller, params["AlarmNames"], False)
+
+    def ListTagsForResource(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        tags = self._tags.get(params["ResourceARN"], {})
+        return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+
+    def TagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        self._tagged(params["ResourceARN"]).update({tag["Key"]: tag["Value"] for tag in params["Tags"]})
+
+    def UntagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        for name in params["TagKeys"]:
+            self._tagged(params["ResourceARN"]).pop(name, None)
+
+    # ---------------------------------------------------------------------------------------------------- helpers
+
+    def _row(
+        self, queries: Queries, query_id: str, period_s: int, start_s: float, end_s: float
+    ) -> list[tuple[datetime, float]]:
+        """What one query found in the wall's periods that begin in [start, end): their beginnings and values."""
+        first, last = int(start_s // period_s), int(-(-end_s // period_s))
+        if last - first > _MOST_POINTS:
+            raise refuse(f"The request asks for more than {_MOST_POINTS} periods; choose a longer Period.")
+        edges_s = [self._clock.cloud_s(float(index * period_s)) for index in range(first, last + 1)]
+        values = queries.points(self._store, edges_s)[query_id]
+        return [
+            (self._clock.wall(edge_s), value)
+            for edge_s, value in zip(edges_s[:-1], values, strict=True)
+            if value is not None
+        ]
+
+    def _configured(self, caller: Caller, params: Params) -> Alarm:
+        """The alarm of that name with this configuration; a changed one keeps its state until it is evaluated."""
+        for actions in _ACTION_LISTS:
+            for action in params.get(actions) or ():
+                _check_action(action)
+        name, now_s = params["AlarmName"], self._clock.now_s()
+        arn = caller.arn("cloudwatch", f"alarm:{name}")
+        with self._lock:
+            alarm = self._alarms.get(_key(caller, name))
+            if alarm is None:
+                alarm = self._alarms[_key(caller, name)] = Alarm(caller, arn, params, now_s, updated_s=now_s)
+                alarm.changed_s = now_s
+                if params.get("Tags"):
+                    self._tags[arn] = {tag["Key"]: tag["Value"] for tag in params["Tags"]}
+                summary = f'Alarm "{name}" created'
+            else:
+                alarm.request, alarm.configured_s, alarm.due_s = params, now_s, 0.0
+                summary = f'Alarm "{name}" updated'
+            alarm.actions_enabled = bool(params.get("ActionsEnabled", True))
+        self._history.add(alarm, now_s, "ConfigurationUpdate", summary, {"type": "Update"})
+        return alarm
+
+    def _described(self, alarm: Alarm) -> dict[str, Any]:
+        shown = {name: value for name, value in alarm.request.items() if name != "Tags"}
+        return {
+            **shown,
+            "AlarmArn": alarm.arn,
+            "ActionsEnabled": alarm.actions_enabled,
+            **{actions: shown.get(actions) or [] for actions in _ACTION_LISTS},
+            **({"Dimensions": shown.get("Dimensions") or []} if alarm.rule is None else {}),
+            "StateValue": alarm.state,
+            "StateReason": alarm.reason,
+            "StateReasonData": json.dumps(alarm.reason_data),
+            "StateUpdatedTimestamp": self._clock.wall(alarm.updated_s),
+            "StateTransitionedTimestamp": self._clock.wall(alarm.changed_s),
+            "AlarmConfigurationUpdatedTimestamp": self._clock.wall(alarm.configured_s),
+        }
+
+    def _enable(self, caller: Caller, names: Iterable[str], enabled: bool) -> None:
+        for name in names:
+            alarm = self._alarms.get(_key(caller, name))
+            if alarm is not None:
+                alarm.actions_enabled = enabled
+
+    def _of(self, caller: Caller) -> list[Alarm]:
+        with self._lock:
+            return [
+                alarm
+                for (account, region, _), alarm in self._alarms.items()
+                if (account, region) == (caller.account, caller.region)
+            ]
+
+    def _alarm(self, caller: Caller, name: str) -> Alarm:
+        alarm = self._alarms.get(_key(caller, name))
+        if alarm is None:
+            raise AwsError("ResourceNotFound", f"Alarm {name} does not exist.", 404)
+        return alarm
+
+    def _tagged(self, arn: str) -> dict[str, str]:
+        if not any(alarm.arn == arn for alarm in self._alarms.values()):
+            raise AwsError("ResourceNotFoundException", f"Unknown resource {arn}.", 404)
+        return self._tags.setdefault(arn, {})
+
+
+def _key(caller: Caller, name: str) -> AlarmKey:
+    return (caller.account, caller.region, name)
+
+
+def _check_action(action: str) -> None:
+    """An alarm that could only stay silent is refused."""
+    service = action.split(":")[2:3]
+    if service not in (["autoscaling"], ["sns"]):
+        raise refuse(
+            f"Alarm action {action}: the local cloud calls scaling policies of Application Auto Scaling and SNS topics."
+        )
+
+
+def _range(params: Mapping[str, Any]) -> tuple[float, float]:
+    start_s, end_s = _seconds(params["StartTime"]), _seconds(params["EndTime"])
+    if start_s >= end_s:
+        raise refuse("The parameter StartTime must be less than the parameter EndTime.")
+    return start_s, end_s
+
+
+def _seconds(value: Any) -> float:
+    """A timestamp as JSON (seconds) or the Query protocol (read into a datetime) brings it."""
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    return float(value)
+
+
+def _ordered(row: list[tuple[datetime, float]], newest_first: bool) -> list[tuple[datetime, float]]:
+    return row[::-1] if newest_first else row
+
+
+def _dimension_rows(dimensions: Dimensions) -> list[dict[str, str]]:
+    return [{"Name": name, "Value": value} for name, value in dimensions]
+
+
+def _has(dimensions: Dimensions, wanted: Mapping[str, str]) -> bool:
+    return any(name == wanted["Name"] and value == wanted.get("Value", value) for name, value in dimensions)
+
+
+def _page(rows: list[Any], params: Mapping[str, Any], result_key: str, most: int) -> dict[str, Any]:
+    start = int(params.get("NextToken") or 0)
+    stop = start + int(params.get("MaxResults") or most)
+    more = {"NextToken": str(stop)} if stop < len(rows) else {}
+    return {result_key: rows[start:stop], **more}

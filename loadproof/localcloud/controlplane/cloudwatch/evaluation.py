@@ -1,0 +1,198 @@
+"""Evaluating alarms: when each is due, what its new state is, and who is told."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from loadproof.localcloud.clock import CloudClock
+from loadproof.localcloud.controlplane.cloudwatch.alarms import Alarm, State, Watch
+from loadproof.localcloud.controlplane.cloudwatch.expressions import Points
+from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricStore
+from loadproof.localcloud.controlplane.wire import Caller
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 60.0  # alarms are evaluated each minute, those on shorter periods each period
+_REPEAT_S = 60.0  # while an alarm stays in a state, its scaling policies are called again each minute
+_KEPT_ITEMS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """Why a scaling policy is called: the alarm, its threshold, and the points it was evaluated on (oldest first)."""
+
+    alarm: str
+    state: State
+    threshold: float | None
+    points: tuple[float, ...]
+    oldest_s: float | None  # when the periods of the oldest and the newest point began, the cloud's time
+    newest_s: float | None
+
+
+Invoke = Callable[[Caller, str, Breach], None]  # (caller, policy ARN, why)
+Publish = Callable[[Caller, str, str, str], None]  # (caller, topic ARN, subject, message)
+
+
+class History:
+    """What DescribeAlarmHistory tells, oldest first."""
+
+    def __init__(self) -> None:
+        self._items: deque[tuple[Caller, str, str, float, str, str, dict[str, Any]]] = deque(maxlen=_KEPT_ITEMS)
+
+    def add(self, alarm: Alarm, at_s: float, kind: str, summary: str, data: dict[str, Any]) -> None:
+        alarm_type = "MetricAlarm" if alarm.rule is None else "CompositeAlarm"
+        self._items.append((alarm.caller, alarm.name, alarm_type, at_s, kind, summary, data))
+
+    def rows(self, caller: Caller, clock: CloudClock) -> list[dict[str, Any]]:
+        return [
+            {
+                "AlarmName": name,
+                "AlarmType": alarm_type,
+                "Timestamp": clock.wall(at_s),
+                "HistoryItemType": kind,
+                "HistorySummary": summary,
+                "HistoryData": json.dumps(data),
+            }
+            for owner, name, alarm_type, at_s, kind, summary, data in list(self._items)
+            if (owner.account, owner.region) == (caller.account, caller.region)
+        ]
+
+
+class Evaluator:
+    """Evaluates alarms on a store's data and calls their actions."""
+
+    def __init__(
+        self, store: MetricStore, clock: CloudClock, history: History, *, invoke: Invoke, publish: Publish
+    ) -> None:
+        self._store, self._clock, self._history = store, clock, history
+        self._invoke, self._publish = invoke, publish
+
+    def evaluate(self, alarms: Iterable[Alarm]) -> None:
+        """All alarms that are due; composite ones after those they look at."""
+        now_s = self._clock.now_s()
+        composites = []
+        for alarm in alarms:
+            if alarm.watch is None:
+                composites.append(alarm)
+            elif now_s >= alarm.due_s:
+                self._evaluate(alarm, alarm.watch, now_s)
+        if composites:
+            self._evaluate_composites(composites, alarms)
+
+    def move(self, alarm: Alarm, state: State, reason: str, data: dict[str, Any]) -> None:
+        """Set a state and call its actions; nothing is called when it is the present one."""
+        now_s = self._clock.now_s()
+        alarm.updated_s = now_s
+        if state == alarm.state:
+            return
+        before = {"stateValue": alarm.state, "stateReason": alarm.reason}
+        self._history.add(
+            alarm,
+            now_s,
+            "StateUpdate",
+            f"Alarm updated from {alarm.state} to {state}",
+            {"version": "1.0", "oldState": before, "newState": {"stateValue": state, "stateReason": reason}},
+        )
+        log.info("alarm %s: %s to %s: %s", alarm.name, alarm.state, state, reason)
+        alarm.state, alarm.reason, alarm.reason_data, alarm.changed_s = state, reason, data, now_s
+        self._act(alarm, now_s, changed=True)
+
+    def _evaluate(self, alarm: Alarm, watch: Watch, now_s: float) -> None:
+        every_s = min(_EVERY_S, float(watch.period_s))
+        alarm.due_s = (now_s // every_s + 1) * every_s
+        edges_s = watch.edges_s(now_s)
+        points = watch.queries.points(self._store, edges_s, self._clock.speed)[watch.returned]
+        state = watch.state_of(points, alarm.state)
+        told = [(edge_s, point) for edge_s, point in zip(edges_s, points, strict=False) if point is not None]
+        told = told[-watch.evaluation :]
+        alarm.points = tuple(point for _, point in told)
+        alarm.oldest_s, alarm.newest_s = (told[0][0], told[-1][0]) if told else (None, None)
+        data = {
+            "version": "1.0",
+            "period": watch.period_s,
+            "recentDatapoints": alarm.points,
+            "threshold": watch.threshold,
+        }
+        if state != alarm.state:
+            self.move(alarm, state, _reason(watch, points, state), data)
+        elif now_s - alarm.acted_s >= _REPEAT_S - 1e-6:
+            alarm.reason_data = data
+            self._act(alarm, now_s, changed=False)
+
+    def _evaluate_composites(self, composites: list[Alarm], alarms: Iterable[Alarm]) -> None:
+        """As often as there are composites, so that one that looks at another sees its new state."""
+        states = {(one.caller.account, one.caller.region, one.name): one for one in alarms}
+        for _ in composites:
+            moved = False
+            for alarm in composites:
+                assert alarm.rule is not None
+                caller = alarm.caller
+
+                def state_of(name: str, caller: Caller = caller) -> str:
+                    found = states.get((caller.account, caller.region, name))
+                    return found.state if found else "INSUFFICIENT_DATA"
+
+                state: State = "ALARM" if alarm.rule.holds(state_of) else "OK"
+                if state != alarm.state:
+                    told = ", ".join(f"{name} is {state_of(name)}" for name in sorted(alarm.rule.alarms))
+                    self.move(alarm, state, f"AlarmRule evaluated to {state}: {told}", {})
+                    moved = True
+            if not moved:
+                return
+
+    def _act(self, alarm: Alarm, now_s: float, *, changed: bool) -> None:
+        """Call the actions of the alarm's state: policies when it changed and while it lasts, topics once."""
+        for action in alarm.actions:
+            try:
+                if ":sns:" in action:
+                    if changed:
+                        self._publish(alarm.caller, action, *self._words(alarm))
+                        self._acted(alarm, now_s, action, "Successfully executed action")
+                    continue
+                alarm.acted_s = now_s
+                threshold = alarm.watch.threshold if alarm.watch else None
+                breach = Breach(alarm.name, alarm.state, threshold, alarm.points, alarm.oldest_s, alarm.newest_s)
+                self._invoke(alarm.caller, action, breach)
+                if changed:
+                    self._acted(alarm, now_s, action, "Successfully executed action")
+            except Exception as error:  # an action that fails must not stop the other alarms
+                log.warning("alarm %s could not call %s: %s", alarm.name, action, error)
+                self._acted(alarm, now_s, action, f"Failed to execute action: {error}")
+
+    def _acted(self, alarm: Alarm, now_s: float, action: str, summary: str) -> None:
+        self._history.add(
+            alarm, now_s, "Action", f"{summary}: {action}", {"actionState": summary, "notificationResource": action}
+        )
+
+    def _words(self, alarm: Alarm) -> tuple[str, str]:
+        """Subject and message of a notification."""
+        subject = f'{alarm.state}: "{alarm.name}" in {alarm.caller.region}'[:100]
+        message = {
+            "AlarmName": alarm.name,
+            "AlarmDescription": alarm.request.get("AlarmDescription"),
+            "AWSAccountId": alarm.caller.account,
+            "AlarmArn": alarm.arn,
+            "Region": alarm.caller.region,
+            "NewStateValue": alarm.state,
+            "NewStateReason": alarm.reason,
+            "StateChangeTime": self._clock.wall(alarm.changed_s).isoformat(),
+        }
+        return subject, json.dumps(message)
+
+
+def _reason(watch: Watch, points: Points, state: State) -> str:
+    present = [point for point in points[-watch.evaluation :] if point is not None]
+    if state == "INSUFFICIENT_DATA":
+        return f"Insufficient Data: {watch.evaluation} datapoints were unknown."
+    values = ", ".join(f"{value:g}" for value in reversed(present))
+    breaching = sum(map(watch.breaching, present))
+    crossed = "crossed" if state == "ALARM" else "not crossed"
+    return (
+        f"Threshold {crossed}: {breaching} out of the last {watch.evaluation} datapoints [{values}] breached the "
+        f"threshold ({watch.threshold:g}, {watch.comparison}; {watch.to_alarm} needed, missing data {watch.missing})."
+    )

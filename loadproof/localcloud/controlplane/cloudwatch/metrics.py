@@ -1,0 +1,147 @@
+"""Metric data and their statistics. Times are the cloud's (`localcloud.clock`); each series is kept in their order."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from loadproof.localcloud.controlplane.wire import AwsError
+
+Dimensions = tuple[tuple[str, str], ...]
+KEPT_S = 3 * 3600.0  # CloudWatch keeps data of less than a minute for 3 hours
+_SIMPLE = ("Average", "Maximum", "Minimum", "SampleCount", "Sum")
+_PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,10})?|100)")
+_PRUNE_EVERY = 1000
+_KNOWN_POINTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class MetricKey:
+    """One metric of one account and region; `dimensions` are sorted."""
+
+    account: str
+    region: str
+    namespace: str
+    name: str
+    dimensions: Dimensions
+
+
+@dataclass(slots=True)
+class Series:
+    """The data of one metric, oldest first: a value that came `counts[i]` times at `times_s[i]`."""
+
+    unit: str = "None"
+    times_s: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    counts: list[float] = field(default_factory=list)
+    # (statistic, from, until) -> how many data it was computed of, and the value. Data only ever come on top.
+    known: dict[tuple[str, float, float], tuple[int, float]] = field(default_factory=dict)
+
+    def point(self, from_s: float, until_s: float, statistic: str) -> float | None:
+        """The statistic of the data in [from, until); None without any. Periods that are over are computed once."""
+        low, high = bisect_left(self.times_s, from_s), bisect_left(self.times_s, until_s)
+        if low == high:
+            return None
+        size, value = self.known.get((statistic, from_s, until_s), (0, 0.0))
+        if size != high - low:
+            value = statistic_of(self.values[low:high], self.counts[low:high], statistic)
+            if len(self.known) >= _KNOWN_POINTS:
+                self.known.clear()
+            self.known[statistic, from_s, until_s] = high - low, value
+        return value
+
+    def add(self, at_s: float, value: float, count: float) -> None:
+        index = len(self.times_s)
+        if index and at_s < self.times_s[-1]:
+            index = bisect_right(self.times_s, at_s)
+        self.times_s.insert(index, at_s)
+        self.values.insert(index, value)
+        self.counts.insert(index, count)
+
+    def prune(self, before_s: float) -> None:
+        keep = bisect_left(self.times_s, before_s)
+        del self.times_s[:keep], self.values[:keep], self.counts[:keep]
+
+
+class MetricStore:
+    """All accounts and regions of one local cloud. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._series: dict[MetricKey, Series] = {}
+
+    def put(self, key: MetricKey, at_s: float, value: float, count: float = 1.0, unit: str = "None") -> None:
+        with self._lock:
+            series = self._series.get(key)
+            if series is None:
+                series = self._series[key] = Series(unit)
+            series.add(at_s, value, count)
+            if len(series.times_s) % _PRUNE_EVERY == 0:
+                series.prune(at_s - KEPT_S)
+
+    def keys(self, account: str, region: str) -> list[tuple[MetricKey, float]]:
+        """The metrics of a region, each with the time of its last datum."""
+        with self._lock:
+            return [
+                (key, series.times_s[-1])
+                for key, series in self._series.items()
+                if (key.account, key.region) == (account, region)
+            ]
+
+    def unit(self, key: MetricKey) -> str:
+        with self._lock:
+            return self._series[key].unit if key in self._series else "None"
+
+    def points(
+        self, key: MetricKey, edges_s: Sequence[float], statistic: str, unit: str | None = None
+    ) -> list[float | None]:
+        """The statistic of each period between two edges, None where there are no data (of that unit)."""
+        with self._lock:
+            series = self._series.get(key)
+            if series is None or series.times_s[-1] < edges_s[0] or unit not in (None, series.unit):
+                return [None] * (len(edges_s) - 1)
+            return [series.point(low_s, high_s, statistic) for low_s, high_s in pairwise(edges_s)]
+
+
+def dimensions_of(rows: Iterable[Mapping[str, str]] | None) -> Dimensions:
+    """CloudWatch's list of names and values as part of a key."""
+    return tuple(sorted((row["Name"], row["Value"]) for row in rows or ()))
+
+
+def check_statistic(statistic: str) -> None:
+    """Raises for a statistic that is not computed here."""
+    if statistic not in _SIMPLE and not _PERCENTILE.fullmatch(statistic):
+        raise AwsError(
+            "InvalidParameterValue",
+            f"The local cloud does not compute the statistic {statistic}: use {', '.join(_SIMPLE)} or a percentile "
+            "such as p95.",
+        )
+
+
+def statistic_of(values: Sequence[float], counts: Sequence[float], statistic: str) -> float:
+    """One statistic of a non-empty sample. Percentiles interpolate between neighbours: p50 of 1 and 3 is 2."""
+    if statistic == "Maximum":
+        return max(values)
+    if statistic == "Minimum":
+        return min(values)
+    if statistic == "SampleCount":
+        return math.fsum(counts)
+    total = math.fsum(value * count for value, count in zip(values, counts, strict=True))
+    if statistic == "Sum":
+        return total
+    if statistic == "Average":
+        return total / math.fsum(counts)
+    return _percentile(values, counts, float(statistic[1:]))
+
+
+def _percentile(values: Sequence[float], counts: Sequence[float], percent: float) -> float:
+    sample = sorted(value for value, count in zip(values, counts, strict=True) for _ in range(max(1, int(count))))
+    rank = (len(sample) - 1) * percent / 100
+    low = int(rank)
+    high = min(low + 1, len(sample) - 1)
+    return sample[low] + (sample[high] - sample[low]) * (rank - low)

@@ -1,0 +1,1 @@
+"""What runs to an end: state machines, and the Processing jobs they start."""

@@ -1,0 +1,123 @@
+"""Why CreateStateMachine refuses a definition: what moto's parser sees, and what AWS sees beyond it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from jsonpath_ng.exceptions import JSONPathError
+from jsonpath_ng.ext.parser import parse as parse_path
+from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
+
+from loadproof.localcloud.controlplane.jobs.tasks import is_provided
+
+State = Mapping[str, Any]
+_RESULT: Final = "Next End Parameters Arguments ResultSelector ResultPath Retry Catch"
+# By type, beside what most states have. Which of them a query language has, moto's parser knows.
+_FIELDS: Final = {
+    "Choice": "Choices Default",
+    "Fail": "Error ErrorPath Cause CausePath",
+    "Map": f"{_RESULT} Items ItemsPath ItemProcessor Iterator ItemSelector ItemReader MaxConcurrency "
+    "MaxConcurrencyPath Label",
+    "Parallel": f"{_RESULT} Branches",
+    "Pass": "Next End Parameters Result ResultPath",
+    "Succeed": "",
+    "Task": f"{_RESULT} Resource TimeoutSeconds TimeoutSecondsPath HeartbeatSeconds HeartbeatSecondsPath",
+    "Wait": "Next End Seconds SecondsPath Timestamp TimestampPath",
+}
+_TEMPLATES: Final = ("Parameters", "ResultSelector", "ItemSelector", "Assign")
+_COMMON: Final = {"Type", "Comment", "QueryLanguage", "InputPath", "OutputPath", "Output", "Assign"}
+
+
+def problems_of(text: str, *, express: bool) -> Iterator[str]:
+    """Each as AWS words it, or as what this local cloud lacks."""
+    try:
+        definition = json.loads(text)
+    except ValueError as error:
+        yield f"INVALID_JSON_DESCRIPTION: {error}"
+        return
+    found = list(_machine_problems(definition, "", express))
+    yield from found
+    if not found:
+        try:
+            AmazonStateLanguageParser.parse(text)
+        except Exception as error:
+            yield f"SCHEMA_VALIDATION_FAILED: {error}"
+
+
+def _machine_problems(machine: Any, at: str, express: bool) -> Iterator[str]:
+    missing = [name for name in ("States", "StartAt") if not isinstance(machine, dict) or name not in machine]
+    if missing:
+        yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [{', '.join(missing)}] at {at or '/'}"
+        return
+    states: dict[str, State] = machine["States"]
+    reached, waiting = set[str](), {(f"{at}/StartAt", machine["StartAt"])}
+    while waiting:
+        place, name = waiting.pop()
+        if name not in states:
+            yield f"MISSING_TRANSITION_TARGET: Missing 'Next' target: {name} at {place}"
+        elif name not in reached:
+            reached.add(name)
+            waiting.update(_targets(states[name], f"{at}/States/{name}"))
+    for name, state in states.items():
+        place = f"{at}/States/{name}"
+        if name not in reached:
+            yield f'MISSING_TRANSITION_TARGET: State "{name}" is not reachable. at {place}'
+        yield from (f"SCHEMA_VALIDATION_FAILED: {why} at {place}" for why in _state_problems(state, express))
+        inside = [state["Iterator"]] if "Iterator" in state else []
+        inside += [state["ItemProcessor"]] if "ItemProcessor" in state else []
+        for number, one in enumerate([*inside, *state.get("Branches", ())]):
+            yield from _machine_problems(one, f"{place}[{number}]", express)
+
+
+def _targets(state: State, place: str) -> Iterator[tuple[str, Any]]:
+    for name in ("Next", "Default"):
+        if name in state:
+            yield f"{place}/{name}", state[name]
+    for name in ("Choices", "Catch"):
+        for number, way in enumerate(state.get(name, ())):
+            yield f"{place}/{name}[{number}]/Next", way.get("Next")
+
+
+def _state_problems(state: State, express: bool) -> Iterator[str]:
+    kind, resource = str(state.get("Type")), str(state.get("Resource"))
+    fields = _FIELDS.get(kind)
+    if fields is None:
+        yield f"{kind} is no type of state"
+        return
+    unknown = sorted(state.keys() - _COMMON - set(fields.split()))
+    if unknown:
+        yield f"{kind} has no {', '.join(unknown)}, or not here,"
+    if "End" in fields and ("Next" in state) == bool(state.get("End")):
+        yield f"{kind} needs either Next or End"
+    if kind == "Task" and not is_provided(resource):
+        yield f"AWS does not know the resource {resource}, or the local cloud does not provide it,"
+    if kind == "Task" and express and ".sync" in resource:
+        yield f"Express state machine does not support '.{resource.rpartition('.')[2]}' service integration"
+    yield from (f"{value!r} of {name} is not a valid JSONPath" for name, value in _paths(state) if not _is_path(value))
+
+
+def _paths(value: Any, *, template: bool = False) -> Iterator[tuple[str, Any]]:
+    """What must be a path, by its field. States inside of states have their own turn, intrinsic functions moto's."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _paths(one, template=template)
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            if name.endswith(".$") or (not template and (name.endswith("Path") or name == "Variable")):
+                if one is not None and not str(one).startswith("States."):
+                    yield name, one
+            elif name not in ("Result", "ItemProcessor", "Iterator", "Branches", "Arguments", "Output"):
+                yield from _paths(one, template=template or name in _TEMPLATES)
+
+
+def _is_path(value: Any) -> bool:
+    if not isinstance(value, str) or not value.startswith("$"):
+        return False
+    path = value.replace("$$", "$", 1)
+    try:
+        parse_path(f"$.{path[1:]}" if path[1:2].isalpha() else path)  # $name is a variable
+    except (JSONPathError, AttributeError, TypeError):
+        return False
+    return True

@@ -1,0 +1,54 @@
+"""moto's server behind a socket in a folder of this user's: no port, so no page and no other user can reach it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loadproof.localcloud.scratch import scratch_folder
+
+
+@dataclass(frozen=True, slots=True)
+class MotoHost:
+    """A running server; `socket_path` is where the front reaches it."""
+
+    socket_path: Path
+    _server: Any
+
+    def stop(self) -> None:
+        self._server.stop()
+        shutil.rmtree(self.socket_path.parent, ignore_errors=True)
+
+
+def start_moto(account: str) -> MotoHost:
+    """Start moto in threads of this process."""
+    # Read by moto when its modules load: the account of unknown keys, AWS's own managed policies, no answers to pages.
+    os.environ["MOTO_ACCOUNT_ID"] = account
+    os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
+    os.environ["MOTO_ENABLE_ISO_REGIONS"] = "false"
+    os.environ["MOTO_DISABLE_GLOBAL_CORS"] = "true"
+    from moto.server import ThreadedMotoServer
+
+    _keep_policies_unenforced()
+    socket_path = scratch_folder("moto") / "socket"
+    server = ThreadedMotoServer(ip_address=f"unix://{socket_path}", port=0, verbose=False)
+    server.start()
+    return MotoHost(socket_path, server)
+
+
+def _keep_policies_unenforced() -> None:
+    """Bucket policies are kept but not enforced, like every other policy here.
+
+    moto would enforce them without their conditions: CDK's own "deny when not TLS" then denies every upload.
+    """
+    from moto.iam.access_control import PermissionResult
+    from moto.s3.models import FakeBucket
+
+    def neutral(self: Any, action: str, resource: str) -> Any:
+        return PermissionResult.NEUTRAL
+
+    bucket: Any = FakeBucket
+    bucket.get_permission = neutral

@@ -1,0 +1,43 @@
+"""What all SageMaker operations share: the store, tags, paging."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, settle
+from loadproof.localcloud.controlplane.sagemaker.rules import RoleCheck, refuse
+from loadproof.localcloud.controlplane.sagemaker.store import Store
+from loadproof.localcloud.controlplane.wire import Caller, Params
+
+
+class Operations:
+    """Set by `SageMakerApi`."""
+
+    store: Store
+    roles: RoleCheck
+    scaled: Callable[[Caller, str], frozenset[str]]
+    startable: Startable
+
+    def settle(self) -> None:
+        """Bring every status up to now. The caller holds the store's lock."""
+        settle(self.store, self.startable)
+
+    def tag(self, arn: str, tags: list[dict[str, str]] | None) -> None:
+        if tags:
+            self.store.tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags})
+
+
+def page(items: Iterable[dict[str, Any]], params: Params, name_key: str, result_key: str) -> dict[str, Any]:
+    """One page of a List operation: `NameContains`, newest first by default, `MaxResults` and `NextToken`."""
+    contains = params.get("NameContains", "")
+    rows = sorted((row for row in items if contains in row[name_key]), key=lambda row: row["CreationTime"])
+    if params.get("SortOrder", "Descending") == "Descending":
+        rows.reverse()
+    try:
+        start = int(params.get("NextToken") or 0)
+    except ValueError:
+        raise refuse("Invalid NextToken.") from None
+    stop = start + int(params.get("MaxResults", 10))
+    more = {"NextToken": str(stop)} if stop < len(rows) else {}
+    return {result_key: rows[start:stop], **more}

@@ -1,0 +1,244 @@
+"""Endpoints: create, update to another configuration, describe, delete."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from loadproof.localcloud.controlplane.sagemaker.base import Operations, page
+from loadproof.localcloud.controlplane.sagemaker.capacity import instance_types
+from loadproof.localcloud.controlplane.sagemaker.deployments import course_of
+from loadproof.localcloud.controlplane.sagemaker.rules import check_deployment, check_update, refuse
+from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Rollout, Stored, Variant, key, utc_now
+from loadproof.localcloud.controlplane.wire import Caller, Params
+
+MOVING = ("Creating", "Updating", "Deleting")
+
+
+class EndpointOperations(Operations):
+    """The machines under the copies."""
+
+    def CreateEndpoint(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        name = params["EndpointName"]
+        arn = caller.arn("sagemaker", f"endpoint/{name.lower()}")
+        with self.store.lock:
+            self.settle()
+            if key(caller, name) in self.store.endpoints:
+                raise refuse(f'Cannot create already existing endpoint "{arn}".')
+            config = self._config(caller, params["EndpointConfigName"])
+            self.store.endpoints[key(caller, name)] = Endpoint(
+                name=name,
+                arn=arn,
+                caller=caller,
+                config_name=config.name,
+                status="Creating",
+                ready_at_s=self.store.clock() + self.store.timing.endpoint_s,
+                variants=_variants(config, {}, frozenset()),
+                capture=config.request.get("DataCaptureConfig"),
+                deployment=params.get("DeploymentConfig"),
+            )
+            self.tag(arn, params.get("Tags"))
+        return {"EndpointArn": arn}
+
+    def UpdateEndpoint(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        with self.store.lock:
+            endpoint = self._endpoint(caller, params["EndpointName"])
+            if endpoint.status in MOVING:
+                raise refuse(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+            config = self._config(caller, params["EndpointConfigName"])
+            check_update(self.store, endpoint, config.request, self.scaled(caller, endpoint.name))
+            settings = params.get("DeploymentConfig")
+            if settings is None and params.get("RetainDeploymentConfig"):
+                settings = endpoint.deployment
+            if settings is not None:
+                check_deployment(self.store, endpoint, config.request, settings)
+            kept = _kept(params)
+            capture = endpoint.capture if "DataCaptureConfig" in kept else config.request.get("DataCaptureConfig")
+            endpoint.pending_config, endpoint.pending_capture = config.name, capture
+            endpoint.pending_variants = _variants(config, {one.name: one for one in endpoint.variants}, kept)
+            capacity = sum(variant.desired_count for variant in endpoint.pending_variants)
+            endpoint.rollout = Rollout(
+                course=course_of(settings or {}, self.store.timing.endpoint_s, capacity),
+                settings=settings or {},
+                capacity=capacity,
+                began_s=self.store.clock(),
+            )
+            endpoint.deployment = settings
+            endpoint.status, endpoint.modified = "Updating", utc_now()
+            return {"EndpointArn": endpoint.arn}
+
+    def UpdateEndpointWeightsAndCapacities(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        with self.store.lock:
+            endpoint = self._endpoint(caller, params["EndpointName"])
+            if endpoint.status != "InService":
+                raise refuse(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+            by_name = {variant.name: variant for variant in endpoint.variants}
+            for desired in params["DesiredWeightsAndCapacities"]:
+                variant = by_name.get(desired["VariantName"])
+                if variant is None:
+                    raise refuse(f"Endpoint {endpoint.name} has no variant {desired['VariantName']}.")
+                variant.desired_count = desired.get("DesiredInstanceCount", variant.desired_count)
+                variant.desired_weight = float(desired.get("DesiredWeight", variant.desired_weight))
+            endpoint.status, endpoint.modified = "Updating", utc_now()
+            endpoint.ready_at_s = self.store.clock() + self.store.timing.endpoint_s
+            return {"EndpointArn": endpoint.arn}
+
+    def DescribeEndpoint(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        with self.store.lock:
+            endpoint = self._endpoint(caller, params["EndpointName"])
+            config = self.store.configs.get(key(caller, endpoint.config_name))
+            request = config.request if config else {}
+            shown = {
+                "EndpointName": endpoint.name,
+                "EndpointArn": endpoint.arn,
+                "EndpointConfigName": endpoint.config_name,
+                "EndpointStatus": endpoint.status,
+                "ProductionVariants": [self._describe_variant(caller, one) for one in endpoint.variants],
+                "FailureReason": endpoint.failure_reason,
+                "CreationTime": endpoint.created,
+                "LastModifiedTime": endpoint.modified,
+                "LastDeploymentConfig": endpoint.deployment,
+                "PendingDeploymentSummary": self._pending(caller, endpoint),
+                "DataCaptureConfig": _capture_shown(endpoint.capture),
+                "MetricsConfig": request.get("MetricsConfig"),
+                "AsyncInferenceConfig": request.get("AsyncInferenceConfig"),
+            }
+            return {name: value for name, value in shown.items() if value is not None}
+
+    def ListEndpoints(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        with self.store.lock:
+            self.settle()
+            rows = [
+                {
+                    "EndpointName": one.name,
+                    "EndpointArn": one.arn,
+                    "CreationTime": one.created,
+                    "LastModifiedTime": one.modified,
+                    "EndpointStatus": one.status,
+                }
+                for (account, region, _), one in self.store.endpoints.items()
+                if (account, region) == (caller.account, caller.region)
+                and one.status == params.get("StatusEquals", one.status)
+            ]
+        return page(rows, params, "EndpointName", "Endpoints")
+
+    def DeleteEndpoint(self, caller: Caller, params: Params) -> None:  # noqa: N802
+        with self.store.lock:
+            endpoint = self._endpoint(caller, params["EndpointName"])
+            if endpoint.status in MOVING:
+                raise refuse(f'Cannot delete in-progress endpoint "{endpoint.arn}".')
+            associated = self.store.components_of(caller, endpoint.name)
+            if associated:
+                names = ", ".join(component.name for component in associated)
+                raise refuse(
+                    f'Cannot delete endpoint "{endpoint.arn}" with inference components associated with it: {names}.'
+                )
+            endpoint.status, endpoint.modified = "Deleting", utc_now()
+            endpoint.ready_at_s = self.store.clock() + self.store.timing.delete_s
+
+    def _config(self, caller: Caller, name: str) -> Stored:
+        config = self.store.configs.get(key(caller, name))
+        if config is None:
+            arn = caller.arn("sagemaker", f"endpoint-config/{name.lower()}")
+            raise refuse(f'Could not find endpoint configuration "{arn}".')
+        return config
+
+    def _endpoint(self, caller: Caller, name: str) -> Endpoint:
+        self.settle()
+        endpoint = self.store.endpoints.get(key(caller, name))
+        if endpoint is None:
+            arn = caller.arn("sagemaker", f"endpoint/{name.lower()}")
+            raise refuse(f'Could not find endpoint "{arn}".')
+        return endpoint
+
+    def _pending(self, caller: Caller, endpoint: Endpoint) -> dict[str, Any] | None:
+        """What an update is moving to, while it does."""
+        rollout = endpoint.rollout
+        if rollout is None:
+            return None
+        elapsed_s = self.store.clock() - rollout.began_s
+        if rollout.reason is not None:
+            status = "Deleting"
+        elif not rollout.provisioned:
+            status = "Creating"
+        else:
+            status = "Baking" if elapsed_s < rollout.course.baked_s else "ActivatingTraffic"
+        variants = []
+        for variant in endpoint.pending_variants:
+            shown = self._describe_variant(caller, variant)
+            if "InstanceType" in variant.config:
+                shown["InstanceType"] = variant.config["InstanceType"]
+            variants.append({**shown, "VariantStatus": [{"Status": status, "StartTime": rollout.began}]})
+        return {
+            "EndpointConfigName": endpoint.pending_config,
+            "ProductionVariants": variants,
+            "StartTime": rollout.began,
+        }
+
+    def _describe_variant(self, caller: Caller, variant: Variant) -> dict[str, Any]:
+        shown: dict[str, Any] = {
+            "VariantName": variant.name,
+            "CurrentWeight": variant.weight,
+            "DesiredWeight": variant.desired_weight,
+            "CurrentInstanceCount": variant.current_count,
+            "DesiredInstanceCount": variant.desired_count,
+        }
+        for name in ("ManagedInstanceScaling", "RoutingConfig"):
+            if name in variant.config:
+                shown[name] = variant.config[name]
+        if "InstancePools" in variant.config:
+            shown["InstancePools"] = [
+                {"InstanceType": kind, "CurrentInstanceCount": variant.instances.get(kind, 0)}
+                for kind in instance_types(variant.config)
+            ]
+        model = self.store.models.get(key(caller, variant.config.get("ModelName", "")))
+        if model is not None:
+            shown["DeployedImages"] = deployed_images(model)
+        return shown
+
+
+def deployed_images(model: Stored) -> list[dict[str, Any]]:
+    """The images of a model's containers, as DescribeEndpoint names them (no registry resolves a digest here)."""
+    containers = model.request.get("Containers") or [model.request["PrimaryContainer"]]
+    return [{"SpecifiedImage": one["Image"], "ResolutionTime": model.created} for one in containers if "Image" in one]
+
+
+def _kept(params: Params) -> frozenset[str]:
+    """The variant properties that an update keeps as they are now."""
+    if not params.get("RetainAllVariantProperties"):
+        return frozenset()
+    excluded = {one["VariantPropertyType"] for one in params.get("ExcludeRetainedVariantProperties", [])}
+    return frozenset({"DesiredInstanceCount", "DesiredWeight", "DataCaptureConfig"} - excluded)
+
+
+def _variants(config: Stored, old: dict[str, Variant], kept: frozenset[str]) -> list[Variant]:
+    """A new fleet of a configuration's variants; what runs already keeps the properties named.
+
+    A new fleet is new machines, so its containers are started anew: the generation grows.
+    """
+    variants = []
+    for raw in config.request["ProductionVariants"]:
+        before = old.get(raw["VariantName"])
+        count, weight = int(raw.get("InitialInstanceCount", 1)), float(raw.get("InitialVariantWeight", 1.0))
+        if before is not None and "DesiredInstanceCount" in kept:
+            count = before.desired_count
+        if before is not None and "DesiredWeight" in kept:
+            weight = before.desired_weight
+        generation = before.generation + 1 if before is not None else 1
+        variants.append(
+            Variant(copy.deepcopy(raw), {}, count, weight=weight, desired_weight=weight, generation=generation)
+        )
+    return variants
+
+
+def _capture_shown(capture: dict[str, Any] | None) -> dict[str, Any] | None:
+    if capture is None:
+        return None
+    enabled = bool(capture.get("EnableCapture", False))
+    return {
+        "EnableCapture": enabled,
+        "CaptureStatus": "Started" if enabled else "Stopped",
+        "CurrentSamplingPercentage": capture["InitialSamplingPercentage"],
+        "DestinationS3Uri": capture["DestinationS3Uri"],
+        "KmsKeyId": capture.get("KmsKeyId", ""),
+    }

@@ -1,0 +1,266 @@
+"""AWS's wire formats for the services we answer ourselves, driven by botocore's own service models.
+
+A service is an object whose methods carry the names of API operations (`CreateEndpoint`) and take `(caller, params)`.
+Requests are parsed, checked against the model's constraints (type, required, length, range, enum, pattern) and
+answered as AWS would; so a client of another language sees the same errors as on AWS.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qsl
+
+log = logging.getLogger(__name__)
+Params = dict[str, Any]
+
+
+class AwsError(Exception):
+    """An error that the client sees as `code: message`."""
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: the account and region of the request's credential scope."""
+
+    account: str
+    region: str
+    access_key: str
+
+    def arn(self, service: str, resource: str) -> str:
+        return f"arn:aws:{service}:{self.region}:{self.account}:{resource}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What goes back over HTTP."""
+
+    status: int
+    content_type: str
+    body: bytes
+    request_id: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Handler = Callable[[Caller, Params], Mapping[str, Any] | None]
+
+_SCOPE = re.compile(r"Credential=(?P<key>[^/]+)/\d{8}/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
+
+
+def caller_of(authorization: str, home_region: str) -> tuple[Caller, str]:
+    """The caller and the service named in a SigV4 header, which the gate has verified."""
+    from moto.iam.models import get_account_id_from
+
+    scope = _SCOPE.search(authorization)
+    key, region, service = scope.group("key", "region", "service") if scope else ("", home_region, "")
+    return Caller(account=get_account_id_from(key), region=region, access_key=key), service
+
+
+class Service:
+    """One AWS API: `handler` has a method for each operation that the local cloud provides."""
+
+    def __init__(self, boto_name: str, handler: object) -> None:
+        self.boto_name = boto_name
+        self.handler = handler
+
+    def provides(self, request: str | bytes) -> bool:
+        """Whether an operation is ours, by its X-Amz-Target or the body of a Query request."""
+        if isinstance(request, bytes):
+            action = dict(parse_qsl(request.decode(errors="replace"))).get("Action", "")
+        else:
+            action = request.rpartition(".")[2]
+        return action[:1].isupper() and hasattr(self.handler, action)
+
+    def answer_json(self, caller: Caller, target: str, body: bytes) -> Reply:
+        """Answer one request of the JSON 1.1 protocol; `target` is the X-Amz-Target header."""
+        try:
+            params = json.loads(body or b"{}")
+        except ValueError:
+            params = None
+        try:
+            if not isinstance(params, dict):
+                raise AwsError("SerializationException", "The request's body is no JSON object.")
+            result = self.guarded(caller, target.rpartition(".")[2], params)
+        except AwsError as error:
+            return self._json_error(error)
+        text = json.dumps(result, default=_plain_json).encode()
+        return Reply(200, "application/x-amz-json-1.1", text, str(uuid.uuid4()))
+
+    def answer_query(self, caller: Caller, body: bytes) -> Reply:
+        """Answer one request of the Query protocol (form in, XML out)."""
+        from moto.core.parse import QueryParser
+        from moto.core.serialize import QuerySerializer
+
+        form = dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
+        request_id = str(uuid.uuid4())
+        try:
+            action = form.get("Action", "")
+            model = _operation(self.boto_name, action)
+            if model is None:
+                raise AwsError("InvalidAction", f"Could not find operation {action!r}.")
+            try:
+                params = QueryParser(model).parse({"values": form})  # type: ignore[typeddict-item]
+            except ValueError as error:
+                raise AwsError("ValidationError", f"The request cannot be read: {error}") from None
+            result = self.guarded(caller, action, params)
+        except AwsError as error:
+            return Reply(error.status, "text/xml", _query_error(error, request_id), request_id)
+        text = QuerySerializer(model).serialize(result)["body"]
+        return Reply(200, "text/xml", text.encode() if isinstance(text, str) else text, request_id)
+
+    def call(self, caller: Caller, action: str, params: Params) -> Mapping[str, Any]:
+        """Run one operation in process. Raises AwsError."""
+        method: Handler | None = getattr(self.handler, action, None) if action[:1].isupper() else None
+        model = _operation(self.boto_name, action)
+        if method is None or model is None:
+            raise AwsError(
+                "UnsupportedOperation", f"The local cloud does not provide {self.boto_name}:{action or '(none)'}."
+            )
+        if model.input_shape is not None:
+            check(model.input_shape, params)
+        return method(caller, params) or {}
+
+    def guarded(self, caller: Caller, action: str, params: Params) -> Mapping[str, Any]:
+        """As `call`; a fault of ours reaches the client as AWS's own faults do, and the log with its trace."""
+        try:
+            return self.call(caller, action, params)
+        except AwsError:
+            raise
+        except Exception as error:
+            log.exception("%s:%s broke", self.boto_name, action)
+            raise AwsError("InternalFailure", f"{type(error).__name__}: {error}", 500) from error
+
+    def _json_error(self, error: AwsError) -> Reply:
+        text = json.dumps({"__type": error.code, "message": error.message}).encode()
+        return Reply(error.status, "application/x-amz-json-1.1", text, str(uuid.uuid4()))
+
+
+@cache
+def _operation(boto_name: str, action: str) -> Any:
+    from moto.core.utils import get_service_model
+
+    model = get_service_model(boto_name)
+    return model.operation_model(action) if action in model.operation_names else None
+
+
+def _plain_json(value: Any) -> Any:
+    if hasattr(value, "timestamp"):
+        return value.timestamp()
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _query_error(error: AwsError, request_id: str) -> bytes:
+    from xml.sax.saxutils import escape
+
+    return (
+        f"<ErrorResponse><Error><Type>Sender</Type><Code>{escape(error.code)}</Code>"
+        f"<Message>{escape(error.message)}</Message></Error><RequestId>{request_id}</RequestId></ErrorResponse>"
+    ).encode()
+
+
+def check(shape: Any, params: Any) -> None:
+    """Raise ValidationException, worded as AWS words it, when `params` break the model's constraints."""
+    faults = list(_faults(shape, params, ""))
+    if faults:
+        noun = "error" if len(faults) == 1 else "errors"
+        raise AwsError("ValidationException", f"{len(faults)} validation {noun} detected: " + "; ".join(faults))
+
+
+def _faults(shape: Any, value: Any, path: str) -> Iterator[str]:
+    if value is None:
+        return
+    kind = shape.type_name
+    if getattr(shape, "is_document_type", False):
+        return  # free JSON
+    if kind == "structure":
+        yield from _structure_faults(shape, value, path)
+    elif kind == "list":
+        if not isinstance(value, list):
+            yield _fault(value, path, "Member must be a list")
+            return
+        yield from _bound_faults(shape, value, len(value), path, "length")
+        for index, item in enumerate(value, 1):
+            yield from _faults(shape.member, item, f"{path}.{index}.member")
+    elif kind == "map":
+        if not isinstance(value, dict):
+            yield _fault(value, path, "Member must be a map")
+            return
+        yield from _bound_faults(shape, value, len(value), path, "length")
+        for key, item in value.items():
+            yield from _faults(shape.key, key, f"{path}.key")
+            yield from _faults(shape.value, item, f"{path}.{key}")
+    elif kind == "string":
+        yield from _string_faults(shape, value, path)
+    elif kind in ("integer", "long", "float", "double"):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or (kind in ("integer", "long") and not isinstance(value, int))
+        ):
+            yield _fault(value, path, f"Member must be of type {kind}")
+        else:
+            yield from _bound_faults(shape, value, value, path, "value")
+    elif kind == "boolean" and not isinstance(value, bool):
+        yield _fault(value, path, "Member must be a boolean")
+
+
+def _structure_faults(shape: Any, value: Any, path: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield _fault(value, path, "Member must be a structure")
+        return
+    for name in value:
+        if name not in shape.members:
+            yield f"Value at '{_join(path, name)}' failed to satisfy constraint: Member is not known"
+    for name in shape.required_members:
+        if value.get(name) is None:
+            yield f"Value null at '{_join(path, name)}' failed to satisfy constraint: Member must not be null"
+    for name, member in shape.members.items():
+        yield from _faults(member, value.get(name), _join(path, name))
+
+
+def _string_faults(shape: Any, value: Any, path: str) -> Iterator[str]:
+    if not isinstance(value, str):
+        yield _fault(value, path, "Member must be a string")
+        return
+    if shape.enum and value not in shape.enum:
+        yield _fault(value, path, f"Member must satisfy enum value set: [{', '.join(shape.enum)}]")
+    yield from _bound_faults(shape, value, len(value), path, "length")
+    pattern = shape.metadata.get("pattern")
+    if pattern and not _matches(pattern, value):
+        yield _fault(value, path, f"Member must satisfy regular expression pattern: {pattern}")
+
+
+def _matches(pattern: str, value: str) -> bool:
+    try:
+        return re.fullmatch(pattern, value) is not None
+    except re.error:  # a few patterns use Java's syntax, which Python does not read
+        return True
+
+
+def _bound_faults(shape: Any, value: Any, size: float, path: str, noun: str) -> Iterator[str]:
+    low, high = shape.metadata.get("min"), shape.metadata.get("max")
+    if low is not None and size < low:
+        yield _fault(value, path, f"Member must have {noun} greater than or equal to {low}")
+    if high is not None and size > high:
+        yield _fault(value, path, f"Member must have {noun} less than or equal to {high}")
+
+
+def _fault(value: Any, path: str, rule: str) -> str:
+    return f"Value '{str(value)[:256]}' at '{path}' failed to satisfy constraint: {rule}"
+
+
+def _join(path: str, name: str) -> str:
+    small = name[:1].lower() + name[1:]
+    return f"{path}.{small}" if path else small

@@ -1,0 +1,124 @@
+"""From deployed resources to a running container, or to the reason why it cannot start.
+
+Nothing here knows of profiles: image, variables, instance type, accelerators and two tags are all there is, as on AWS.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from loadproof.capacity import Deployment, StepTimes, architecture_from_tag, deployment_from_container, memory_fit
+from loadproof.capacity.memory import batch_limits
+from loadproof.errors import LoadproofError
+from loadproof.families import FAMILIES, UNLIMITED
+from loadproof.localcloud.directory import ContainerView
+from loadproof.localcloud.model_server.clock import Clock
+from loadproof.localcloud.model_server.container import CannotStartError
+from loadproof.localcloud.model_server.engine import Engine
+from loadproof.localcloud.model_server.payloads import dialect_of
+from loadproof.localcloud.model_server.payloads.ask import ServerLimits
+from loadproof.localcloud.model_server.twin import TwinContainer
+from loadproof.profiles.schema import Family
+from loadproof.simulation import ContinuousBatcher
+
+MODEL_ID_TAG = "loadproof:model-id"
+ARCHITECTURE_TAG = "loadproof:architecture"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a container is to run."""
+
+    instance_type: str
+    accelerators_per_copy: int
+
+
+def family_and_version(image: str) -> tuple[Family, str] | None:
+    """The server family and version an image URI names, None for an image of nobody's known.
+
+    `…/djl-inference:0.38.0-lmi29.0.0-cu130` is (lmi, 0.38.0); TGI's version stands after `tgi` in its tag.
+    """
+    path, _, tag = image.rpartition("/")[2].partition("@")[0].partition(":")
+    for name, family in FAMILIES.items():
+        if family.image is not None and family.image.repository in path:
+            found = re.search(family.image.tag_version, tag)
+            return name, found.group(1) if found else ""
+    return None
+
+
+def _known() -> str:
+    """`TGI, LMI (djl-inference), vLLM and SGLang`."""
+    *others, last = (family.called for family in FAMILIES.values() if family.image is not None)
+    return f"{', '.join(others)} and {last}"
+
+
+def twin_deployment(view: ContainerView, place: Place) -> tuple[Family, Deployment]:
+    """The planner's view of one copy. Raises CannotStartError with the reason a real container would die of."""
+    known = family_and_version(view.image)
+    if known is None:
+        raise CannotStartError(
+            f"the twin knows no model server in image {view.image}; known are {_known()}. "
+            "Start the local cloud with --backend URL to put your own server behind it"
+        )
+    family, version = known
+    model_id = view.tags.get(MODEL_ID_TAG)
+    if not model_id:
+        raise CannotStartError(
+            f"the model has no tag {MODEL_ID_TAG}: the twin cannot know what the container would load. "
+            "Tag the AWS::SageMaker::Model or the inference component with the model's Hugging Face id"
+        )
+    shape = view.tags.get(ARCHITECTURE_TAG)
+    try:
+        deployment = deployment_from_container(
+            family=family,
+            version=version,
+            variables=view.environment,
+            model_id=model_id,
+            architecture=architecture_from_tag(shape) if shape else None,
+            instance_type=place.instance_type,
+            accelerators_per_copy=place.accelerators_per_copy,
+            copies=1,
+        )
+    except LoadproofError as error:
+        raise CannotStartError(str(error)) from None
+    _check_memory(deployment)
+    return family, deployment
+
+
+def _check_memory(deployment: Deployment) -> None:
+    fit = memory_fit(deployment)
+    if fit.fits != "no":
+        return
+    where = f"{deployment.model_id} on {deployment.accelerators} accelerator(s) of {deployment.instance.instance_type}"
+    if fit.kv_cache_gib <= 0:
+        raise CannotStartError(
+            f"CUDA out of memory: {where}: {fit.weights_gib:.1f} GiB of weights on each, {fit.usable_gib:.1f} usable"
+        )
+    raise CannotStartError(
+        f"{where}: the longest request the server admits, {fit.longest_request_tokens} tokens, is larger than the "
+        f"{fit.kv_token_capacity} tokens the KV cache can hold; bound the model length or use more memory"
+    )
+
+
+def start_twin(view: ContainerView, place: Place, clock: Clock) -> TwinContainer:
+    """One copy of the twin, ready to serve. Raises CannotStartError."""
+    family, deployment = twin_deployment(view, place)
+    batcher = ContinuousBatcher(StepTimes(deployment), batch_limits(deployment))
+    limits = server_limits(deployment)
+    protocol = FAMILIES[family].protocol
+    assert protocol is not None  # only containers of nobody's known family say it themselves
+    dialect = dialect_of(protocol, limits, deployment.model_id)
+    return TwinContainer(Engine(batcher, clock), dialect, limits.max_admitted_requests)
+
+
+def server_limits(deployment: Deployment) -> ServerLimits:
+    """What the server's front admits. Unset total: the model's context; never more than the cache holds."""
+    limits = deployment.limits
+    longest = limits.max_request_tokens or deployment.architecture.context or UNLIMITED
+    return ServerLimits(
+        max_total_tokens=min(longest, memory_fit(deployment).kv_token_capacity),
+        max_input_tokens=limits.max_input_tokens,
+        max_admitted_requests=limits.max_admitted_requests,
+        max_body_bytes=limits.max_body_bytes,
+    )

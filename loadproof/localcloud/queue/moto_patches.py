@@ -1,0 +1,124 @@
+"""What moto's Lambda does differently from AWS and must not do here, and our SQS for moto's services that send to it.
+
+Installed once a process; a later local cloud in this process replaces what they reach.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from loadproof.localcloud.controlplane.wire import AwsError, Caller
+from loadproof.localcloud.queue import packages
+from loadproof.localcloud.queue.functions import Functions
+from loadproof.localcloud.queue.sqs.service import SqsService
+
+log = logging.getLogger(__name__)
+_functions: Functions | None = None
+_sqs: SqsService | None = None
+
+
+def install(functions: Functions, sqs: SqsService) -> None:
+    """Point moto's Lambda at `functions`, and SNS, EventBridge, S3 and Lambda at `sqs`."""
+    global _functions, _sqs
+    first, _functions, _sqs = _functions is None, functions, sqs
+    if not first:
+        return
+    import moto.awslambda.models
+    import moto.sns.models
+    import moto.sqs
+    import moto.sqs.models
+
+    modules: list[Any] = [moto.awslambda.models, moto.sns.models, moto.sqs, moto.sqs.models]
+    for module in modules:
+        module.sqs_backends = _Accounts()
+    function_class: Any = moto.awslambda.models.LambdaFunction
+    layers_of = function_class._get_layers_data
+
+    def layers_data(self: Any, arns: list[str]) -> list[dict[str, Any]]:
+        """Public layers of other accounts: known ones are there, unknown ones fail as a missing layer does."""
+        found: list[dict[str, Any]] = []
+        for arn in arns:
+            found += [{"Arn": arn, "CodeSize": 1}] if packages.is_provided(arn) else layers_of(self, [arn])
+        return found
+
+    function_class._get_layers_data = layers_data
+    function_class._invoke_lambda = _invoke_lambda
+
+
+class _Accounts(dict[str, "_Regions"]):
+    """In the place of moto's SQS backends, by account and region."""
+
+    def __missing__(self, account: str) -> _Regions:
+        return _Regions(account)
+
+
+class _Regions(dict[str, "_Queues"]):
+    def __init__(self, account: str) -> None:
+        self._account = account
+
+    def __missing__(self, region: str) -> _Queues:
+        return _Queues(Caller(account=self._account, region=region, access_key=""))
+
+
+class _Queue:
+    """As much of a queue as moto's Lambda and SNS look at."""
+
+    fifo_queue = False
+
+    def __init__(self, arn: str) -> None:
+        self.queue_arn = arn
+        # moto runs mappings inside SendMessage, on the sender's time; the poller does it instead.
+        self.lambda_event_source_mappings: dict[str, Any] = {}
+
+
+class _Queues:
+    """One region's queues, with the methods that moto's services call."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    @property
+    def queues(self) -> dict[str, _Queue]:
+        assert _sqs is not None
+        prefix = self._caller.arn("sqs", "")
+        with _sqs.locked() as engine:
+            return {queue.name: _Queue(queue.arn) for queue in engine.queues() if queue.arn.startswith(prefix)}
+
+    def get_queue(self, name: str) -> _Queue:
+        from moto.sqs.exceptions import QueueDoesNotExist
+
+        found = self.queues.get(name)
+        if found is None:
+            raise QueueDoesNotExist
+        return found
+
+    def send_message(
+        self,
+        queue_name: str,
+        message_body: str,
+        message_attributes: dict[str, Any] | None = None,
+        group_id: str | None = None,
+        **of_fifo_queues: object,
+    ) -> None:
+        """Deliver for a service; AWS's services do not tell their callers of a delivery that failed, nor does this."""
+        assert _sqs is not None
+        params: dict[str, Any] = {"QueueUrl": f"{self._caller.account}/{queue_name}", "MessageBody": message_body}
+        params |= {"MessageAttributes": message_attributes} if message_attributes else {}
+        params |= {"MessageGroupId": group_id} if group_id else {}
+        try:
+            _sqs.call(self._caller, "SendMessage", params)
+        except AwsError as error:
+            log.warning("a message did not reach queue %s: %s", queue_name, error)
+
+
+def _invoke_lambda(self: Any, event: Any = None) -> tuple[str, bool, str]:
+    """`aws lambda invoke` without Docker: (payload, errored, log) as moto expects them."""
+    if _functions is None:
+        raise RuntimeError("the queue poller is not started")
+    event = json.loads(event) if isinstance(event, str) else event
+    result = _functions.invoke(self, event)
+    if result.error is not None:
+        return json.dumps(result.error), True, str(result.error.get("errorMessage", ""))
+    return json.dumps(result.value), False, ""

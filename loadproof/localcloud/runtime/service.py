@@ -1,0 +1,297 @@
+"""The SageMaker runtime on loopback: InvokeEndpoint and InvokeEndpointWithResponseStream as boto3 speaks them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+import orjson
+from aiohttp import web
+
+from loadproof.localcloud.directory import ComponentView, ContainerView, Directory, VariantView
+from loadproof.localcloud.model_server import backend
+from loadproof.localcloud.model_server.clock import Clock, WallClock
+from loadproof.localcloud.model_server.container import CannotStartError, Container, ContainerRequest
+from loadproof.localcloud.model_server.start import Place, start_twin, twin_deployment
+from loadproof.localcloud.runtime import capture, errors, target
+from loadproof.localcloud.runtime.answer import (
+    CUSTOM_ATTRIBUTES_HEADER,
+    Answerer,
+    ClientGoneError,
+    Limits,
+    MidStreamError,
+    read_body,
+    while_connected,
+)
+from loadproof.localcloud.runtime.asynchronous import AsynchronousInference
+from loadproof.localcloud.runtime.capture import Capture
+from loadproof.localcloud.runtime.errors import InvokeError
+from loadproof.localcloud.runtime.fleet import Copy, Fleet
+from loadproof.localcloud.runtime.metrics import Collected, Metrics
+from loadproof.localcloud.runtime.outside import Outside, OutsideError
+from loadproof.localcloud.runtime.target import Target
+
+log = logging.getLogger(__name__)
+Answer = Callable[[Target, Copy, ContainerRequest], Awaitable[web.StreamResponse]]
+
+_SWEEP_S = 1.0
+_CHAT = "/openai/v1/chat/completions"
+
+
+class Runtime:
+    """All of the runtime service. `backend_url` puts one real HTTP model server behind every component.
+
+    `unaligned` cuts payload parts at arbitrary offsets, as AWS does: parts never promise whole lines. `outside` is S3
+    and SNS for asynchronous inference and data capture, `now_s` the cloud's clock.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        *,
+        account: str = "123456789012",
+        region: str = "us-east-1",
+        backend_url: str | None = None,
+        clock: Clock | None = None,
+        limits: Limits | None = None,
+        outside: Outside | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+        unaligned: bool = True,
+        seed: int = 0,
+    ) -> None:
+        self._directory = directory
+        self._account = account
+        self._backend_url = backend_url.rstrip("/") if backend_url else None
+        self._clock = clock or WallClock()
+        logs_arn = f"arn:aws:logs:{region}:{account}:log-group:"
+        self._answerer = Answerer(limits or Limits(), random.Random(seed) if unaligned else None, logs_arn)
+        self._queued_answerer = Answerer(Limits(unary_s=3600.0), None, logs_arn)  # the queue's own limits are shorter
+        self._fleet = Fleet(self._start_container, seed)
+        self._metrics = Metrics(directory)
+        self._outside = outside
+        self._capture = Capture(seed)
+        self._asynchronous = AsynchronousInference(directory, outside, self._invoke_queued, now_s)
+        self._session: aiohttp.ClientSession | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    # -------------------------------------------------------------------------------------------------- server hooks
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/endpoints/{endpoint}/invocations", self.invoke),
+            web.post("/endpoints/{endpoint}/invocations-response-stream", self.invoke_with_response_stream),
+            web.post("/endpoints/{endpoint}/async-invocations", self.invoke_async),
+            web.post(f"/endpoints/{{endpoint}}{_CHAT}", self.chat_completions),
+            web.post(f"/endpoints/{{endpoint}}/inference-components/{{component}}{_CHAT}", self.chat_completions),
+        ]
+
+    def setup(self, app: web.Application) -> None:
+        """Add the routes, and start and stop with the application."""
+        app.add_routes(self.routes())
+        app.on_startup.append(self.start)
+        app.on_cleanup.append(self.stop)
+
+    async def start(self, app: web.Application | None = None) -> None:
+        self._session = backend.new_session()
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep_forever())
+
+    async def stop(self, app: web.Application | None = None) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+        await self._asynchronous.stop()
+        await self._fleet.close()
+        if self._session is not None:
+            await self._session.close()
+
+    def check_startable(self, view: ComponentView | VariantView) -> str | None:
+        """Why the container behind this component or plain variant cannot start; None when it can. May take seconds.
+
+        Callable from any thread. With a backend: its health check; else: whether the twin can stand for the image.
+        """
+        if view.container is None:
+            return None
+        if self._backend_url is not None:
+            return backend.health_problem(self._backend_url)
+        try:
+            if isinstance(view, ComponentView):
+                place = Place(view.instance_type, view.accelerators_per_copy)
+            else:
+                place = target.whole_instance(view.instance_type)
+            twin_deployment(view.container, place)
+        except CannotStartError as error:
+            return str(error)
+        return None
+
+    @property
+    def fleet(self) -> Fleet:
+        return self._fleet
+
+    def take_metrics(self) -> Collected:
+        """What was counted since the last call, for `publish_metrics`. On the event loop's thread."""
+        return self._metrics.take()
+
+    def publish_metrics(self, collected: Collected, at_s: float | None = None) -> None:
+        """Hand CloudWatch data to the directory, at `at_s` of the cloud's clock. From any thread."""
+        self._metrics.hand_over(collected, self._targets(), at_s)
+        for endpoint in self._directory.endpoints():
+            if endpoint.asynchronous is not None:
+                for name, value in self._asynchronous.backlog(endpoint):
+                    where = {"EndpointName": endpoint.name}
+                    self._directory.record_metric("AWS/SageMaker", name, value, where, unit="Count", at_s=at_s)
+
+    # ------------------------------------------------------------------------------------------------------ handlers
+
+    async def invoke(self, request: web.Request) -> web.StreamResponse:
+        """POST /endpoints/{E}/invocations"""
+        return await self._serve(request, self._captured)
+
+    async def invoke_with_response_stream(self, request: web.Request) -> web.StreamResponse:
+        """POST /endpoints/{E}/invocations-response-stream"""
+
+        async def streamed(found: Target, copy: Copy, call: ContainerRequest) -> web.StreamResponse:
+            return await self._answerer.stream(request, found, copy, call)
+
+        return await self._serve(request, streamed)
+
+    async def chat_completions(self, request: web.Request) -> web.StreamResponse:
+        """POST /endpoints/{E}[/inference-components/{IC}]/openai/v1/chat/completions: the container's own answer."""
+
+        async def answered(found: Target, copy: Copy, call: ContainerRequest) -> web.StreamResponse:
+            if _wants_stream(call.body):
+                return await self._answerer.bare_stream(request, found, copy, call)
+            return await self._captured(found, copy, call)
+
+        return await self._serve(request, answered)
+
+    async def invoke_async(self, request: web.Request) -> web.Response:
+        """POST /endpoints/{E}/async-invocations"""
+        try:
+            body = await read_body(request)
+            endpoint = target.serving_endpoint(self._directory, self._account, request.match_info["endpoint"])
+            return self._asynchronous.accept(endpoint, request.headers, body)
+        except InvokeError as fault:
+            return fault.response()
+
+    async def _invoke_queued(self, endpoint_name: str, call: ContainerRequest) -> web.StreamResponse:
+        """A request whose turn in the asynchronous queue has come. Raises InvokeError."""
+        endpoint = target.serving_endpoint(self._directory, self._account, endpoint_name)
+        found = target.variant_target(endpoint, target.pick_variant(endpoint, None))
+        if found.copies < 1:
+            raise errors.no_capacity()
+        return await self._counted(found, call, self._queued_answerer.unary)
+
+    # ------------------------------------------------------------------------------------------------ one invocation
+
+    async def _captured(self, found: Target, copy: Copy, call: ContainerRequest) -> web.StreamResponse:
+        """A whole answer, of which data capture keeps its sample."""
+        answer = await self._answerer.unary(found, copy, call)
+        if found.capture is not None and isinstance(answer, web.Response) and isinstance(answer.body, bytes):
+            body = (answer.headers["Content-Type"], answer.body)
+            self._capture.record(found.capture, found.endpoint_name, found.variant_name, call, body)
+        return answer
+
+    async def _serve(self, request: web.Request, answer: Answer) -> web.StreamResponse:
+        try:
+            found, call = await self._accept(request)
+            async with while_connected(request):
+                return await self._counted(found, call, answer)
+        except InvokeError as fault:
+            return fault.response()
+        except (ClientGoneError, ConnectionResetError):
+            return web.Response(status=499)  # never seen: the connection is closed
+
+    async def _accept(self, request: web.Request) -> tuple[Target, ContainerRequest]:
+        body = await read_body(request)
+        component = request.match_info.get("component")
+        headers = request.headers if component is None else {target.COMPONENT_HEADER: component}
+        found = target.resolve(self._directory, self._account, request.match_info["endpoint"], headers)
+        if found.copies < 1:
+            if found.component_name is not None:
+                self._metrics.no_capacity(found.component_name)
+            raise errors.no_capacity()
+        call = ContainerRequest(
+            body=body,
+            content_type=request.headers.get("Content-Type", "application/octet-stream"),
+            accept=request.headers.get("X-Amzn-SageMaker-Accept", request.headers.get("Accept", "*/*")),
+            custom_attributes=request.headers.get(CUSTOM_ATTRIBUTES_HEADER),
+        )
+        return found, call
+
+    async def _counted(self, found: Target, call: ContainerRequest, answer: Answer) -> web.StreamResponse:
+        """Run one invocation on a copy; keep the copy's outstanding count and the metrics right whatever happens."""
+        with self._metrics.counting(found) as counted:
+            copy = self._pick(found)
+            copy.outstanding += 1
+            counted.handed_s = time.perf_counter()
+            try:
+                return await answer(found, copy, call)
+            except InvokeError as fault:
+                counted.errors = fault.metrics
+                raise
+            except MidStreamError as broken:
+                counted.errors = ("MidStreamErrors",)
+                return broken.response
+            finally:
+                copy.outstanding -= 1
+
+    def _pick(self, found: Target) -> Copy:
+        try:
+            return self._fleet.pick(found.side(), at_random=found.random_routing)
+        except CannotStartError as error:
+            if found.component_name is not None:
+                self._directory.fail_component(found.component_name, str(error))
+            raise errors.model_error(0, str(error), self._answerer.log_arn(found)) from None
+
+    # ---------------------------------------------------------------------------------------------------- containers
+
+    def _start_container(self, view: ContainerView, place: Place) -> Container:
+        if self._backend_url is None:
+            return start_twin(view, place, self._clock)
+        if self._session is None:
+            raise CannotStartError("the runtime is not started")
+        return backend.HttpContainer(self._backend_url, self._session)
+
+    async def _sweep_forever(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            try:
+                self._sweep()
+                files = self._capture.take()
+                if files and self._outside is not None:
+                    await asyncio.to_thread(capture.write, self._outside, files)
+            except OutsideError as error:
+                log.warning("captured data could not be stored: %s", error)
+            except Exception:
+                log.exception("the runtime's housekeeping failed; it goes on")
+
+    def _sweep(self) -> None:
+        """Let go of containers whose component or endpoint is gone, and of copies scaled in."""
+        wanted = {group.key: group for one in self._targets() for group in (*one.wanted, *one.following)}
+        for key in list(self._fleet.groups):
+            if key in wanted:
+                self._fleet.reconcile(wanted[key])
+            else:
+                self._fleet.retire(key)
+
+    def _targets(self) -> list[Target]:
+        """Everything that can be invoked."""
+        targets: list[Target] = []
+        for endpoint in self._directory.endpoints():
+            targets += [target.variant_target(endpoint, one) for one in endpoint.variants if one.container is not None]
+            components = map(self._directory.component, endpoint.component_names)
+            targets += [target.component_target(endpoint, one) for one in components if one is not None]
+        return targets
+
+
+def _wants_stream(body: bytes) -> bool:
+    """Whether an OpenAI request asks for a stream; the container itself refuses what is no request."""
+    try:
+        request = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(request, dict) and request.get("stream") is True

@@ -1,0 +1,192 @@
+"""Gives up most of the machine, then runs a program in this very process: `confined.py PLAN PROGRAM ARGUMENTS`.
+
+Run isolated (`-I -S`), so the standard library only. PLAN is JSON: `read` and `write` (paths), `memory_mib`,
+`file_mib`, `landlock` (whether the kernel is to enforce the paths). Children inherit it, and nobody can take it back.
+
+Landlock: https://docs.kernel.org/userspace-api/landlock.html
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import struct
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+_VERSION_FLAG, _PATH_BENEATH = 1, 1
+_NO_NEW_PRIVILEGES, _SECCOMP, _SECCOMP_FILTER = 38, 22, 2
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_TRUNCATE, _IOCTL_DEVICE = 1 << 14, 1 << 15
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_RIGHTS_OF_ABI = (0, 13, 14, 15, 15, 16)  # how many rights the kernel knows, by its version
+_ABSTRACT_SOCKETS, _SIGNALS = 1, 2
+_NEW_USER, _NEW_MOUNTS = 0x10000000, 0x00020000
+_BIND, _REMOUNT, _PRIVATE, _RELATIVE_TIMES, _DETACH = 4096, 32, (1 << 14) | (1 << 18), 1 << 21, 2
+# Of a mount, what an unprivileged one must keep; these have the same numbers as a file system's own flags.
+_SAME_FLAGS = (
+    os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME if sys.platform == "linux" else 0
+)
+# Architecture: its number in audit records, of the system calls socket and io_uring_setup.
+_CALLS = {"x86_64": (0xC000003E, 41, 425), "aarch64": (0xC00000B7, 198, 425)}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def landlock_abi() -> int:
+    """The version of the kernel's Landlock; 0 where there is none or it is switched off."""
+    if sys.platform != "linux":
+        return 0
+    return max(0, int(_libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION_FLAG))))
+
+
+def bound(memory_mib: int, file_mib: int) -> None:
+    """Limits of the process and its children each: writable memory, one file, open files, no core dumps."""
+    for limit, most in (
+        (resource.RLIMIT_DATA, memory_mib << 20),
+        (resource.RLIMIT_FSIZE, file_mib << 20),
+        (resource.RLIMIT_NOFILE, 1024),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(limit)
+        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with suppress(ValueError, OSError):  # macOS knows fewer limits
+            resource.setrlimit(limit, (allowed, allowed))
+
+
+def own_tmp(folder: str, read: list[str]) -> None:
+    """`/tmp` becomes `folder`, with what is in `read` where it was. Raises OSError where the kernel forbids it."""
+    inside = [path for path in read if path.startswith("/tmp/") and Path(path).exists()]
+    user, group = os.getuid(), os.getgid()
+    _done(_libc.unshare(_NEW_USER | _NEW_MOUNTS), "unshare")
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    _mount("none", "/", _PRIVATE)
+    handles = [os.open(path, os.O_PATH) for path in (folder, *inside)]
+    try:
+        _mount(_by_handle(handles[0]), "/tmp", _BIND)
+        for path, handle in zip((folder, *inside), handles, strict=True):
+            _mount_again(path, handle, writable=path == folder)
+    except OSError:
+        _libc.umount2(b"/tmp", _DETACH)
+        raise
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def _mount_again(path: str, handle: int, *, writable: bool) -> None:
+    """What was at `path` before `/tmp` became another; read-only, for all that is below `/tmp` may be written."""
+    source = _by_handle(handle)
+    if os.path.isdir(source):  # noqa: PTH112
+        Path(path).mkdir(parents=True, exist_ok=True)
+    else:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).touch()
+    _mount(source, path, _BIND)
+    if not writable:
+        flags = os.statvfs(path).f_flag
+        kept = flags & _SAME_FLAGS | (_RELATIVE_TIMES if flags & os.ST_RELATIME else 0)
+        _mount(path, path, _BIND | _REMOUNT | os.ST_RDONLY | kept)
+
+
+def _by_handle(handle: int) -> str:
+    return f"/proc/self/fd/{handle}"
+
+
+def restrict(read: list[str], write: list[str]) -> None:
+    """Of the files there are, only these from now on; no signal leaves, and no other user's tool gives rights back."""
+    abi = landlock_abi()
+    handled = (1 << _RIGHTS_OF_ABI[min(abi, len(_RIGHTS_OF_ABI) - 1)]) - 1
+    scoped = _ABSTRACT_SOCKETS | _SIGNALS if abi >= 6 else 0
+    attributes = struct.pack("=QQQ", handled, 0, scoped)[: 8 if abi < 4 else 16 if abi < 6 else 24]
+    size = ctypes.c_size_t(len(attributes))
+    ruleset = _done(_libc.syscall(_CREATE_RULESET, attributes, size, ctypes.c_uint32(0)), "landlock_create_ruleset")
+    for paths, rights in ((read, _READ), (["/dev/null", "/dev/zero", "/dev/full"], _OF_FILES), (write, handled)):
+        for path in paths:
+            _allow(ruleset, path, rights & handled)
+    _done(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "prctl")
+    _done(_libc.syscall(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0)), "landlock_restrict_self")
+    os.close(ruleset)
+
+
+def no_capabilities() -> None:
+    """Those that the own namespace brought, and root's."""
+    _done(_libc.capset(struct.pack("=Ii", 0x20080522, 0), bytes(24)), "capset")
+
+
+def no_unix_sockets() -> None:
+    """Landlock leaves sockets with a path, behind which Docker, D-Bus and agents do anything for the user."""
+    known = _CALLS.get(os.uname().machine)
+    if known is None:
+        return
+    architecture, socket_call, uring_call = known
+    load, equal, done = 0x20, 0x15, 0x06
+    allow, refuse = 0x7FFF0000, 0x00050000 | 13  # EACCES
+    program = [
+        (load, 0, 0, 4),
+        (equal, 0, 6, architecture),  # another architecture's calls: refused
+        (load, 0, 0, 0),
+        (equal, 4, 0, uring_call),  # which could open sockets too
+        (equal, 0, 2, socket_call),
+        (load, 0, 0, 16),
+        (equal, 1, 0, 1),  # AF_UNIX
+        (done, 0, 0, allow),
+        (done, 0, 0, refuse),
+    ]
+    code = b"".join(struct.pack("=HBBI", *step) for step in program)
+    kept = ctypes.create_string_buffer(code, len(code))
+    filters = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(kept)))
+    _done(_libc.prctl(_SECCOMP, _SECCOMP_FILTER, filters, 0, 0), "seccomp")
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    try:
+        handle = os.open(path, os.O_PATH)
+    except OSError:  # what is not there needs no right
+        return
+    if not os.path.isdir(_by_handle(handle)):  # noqa: PTH112
+        rights &= _OF_FILES
+    rule = struct.pack("=Qi", rights, handle)
+    _done(
+        _libc.syscall(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), rule, ctypes.c_uint32(0)),
+        f"landlock_add_rule {path}",
+    )
+    os.close(handle)
+
+
+def _mount(source: str, target: str, flags: int) -> None:
+    _done(_libc.mount(source.encode(), target.encode(), None, ctypes.c_ulong(flags), None), f"mount {target}")
+
+
+def _done(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def main(text: str, program: str) -> None:
+    plan = json.loads(text)
+    code = Path(program).read_bytes()
+    bound(plan["memory_mib"], plan["file_mib"])
+    if plan["landlock"]:
+        read, write = plan["read"], plan["write"]
+        with suppress(OSError):  # without user namespaces /tmp is not writable at all
+            own_tmp(write[0], read)
+        restrict([*read, "/proc/self"], write)
+        no_capabilities()
+        no_unix_sockets()
+    sys.argv = [program, *sys.argv[3:]]
+    # Not runpy, which loads as much again.
+    exec(compile(code, program, "exec"), {"__name__": "__main__", "__file__": program})  # noqa: S102  running the function is what it is for
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

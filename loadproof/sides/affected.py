@@ -1,0 +1,131 @@
+"""Which profiles a change touches, found without building any: by the ids of the files that each is made of."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from loadproof.profiles.calibrating import is_calibration
+from loadproof.profiles.inheritance import SUFFIXES
+from loadproof.sides.tree import PROFILES, Tree, digest_of
+
+ENVIRONMENT: Final = "environment.yaml"
+OF_ENVIRONMENT: Final = "environment"  # the pair of what belongs to no one profile; no file of that name is a profile
+_PATH: Final = re.compile(r"[^/\0\n][^\0\n]{0,1023}")  # an absolute one is refused by the checks
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A profile by environment and name (its file's stem); OF_ENVIRONMENT for the environment's own stacks."""
+
+    environment_name: str
+    name: str
+
+    @property
+    def of_environment(self) -> bool:
+        return self.name == OF_ENVIRONMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A place on one side: its file, everything in the tree that it is made of but code, and the digest of that."""
+
+    file: str
+    made_of: tuple[str, ...]
+    digest: str
+
+
+class Reader:
+    """Reads the profiles of both sides, each content once."""
+
+    def __init__(self) -> None:
+        self._named_by_id: dict[str, tuple[str, ...]] = {}
+
+    def places(self, tree: Tree) -> dict[Place, Found]:
+        """Every environment and profile of a side."""
+        files = places_of(tree)
+        self._read(tree, [file for place, file in files.items() if not place.of_environment])
+        return {
+            place: self._found(tree, file, f"{PROFILES}/{place.environment_name}/{ENVIRONMENT}")
+            for place, file in files.items()
+        }
+
+    def _found(self, tree: Tree, file: str, environment_file: str) -> Found:
+        seen = {environment_file}
+        waiting = [file] if file != environment_file else []
+        while waiting:
+            path = waiting.pop()
+            if path in seen or path not in tree.ids:
+                continue
+            seen.add(path)
+            waiting += self._named(tree, path)
+        made_of = tuple(sorted(seen))
+        return Found(file, made_of, digest_of((path, tree.ids[path]) for path in made_of))
+
+    def _named(self, tree: Tree, path: str) -> list[str]:
+        """Files of the tree that a YAML file names, relative to itself, in whatever field."""
+        if not path.endswith((".yaml", ".yml")):
+            return []
+        if tree.ids[path] not in self._named_by_id:
+            self._read(tree, [path])
+        folder = posixpath.dirname(path)
+        targets = (posixpath.normpath(posixpath.join(folder, text)) for text in self._named_by_id[tree.ids[path]])
+        return [target for target in targets if target in tree.ids and target != path]
+
+    def _read(self, tree: Tree, paths: list[str]) -> None:
+        """One request for all of them: through git, each costs a process."""
+        new = {tree.ids[path]: path for path in paths if tree.ids[path] not in self._named_by_id}
+        contents = dict(tree.source.each(new.values()))
+        for path in new.values():
+            linked = path in tree.source.links
+            self._named_by_id[tree.ids[path]] = (os.fsdecode(contents[path]),) if linked else texts_of(contents[path])
+
+
+def places_of(tree: Tree) -> dict[Place, str]:
+    """The file of every environment and profile: what stands beside an environment.yaml and is no calibration."""
+    found: dict[Place, str] = {}
+    for path in tree.profile_paths:
+        _, environment_name, *rest = path.split("/")
+        if len(rest) != 1 or f"{PROFILES}/{environment_name}/{ENVIRONMENT}" not in tree.ids:
+            continue
+        file = Path(path)
+        if file.name == ENVIRONMENT:
+            found[Place(environment_name, OF_ENVIRONMENT)] = path
+        elif file.suffix in SUFFIXES and file.stem != OF_ENVIRONMENT and not is_calibration(file):
+            # Of two files of one name the CDK app takes the last.
+            found[Place(environment_name, file.stem)] = path
+    return found
+
+
+def affected(before: Mapping[Place, Found], after: Mapping[Place, Found], *, same_code: bool) -> list[Place]:
+    """Places of which anything differs, sorted; all of them where the code does."""
+    places = sorted({*before, *after})
+    return [place for place in places if not same_code or _digest(before, place) != _digest(after, place)]
+
+
+def _digest(found: Mapping[Place, Found], place: Place) -> str | None:
+    return found[place].digest if place in found else None
+
+
+def texts_of(content: bytes) -> tuple[str, ...]:
+    """Every text of a YAML file that could be a path; those before the first mistake where it is none."""
+    texts: dict[str, None] = {}
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(content)
+    try:
+        for event in iter(loader.get_event, None):
+            if isinstance(event, yaml.ScalarEvent) and _PATH.fullmatch(event.value):
+                texts[event.value] = None
+            if isinstance(event, yaml.StreamEndEvent):
+                break
+    except (yaml.YAMLError, UnicodeDecodeError):
+        pass
+    finally:
+        loader.dispose()
+    return tuple(texts)

@@ -1,0 +1,164 @@
+"""What a review asks of git, by plumbing: no checkout, hook, filter or pager, and names never meet a shell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from loadproof.errors import CouldNotRunError, InputError
+
+LINK, SUBMODULE = "120000", "160000"
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """One entry of a tree. Sizes are not asked for: in a partial clone each would be fetched."""
+
+    mode: str
+    id: str
+
+
+class Repository:
+    """The git repository around a folder. `top` is None for a bare one."""
+
+    def __init__(self, here: Path) -> None:
+        """Raises InputError outside a repository, CouldNotRunError without git."""
+        if shutil.which("git") is None:
+            raise CouldNotRunError("git is not on the path; install it, or name two folders")
+        self.here = here
+        inside = self._asked("rev-parse", "--is-inside-work-tree")
+        if inside is None:
+            raise InputError(f"{here} is in no git repository ({self._why}); run it inside one, or name two folders")
+        top = self._asked("rev-parse", "--show-toplevel") if inside == "true" else None
+        self.top = None if top is None else Path(top)
+        self.algorithm = self._asked("rev-parse", "--show-object-format") or "sha1"
+
+    def commit(self, name: str) -> str | None:
+        """The full id of the commit that `name` stands for, in any way git lets one say it; None without one."""
+        if not name or name.startswith("-") or "\0" in name or "\n" in name:
+            return None
+        return self._asked("rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}")
+
+    def head(self) -> str | None:
+        """The commit of the working tree; None before the first one."""
+        return self.commit("HEAD")
+
+    def merge_base(self, base: str, head: str) -> str | None:
+        """Where two commits parted; None where their history, as far as it is here, does not meet."""
+        return (self._asked("merge-base", base, head) or "").partition("\n")[0] or None
+
+    def is_shallow(self) -> bool:
+        return self._asked("rev-parse", "--is-shallow-repository") == "true"
+
+    def branches(self) -> list[str]:
+        """Names to suggest: branches here and of remotes."""
+        said = self._asked("for-each-ref", "--count=20", "--format=%(refname:short)", "refs/heads", "refs/remotes")
+        return [name for name in (said or "").split("\n") if name]
+
+    def tree(self, commit: str, folder: str) -> dict[str, Blob]:
+        """Every entry below `folder` ('' is the whole), by its path from there. Empty without such a folder."""
+        listed = self._run("ls-tree", "--full-tree", "-r", "-z", f"{commit}:{folder}", unless="Not a valid object name")
+        found = {}
+        for row in listed.split(b"\0"):
+            if row:
+                facts, _, name = row.partition(b"\t")
+                mode, _, blob = facts.decode().split()
+                found[os.fsdecode(name)] = Blob(mode, blob)
+        return found
+
+    def has_folder(self, commit: str, folder: str) -> bool:
+        return self._asked("cat-file", "-t", f"{commit}:{folder}") == "tree"
+
+    def contents(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Id and content of every blob, raw as git keeps it, one in memory at a time."""
+        wanted = list(dict.fromkeys(ids))
+        if not wanted:
+            return
+        with subprocess.Popen(
+            ["git", "cat-file", "--batch"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=self.here,
+            env=_variables(),
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            # Asked from a thread of its own: git answers while it is still being asked, and neither may wait.
+            asking = threading.Thread(target=_ask, args=(process.stdin, wanted), daemon=True)
+            asking.start()
+            try:
+                for one in wanted:
+                    facts = process.stdout.readline().split()
+                    if len(facts) != 3:
+                        raise CouldNotRunError(f"git does not have object {one}; run `git fsck`, or fetch it")
+                    size_bytes = int(facts[2])
+                    yield one, process.stdout.read(size_bytes + 1)[:size_bytes]
+            finally:
+                process.kill()
+                asking.join()
+
+    def working_ids(self, folder: Path) -> dict[str, str | None]:
+        """Tracked and untracked files below `folder` that git does not ignore; None for one that differs from its id.
+
+        A path that is gone from the disk is left out. An id is what git keeps of an unchanged file, whatever filters
+        (line ends, LFS) made of it on the disk.
+        """
+        ids: dict[str, str | None] = {}
+        for row in self._lines("ls-files", "-s", folder=folder):
+            facts, _, name = row.partition(b"\t")
+            mode, blob, stage = facts.decode().split()
+            if mode != SUBMODULE:
+                ids[os.fsdecode(name)] = blob if stage == "0" else None
+        for row in self._lines("ls-files", "-m", "-o", "--exclude-standard", folder=folder):
+            ids[os.fsdecode(row)] = None
+        for row in self._lines("ls-files", "-d", folder=folder):
+            ids.pop(os.fsdecode(row), None)
+        return ids
+
+    def is_dirty(self, folder: Path) -> bool:
+        """True with changes to commit below `folder`, untracked files included."""
+        return next(iter(self._lines("status", "--porcelain=v1", "--no-renames", "--", ".", folder=folder)), b"") != b""
+
+    def _lines(self, *arguments: str, folder: Path) -> Iterator[bytes]:
+        command, *rest = arguments
+        return (row for row in self._run(command, "-z", *rest, folder=folder).split(b"\0") if row)
+
+    def _asked(self, *arguments: str) -> str | None:
+        """What git prints, without the last line end; None where it refuses (`_why` then has its words)."""
+        done = self._started(arguments, self.here)
+        self._why = done.stderr.decode(errors="replace").strip().partition("\n")[0] or "git refuses"
+        return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 else None
+
+    def _run(self, *arguments: str, folder: Path | None = None, unless: str | None = None) -> bytes:
+        """What git prints; nothing where it refuses with the words `unless`. Raises CouldNotRunError."""
+        done = self._started(arguments, folder or self.here)
+        why = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        if done.returncode == 0 or (unless is not None and unless in why):
+            return done.stdout
+        raise CouldNotRunError(f"git {arguments[0]} failed: {why}")
+
+    def _started(self, arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
+        command = ["git", "--no-pager", "--literal-pathspecs", *arguments]
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, cwd=folder, env=_variables(), check=False
+        )
+
+
+def _ask(stream: IO[bytes], ids: Sequence[str]) -> None:
+    """A reader that went away has its own word to say."""
+    with suppress(OSError), stream:
+        for one in ids:
+            stream.write(f"{one}\n".encode())
+
+
+def _variables() -> Mapping[str, str]:
+    """No question on a terminal, no lock taken in a repository that is only read, messages in English."""
+    return {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}

@@ -1,0 +1,214 @@
+"""One side under work: its affected profiles laid out, checked, and with their templates once somebody made them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from loadproof.errors import InputError, Problem
+from loadproof.profiles import check_file
+from loadproof.profiles.inheritance import read_with_parents
+from loadproof.profiles.names import stack_name
+from loadproof.profiles.secrets import shown_path
+from loadproof.profiles.tree import Items, Map, Node, Problems
+from loadproof.review.model import Side
+from loadproof.scaffold import team_files
+from loadproof.sides.affected import ENVIRONMENT, OF_ENVIRONMENT, Found, Place
+from loadproof.sides.tree import PROFILES, Tree, digest_of
+
+if TYPE_CHECKING:
+    from loadproof.profiles import Checked
+
+_CACHED_FORM: Final = "3"  # of what is kept and how it is made; another one finds nothing
+_LFS: Final = b"version https://git-lfs.github.com/spec/"
+
+
+@dataclass(slots=True)
+class UnfinishedSide:
+    """`places` are those to review that this side has; `context` is what `-c` gives beside env and profile."""
+
+    tree: Tree
+    found: Mapping[Place, Found]
+    places: tuple[Place, ...]
+    root: Path
+    context: Mapping[str, Any]
+    checked: dict[Place, Checked] = field(default_factory=dict)
+    templates: dict[Place, Mapping[str, Any]] = field(default_factory=dict)
+    refusals: dict[Place, str] = field(default_factory=dict)
+    elsewhere: set[Place] = field(default_factory=set)  # those whose content git does not have
+    _settings: dict[str, Any] | None = None
+
+    @property
+    def existing(self) -> dict[str, list[str]]:
+        """Every profile of every environment of this side."""
+        names: dict[str, list[str]] = {place.environment_name: [] for place in self.found}
+        for place in sorted(self.found):
+            if not place.of_environment:
+                names[place.environment_name].append(place.name)
+        return names
+
+    def check(self) -> None:
+        """Read every profile of `places` and every environment of theirs, as `loadproof check` does."""
+        if self.places:
+            named = {path for place in self.places for path in self.found[place].made_of if path in self.tree.ids}
+            self.tree.lay_out(sorted(named.union(self.tree.profile_paths)), self.root)
+        for environment_name in sorted({place.environment_name for place in self.places}):
+            file = self.root / PROFILES / environment_name / ENVIRONMENT
+            self.checked[environment_place(environment_name)] = check_file(file)
+        for place in self.places:
+            if not place.of_environment:
+                self.checked[place] = check_file(self.root / self.found[place].file)
+            if pointer := self._kept_elsewhere(place):
+                self.elsewhere.add(place)
+                self.refusals[place] = (
+                    f"{pointer} is kept in Git LFS, so git has no content of it; name a folder instead"
+                )
+
+    def is_refused(self, place: Place) -> bool:
+        """True where the checks stop this profile, or its environment, before anything is synthesized."""
+        return place in self.refusals or not (
+            self.checked[place].ok and self.checked[environment_place(place.environment_name)].ok
+        )
+
+    def lay_out_code(self) -> None:
+        """Code beside the profiles: nothing else of the project is there for it to find, such as what git ignores."""
+        if self.tree.has_own_code:
+            laid = {path for place in self.places for path in self.found[place].made_of}
+            self.tree.lay_out([path for path in self.tree.code if path not in laid], self.root)
+
+    def settings(self) -> dict[str, Any]:
+        """What the CDK CLI would pass on: cdk.context.json, the context of cdk.json, and `-c`. Read once."""
+        if self._settings is None:
+            self._settings = self._read_settings()
+        return self._settings
+
+    def _read_settings(self) -> dict[str, Any]:
+        named = ("cdk.context.json", "cdk.json")
+        if self.tree.has_own_code:
+            texts = dict(self.tree.source.each(name for name in named if name in self.tree.ids))
+        else:
+            own = team_files() / "cdk.json"
+            texts = {"cdk.json": own.read_bytes()} if own.is_file() else {}
+        merged: dict[str, Any] = {}
+        for name in named:
+            merged |= self._context_of(name, texts.get(name, b"{}"))
+        return {**merged, **self.context}
+
+    def key(self, place: Place) -> str:
+        """The hash of everything that the templates of a place are made of."""
+        meets = sorted(
+            (other.environment_name, other.name, self.found[other].digest)
+            for other in self.found
+            if not other.of_environment and other != place and _stack(other) == _stack(place)
+        )
+        rows = [
+            ("loadproof review", _CACHED_FORM, _cdk_version()),
+            ("code", self.tree.code_id if self.tree.has_own_code else _installed_code_id()),
+            # Git's filters (line ends, LFS) may make other bytes of the same id on the disk.
+            ("from", "git" if self.tree.source.folder is None else "disk"),
+            ("context", json.dumps(self.settings(), sort_keys=True)),
+            ("place", place.environment_name, place.name, self.found[place].digest),
+        ]
+        return digest_of([*rows, *meets])
+
+    def side(self, place: Place) -> Side:
+        """What the review is given: problems where the checks found some, else why there is no template."""
+        checked, environment = self.checked[place], self.checked[environment_place(place.environment_name)]
+        elsewhere = place in self.elsewhere  # what lies here instead is no profile, and not worth a word
+        refusal = self.refusals.get(place, "")
+        if not (refusal or environment.ok or self.templates.get(place)):
+            beside = readable_name(f"{self.tree.folder}{PROFILES}/{place.environment_name}/{ENVIRONMENT}")
+            refusal = f"{beside} is refused by the checks; mend that first"
+        return Side(
+            file=readable_name(self.tree.folder + self.found[place].file),
+            environment=environment.environment,
+            profile=None if place.of_environment else checked.profile,
+            templates=self.templates.get(place, {}),
+            problems=() if elsewhere else tuple(self._relative(problem) for problem in checked.problems),
+            refusal=refusal if checked.ok or elsewhere else "",
+            places=self._places(checked),
+        )
+
+    def _context_of(self, name: str, text: bytes) -> dict[str, Any]:
+        try:
+            document = json.loads(text)
+            context = document if name == "cdk.context.json" else document.get("context", {})
+            return dict(context)
+        except (ValueError, TypeError, AttributeError):
+            raise InputError(f"{self.tree.label}: {name} is no JSON object as the CDK CLI reads it; mend it") from None
+
+    def _kept_elsewhere(self, place: Place) -> str | None:
+        if self.tree.source.folder is not None:
+            return None
+        for path in self.found[place].made_of:
+            file = self.root / path
+            if file.is_file() and file.read_bytes()[: len(_LFS)] == _LFS:
+                return path
+        return None
+
+    def _relative(self, problem: Problem) -> Problem:
+        """Named as in the repository, wherever it was read."""
+        file, message, mend = (self._said(text) for text in (problem.file, problem.message, problem.mend))
+        return replace(problem, file=file, message=message, mend=mend)
+
+    def _said(self, text: str) -> str:
+        return readable_name(text.replace(f"{self.root}/", self.tree.folder))
+
+    def _places(self, checked: Checked) -> dict[str, tuple[str, int]]:
+        places: dict[str, tuple[str, int]] = {}
+
+        def note(node: Node, path: tuple[str | int, ...]) -> None:
+            if isinstance(node, Map):
+                for key, entry in node.entries.items():
+                    mark = entry.key_mark
+                    places[shown_path((*path, key))] = (self._said(mark.file), mark.line)
+                    note(entry.node, (*path, key))
+            elif isinstance(node, Items):
+                for at, item in enumerate(node.nodes):
+                    places[shown_path((*path, at))] = (self._said(item.mark.file), item.mark.line)
+                    note(item, (*path, at))
+
+        try:
+            tree = read_with_parents(checked.file, Problems())
+        except (OSError, RuntimeError):
+            return {}
+        if tree is not None:
+            note(tree, ())
+        return places
+
+
+def environment_place(name: str) -> Place:
+    return Place(name, OF_ENVIRONMENT)
+
+
+def readable_name(text: str) -> str:
+    """A file's name may be no text at all: what is none is spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _stack(place: Place) -> str:
+    return stack_name(place.environment_name, place.name)
+
+
+@cache
+def _cdk_version() -> str:
+    return version("aws-cdk-lib")
+
+
+@cache
+def _installed_code_id() -> str:
+    """Of the packages that synthesize where a side has no code of its own."""
+    folders = (Path(__file__).parents[1], team_files() / "stacks")
+    files = sorted(
+        (folder.name, file.relative_to(folder).as_posix(), file)
+        for folder in folders
+        for file in folder.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    )
+    return digest_of((folder, name, hashlib.sha256(file.read_bytes()).hexdigest()) for folder, name, file in files)

@@ -1,0 +1,331 @@
+"""Synthesis of one side by its own code, in processes of their own, as the CDK CLI starts them.
+
+What is run is the code of the side that is reviewed. It gets few variables of this process's environment and an
+empty home; that is a precaution and no prison, so a job that reviews strangers' code must not hold any.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import site
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from loadproof.errors import CouldNotRunError, ExitCode
+from loadproof.profiles.names import stack_name
+from loadproof.scaffold import team_files
+from loadproof.sides.tree import ENTRY, PROFILES
+
+PATIENCE_S: Final = 900.0
+MOST_ATTEMPTS: Final = 16  # processes that look for the profiles of one job that cannot be synthesized
+_CHEAP: Final = 20  # profiles that cost less to synthesize along than another process
+_MOST_WORDS: Final = 2000  # characters of a refusal
+# What synthesis may need of this process's environment; whatever else a job holds is not the reviewed code's to read.
+_PASSED: Final = re.compile(
+    r"PATH|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TEMP|TMP|TERM|NO_COLOR|VIRTUAL_ENV|LD_LIBRARY_PATH|SYSTEMROOT"
+    r"|(JSII|NODE|PYTHON|CDK)_?\w*"
+)
+_SECRET: Final = re.compile(r".*(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|KEY).*", re.IGNORECASE)
+_JSII_CACHE: Final = (
+    "Library/Caches/com.amazonaws.jsii/package-cache" if sys.platform == "darwin" else ".cache/aws/jsii/package-cache"
+)
+Key = TypeVar("Key")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# A folder of profiles without a CDK app: this installation's stacks.
+_OWN_APP: Final = (
+    "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from stacks.application import main; "
+    "sys.exit(main(Path(sys.argv[2])))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A side's folder, laid out, and how it is synthesized. `context` is what cdk.json and `-c` say."""
+
+    root: Path
+    own_code: bool
+    context: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Profiles that one process synthesizes: those `names` of every environment; None for all they have.
+
+    `existing` are all names of each environment of the side: what is told apart from an environment's own stacks.
+    """
+
+    names: tuple[str, ...] | None
+    wanted: Mapping[str, tuple[str, ...]]  # by environment
+    existing: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Templates by environment, profile and stack; `shared` are stacks of an environment. Refusals likewise.
+
+    `crash` is the last word of a program that fell over, and did not refuse its input; "" where none did.
+    """
+
+    profiles: Mapping[tuple[str, str], Mapping[str, Any]]
+    shared: Mapping[str, Mapping[str, Any]]
+    refusals: Mapping[tuple[str, str], str]
+    crash: str = ""
+
+
+def jobs_of(wanted: Mapping[str, Sequence[str]], existing: Mapping[str, Sequence[str]]) -> tuple[Job, ...]:
+    """One process for environments that want profiles of the same names, or for all where little is done in vain."""
+    chosen = {name: tuple(sorted(names)) for name, names in sorted(wanted.items()) if names}
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, names in chosen.items():
+        groups.setdefault(names, []).append(name)
+    in_vain = sum(len(existing[name]) - len(names) for name, names in chosen.items())
+    if len(groups) > 1 and in_vain <= _CHEAP:
+        return (Job(None, chosen, existing),)
+    return tuple(Job(group, dict.fromkeys(names, group), existing) for group, names in groups.items())
+
+
+def split(jobs: Sequence[Job], at_once: int) -> tuple[Job, ...]:
+    """The same work in as many jobs as can run at once, none so small that its start is most of it."""
+    parts = list(jobs)
+    while parts and len(parts) < at_once:
+        largest = max(parts, key=_size)
+        if _size(largest) < 2 * _CHEAP:
+            break
+        at = parts.index(largest)
+        parts[at : at + 1] = _halves(largest)
+    return tuple(parts)
+
+
+def _size(job: Job) -> int:
+    return sum(len(names) for names in job.wanted.values())
+
+
+class Synthesizer:
+    """Runs jobs; `stop` ends whatever is under way, from any thread."""
+
+    def __init__(self) -> None:
+        self.started = 0  # processes so far
+        self._live: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def synthesize(self, app: App, job: Job) -> Outcome:
+        """Every profile of the job: where some cannot be synthesized, the others still are.
+
+        Raises CouldNotRunError where the machine is at fault and not a profile.
+        """
+        return self._synthesized(app, job, [MOST_ATTEMPTS])
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            for process in self._live:
+                _end_group(process)
+
+    def _synthesized(self, app: App, job: Job, attempts: list[int]) -> Outcome:
+        attempts[0] -= 1
+        with tempfile.TemporaryDirectory(prefix="loadproof-synth-") as folder:
+            out, home = Path(folder) / "out", Path(folder) / "home"
+            out.mkdir()
+            home.mkdir()
+            code, words = self._run(app, job, out, home)
+            if code is ExitCode.OK:
+                return _read(out, job)
+        blamed = _blamed(job, words)
+        rest = _without(job, blamed)
+        parts = (rest,) if blamed and _size(rest) else _halves(job)
+        if attempts[0] <= 0 or not parts:
+            everything = [(environment, name) for environment, names in job.wanted.items() for name in names]
+            return Outcome({}, {}, dict.fromkeys(everything, words), "" if code is ExitCode.BAD_INPUT else words)
+        return joined([Outcome({}, {}, blamed), *(self._synthesized(app, part, attempts) for part in parts)])
+
+    def _run(self, app: App, job: Job, out: Path, home: Path) -> tuple[ExitCode, str]:
+        """OK with the templates in `out`, BAD_INPUT with the reason where they are refused, MISSED after a crash.
+
+        An error among the template rules (exit 1) stops a deployment: the templates are there all the same.
+        """
+        asked = {"env": ",".join(job.wanted)} | ({} if job.names is None else {"profile": ",".join(job.names)})
+        variables = {
+            **_passed_on(os.environ),
+            "HOME": str(home),
+            "CDK_OUTDIR": str(out),
+            "CDK_CONTEXT_JSON": json.dumps({**app.context, **asked}),
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
+        }
+        own = [ENTRY] if app.own_code else ["-P", "-c", _OWN_APP, str(team_files()), str(app.root / PROFILES)]
+        code, said = self._finished([sys.executable, *own], app.root, variables)
+        if (out / "manifest.json").is_file() and code in (ExitCode.OK, ExitCode.MISSED):
+            return ExitCode.OK, ""
+        if code < 0 or code == ExitCode.COULD_NOT_RUN:
+            raise CouldNotRunError(f"synthesis ended {_ending(code)}: {_words(said, app.root)}")
+        words = _words(said, app.root) or f"synthesis ended with exit code {code} and no word"
+        return (ExitCode.BAD_INPUT if code == ExitCode.BAD_INPUT else ExitCode.MISSED), words
+
+    def _finished(self, command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> tuple[int, str]:
+        """Exit code and standard error. What is interrupted leaves nothing running."""
+        with tempfile.TemporaryFile() as words:
+            with self._lock:
+                if self._stopped:
+                    raise CouldNotRunError("interrupted")
+                process = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    env=variables,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=words,
+                    start_new_session=True,
+                )
+                self.started += 1
+                self._live.add(process)
+            try:
+                code = process.wait(PATIENCE_S)
+            except BaseException as error:
+                _end_group(process)
+                process.wait()
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise CouldNotRunError(f"synthesis did not end within {PATIENCE_S:g} s") from None
+                raise
+            finally:
+                with self._lock:
+                    self._live.discard(process)
+            words.seek(0)
+            return code, words.read(1024 * 1024).decode(errors="replace")
+
+
+def _passed_on(variables: Mapping[str, str]) -> dict[str, str]:
+    """Variables for the reviewed code, whose home is an empty one: what its tools have in ours is named to them."""
+    passed = {name: value for name, value in variables.items() if _PASSED.fullmatch(name)}
+    passed = {name: value for name, value in passed.items() if not _SECRET.fullmatch(name)}
+    passed["PATH"] = os.pathsep.join((_folder_of_node(), passed.get("PATH", os.defpath)))
+    passed.setdefault("PYTHONUSERBASE", site.getuserbase())
+    passed.setdefault("JSII_RUNTIME_PACKAGE_CACHE_ROOT", str(Path.home() / _JSII_CACHE))
+    return passed
+
+
+@cache
+def _folder_of_node() -> str:
+    """Where Node itself lies: what is on the path may be a script that looks into the home for it."""
+    if shutil.which("node") is None:
+        raise CouldNotRunError("Node is not on the path, and synthesis needs it; install Node 20 or newer")
+    said = subprocess.run(
+        ["node", "-p", "process.execPath"], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if said.returncode:
+        raise CouldNotRunError(f"Node does not run: {said.stderr.decode(errors='replace').strip()[:_MOST_WORDS]}")
+    return str(Path(os.fsdecode(said.stdout).strip()).parent)
+
+
+def joined(outcomes: Sequence[Outcome]) -> Outcome:
+    """Outcomes of parts as one."""
+    return Outcome(
+        {key: value for one in outcomes for key, value in one.profiles.items()},
+        {key: value for one in outcomes for key, value in one.shared.items()},
+        {key: value for one in outcomes for key, value in one.refusals.items()},
+        next((one.crash for one in outcomes if one.crash), ""),
+    )
+
+
+def _blamed(job: Job, words: str) -> dict[tuple[str, str], str]:
+    """Who is named in a refusal, by profile or by file, with what is said; nobody where a name could be two."""
+    if len(job.wanted) != 1:
+        return {}
+    ((environment, names),) = job.wanted.items()
+    lines = words.split("\n")
+    found = {
+        name: [line for line in lines if f"profile {name}: " in line or f"{PROFILES}/{environment}/{name}.y" in line]
+        for name in names
+    }
+    return {(environment, name): "\n".join(said) for name, said in found.items() if said}
+
+
+def _without(job: Job, left_out: Mapping[tuple[str, str], str]) -> Job:
+    wanted = {
+        environment: tuple(name for name in names if (environment, name) not in left_out)
+        for environment, names in job.wanted.items()
+    }
+    return Job(next(iter(wanted.values())), wanted, job.existing)
+
+
+def _halves(job: Job) -> tuple[Job, ...]:
+    """A job in two, environments first; none where it is a single profile."""
+    if len(job.wanted) > 1:
+        return tuple(Job(names, {name: names}, job.existing) for name, names in job.wanted.items())
+    ((environment, names),) = job.wanted.items()
+    middle = len(names) // 2
+    parts = (names[:middle], names[middle:])
+    return tuple(Job(part, {environment: part}, job.existing) for part in parts) if middle else ()
+
+
+def _ending(code: int) -> str:
+    return f"by signal {-code}" if code < 0 else f"with exit code {code}"
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """Node too. The group goes by the process's own number, which is no other's before it is waited for."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _words(said: str, root: Path) -> str:
+    """What a person should read of it: without a traceback, without paths of this machine, shortened."""
+    lines = [line.rstrip() for line in said.replace(f"{root}{os.sep}", "").replace(str(root), ".").splitlines()]
+    lines = [line for line in lines if line.strip()]
+    if any(line.startswith("Traceback ") for line in lines):
+        last = [line for line in lines if not line.startswith((" ", "Traceback "))]
+        lines = last[-1:]
+    text = "\n".join(line.removeprefix("loadproof: ") for line in lines)
+    return text if len(text) <= _MOST_WORDS else text[:_MOST_WORDS] + "…"
+
+
+def _read(out: Path, job: Job) -> Outcome:
+    """The templates by whose they are: a profile's by their names, an environment's own where no profile's fits."""
+    artifacts = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
+    profiles: dict[tuple[str, str], dict[str, Any]] = {
+        (environment, name): {} for environment, names in job.wanted.items() for name in names
+    }
+    shared: dict[str, dict[str, Any]] = {environment: {} for environment in job.wanted}
+    owners = {
+        stack_name(environment, name): (environment, name)
+        for environment in shared
+        for name in job.existing[environment]
+    }
+    for artifact_id, artifact in sorted(artifacts.items()):
+        if artifact["type"] != "aws:cloudformation:stack":
+            continue
+        properties = artifact["properties"]
+        stack = properties.get("stackName", artifact_id)
+        template = json.loads((out / properties["templateFile"]).read_text(encoding="utf-8"))
+        owner = owners.get(stack) or _longest(stack, {key: f"{name}-" for name, key in owners.items()})
+        environment = _longest(stack, {name: stack_name(name, "") for name in shared})
+        if owner in profiles:
+            profiles[owner][stack] = template
+        elif owner is None and environment is not None:
+            shared[environment][stack] = template
+    return Outcome(profiles, shared, {})
+
+
+def _longest(stack: str, beginnings: Mapping[Key, str]) -> Key | None:
+    fitting = {beginning: key for key, beginning in beginnings.items() if stack.startswith(beginning)}
+    return fitting[max(fitting, key=len)] if fitting else None
+
+
+def is_plain_name(name: str) -> bool:
+    """False for what `-c env=` and `-c profile=` would take for something else."""
+    return _PLAIN_NAME.fullmatch(name) is not None

@@ -1,0 +1,323 @@
+"""One side's files: what each holds by its id, read or laid out when somebody needs them.
+
+Ids are git's (the hash of a blob), so that a ref, the working tree and a plain folder can be held against each other
+without reading what is the same. A symbolic link's id is that of what it leads to.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import posixpath
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from loadproof.errors import InputError
+from loadproof.sides.git import LINK, SUBMODULE, Blob, Repository
+
+PROFILES: Final = "deploy_profiles"
+ENTRY: Final = "app.py"
+_NO_CODE: Final = frozenset(
+    {PROFILES, "docs", "tests", "scripts", "evidence", "runs", "site", "node_modules", "cdk.out"}
+)
+_NEVER: Final = frozenset({".git", "__pycache__", "node_modules", "cdk.out"})
+_MOST_HOPS: Final = 8
+
+
+class Source(Protocol):
+    """Where a tree's files come from."""
+
+    def each(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Path and content, one in memory at a time; the content of a link is the path that it leads to."""
+        ...
+
+    def write(self, paths: Iterable[str], target: Path) -> None:
+        """Copies of files that are no links, below `target`."""
+        ...
+
+    @property
+    def links(self) -> frozenset[str]: ...
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the files lie on this machine; None for a commit's."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The project folder (where `deploy_profiles` lies) of one side. `ids` are by path from there.
+
+    `folder` is the project's in its repository (`infra/`), so that files can be named as the repository does.
+    """
+
+    label: str
+    source: Source
+    ids: Mapping[str, str]
+    folder: str = ""
+    code: tuple[str, ...] = field(init=False)  # paths that synthesis may read beside the profiles, sorted
+    code_id: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        code = tuple(sorted(_code_of(self.ids)))
+        object.__setattr__(self, "code", code)
+        object.__setattr__(self, "code_id", digest_of((path, self.ids[path]) for path in code))
+
+    @property
+    def has_own_code(self) -> bool:
+        """True for a CDK app of its own; else this installation's code synthesizes the profiles."""
+        return ENTRY in self.ids and "cdk.json" in self.ids
+
+    @property
+    def profile_paths(self) -> tuple[str, ...]:
+        """Everything below `deploy_profiles`."""
+        return tuple(sorted(path for path in self.ids if path.startswith(f"{PROFILES}/")))
+
+    def lay_out(self, paths: Iterable[str], target: Path) -> None:
+        """Write files below `target`. Links are made last, and only those that stay inside it."""
+        chosen = [path for path in paths if is_plain(path)]
+        links = {path for path in chosen if path in self.source.links}
+        self.source.write((one for one in chosen if one not in links), target)
+        for path, content in sorted(self.source.each(links)):
+            _link(target, path, os.fsdecode(content))
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSource:
+    """The files of a commit, in git's store. `checked_out` is where the working tree has the project; None if bare."""
+
+    repository: Repository
+    blobs: Mapping[str, Blob]
+    links: frozenset[str]
+    checked_out: Path | None
+
+    def write(self, paths: Iterable[str], target: Path) -> None:
+        """What Python compiled of the same content in the working tree comes along: each side would compile it anew."""
+        compiled = self._compiled()
+        for path, content in self.each(paths):
+            file = target / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+            if path in compiled and compiled[path].stat().st_size == len(content):
+                _bring_compiled(compiled[path], file)
+
+    def _compiled(self) -> dict[str, Path]:
+        """Python files that the working tree holds as the commit does."""
+        if self.checked_out is None or not self.checked_out.is_dir():
+            return {}
+        known = self.repository.working_ids(self.checked_out)
+        return {
+            path: self.checked_out / path
+            for path, blob in self.blobs.items()
+            if path.endswith(".py") and known.get(path) == blob.id and (self.checked_out / path).is_file()
+        }
+
+    def each(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        by_id: dict[str, list[str]] = {}
+        for path in paths:
+            if path in self.blobs:
+                by_id.setdefault(self.blobs[path].id, []).append(path)
+        for blob, content in self.repository.contents(by_id):
+            for path in by_id[blob]:
+                yield path, content
+
+    @property
+    def folder(self) -> Path | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSource:
+    """Files of this machine."""
+
+    root: Path
+    links: frozenset[str]
+
+    def each(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        return ((path, _content(self.root / path)) for path in paths)
+
+    def write(self, paths: Iterable[str], target: Path) -> None:
+        for path in paths:
+            file = target / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                shutil.copyfile(self.root / path, file)
+            except OSError as error:
+                raise _unreadable(self.root / path, error) from None
+            if path.endswith(".py"):
+                _bring_compiled(self.root / path, file)
+
+    @property
+    def folder(self) -> Path | None:
+        return self.root
+
+
+def commit_tree(label: str, repository: Repository, commit: str, folder: str) -> Tree:
+    """The tree of a commit; submodules have no content in it. `folder` is the project's, '' for the top."""
+    blobs = {
+        path: blob
+        for path, blob in repository.tree(commit, folder).items()
+        if blob.mode != SUBMODULE and is_plain(path)
+    }
+    links = frozenset(path for path, blob in blobs.items() if blob.mode == LINK)
+    source = CommitSource(repository, blobs, links, None if repository.top is None else repository.top / folder)
+    return Tree(
+        label, source, _through_links({path: blob.id for path, blob in blobs.items()}, source), _slashed(folder)
+    )
+
+
+def working_tree(label: str, repository: Repository, top: Path, folder: str) -> Tree:
+    """What git sees below `folder`, uncommitted changes and untracked files included, ignored ones not."""
+    root = top / folder
+    known = repository.working_ids(root)
+    chosen = [path for path in known if is_plain(path) and _is_file(root / path)]
+    return _folder_tree(label, root, {path: known[path] for path in chosen}, repository.algorithm, _slashed(folder))
+
+
+def folder_tree(label: str, root: Path, algorithm: str) -> Tree:
+    """What lies below `root`, git or not, without what tools leave there."""
+    found: dict[str, str | None] = {}
+    for here, folders, files in os.walk(root):
+        below = Path(here).relative_to(root)
+        top = below == Path()
+        folders[:] = sorted(
+            one
+            for one in folders
+            if one not in _NEVER
+            and not (top and one.startswith("."))
+            and not (Path(here) / one / "pyvenv.cfg").is_file()  # a virtual environment
+        )
+        found |= {(below / one).as_posix(): None for one in (*files, *folders) if _is_file(Path(here) / one)}
+    return _folder_tree(label, root, found, algorithm)
+
+
+def _slashed(folder: str) -> str:
+    return f"{folder}/" if folder else ""
+
+
+def _folder_tree(label: str, root: Path, known: Mapping[str, str | None], algorithm: str, folder: str = "") -> Tree:
+    """Ids of files that count are computed where they are not known."""
+    links = frozenset(path for path in known if (root / path).is_symlink())
+    source = FolderSource(root, links)
+    counted = {path for path in known if path.startswith(f"{PROFILES}/")} | set(_code_of(known))
+    ids = {path: known[path] or _blob_id(root / path, algorithm) for path in counted}
+    return Tree(label, source, _through_links(ids, source), folder)
+
+
+def is_plain(path: str) -> bool:
+    """False for a path that leaves its folder, or reaches into git's own: a made-up tree may hold one."""
+    parts = path.split("/")
+    return not path.startswith("/") and all(part not in ("", ".", "..") and part.lower() != ".git" for part in parts)
+
+
+def digest_of(rows: Iterable[tuple[str, ...]]) -> str:
+    """SHA-256 (hexadecimal) over rows of text, told apart whatever they hold."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(b"\0".join(os.fsencode(part) for part in row) + b"\0\0")
+    return digest.hexdigest()
+
+
+def _code_of(paths: Iterable[str]) -> set[str]:
+    """What synthesis may read beside the profiles: all of the project but for documents, tests and what tools leave."""
+    return {path for path in paths if _may_be_read(path)}
+
+
+def _may_be_read(path: str) -> bool:
+    top, slash, _ = path.partition("/")
+    if path.endswith(".pyc"):
+        return False
+    if slash:
+        return top not in _NO_CODE and not top.startswith(".")
+    return not path.endswith(".md") and not path.startswith(".git")
+
+
+def _through_links(ids: dict[str, str], source: Source) -> dict[str, str]:
+    """Ids in which a link counts as what it leads to: a file's content, or everything in a folder."""
+    links = sorted(path for path in ids if path in source.links)
+    if not links:
+        return ids
+    leads = {path: _inside(path, os.fsdecode(target)) for path, target in source.each(links)}
+    return {**ids, **{path: digest_of(_reached(path, leads, ids)) for path in links}}
+
+
+def _reached(path: str, leads: Mapping[str, str | None], ids: Mapping[str, str]) -> list[tuple[str, str]]:
+    seen = [path]
+    target = leads[path]
+    while target is not None and target in leads and len(seen) < _MOST_HOPS:
+        seen.append(target)
+        target = leads[target]
+    below = sorted((one, ids[one]) for one in ids if target and (one == target or one.startswith(f"{target}/")))
+    return [(one, ids[one]) for one in seen] + below
+
+
+def _inside(path: str, target: str) -> str | None:
+    """What a link's target is from the top; None where it leads out."""
+    if target.startswith("/"):
+        return None
+    found = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    return None if found == ".." or found.startswith("../") else found
+
+
+def _link(top: Path, path: str, target: str) -> None:
+    """Make a link that cannot lead out of `top`, whatever other links there are; leave out any other.
+
+    Its own folder is a real one, it climbs first (counted from there) and then only descends.
+    """
+    file = top / path
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    climbs = parts.count("..")
+    through_link = any((top / Path(*Path(path).parts[:depth])).is_symlink() for depth in range(1, path.count("/") + 2))
+    if _inside(path, target) is None or ".." in parts[climbs:] or through_link or os.path.lexists(file):
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.symlink_to(target)
+
+
+def _is_file(path: Path) -> bool:
+    """A regular file, or a link of any kind: a pipe or a socket would never end."""
+    return path.is_symlink() or path.is_file()
+
+
+def _content(path: Path) -> bytes:
+    if path.is_symlink():
+        return os.fsencode(path.readlink())
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path}: cannot be read ({error.strerror}); look at its permissions")
+
+
+def _bring_compiled(source: Path, copy: Path) -> None:
+    """Python takes what it compiled where time and size of the source are those that it noted."""
+    facts = source.stat()
+    os.utime(copy, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    for compiled in source.parent.glob(f"__pycache__/{glob.escape(source.stem)}.*.pyc"):
+        folder = copy.parent / "__pycache__"
+        folder.mkdir(exist_ok=True)
+        with suppress(OSError):
+            shutil.copyfile(compiled, folder / compiled.name)
+
+
+def _blob_id(path: Path, algorithm: str) -> str:
+    """As `git hash-object` has it. Whatever lies untracked may be large: it is read in pieces."""
+    if path.is_symlink():
+        target = _content(path)
+        return hashlib.new(algorithm, b"blob %d\0" % len(target) + target, usedforsecurity=False).hexdigest()
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.new(algorithm, b"blob %d\0" % os.fstat(file.fileno()).st_size, usedforsecurity=False)
+            while piece := file.read(1024 * 1024):
+                digest.update(piece)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return digest.hexdigest()

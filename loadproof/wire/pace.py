@@ -1,0 +1,41 @@
+"""The pace that all consumers of a buffer share: one record in the table of the claims, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Gate = Literal["open", "no_capacity", "unavailable"]
+RECORD_KEY: Final[dict[str, Any]] = {"id": {"S": "#pace"}}
+RECOVERY_S: Final = 3.0
+_TIMES: Final = ("cut_ms", "answered_ms", "gate_ms", "probe_ms", "closed_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What all consumers know. Times are Unix milliseconds."""
+
+    peak: float = 1.0
+    low: float = 1.0
+    cut_ms: int = 0
+    answered_ms: int = 0
+    gate: Gate = "open"
+    gate_ms: int = 0
+    probe_ms: int = 0
+    closed_ms: int = 0  # when it was closed first; `gate_ms` is when that was last found to be so
+
+    def share(self, now_s: float) -> float:
+        """Which part of all slots may invoke, at most 1: `peak + (peak - low) · x³`, `x = (now - cut) / 3 s - 1`."""
+        x = (now_s - self.cut_ms / 1000) / RECOVERY_S - 1
+        return min(1.0, self.peak + (self.peak - self.low) * x**3)
+
+
+def record_of(item: Mapping[str, Any]) -> Record:
+    """Out of DynamoDB's form; a field that was never written has its default."""
+    return Record(
+        peak=float(item["peak"]["N"]) if "peak" in item else 1.0,
+        low=float(item["low"]["N"]) if "low" in item else 1.0,
+        gate=item["gate"]["S"] if "gate" in item else "open",
+        **{name: int(item[name]["N"]) for name in _TIMES if name in item},
+    )

@@ -1,0 +1,96 @@
+"""Evidence that was touched, and evidence for something else, is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from test_bench_regression import latencies, run_of
+
+from loadproof.bench.evidence.document import mismatches
+from loadproof.bench.job import judge_run
+from loadproof.bench.spec import ProfileRef
+from loadproof.errors import InputError
+from loadproof.profiles import load_profile, profile_hash
+
+PROFILE = Path(__file__).parents[2] / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = run_of(tmp_path / "run", latencies(1))
+    judge_run(folder)
+    return folder
+
+
+def edited(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_an_untouched_run_fits(run: Path) -> None:
+    """Hashes match, and judging again gives the same verdict, objectives and levels."""
+    assert mismatches(run) == []
+    evidence = orjson.loads((run / "evidence.json").read_bytes())
+    assert evidence["verdict"] == "PASS" and evidence["seed"] == 0 and evidence["versions"]["loadproof"] == "0.1.0"
+    assert set(evidence["sha256"]) == {"plan.json", "requests.jsonl", "summary.json"}
+
+
+def test_a_request_taken_out_is_found(run: Path) -> None:
+    """One line fewer: the file's hash differs, and the levels no longer follow from it."""
+    path = run / "requests.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+    found = mismatches(run)
+    assert found[0].startswith("requests.jsonl: changed since the run was judged")
+    assert "summary.json: `levels` does not follow from plan.json and requests.jsonl" in found
+
+
+def test_a_rewritten_verdict_is_found_even_with_its_hash_mended(run: Path) -> None:
+    """A bound moved in summary.json and its new hash written into evidence.json: judging again still tells."""
+    edited(run / "summary.json", '"bound": 500.0', '"bound": 900.0')
+    assert any(one.startswith("summary.json: changed") for one in mismatches(run))
+    from loadproof.bench.evidence.document import sha256_of
+
+    evidence = orjson.loads((run / "evidence.json").read_bytes())
+    evidence["sha256"]["summary.json"] = sha256_of(run / "summary.json")
+    (run / "evidence.json").write_bytes(orjson.dumps(evidence))
+    assert mismatches(run) == ["summary.json: `objectives` does not follow from plan.json and requests.jsonl"]
+
+
+@pytest.mark.parametrize(("old", "new"), [('"seed": 0', '"seed": 7'), ('"loadproof": "0.1.0"', '"loadproof": "9"')])
+def test_what_the_evidence_itself_says_is_checked(run: Path, old: str, new: str) -> None:
+    """Its seed and versions are those of the plan; nobody may give it another."""
+    edited(run / "evidence.json", old, new)
+    [parsed_line] = mismatches(run)
+    assert parsed_line.startswith("evidence.json: ") and "but plan.json and summary.json say" in parsed_line
+
+
+def test_missing_files_and_hashes_are_found(run: Path) -> None:
+    """Evidence without the hash of its requests is none."""
+    edited(run / "evidence.json", '"requests.jsonl"', '"request.jsonl"')
+    found = mismatches(run)
+    assert "request.jsonl: missing, though evidence.json holds its hash" in found
+    assert "evidence.json: has no hash of requests.jsonl" in found
+
+
+def test_evidence_is_for_one_version_of_one_profile(tmp_path: Path) -> None:
+    """The profile as benchmarked fits; after an edit of its model's limits it does not; a run of none fits none."""
+    reference = ProfileRef("chat", str(PROFILE), profile_hash(load_profile(PROFILE)), "dev")
+    folder = run_of(tmp_path / "run", latencies(1), profile=reference)
+    judge_run(folder)
+    assert mismatches(folder) == [] == mismatches(folder, PROFILE)
+    [parsed_line] = mismatches(folder, PROFILE.with_name("qwen3-32b.yaml"))
+    assert "the run is evidence for chat at" in parsed_line
+    none = run_of(tmp_path / "none", latencies(1))
+    judge_run(none)
+    assert mismatches(none, PROFILE) == [f"plan.json: the run was of no profile: it is no evidence for {PROFILE}"]
+
+
+def test_a_run_that_was_never_judged_has_no_evidence(tmp_path: Path) -> None:
+    """It says what judges it; a folder of no run at all is refused."""
+    [said] = mismatches(run_of(tmp_path / "run", latencies(1)))
+    assert said == f"not judged: the run was cut off; loadproof report {tmp_path / 'run'} judges what there is of it"
+    with pytest.raises(InputError, match="give a judged run that has its requests"):
+        mismatches(tmp_path)

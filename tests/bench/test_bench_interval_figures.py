@@ -1,0 +1,268 @@
+"""Figures of intervals worked by hand: ranks, effective sizes, block effects, and how many requests settle a bound."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from bench_records import grouped
+
+from loadproof.bench.measure.intervals import (
+    binomial_quantile,
+    block_effect,
+    effective_size,
+    fewest_requests,
+    quantile_interval,
+    ranks,
+    requests_to_settle,
+    requests_to_settle_rate,
+    student,
+)
+from loadproof.bench.measure.statistics import Samples
+
+
+def singly(values: Sequence[float] | Samples) -> tuple[Samples, np.ndarray]:
+    """One sample a request."""
+    return np.asarray(values, dtype=np.float64), np.arange(1, len(values) + 1)
+
+
+def blocks(ones: Sequence[int], length: int) -> Samples:
+    """Samples of 1 and 2: each block of `length` holds so many twos, at its end."""
+    return np.asarray([1.0 if at < length - twos else 2.0 for twos in ones for at in range(length)])
+
+
+def test_of_ten_samples_the_second_and_the_ninth_enclose_the_median() -> None:
+    """Ten requests tell as much as ten, and their values are left in order."""
+    values, ends = singly([7, 3, 10, 1, 9, 4, 6, 2, 8, 5])
+    found = quantile_interval(values, ends, 50)
+    assert found is not None and (found.low, found.high, found.effective) == (2, 9, 10)
+    assert values.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+
+
+def test_no_samples_have_no_interval() -> None:
+    """None, for there is nothing to enclose."""
+    assert quantile_interval(*singly([]), 95) is None
+
+
+def test_an_end_of_an_interval_is_kept_to_nine_places() -> None:
+    """Thirds and two thirds, in whatever unit the samples have."""
+    found = quantile_interval(*singly([1 / 3] * 5 + [2 / 3] * 5), 50)
+    assert found is not None and (found.low, found.high) == (0.333333333, 0.666666667)
+
+
+def test_streams_of_equal_gaps_are_ranked_as_streams() -> None:
+    """Forty streams of 25 gaps of k ms, k from 1 to 40: the 14th and the 27th stream enclose the median."""
+    order = [(17 * k) % 41 for k in range(1, 41)]
+    found = quantile_interval(*grouped(np.full(25, float(k)) for k in order), 50)
+    assert found is not None and (found.low, found.high, found.effective) == (14, 27, 40)
+
+
+def test_ranks_between_samples_widen_the_interval() -> None:
+    """25 gaps that tell as much as 13 samples, of which the 3rd and the 11th enclose the median: 3 · 25/13 = 5.8 is
+    taken as the 5th gap, 11 · 25/13 = 21.2 as the 22nd."""
+    assert ranks(13, 0.5) == (3, 11)
+    values = np.arange(1.0, 26.0)
+    ends = np.asarray([1 + 2 * k for k in range(13)])  # one gap, then twelve times two
+    found = quantile_interval(values, ends, 50)
+    assert found is not None and (found.low, found.high, found.effective) == (5, 22, 13)
+
+
+def test_six_requests_are_the_fewest_that_enclose_a_median() -> None:
+    """Of five coins none is heads in 1 of 32 cases, more than 2.5%; of six in 1 of 64."""
+    assert ranks(5, 0.5) == (0, None)
+    assert ranks(6, 0.5) == (1, 6)
+    found = quantile_interval(*singly([1, 2, 3, 4, 5]), 50)
+    assert found is not None and (found.low, found.high) == (None, None)
+
+
+def test_more_confidence_takes_ranks_further_out() -> None:
+    """99% for the median of ten: P(X < 1) = 1/1024 is within 0.5%, P(X < 2) = 11/1024 is not."""
+    assert ranks(10, 0.5, 0.99) == (1, 10)
+
+
+def test_how_many_requests_a_percentile_needs() -> None:
+    """0.5^6 = 1.6%, 0.95^72 = 2.49%, 0.99^368 = 2.48%; one fewer is above 2.5%."""
+    assert [fewest_requests(percent) for percent in (50, 95, 99)] == [6, 72, 368]
+
+
+def test_up_to_twenty_thousand_samples_are_counted_exactly() -> None:
+    """The 97.5% point of Binomial(20,000, 0.99) is 19,827; the normal one would be 19,800 + 1.96 · 14.07 = 19,828. Of
+    20,001 it is the normal one: 19,800.99 + 1.96 · 14.07 = 19,828.57, so 19,829."""
+    assert binomial_quantile(20_000, 0.99, 0.975) == 19_827
+    assert binomial_quantile(20_001, 0.99, 0.975) == 19_829
+
+
+def test_a_probability_that_is_just_reached_is_reached() -> None:
+    """One coin shows no head in half of the cases, and at most one always."""
+    assert binomial_quantile(1, 0.5, 0.5) == 0
+    assert binomial_quantile(1, 0.5, 1.0) == 1
+
+
+def test_a_sum_that_rounding_leaves_short_reaches_at_the_last_sample() -> None:
+    """Were more asked for than all of it, three of three is all there is."""
+    assert binomial_quantile(3, 0.5, 1.5) == 3
+
+
+def test_one_request_tells_as_much_as_one() -> None:
+    """With one gap or with five."""
+    assert effective_size(*singly([5.0]), 0.5) == 1
+    assert effective_size(*grouped([np.arange(1.0, 6.0)]), 0.5) == 1
+
+
+def test_two_requests_have_a_variance_between_them() -> None:
+    """One with two gaps below the median and one with two above it: 2 · (1 + 1) / 4² = 0.25, so 0.25 / 0.25 shrunk is
+    less than one; there are two requests all the same."""
+    assert effective_size(*grouped([np.asarray([1.0, 1.0]), np.asarray([9.0, 9.0])]), 0.5) == 2
+
+
+def test_gaps_that_are_all_equal_count_as_streams() -> None:
+    """Forty streams of 25 gaps of 10 ms."""
+    assert effective_size(*grouped([np.full(25, 10.0)] * 40), 0.95) == 40
+
+
+def test_streams_that_are_all_alike_count_gap_by_gap() -> None:
+    """Each has one gap below the median and one above it: nothing varies between them."""
+    assert effective_size(*grouped([np.asarray([1.0, 9.0])] * 10), 0.5) == 20
+
+
+def mixed(times: int) -> list[Samples]:
+    """Ten streams: three below the median, three above it, three astride it, one with two gaps on each side."""
+    below, above, astride = np.asarray([1.0, 1.0]), np.asarray([9.0, 9.0]), np.asarray([1.0, 9.0])
+    return [*[below, above, astride] * 3, np.asarray([1.0, 1.0, 9.0, 9.0])] * times
+
+
+def test_streams_that_partly_hang_together_count_as_something_between() -> None:
+    """Six of ten streams are one gap off the half: 10/9 · 6 / 22² = 0.013774; 0.25 / 0.013774 = 18.15, and Student's t
+    of 9 shrinks it by (1.960 / 2.258)² = 0.7532: 13.67, so 13 of 22."""
+    assert effective_size(*grouped(mixed(1)), 0.5) == 13
+
+
+def test_ten_thousand_streams_are_added_up_piece_by_piece() -> None:
+    """A thousand times the ten streams: 0.25 · 22,000² / (10,000/9,999 · 6,000) = 20,164.65, shrunk by (1.959964 /
+    1.960201)² = 0.999758: 20,159."""
+    assert effective_size(*grouped(mixed(1000)), 0.5) == 20_159
+
+
+@pytest.mark.parametrize(("freedom", "published"), [(1, 12.706), (2, 4.303), (10, 2.228), (30, 2.042), (120, 1.980)])
+def test_students_t_is_that_of_the_tables(freedom: int, published: float) -> None:
+    """To within half a hundredth, from ten degrees of freedom on."""
+    assert student(freedom) == pytest.approx(published, abs=0.005)
+
+
+def test_students_t_has_two_terms_of_its_series() -> None:
+    """z = 1.959964, z³ = 7.52925, z⁵ = 28.9236: of 3 it is z + 9.48921 / 12 + 270.966 / 864 = 3.06435."""
+    assert student(3) == pytest.approx(3.06435, abs=2e-5)
+    assert student(0) == float("inf")
+
+
+def test_pure_blocks_have_their_length_as_effect() -> None:
+    """216 requests in 36 blocks of six equal ones: 36/35 · 6 by the means' own variance."""
+    assert block_effect(blocks([0, 6] * 18, 6)) == pytest.approx(216 / 35)
+
+
+def test_equal_samples_share_their_middle_rank() -> None:
+    """Six blocks of 1, six of 3, twelve of 2, twelve of 1 and 3 by halves: the scores are -s, 0 and s for a third of
+    the samples each, of variance 2s²/3; the means' is 12s²/35: 6 · 12/35 · 3/2 = 108/35."""
+    whole = [[kind] * 6 for kind in (1.0, 3.0)] * 6
+    samples = np.asarray([*whole, *[[2.0] * 6] * 12, *[[1.0, 3.0] * 3] * 12]).ravel()
+    assert block_effect(samples) == pytest.approx(108 / 35)
+
+
+def test_six_blocks_are_the_fewest_that_show_an_effect() -> None:
+    """18 samples are six blocks of three: 3 · 6/5. 17 are five, and show none."""
+    samples = blocks([0, 3, 0, 3, 0, 3], 3)
+    assert block_effect(samples) == pytest.approx(18 / 5)
+    assert block_effect(samples[:17]) == 1.0
+
+
+def test_what_chance_may_explain_is_no_effect() -> None:
+    """Seven blocks of four: chance reaches 1 + 2 · √(2/6) = 2.1547.
+
+    18 twos of 28, in blocks 0, 2, 2, 3, 3, 4, 4: the means vary by (58 - 324/7) / 16 / 6 = 0.122024, samples by
+    18 · 10 / 784 = 0.229592: 4 · 0.5315 = 2.126. 21 in 1, 2, 2, 4, 4, 4, 4: 4 · (10 / 96) / (3/16) = 20/9 = 2.222.
+    """
+    assert block_effect(blocks([0, 4, 2, 3, 2, 4, 3], 4)) == 1.0
+    assert block_effect(blocks([1, 4, 2, 4, 2, 4, 4], 4)) == pytest.approx(20 / 9)
+
+
+def test_samples_past_the_last_whole_block_have_ranks_all_the_same() -> None:
+    """Six pure blocks of three and a sample of each kind: ten of 20 are twos, so it is still 3 · 6/5."""
+    assert block_effect(np.append(blocks([0, 3, 0, 3, 0, 3], 3), [1.0, 2.0])) == pytest.approx(18 / 5)
+
+
+def test_far_is_three_times_the_largest_distance_from_the_median() -> None:
+    """Rounds of six equal ones from 100 to 136 ms, median 118: from 118 + 3·18 = 172 ms on each request counts."""
+    values = np.repeat(np.linspace(100, 136, 12), 6)
+    assert effective_size(*singly(values), 0.95, 172.0) == 72
+    assert effective_size(*singly(values), 0.95, 171.9) < 20
+
+
+def test_five_percent_from_the_median_is_alike() -> None:
+    """Every third block at 105 ms among such at 100: one and the same. At 106: another."""
+    near, far = (np.repeat([100.0, 100.0, slow] * 12, 6) for slow in (105.0, 106.0))
+    assert block_effect(near) == 1.0
+    assert block_effect(far) == pytest.approx(216 / 35)
+
+
+def test_samples_that_are_all_equal_have_no_effect_and_no_complaint() -> None:
+    """There is no variance to divide by."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert block_effect(np.full(216, 100.0)) == 1.0
+
+
+@pytest.mark.parametrize("within", [1.0, 0.0])
+def test_five_alike_need_a_sixth(within: float) -> None:
+    """All six inside settle a p50; after five of five the sixth is inside with 5.5/6 = 92%. None inside is the same."""
+    assert requests_to_settle(within, 0.5, 5, 5) == 6
+
+
+@pytest.mark.parametrize("within", [1.0, 0.0])
+def test_four_alike_need_eight_more(within: float) -> None:
+    """6, 7, 8, 10 and 11 in all settle in 82, 77, under 77, 84.8 and 82% of the cases. 12 do where 10 are inside: 6, 7
+    or 8 of the eight to come, 10.3 + 20.5 + 58.9 = 89.7%. Eight requests that tell as much as four need twice that."""
+    assert requests_to_settle(within, 0.5, 4, 4) == 12
+    assert requests_to_settle(within, 0.5, 8, 4) == 24
+
+
+def test_a_number_to_settle_is_found_to_a_percent() -> None:
+    """368 of 368 settle a p99. After 300 of 300 that takes 68 more, each likely: tried are 381, 354, 367, 374 and 370,
+    and within 3 of 367 is near enough."""
+    assert requests_to_settle(1.0, 0.99, 300, 300) == 370
+
+
+def test_what_is_settled_needs_one_more_at_the_most() -> None:
+    """61 of 101 are enough for a p50, and 61 are inside already."""
+    assert ranks(101, 0.5) == (41, 61)
+    assert requests_to_settle(0.61, 0.5, 100, 100) == 101
+
+
+def test_a_million_is_the_most_that_is_advised() -> None:
+    """Half of 333,332 inside a p50: two more do not settle it, and then no number of sense does."""
+    assert requests_to_settle(0.5, 0.5, 333_332, 333_332) is None
+
+
+def test_a_rate_at_the_edge_of_its_interval_needs_three_times_the_requests() -> None:
+    """Distance z, standard error 1, r the requests' share in all: z · (1 - √r) / √(1 - r) ≥ 1.036 (85%) from r = 0.3172
+    on, 315.2 requests for 100. By steps of a fiftieth: 100, 102 ... 150, 153 ... 201, 205 ... 253, 258 ... 303, 309,
+    315, 321."""
+    assert requests_to_settle_rate(1.959964, 2 * 1.959964, 100) == 321
+
+
+def test_a_rate_far_from_its_bound_needs_one_step() -> None:
+    """A fiftieth more, at least one request."""
+    assert requests_to_settle_rate(3.0, 2 * 1.959964, 100) == 102
+    assert requests_to_settle_rate(3.0, 2 * 1.959964, 40) == 41
+
+
+def test_a_rate_is_looked_for_up_to_a_million_requests() -> None:
+    """From a million the next step is tried, from one more none."""
+    assert requests_to_settle_rate(3.0, 2 * 1.959964, 1_000_000) == 1_020_000
+    assert requests_to_settle_rate(3.0, 2 * 1.959964, 1_000_001) is None
+
+
+def test_a_rate_without_spread_has_no_number() -> None:
+    """An interval of no width says nothing of how it would shrink."""
+    assert requests_to_settle_rate(1.0, 0.0, 100) is None

@@ -1,0 +1,132 @@
+"""Against a model server that we did not write: llama.cpp, with a model made on the spot.
+
+What is asserted is shape, exact counts and equal texts; never a rate, for this machine has other work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_llama import vocabulary, write_tiny_llama
+
+from loadproof.bench.connect import open_invoker, parse_target
+from loadproof.bench.job import run_benchmark
+from loadproof.bench.judge import verdict
+from loadproof.bench.load.sweep import Progress
+from loadproof.bench.measure.records import read_records
+from loadproof.bench.objectives import Objective
+from loadproof.bench.spec import BenchmarkSpec, Search, WorkloadSpec, fixed_tokens
+from loadproof.invocation import GenerationRequest
+from loadproof.loads import Load
+
+pytest.importorskip("xllamacpp", reason="there is no wheel for every platform")
+SLOTS = 4
+OUTPUT_TOKENS = 300
+SERVER = Path(__file__).parent / "llama_cpp_server.py"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    model = tmp_path_factory.mktemp("model") / "tiny.gguf"
+    write_tiny_llama(model)
+    command = [sys.executable, str(SERVER), str(model), str(SLOTS)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests share their machine: being late is no matter here."""
+    monkeypatch.setattr(verdict, "LAG_LIMIT_MS", 10_000.0)
+    monkeypatch.setattr(verdict, "LAG_SHARE_OF_OBJECTIVE", 1e6)
+
+
+def spec_for(server: str, *loads: Load, **more: Any) -> BenchmarkSpec:
+    return BenchmarkSpec(
+        target=parse_target(server, "openai", streaming=True, model="tiny"),
+        workload=WorkloadSpec(fixed_tokens(4), fixed_tokens(OUTPUT_TOKENS)),
+        concurrency=(1,),
+        requests_per_level=4,
+        warmup_requests=2,
+        loads=loads,
+        **more,
+    )
+
+
+def quiet(progress: Progress) -> None:
+    """No display."""
+
+
+def test_the_model_is_the_same_to_the_byte(tmp_path: Path) -> None:
+    """For a seed; another one makes another."""
+    for name, seed in (("one", 0), ("same", 0), ("other", 1)):
+        write_tiny_llama(tmp_path / name, seed)
+    one, same, other = ((tmp_path / name).read_bytes() for name in ("one", "same", "other"))
+    assert one == same != other
+    assert len(vocabulary()) == len(set(vocabulary())) == 259
+
+
+def test_every_answer_has_the_tokens_asked_for(server: str, tmp_path: Path) -> None:
+    """By the server's own count and by ours of what was streamed, below the slots' number and above it."""
+    result = run_benchmark(
+        spec_for(server, Load(concurrency=2, requests=4), Load(concurrency=8, requests=8)), quiet, tmp_path / "run"
+    )
+    records = [one for one in read_records(result.folder / "requests.jsonl").records if one.phase == "measured"]
+    assert [record.outcome for record in records] == ["ok"] * 12
+    assert {(record.output_tokens, record.token_source) for record in records} == {(OUTPUT_TOKENS, "server")}
+    assert {sum(record.tokens_at) for record in records} == {OUTPUT_TOKENS}
+    assert all(record.input_tokens and record.input_tokens > 4 for record in records), "a token a letter"
+
+
+def test_texts_do_not_depend_on_how_many_are_in_flight(server: str) -> None:
+    """Greedy decoding: eight at once on four slots say word for word what each says alone."""
+    prompts = [f"prompt number {number}" for number in range(8)]
+    target = parse_target(server, "openai", streaming=True, model="tiny")
+
+    async def texts(at_once: bool) -> list[str | None]:
+        invoker = open_invoker(target, 60.0)
+        requests = [
+            GenerationRequest(one, 48, stream=True, temperature=0.0, ignore_eos=True, keep_text=True) for one in prompts
+        ]
+        try:
+            if at_once:
+                found = await asyncio.gather(*(invoker.invoke(request) for request in requests))
+            else:
+                found = [await invoker.invoke(request) for request in requests]
+        finally:
+            await invoker.close()
+        return [one.text for one in found]
+
+    alone, together = asyncio.run(texts(False)), asyncio.run(texts(True))
+    assert alone == together
+    assert [len(text or "") for text in alone] == [48] * 8, "a token is a letter"
+    assert len(set(alone)) == 8
+
+
+def test_the_search_finds_the_slots_twice(server: str, tmp_path: Path) -> None:
+    """Beyond its slots requests wait for others' answers. With one more than slots each waits a quarter of an answer,
+    or, where all slots end together, one in five waits a whole one.
+
+    The bound is a fifth of the answer's time at the slots, measured just before, so no rate is in it.
+    """
+    calibrating = run_benchmark(spec_for(server, Load(concurrency=SLOTS, requests=16)), quiet, tmp_path / "first")
+    (level,) = calibrating.summary.levels
+    bound_ms = level.e2e_ms.p50 / 5
+    found = []
+    for name in ("once", "twice"):
+        search = Search("find_max", Load(concurrency=1, requests=15), 1, 8, repeats=1)
+        spec = spec_for(server, objectives=(Objective("ttft_p90_ms", bound_ms),), search=search)
+        result = run_benchmark(spec, quiet, tmp_path / name)
+        found.append(result.summary.search.found)
+    assert found == [SLOTS, SLOTS]

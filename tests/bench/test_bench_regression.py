@@ -1,0 +1,139 @@
+"""Worse, better, the same or untold: changes between runs against numbers worked by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench_records import record
+
+from loadproof.bench.judge.regression import (
+    Comparison,
+    compare_runs,
+    difference_of_shares,
+    outcome_of,
+    read_run,
+    wilson,
+)
+from loadproof.bench.measure.records import RecordWriter, RequestRecord
+from loadproof.bench.objectives import Objective
+from loadproof.bench.plan import RunPlan, planned_in_full, write_plan
+from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
+from loadproof.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "latency", "rate"),
+    [
+        (1.06, 1.5, "REGRESSION", "IMPROVED"),
+        (0.5, 0.94, "IMPROVED", "REGRESSION"),
+        (0.96, 1.04, "NO CHANGE", "NO CHANGE"),
+        (0.9, 1.2, "INCONCLUSIVE", "INCONCLUSIVE"),
+        (1.06, None, "REGRESSION", "IMPROVED"),
+        (None, 1.01, "INCONCLUSIVE", "INCONCLUSIVE"),
+    ],
+)
+def test_outcomes_at_a_tolerance_of_5_percent(low: float, high: float, latency: str, rate: str) -> None:
+    """A latency may grow and a rate may shrink by the factor 1.05; an interval across that says nothing."""
+    assert outcome_of(low, high, 0.05) == latency
+    assert outcome_of(low, high, 0.05, more_is_better=True) == rate
+
+
+def test_shares_by_published_examples() -> None:
+    """Newcombe (1998), table II: 56/70 − 48/80 is 0.0524 to 0.3339; Wilson for 81 of 263: 0.2553 to 0.3662."""
+    assert difference_of_shares(48, 80, 56, 70) == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
+    assert wilson(81, 263)[1:] == pytest.approx((0.2553, 0.3662), abs=5e-5)
+
+
+def run_of(folder: Path, ttfts: list[float], failed: int = 0, lag_ms: float = 0, **changes: object) -> Path:
+    """A run at 4 in flight, four requests side by side, with these first-token times and 10 ms more to the end."""
+    folder.mkdir()
+    spec = BenchmarkSpec(
+        target=Target("openai", "http://localhost:1/v1/completions", "openai"),
+        workload=WorkloadSpec(fixed_tokens(10), fixed_tokens(2)),
+        concurrency=(4,),
+        requests_per_level=len(ttfts),
+        objectives=(Objective("ttft_p95_ms", 500.0),),
+    )
+    spec = replace(spec, **changes)  # type: ignore[arg-type]
+    conditions = {"loadproof": "0.1.0", "python": folder.name}
+    plan = RunPlan(folder.name, "2026-11-21T10:00:00Z", 0, spec, conditions, ("2026-11-21T10:00:00Z",))
+    write_plan(folder, planned_in_full(plan))
+    with RecordWriter(folder / "requests.jsonl") as writer:
+        for index, ttft in enumerate(ttfts):
+            writer.append(request(index, ttft, failed=index < failed, lag_ms=lag_ms))
+    return folder
+
+
+def request(index: int, ttft: float, *, failed: bool, lag_ms: float) -> RequestRecord:
+    start = 300.0 * (index // 4)
+    tokens = (start + ttft, start + ttft + 10)
+    return record(
+        index, intended_ms=start, token_ms=tokens, lag_ms=lag_ms, end_ms=tokens[-1], concurrency=4,
+        outcome="internal" if failed else "ok",
+    )  # fmt: skip
+
+
+def compare(before: Path, after: Path) -> Comparison:
+    return compare_runs(read_run(before), read_run(after))
+
+
+def latencies(seed: int, scale: float = 1.0, size: int = 400) -> list[float]:
+    return [float(value) for value in scale * np.random.default_rng(seed).gamma(25, 4, size)]
+
+
+def test_twice_as_slow_is_a_regression_and_the_way_back_an_improvement(tmp_path: Path) -> None:
+    """TTFT ×2 under an objective on it: REGRESSION one way, IMPROVED the other; what differs is named."""
+    slow, fast = run_of(tmp_path / "slow", latencies(1, 2.0)), run_of(tmp_path / "fast", latencies(2))
+    worse = compare(fast, slow)
+    assert worse.outcome == "REGRESSION" and worse.reason.startswith("at 4 in flight: ttft_p95_ms")
+    assert compare(slow, fast).outcome == "IMPROVED"
+    assert worse.differences == (("python", "fast", "slow"),)
+
+
+def test_the_same_again_is_no_change_given_enough_requests(tmp_path: Path) -> None:
+    """8,000 requests of one distribution: their p95 lies within 2% or so, inside the tolerance of 5%."""
+    one, other = (run_of(tmp_path / str(seed), latencies(seed, size=8_000)) for seed in (1, 2))
+    assert compare(one, other).outcome == "NO CHANGE"
+
+
+def test_few_requests_say_nothing(tmp_path: Path) -> None:
+    """Of 40 requests the p95 has no upper end, so a change has no lower one."""
+    one, other = (run_of(tmp_path / str(seed), latencies(seed, size=40)) for seed in (1, 2))
+    found = compare(one, other)
+    assert found.outcome == "INCONCLUSIVE" and "unknown" in found.reason
+
+
+def test_false_alarms_are_rare(tmp_path: Path) -> None:
+    """Ten pairs of runs of one distribution: no more than one calls a regression, and as few an improvement."""
+    outcomes = []
+    for seed in range(10):
+        pair = [run_of(tmp_path / f"{seed}-{way}", latencies(1000 + 2 * seed + way, size=150)) for way in (0, 1)]
+        outcomes.append(compare(*pair).outcome)
+    assert outcomes.count("REGRESSION") <= 1 and outcomes.count("IMPROVED") <= 1
+
+
+def test_a_slow_client_is_no_regression(tmp_path: Path) -> None:
+    """Three times as slow, and sent 9 ms late: that run measured itself, and the comparison says so."""
+    fast, slow = run_of(tmp_path / "fast", latencies(2)), run_of(tmp_path / "slow", latencies(1, 3.0), lag_ms=9)
+    for found in (compare(fast, slow), compare(slow, fast)):
+        assert found.outcome == "INCONCLUSIVE"
+        assert "slow dispatch lag p99 9.0 ms exceeds 5.0 ms" in found.reason
+
+
+def test_more_failed_requests_are_a_regression(tmp_path: Path) -> None:
+    """0 of 400 against 20 of 400: Newcombe's interval of the difference lies above 0."""
+    found = compare(run_of(tmp_path / "good", latencies(1)), run_of(tmp_path / "bad", latencies(2), failed=20))
+    assert found.outcome == "REGRESSION" and "error_rate_max 0 → 0.05 (+5.00%" in found.reason
+
+
+def test_another_workload_or_no_common_level_is_refused(tmp_path: Path) -> None:
+    """What was not sent the same cannot be held against each other."""
+    one = run_of(tmp_path / "one", latencies(1, size=8))
+    other = run_of(tmp_path / "other", latencies(1, size=8), workload=WorkloadSpec(fixed_tokens(11), fixed_tokens(2)))
+    with pytest.raises(InputError, match="another input_tokens; repeat one of them"):
+        compare(one, other)
+    with pytest.raises(InputError, match="have no level in common: 4 in flight and 8 in flight"):
+        compare(one, run_of(tmp_path / "eight", latencies(1, size=8), concurrency=(8,)))

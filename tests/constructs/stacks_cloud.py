@@ -1,0 +1,117 @@
+"""Templates deployed to a local cloud as the CDK CLI does it, without the CLI: assets to S3, then CloudFormation."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App
+from cloud_clients import boto3_client
+from stacks_support import ENVIRONMENT, FEATURE_FLAGS
+
+from loadproof.constructs.deployment import Deployment
+from loadproof.localcloud.local import LocalCloud, running
+from loadproof.profiles.schema import Environment, Profile
+from stacks.application import add_stacks
+
+_ENDED = ("_COMPLETE", "_FAILED")
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """One local cloud, bootstrapped as far as our templates look."""
+
+    local: LocalCloud
+    _clients: dict[str, Any] = field(default_factory=dict)
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of this cloud; making one costs more than most of what it is asked."""
+        if service not in self._clients:
+            self._clients[service] = boto3_client(self.local, service, s3={"addressing_style": "path"})
+        return self._clients[service]
+
+    def deploy(self, chosen: Profile, environment: Environment = ENVIRONMENT) -> str:
+        """Create or update the profile's stack; returns its status when it has ended."""
+        return self.apply(f"loadproof-test-{chosen.name}", self.template(chosen, environment))
+
+    def template(self, chosen: Profile, environment: Environment = ENVIRONMENT) -> dict[str, Any]:
+        """The profile's template, with its assets where it looks for them."""
+        app = App(builtin_cloud_formation_validation=False, context=FEATURE_FLAGS)
+        deployment = Deployment("test", environment, chosen)
+        add_stacks(app, [deployment])
+        assembly = app.synth()
+        self._upload(Path(assembly.directory), deployment.stack_name)
+        template: dict[str, Any] = assembly.get_stack_by_name(deployment.stack_name).template
+        return template
+
+    def apply(self, name: str, template: dict[str, Any]) -> str:
+        """Create or update a stack; returns its status when it has ended."""
+        cfn, body = self.client("cloudformation"), json.dumps(template)
+        exists = name in [stack["StackName"] for stack in cfn.describe_stacks()["Stacks"]]
+        call = cfn.update_stack if exists else cfn.create_stack
+        call(StackName=name, TemplateBody=body, Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"])
+        return self.ended(name)
+
+    def destroy(self, name: str) -> str:
+        """Delete a stack; returns its last status."""
+        cfn = self.client("cloudformation")
+        arn = cfn.describe_stacks(StackName=name)["Stacks"][0]["StackId"]
+        cfn.delete_stack(StackName=name)
+        return self.ended(arn)
+
+    def ended(self, name: str) -> str:
+        """The status of a stack when its operation is over."""
+        cfn, patience = self.client("cloudformation"), time.monotonic() + 90
+        while time.monotonic() < patience:
+            status = str(cfn.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"])
+            if status.endswith(_ENDED) and "_IN_PROGRESS" not in status:
+                return status
+            time.sleep(0.05)
+        raise AssertionError(f"{name} goes on and on: {self.reasons(name)}")
+
+    def reasons(self, name: str) -> list[str]:
+        """What failed in a stack, newest first."""
+        events = self.client("cloudformation").describe_stack_events(StackName=name)["StackEvents"]
+        return [
+            f"{event['LogicalResourceId']}: {event['ResourceStatusReason']}"
+            for event in events
+            if event["ResourceStatus"].endswith("_FAILED") and "ResourceStatusReason" in event
+        ]
+
+    def _upload(self, assembly: Path, stack_name: str) -> None:
+        """The file assets of a stack, where its template looks for them."""
+        s3 = self.client("s3")
+        manifest = json.loads((assembly / f"{stack_name}.assets.json").read_text(encoding="utf-8"))
+        for asset in manifest["files"].values():
+            source = assembly / asset["source"]["path"]
+            content = source.read_bytes() if source.is_file() else _zipped(source)
+            for place in asset["destinations"].values():
+                s3.create_bucket(Bucket=place["bucketName"])
+                s3.put_object(Bucket=place["bucketName"], Key=place["objectKey"], Body=content)
+
+
+@contextmanager
+def local_cloud(folder: Path, name: str, speed: float = 1) -> Iterator[Cloud]:
+    """A local cloud of its own, its clock `speed` times the wall's, with the parameter that CDK's templates read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOADPROOF_STATE_DIR", str(folder))
+        with running(name, transition_s=0.05, speed=speed) as local:
+            cloud = Cloud(local)
+            cloud.client("ssm").put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="27", Type="String")
+            yield cloud
+
+
+def _zipped(folder: Path) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for file in sorted(folder.rglob("*")):
+            archive.write(file, file.relative_to(folder))
+    return packed.getvalue()

@@ -1,0 +1,88 @@
+"""What is packed with a function: its own files, wire as it is, and nothing of this machine."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import loadproof.wire
+from loadproof.constructs.buffer.consumer import RUNTIME
+from loadproof.constructs.cdk.packing import inline_text, write_package
+
+WIRE = Path(loadproof.wire.__file__).parent
+CONSTRUCTS = Path(loadproof.__file__).parent / "constructs"
+INLINE = ["bedrock/quota", "benchmark", "cdk/emptied_bucket", "endpoint/kept_copies", "gate"]
+HANDLERS = {
+    "endpoint/proof": "index",
+    "bedrock/throughput": "index",
+    "staging": "begin",
+    "buffer": "consumer.failures",
+}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_wire_is_packed_as_it_is(tmp_path: Path) -> None:
+    """Byte by byte, under the name that it has in the library."""
+    write_package(RUNTIME, tmp_path)
+    packed = {file.name: file.read_bytes() for file in (tmp_path / "loadproof" / "wire").iterdir()}
+    assert packed == {file.name: file.read_bytes() for file in WIRE.glob("*.py")}
+    assert sorted(file.name for file in (tmp_path / "loadproof").iterdir()) == ["__init__.py", "wire"]
+
+
+def test_two_packages_are_the_same(tmp_path: Path) -> None:
+    """Wherever they are written, and whatever a run has left beside the sources: the asset's hash is of its content."""
+    for name in ("one", "other"):
+        write_package(RUNTIME, tmp_path / name)
+    assert files(tmp_path / "one") == files(tmp_path / "other")
+    assert not [name for name in files(tmp_path / "one") if name.endswith(".pyc")]
+
+
+@pytest.mark.parametrize(("place", "module"), HANDLERS.items(), ids=HANDLERS)
+def test_a_package_imports_its_own_wire(place: str, module: str, tmp_path: Path) -> None:
+    """As Lambda finds it: the package first, then what the runtime brings (boto3), and no Loadproof on the machine."""
+    write_package(CONSTRUCTS / place / "runtime", tmp_path / "package")
+    (tmp_path / "runtime").mkdir()
+    for name in ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3"):
+        source = Path(str(sys.modules.get(name, __import__(name)).__file__)).parent
+        (tmp_path / "runtime" / name).symlink_to(source)
+    (tmp_path / "runtime" / "six.py").symlink_to(Path(str(__import__("six").__file__)))
+    code = f"import sys; sys.path[:0] = sys.argv[1:]; import {module}, loadproof.wire; print(loadproof.wire.__file__)"
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(tmp_path / "package"), str(tmp_path / "runtime")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "AWS_DEFAULT_REGION": "us-east-1"},
+    )
+    assert ran.stdout.strip() == str(tmp_path / "package" / "loadproof" / "wire" / "__init__.py"), ran.stderr
+
+
+@pytest.mark.parametrize("place", INLINE)
+def test_a_file_in_a_template_needs_no_other(place: str, tmp_path: Path) -> None:
+    """A bare interpreter runs it: the shim stands in front, and the handler is there."""
+    text = inline_text(CONSTRUCTS / place / "runtime" / "index.py")
+    (tmp_path / "index.py").write_text(text)
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import index; print(callable(index.handler))"
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert ran.stdout.strip() == "True", ran.stderr
+
+
+@pytest.mark.parametrize("place", INLINE)
+def test_a_file_in_a_template_is_small(place: str) -> None:
+    """CloudFormation takes a zip of 4 MB (4,096 characters until 2022); a template has 1 MB for all it holds."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("index.py", inline_text(CONSTRUCTS / place / "runtime" / "index.py"))
+    assert len(packed.getvalue()) < 8192

@@ -1,0 +1,45 @@
+"""How big a function may be: 60 lines, 8 parameters, Typer's doors excepted. What is bigger is named here, and goes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MOST_LINES, MOST_PARAMETERS = 60, 8
+DOORS = {"cli/queue/command.py: send", "cli/review/command.py: review"}
+STILL_BIGGER = {
+    "bench/imports/requests.py: _record",
+    "capacity/curve.py: predict_level",
+    "capacity/deployment.py: _deployment",
+    "catalog/config_json.py: architecture_from_config",
+    "constructs/benchmark/definition.py: definition",
+    "constructs/benchmark/infrastructure.py: __init__",
+    "constructs/cdk/python_function.py: __init__",
+    "constructs/observability/cloudwatch.py: alarm_on_expression",
+    "constructs/scaling/copy_scaling.py: __init__",
+    "invocation/asynchronous.py: __init__",
+    "invocation/engine.py: __init__",
+    "invocation/openai_path.py: __init__",
+    "localcloud/runtime/service.py: __init__",
+    "localcloud/server.py: serve",
+}
+
+
+def bigger() -> Iterator[str]:
+    for folder in ("loadproof", "stacks", "benchmarks"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    continue
+                every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                parameters = [one for one in every if one.arg not in ("self", "cls")]
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MOST_LINES or len(parameters) > MOST_PARAMETERS:
+                    yield f"{file.relative_to(ROOT).as_posix().removeprefix('loadproof/')}: {node.name}"
+
+
+def test_functions_are_small() -> None:
+    """Nothing joins the list, and what has become small enough leaves it."""
+    assert set(bigger()) - DOORS == STILL_BIGGER

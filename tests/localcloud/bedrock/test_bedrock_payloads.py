@@ -1,0 +1,196 @@
+"""What the stand-in reads and writes, without a clock: lengths, stop reasons, every provider's documents."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loadproof.catalog.bedrock import bedrock_models
+from loadproof.invocation.eventstream import FrameDecoder
+from loadproof.localcloud.bedrock.errors import BedrockError
+from loadproof.localcloud.bedrock.payloads import converse, native
+from loadproof.localcloud.bedrock.payloads.parsed import Timing, parsed_request
+
+MODELS = bedrock_models()
+LLAMA = MODELS["meta.llama3-1-8b-instruct-v1:0"]
+NOVA = MODELS["amazon.nova-lite-v1:0"]
+HAIKU = MODELS["anthropic.claude-haiku-4-5-20251001-v1:0"]
+TIMING = Timing(first_token_ms=20.4, last_token_ms=99.6)
+
+
+def read(model: Any, body: dict[str, Any]) -> Any:
+    return converse.read(model, json.dumps(body).encode(), model.model_id)
+
+
+def hello(**more: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": [{"text": "one two three"}]}], **more}
+
+
+def test_an_answer_fills_what_it_may() -> None:
+    """`maxTokens` 7 makes 7 tokens and ends by `max_tokens`; 3 + 2 words are read."""
+    parsed, _ = read(LLAMA, hello(system=[{"text": "be brief"}], inferenceConfig={"maxTokens": 7}))
+    assert (parsed.input_tokens, parsed.output_tokens, parsed.stop_reason) == (5, 7, "max_tokens")
+
+
+def test_a_prompt_may_ask_for_its_own_length() -> None:
+    """ "in 9 words" ends by itself after 9 of 100 tokens, and the quota holds 100."""
+    parsed = parsed_request(LLAMA, "say it in 9 words", max_tokens=100)
+    assert (parsed.output_tokens, parsed.stop_reason, parsed.reserved_tokens) == (9, "end_turn", 100)
+    assert parsed_request(LLAMA, "say it in 900 words", max_tokens=100).stop_reason == "max_tokens"
+
+
+def test_without_a_limit_the_models_own_is_reserved() -> None:
+    """256 tokens are written, 8192 are held: why AWS tells everybody to set maxTokens."""
+    parsed, _ = read(LLAMA, hello())
+    assert (parsed.output_tokens, parsed.stop_reason, parsed.reserved_tokens) == (256, "end_turn", 8192)
+
+
+def test_a_stop_sequence_ends_an_answer_and_stays_hidden() -> None:
+    """The text ends before its second word when that is the stop sequence."""
+    whole = parsed_request(LLAMA, "hello", max_tokens=10)
+    second = whole.text.split(" ")[2]
+    parsed = parsed_request(LLAMA, "hello", max_tokens=10, stop_sequences=[second])
+    assert parsed.stop_reason == "stop_sequence"
+    assert parsed.stop_sequence == second
+    assert second not in parsed.text
+    assert whole.text.startswith(parsed.text)
+    assert parsed.output_tokens <= 2
+
+
+@settings(max_examples=60)
+@given(st.text("abc ", min_size=1), st.integers(1, 40), st.lists(st.text("aeiou nt", min_size=1, max_size=3)))
+def test_pieces_make_the_text(prompt: str, most: int, stops: list[str]) -> None:
+    """Whatever the limits and stop sequences: as many pieces as tokens, together the text, without a stop in it."""
+    parsed = parsed_request(LLAMA, prompt, max_tokens=most, stop_sequences=stops)
+    pieces = list(parsed.pieces())
+    assert len(pieces) == parsed.output_tokens <= most
+    assert "".join(pieces) == parsed.text
+    assert not any(stop in parsed.text for stop in stops)
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "said"),
+    [
+        (LLAMA, hello(inferenceConfig={"maxTokens": 8193}), "exceeds the model limit of 8192"),
+        (LLAMA, {"messages": []}, "must start with a user message"),
+        (LLAMA, {"messages": [{"role": "assistant", "content": [{"text": "x"}]}]}, "must start with a user message"),
+        (LLAMA, {"messages": hello()["messages"] * 2}, "must alternate"),
+        (LLAMA, {"messages": [{"role": "user", "content": [{"text": " "}]}]}, "messages.0.content.0 is blank"),
+        (LLAMA, {"messages": [{"role": "user", "content": []}]}, "content field in the Message object is empty"),
+        (LLAMA, {"messages": [{"role": "user"}]}, "'messages.1.member.content' failed to satisfy constraint"),
+        (LLAMA, hello(inferenceConfig={"temperature": 1.5}), "less than or equal to 1"),
+        (LLAMA, hello(surprise=1), "Member is not known"),
+        (LLAMA, hello(serviceTier={"type": "flex"}), "service tier flex is not supported"),
+        (
+            LLAMA,
+            {"messages": [{"role": "user", "content": [{"image": {"format": "png", "source": {"bytes": "eA=="}}}]}]},
+            "doesn't support the image field",
+        ),
+        (
+            MODELS["meta.llama3-8b-instruct-v1:0"],
+            {"messages": [{"role": "user", "content": [{"text": "word " * 9000}]}]},
+            "Input is too long for requested model.",
+        ),
+    ],
+)
+def test_a_bad_conversation_is_refused(model: Any, body: dict[str, Any], said: str) -> None:
+    """Shapes by AWS's own model, then what only Bedrock knows; always ValidationException."""
+    with pytest.raises(BedrockError) as refused:
+        read(model, body)
+    assert refused.value.code == "ValidationException"
+    assert said in refused.value.message
+
+
+def test_free_fields_are_taken_as_they_are() -> None:
+    """`additionalModelRequestFields` is any JSON."""
+    read(LLAMA, hello(additionalModelRequestFields={"top_k": 5, "nested": {"a": [1]}}))
+
+
+def test_an_image_counts_a_thousand_tokens() -> None:
+    """The stand-in cannot see: three words and a picture are 1003 tokens."""
+    body = hello()
+    body["messages"][0]["content"].append({"image": {"format": "png", "source": {"bytes": "eA=="}}})
+    assert read(NOVA, body)[0].input_tokens == 1003
+
+
+NATIVE = {
+    "meta": (LLAMA, {"prompt": "a b c", "max_gen_len": 4}),
+    "mistral": (MODELS["mistral.mistral-7b-instruct-v0:2"], {"prompt": "a b c", "max_tokens": 4}),
+    "nova": (
+        NOVA,
+        {"messages": [{"role": "user", "content": [{"text": "a b c"}]}], "inferenceConfig": {"maxTokens": 4}},
+    ),
+    "anthropic": (
+        HAIKU,
+        {"max_tokens": 4, "messages": [{"role": "user", "content": [{"type": "text", "text": "a b c"}]}]},
+    ),
+    "openai": (
+        MODELS["openai.gpt-oss-20b-1:0"],
+        {"messages": [{"role": "user", "content": "a b c"}], "max_tokens": 4},
+    ),
+}
+TEXT_OF = {
+    "meta": lambda document: document["generation"],
+    "mistral": lambda document: document["outputs"][0]["text"],
+    "nova": lambda document: document["output"]["message"]["content"][0]["text"],
+    "anthropic": lambda document: document["content"][0]["text"],
+    "openai": lambda document: document["choices"][0]["message"]["content"],
+}
+DELTA_OF = {
+    "meta": lambda document: document["generation"],
+    "mistral": lambda document: document["outputs"][0]["text"],
+    "nova": lambda document: document.get("contentBlockDelta", {}).get("delta", {}).get("text", ""),
+    "anthropic": lambda document: document.get("delta", {}).get("text", ""),
+    "openai": lambda document: document["choices"][0]["delta"].get("content", ""),
+}
+
+
+def streamed(parsed: Any, writer: Any) -> list[dict[str, Any]]:
+    frames = writer.opening()
+    frames += b"".join(writer.token(piece, index) for index, piece in enumerate(parsed.pieces()))
+    frames += writer.closing(TIMING)
+    decoded = list(FrameDecoder().feed(frames))
+    assert {frame.headers[":event-type"] for frame in decoded} == {"chunk"}
+    return [json.loads(base64.b64decode(json.loads(frame.payload)["bytes"])) for frame in decoded]
+
+
+@pytest.mark.parametrize("payload", sorted(NATIVE))
+def test_a_stream_says_what_the_whole_answer_says(payload: str) -> None:
+    """In every provider's format: the same text, and Bedrock's own metrics on the last chunk only."""
+    model, body = NATIVE[payload]
+    parsed, writer = native.read(model, json.dumps(body).encode())
+    documents = streamed(parsed, writer)
+    whole = TEXT_OF[payload](json.loads(writer.unary(TIMING)))
+    assert whole == parsed.text != ""
+    assert "".join(DELTA_OF[payload](one) for one in documents) == whole
+    metrics = {
+        "inputTokenCount": 3,
+        "outputTokenCount": 4,
+        "invocationLatency": 100,
+        "firstByteLatency": 20,
+    }
+    assert documents[-1]["amazon-bedrock-invocationMetrics"] == metrics
+    assert not any("amazon-bedrock-invocationMetrics" in one for one in documents[:-1])
+
+
+@pytest.mark.parametrize(
+    ("payload", "body", "said"),
+    [
+        ("meta", {"max_gen_len": 4}, "required key [prompt] not found"),
+        ("meta", {"prompt": "x", "max_gen_len": 0}, "#/max_gen_len: expected a positive integer, found 0"),
+        ("anthropic", {"messages": [{"role": "user", "content": "x"}]}, "required key [max_tokens] not found"),
+        ("nova", {"inputText": "x"}, "required key [messages] not found"),
+        ("openai", {"messages": []}, "required key [messages] not found"),
+    ],
+)
+def test_a_body_of_another_provider_is_refused(payload: str, body: dict[str, Any], said: str) -> None:
+    """As Bedrock words it: what is missing, and to reformat the input."""
+    with pytest.raises(BedrockError) as refused:
+        native.read(NATIVE[payload][0], json.dumps(body).encode())
+    assert refused.value.code == "ValidationException"
+    assert refused.value.message.startswith("Malformed input request: ") and said in refused.value.message

@@ -1,0 +1,26 @@
+"""Wire stands alone: it is packed with functions that have nothing else of Loadproof, nor anything installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import loadproof.wire
+
+WIRE = Path(loadproof.wire.__file__).parent
+MODULES = sorted(file.stem for file in WIRE.glob("*.py") if file.stem != "__init__")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_copy_is_imported_by_a_bare_interpreter(module: str, tmp_path: Path) -> None:
+    """`python -I -S` sees the standard library and the copied folder, which is where the module then comes from."""
+    shutil.copytree(WIRE, tmp_path / "loadproof" / "wire")
+    code = f"import sys; sys.path.insert(0, sys.argv[1]); import loadproof.wire.{module} as one; print(one.__file__)"
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert ran.stdout.strip() == str(tmp_path / "loadproof" / "wire" / f"{module}.py"), ran.stderr
