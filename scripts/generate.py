@@ -1,4 +1,7 @@
-"""Writes what is generated: editor schemas, pages of checks, docs/cli.md. `--check` only compares (exit 1 on drift)."""
+"""Writes what is generated: editor schemas, pages of checks, docs/cli.md, a table of docs/local-cloud.md.
+
+`--check` only compares (exit 1 on drift).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "scripts")]
 
+from recorded_rates import with_rates  # noqa: E402
 from reference_profile import profile_page  # noqa: E402
 from reference_results import results_page  # noqa: E402
 from reference_rules import checks_page, findings_page, template_checks_page  # noqa: E402
@@ -46,6 +50,7 @@ def generated() -> dict[Path, str]:
         REPOSITORY / "docs" / "template-checks.md": template_checks_page(),
         REPOSITORY / "docs" / "review-findings.md": findings_page(),
         REPOSITORY / "docs" / "cli.md": cli_page(),
+        REPOSITORY / "docs" / "local-cloud.md": with_rates((REPOSITORY / "docs" / "local-cloud.md").read_text("utf-8")),
         REPOSITORY / "docs" / "reference-profile.md": profile_page(),
         REPOSITORY / "docs" / "reference-results.md": results_page(),
     }
