@@ -16,6 +16,7 @@ from multidict import CIMultiDict
 
 from loadproof.localcloud.controlplane.plane import ControlPlane
 from loadproof.localcloud.controlplane.wire import Reply
+from loadproof.localcloud.refusals.asked import Request
 
 log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 1024**3  # asset archives are uploaded in one piece
@@ -50,6 +51,8 @@ class Front:
             return await self._plane.sqs_door.answer(request, plain)
         reply = await self._own_reply(request, plain)
         if reply is None:
+            reply = await self._refusal(request, plain)
+        if reply is None:
             async with self._turn(request):
                 return await self._pass_on(request, body)
         if reply.status >= 400:
@@ -69,6 +72,14 @@ class Front:
                 self._plane.answer_rest, request.headers, request.method, url.raw_path, query, body
             )
         return None
+
+    async def _refusal(self, request: web.Request, body: bytes) -> Reply | None:
+        """What AWS refuses of moto's services and moto would take."""
+        if not self._plane.gated(request.headers):
+            return None
+        url = request.rel_url
+        asked = Request(request.method, url.raw_path, dict(url.query), request.headers, body)
+        return await asyncio.to_thread(self._plane.refusal, asked)
 
     def _turn(self, request: web.Request) -> AbstractAsyncContextManager[None]:
         """moto looks and then writes, in a thread for each request: what AWS does in one step waits for its turn here.

@@ -31,6 +31,8 @@ from loadproof.localcloud.directory import ComponentView, VariantView
 from loadproof.localcloud.queue.emf import Datum
 from loadproof.localcloud.queue.sqs.door import SqsDoor
 from loadproof.localcloud.queue.sqs.service import SqsService
+from loadproof.localcloud.refusals import RefusalGate
+from loadproof.localcloud.refusals.asked import Request
 from loadproof.localcloud.seal.keys import CloudKeys
 
 
@@ -77,12 +79,13 @@ class ControlPlane:
             startable=self._startable,
         )
         api.processing = self.jobs = JobRunner(self.clients, service_role_problem)
+        self._refusals = RefusalGate()
         self._stepfunctions: Service | None = None
         self._end_executions: Callable[[], None] = lambda: None
         self._loading = threading.Lock()
         self.sagemaker = Service("sagemaker", api)
         self.autoscaling = Service("application-autoscaling", self._autoscaling_api)
-        self.cloudwatch = Service("cloudwatch", self._cloudwatch)
+        self.cloudwatch = Service("cloudwatch", self._cloudwatch, "ValidationError")
         self.bedrock_store = BedrockStore(now_s=self.clock.now_s, ready_after_s=timing.endpoint_s)
         self.bedrock = Service("bedrock", BedrockApi(self.bedrock_store, self.clock))
         self.quotas = Service("service-quotas", ServiceQuotasApi(self.bedrock_store))
@@ -96,7 +99,7 @@ class ControlPlane:
             self.sqs,
         )
         self.cloudformation = Service(
-            "cloudformation", CloudFormationApi(self.clients, self.sagemaker, self.autoscaling)
+            "cloudformation", CloudFormationApi(self.clients, self.sagemaker, self.autoscaling), "ValidationError"
         )
         self.directory = StoreDirectory(self.store, self._startable, self._put_metric)
 
@@ -136,6 +139,15 @@ class ControlPlane:
         """Its reply; None when moto is to answer. Called in a thread."""
         caller, _ = caller_of(headers.get("Authorization", ""), self._region)
         return answer_rest(self.bedrock, caller, verb, raw_path, query, body)
+
+    def gated(self, headers: Mapping[str, str]) -> bool:
+        """Whether the gate knows what AWS refuses of the service that a request is for."""
+        return self._refusals.knows(caller_of(headers.get("Authorization", ""), self._region)[1])
+
+    def refusal(self, request: Request) -> Reply | None:
+        """AWS's refusal of a request that moto would take; None when moto is to answer. Called in a thread."""
+        caller, service = caller_of(request.headers.get("Authorization", ""), self._region)
+        return self._refusals.problem(service, caller, request)
 
     def close(self) -> None:
         """Executions and jobs end; no process of theirs is left."""

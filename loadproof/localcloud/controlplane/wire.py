@@ -56,6 +56,7 @@ class Reply:
 
 Handler = Callable[[Caller, Params], Mapping[str, Any] | None]
 
+_NO_NUMBERS = ("NaN", "Infinity", "-Infinity")  # as clients write them in JSON
 _SCOPE = re.compile(r"Credential=(?P<key>[^/]+)/\d{8}/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
 
 
@@ -71,9 +72,11 @@ def caller_of(authorization: str, home_region: str) -> tuple[Caller, str]:
 class Service:
     """One AWS API: `handler` has a method for each operation that the local cloud provides."""
 
-    def __init__(self, boto_name: str, handler: object) -> None:
+    def __init__(self, boto_name: str, handler: object, violation_code: str = "ValidationException") -> None:
+        """`violation_code`: what the service calls a request that breaks its model."""
         self.boto_name = boto_name
         self.handler = handler
+        self._violation_code = violation_code
 
     def provides(self, request: str | bytes) -> bool:
         """Whether an operation is ours, by its X-Amz-Target or the body of a Query request."""
@@ -116,7 +119,7 @@ class Service:
                 raise AwsError("ValidationError", f"The request cannot be read: {error}") from None
             result = self.guarded(caller, action, params)
         except AwsError as error:
-            return Reply(error.status, "text/xml", _query_error(error, request_id), request_id)
+            return Reply(error.status, "text/xml", query_error(error, request_id), request_id)
         text = QuerySerializer(model).serialize(result)["body"]
         return Reply(200, "text/xml", text.encode() if isinstance(text, str) else text, request_id)
 
@@ -129,7 +132,7 @@ class Service:
                 "UnsupportedOperation", f"The local cloud does not provide {self.boto_name}:{action or '(none)'}."
             )
         if model.input_shape is not None:
-            check(model.input_shape, params)
+            check(model.input_shape, params, self._violation_code)
         return method(caller, params) or {}
 
     def guarded(self, caller: Caller, action: str, params: Params) -> Mapping[str, Any]:
@@ -161,7 +164,8 @@ def _plain_json(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def _query_error(error: AwsError, request_id: str) -> bytes:
+def query_error(error: AwsError, request_id: str) -> bytes:
+    """An error in the Query protocol's XML."""
     from xml.sax.saxutils import escape
 
     return (
@@ -170,12 +174,21 @@ def _query_error(error: AwsError, request_id: str) -> bytes:
     ).encode()
 
 
-def check(shape: Any, params: Any) -> None:
-    """Raise ValidationException, worded as AWS words it, when `params` break the model's constraints."""
-    faults = list(_faults(shape, params, ""))
-    if faults:
-        noun = "error" if len(faults) == 1 else "errors"
-        raise AwsError("ValidationException", f"{len(faults)} validation {noun} detected: " + "; ".join(faults))
+def check(shape: Any, params: Any, code: str = "ValidationException") -> None:
+    """Raise AwsError, worded as AWS words it, when `params` break the model's constraints."""
+    found = faults(shape, params)
+    if found:
+        raise AwsError(code, violation(found))
+
+
+def faults(shape: Any, params: Any) -> list[str]:
+    """Each constraint of the model that `params` break."""
+    return list(_faults(shape, params, "")) if shape is not None else []
+
+
+def violation(found: list[str]) -> str:
+    """The message that tells of them."""
+    return f"{len(found)} validation {'error' if len(found) == 1 else 'errors'} detected: " + "; ".join(found)
 
 
 def _faults(shape: Any, value: Any, path: str) -> Iterator[str]:
@@ -203,6 +216,8 @@ def _faults(shape: Any, value: Any, path: str) -> Iterator[str]:
             yield from _faults(shape.value, item, f"{path}.{key}")
     elif kind == "string":
         yield from _string_faults(shape, value, path)
+    elif kind in ("float", "double") and value in _NO_NUMBERS:
+        return  # the service's own to refuse
     elif kind in ("integer", "long", "float", "double"):
         if (
             isinstance(value, bool)

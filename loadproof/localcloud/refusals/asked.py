@@ -1,0 +1,131 @@
+"""Reads what a request to one of moto's services asks for: the operation, its shape, its parameters."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+from loadproof.localcloud.controlplane.wire import Params
+
+_FIELD = re.compile(r"\{(\w+)(\+?)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request, as the front has it."""
+
+    verb: str
+    raw_path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Asked(NamedTuple):
+    """An operation and its parameters as the service's model names them."""
+
+    action: str
+    shape: Any
+    params: Params
+
+
+class _Route(NamedTuple):
+    action: str
+    verb: str
+    path: re.Pattern[str]
+    shape: Any
+
+
+def asked_of(boto_name: str, request: Request) -> Asked | None:
+    """None when the request is none of the service's, or cannot be read: moto has its own answer then."""
+    model = _model(boto_name)
+    try:
+        if model.metadata["protocol"] == "query":
+            return _by_form(model, request)
+        if model.metadata["protocol"] == "json":
+            return _by_target(model, request)
+        return _by_path(boto_name, request)
+    except ValueError:
+        return None
+
+
+@cache
+def _model(boto_name: str) -> Any:
+    from moto.core.utils import get_service_model
+
+    return get_service_model(boto_name)
+
+
+def _by_form(model: Any, request: Request) -> Asked | None:
+    from moto.core.parse import QueryParser
+
+    form = dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True)) or dict(request.query)
+    action = form.get("Action", "")
+    if action not in model.operation_names:
+        return None
+    operation = model.operation_model(action)
+    return Asked(action, operation.input_shape, QueryParser(operation).parse({"values": form}))  # type: ignore[typeddict-item]
+
+
+def _by_target(model: Any, request: Request) -> Asked | None:
+    action = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
+    if action not in model.operation_names:
+        return None
+    return Asked(action, model.operation_model(action).input_shape, _object(request.body))
+
+
+def _by_path(boto_name: str, request: Request) -> Asked | None:
+    for route in _routes(boto_name):
+        found = route.path.fullmatch(request.raw_path.partition("?")[0]) if route.verb == request.verb else None
+        if found is not None:
+            labels = {name: unquote(value) for name, value in found.groupdict().items()}
+            return Asked(route.action, route.shape, _rest_params(route.shape, labels, request))
+    return None
+
+
+@cache
+def _routes(boto_name: str) -> tuple[_Route, ...]:
+    model = _model(boto_name)
+    operations = [model.operation_model(name) for name in model.operation_names]
+    return tuple(
+        _Route(operation.name, operation.http["method"], _pattern(operation.http["requestUri"]), operation.input_shape)
+        for operation in sorted(operations, key=lambda one: one.http["requestUri"].count("{"))
+    )
+
+
+def _pattern(uri: str) -> re.Pattern[str]:
+    def label(match: re.Match[str]) -> str:
+        return f"(?P<{match[1]}>{'.+' if match[2] else '[^/]+'})"
+
+    return re.compile(_FIELD.sub(label, uri.partition("?")[0].rstrip("/")) + "/?")
+
+
+def _rest_params(shape: Any, labels: Mapping[str, str], request: Request) -> Params:
+    if shape is None:
+        return {}
+    payload = shape.serialization.get("payload")
+    params: Params = {payload: request.body} if payload else _object(request.body)
+    for name, member in shape.members.items():
+        place, sent_as = member.serialization.get("location"), member.serialization.get("name", name)
+        places: dict[str | None, Mapping[str, str]] = {
+            "uri": labels,
+            "querystring": request.query,
+            "header": request.headers,
+        }
+        sent = places.get(place, {}).get(sent_as)
+        if sent is not None:
+            params[name] = int(sent) if member.type_name in ("integer", "long") and sent.isdigit() else sent
+    return params
+
+
+def _object(body: bytes) -> Params:
+    """The body's JSON. Raises ValueError for anything but an object."""
+    params = json.loads(body or b"{}")
+    if not isinstance(params, dict):
+        raise ValueError("no JSON object")
+    return params

@@ -1,0 +1,53 @@
+"""What EventBridge refuses beyond its service model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.localcloud.refusals.schedules import is_schedule
+
+_INVALID, _PATTERN = "ValidationException", "InvalidEventPatternException"
+
+
+def _rule(caller: Caller, params: Params) -> None:
+    pattern, expression = params.get("EventPattern"), params.get("ScheduleExpression")
+    message = "Parameter(s) EventPattern or ScheduleExpression must be specified."
+    require(pattern or expression, _INVALID, message)
+    if expression:
+        valid = is_schedule(expression, plural=True) and not expression.startswith("at(")
+        require(valid, _INVALID, "Parameter ScheduleExpression is not valid.")
+    if pattern:
+        _check_pattern(_json(pattern))
+
+
+def _check_pattern(pattern: Any) -> None:
+    require(isinstance(pattern, dict), _PATTERN, "Event pattern is not valid. Reason: Filter is not an object")
+    for name, value in pattern.items():
+        message = f'Event pattern is not valid. Reason: "{name}" must be an object or an array'
+        require(isinstance(value, dict | list), _PATTERN, message)
+        require(value, _PATTERN, f'Event pattern is not valid. Reason: Empty arrays are not allowed: "{name}"')
+        if isinstance(value, dict) and not name.startswith("$"):
+            _check_pattern(value)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _targets(caller: Caller, params: Params) -> None:
+    for target in params["Targets"]:
+        arn = target["Arn"]
+        message = f"Parameter {arn} is not valid. Reason: Provided Arn is not in correct format."
+        require(arn.startswith("arn:") and arn.count(":") > 4, _INVALID, message)
+        given = target.get("Input")
+        message = f"JSON syntax error in input for target {target['Id']}."
+        require(given is None or _json(given) is not None or given == "null", _INVALID, message)
+
+
+RULES: dict[str, Rule] = {"PutRule": _rule, "PutTargets": _targets}

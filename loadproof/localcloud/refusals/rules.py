@@ -1,0 +1,75 @@
+"""What the services' rules share."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+
+Rule = Callable[[Caller, Params], None]
+
+_ACTION = re.compile(r"\*|[A-Za-z0-9-]+:[\w*?]+")
+_MOST_TAGS = 50
+
+
+def require(condition: object, code: str, message: str, status: int = 400) -> None:
+    """Raise AwsError unless `condition` holds."""
+    if not condition:
+        raise AwsError(code, message, status)
+
+
+def check_tags(keys: Iterable[str], code: str, most: str = "") -> None:
+    """No key of AWS's own, and no more than 50, which may have a code of its own."""
+    names = list(keys)
+    require(len(names) <= _MOST_TAGS, most or code, "Number of tags exceeds resource tag limit.")
+    for name in names:
+        require(not name.lower().startswith("aws:"), code, f"Tag keys starting with aws: are reserved: {name}")
+
+
+def check_policy(document: str, *, code: str = "MalformedPolicyDocument", trust: bool = False) -> None:
+    """The grammar of IAM's policies, as far as it can be told without knowing the services' actions."""
+    policy = _json_object(document, code)
+    require(
+        policy.get("Version", "2008-10-17") in ("2012-10-17", "2008-10-17"),
+        code,
+        "The policy must contain a valid version string.",
+    )
+    statements = policy.get("Statement")
+    rows = [statements] if isinstance(statements, dict) else statements
+    require(isinstance(rows, list) and rows, code, "Syntax errors in policy.")
+    for row in rows or []:
+        require(isinstance(row, dict), code, "Syntax errors in policy.")
+        _check_statement(row, code, trust)
+
+
+def _json_object(document: str, code: str) -> dict[str, Any]:
+    try:
+        policy = json.loads(document)
+    except ValueError:
+        raise AwsError(code, "This policy contains invalid Json") from None
+    require(isinstance(policy, dict), code, "Syntax errors in policy.")
+    found: dict[str, Any] = policy
+    return found
+
+
+def _check_statement(row: Mapping[str, Any], code: str, trust: bool) -> None:
+    require(row.get("Effect") in ("Allow", "Deny"), code, "Policy statement must contain a valid effect.")
+    require("Action" in row or "NotAction" in row, code, "Policy statement must contain actions.")
+    for action in _texts(row.get("Action", row.get("NotAction"))):
+        require(_ACTION.fullmatch(action), code, f"Actions/Conditions must be prefaced by a vendor: {action}")
+    if trust:
+        require("Principal" in row or "NotPrincipal" in row, code, "A trust policy names principals.")
+        require("Resource" not in row, code, "Has prohibited field Resource")
+        return
+    require("Resource" in row or "NotResource" in row, code, "Policy statement must contain resources.")
+    require("Principal" not in row, code, "Policy document should not specify a principal.")
+    for resource in _texts(row.get("Resource", row.get("NotResource"))):
+        valid = resource == "*" or resource.startswith(("arn:", "*"))
+        require(valid, code, f'Resource {resource} must be in ARN format or "*".')
+
+
+def _texts(value: Any) -> list[str]:
+    return [str(one) for one in (value if isinstance(value, list) else [value])]

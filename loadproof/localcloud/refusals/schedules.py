@@ -1,0 +1,109 @@
+"""What EventBridge Scheduler refuses beyond its service model, and the grammar of schedules."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.refusals.rules import Rule, require
+
+_RATE = re.compile(r"rate\((\d+) (minute|hour|day)(s?)\)")
+_CRON = re.compile(r"cron\((\S+) (\S+) (\S+) (\S+) (\S+) (\S+)\)")
+_AT = re.compile(r"at\((\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\)")
+_MONTHS = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split()
+_DAYS = "SUN MON TUE WED THU FRI SAT".split()
+# Each field of a cron expression: the least and the most, and the names that stand for numbers.
+_FIELDS: tuple[tuple[int, int, list[str]], ...] = (
+    (0, 59, []), (0, 23, []), (1, 31, []), (1, 12, _MONTHS), (1, 7, _DAYS), (1970, 2199, []),
+)  # fmt: skip
+_DAY_FIELDS = (2, 4)
+_INVALID = "ValidationException"
+
+
+def is_schedule(expression: str, *, plural: bool = False) -> bool:
+    """Whether an expression is one of `at`, `rate` and `cron`; `plural`: 1 takes "minute", more take "minutes"."""
+    rate = _RATE.fullmatch(expression)
+    if rate is not None:
+        number = int(rate[1])
+        return number > 0 and (not plural or (number == 1) == (rate[3] == ""))
+    moment = _AT.fullmatch(expression)
+    if moment is not None:
+        return _is_moment(moment[1])
+    cron = _CRON.fullmatch(expression)
+    return cron is not None and _is_cron(cron.groups())
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_cron(fields: tuple[Any, ...]) -> bool:
+    if [fields[place] for place in _DAY_FIELDS].count("?") != 1:
+        return False
+    return all(
+        (field == "?" and place in _DAY_FIELDS) or all(_is_part(part, *_FIELDS[place]) for part in field.split(","))
+        for place, field in enumerate(fields)
+    )
+
+
+def _is_part(part: str, low: int, high: int, names: list[str]) -> bool:
+    """`5`, `MON`, `1-5`, `*`, `0/15`, and what days alone have: `L`, `W`, `2#1`."""
+    if re.fullmatch(r"L(-\d+)?|LW|\d{1,2}W|\d?L|[1-7]#[1-5]", part):
+        return high in (31, 7)
+    start, _, step = part.partition("/")
+    if step and not step.isdigit() or part.endswith("/"):
+        return False
+    if start == "*":
+        return True
+    return all(_is_number(one, low, high, names) for one in start.split("-", 1))
+
+
+def _is_number(text: str, low: int, high: int, names: list[str]) -> bool:
+    return text.upper() in names or (text.isdigit() and low <= int(text) <= high)
+
+
+def _schedule(caller: Caller, params: Params) -> None:
+    expression = params["ScheduleExpression"]
+    require(is_schedule(expression), _INVALID, f"Invalid Schedule Expression {expression}.")
+    _check_zone(params.get("ScheduleExpressionTimezone", "UTC"))
+    window = params["FlexibleTimeWindow"]
+    flexible = window.get("Mode") == "FLEXIBLE"
+    message = "MaximumWindowInMinutes must be provided when Mode is set as FLEXIBLE."
+    require(not flexible or "MaximumWindowInMinutes" in window, _INVALID, message)
+    target = params["Target"]
+    require(str(target["Arn"]).startswith("arn:"), _INVALID, f"Provided Arn is not in correct format: {target['Arn']}")
+    _check_role(caller, target["RoleArn"])
+    name = params.get("GroupName", "default")
+    require(name in _groups(caller), "ResourceNotFoundException", f"Schedule group {name} does not exist.", 404)
+
+
+def _check_zone(name: str) -> None:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        require(False, _INVALID, f"The ScheduleExpressionTimezone {name} is not valid.")
+
+
+def _check_role(caller: Caller, arn: str) -> None:
+    from moto.iam.models import iam_backends
+
+    role = next((one for one in iam_backends[caller.account]["aws"].roles.values() if one.arn == arn), None)
+    trusted = role is not None and "scheduler.amazonaws.com" in str(role.assume_role_policy_document)
+    message = "The execution role you provide must allow AWS EventBridge Scheduler to assume the role."
+    require(trusted, _INVALID, message)
+
+
+def _groups(caller: Caller) -> Any:
+    from moto.scheduler.models import scheduler_backends
+
+    return scheduler_backends[caller.account][caller.region].schedule_groups
+
+
+RULES: dict[str, Rule] = {"CreateSchedule": _schedule, "UpdateSchedule": _schedule}

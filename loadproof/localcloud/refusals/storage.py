@@ -1,0 +1,146 @@
+"""What S3 refuses and moto would take. S3's service model has hardly a constraint, so these are rules by verb and query."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
+
+from loadproof.localcloud.controlplane.wire import AwsError, Caller
+from loadproof.localcloud.refusals.asked import Request
+from loadproof.localcloud.refusals.rules import require
+
+_BUCKET = re.compile(r"[a-z0-9](?:[a-z0-9.-]{1,61})[a-z0-9]")
+_ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
+_RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
+_RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3")
+_MOST_KEY_BYTES, _MOST_RULE_ID = 1024, 255
+_ALGORITHMS = {"AES256", "aws:kms", "aws:kms:dsse", "aws:fsx"}
+_ACTIONS = (
+    "Expiration", "Transition", "NoncurrentVersionExpiration", "NoncurrentVersionTransition",
+    "AbortIncompleteMultipartUpload",
+)  # fmt: skip
+
+
+def check(caller: Caller, request: Request) -> None:
+    """Raise AwsError for what S3 refuses."""
+    bucket, key = _place(request)
+    if request.verb != "PUT":
+        return
+    if key:
+        _check_object(key, request)
+    elif not request.query:
+        _check_bucket(bucket, request)
+    elif "policy" in request.query:
+        _check_policy(bucket, request.body)
+    elif "lifecycle" in request.query:
+        _check_lifecycle(request.body)
+    elif "encryption" in request.query:
+        for text in _texts(request.body, "SSEAlgorithm"):
+            require(text in _ALGORITHMS, "MalformedXML", _MALFORMED)
+
+
+_MALFORMED = "The XML you provided was not well-formed or did not validate against our published schema"
+
+
+def _place(request: Request) -> tuple[str, str]:
+    """Bucket and key, by path or by host."""
+    path = unquote(request.raw_path.partition("?")[0]).lstrip("/")
+    host = request.headers.get("Host", "").partition(":")[0]
+    owner, _, rest = host.partition(".localhost")
+    if rest == "" and owner != host and owner:
+        return owner, path
+    bucket, _, key = path.partition("/")
+    return bucket, key
+
+
+def _check_bucket(name: str, request: Request) -> None:
+    plain = _BUCKET.fullmatch(name) and ".." not in name and not _ADDRESS.fullmatch(name)
+    free = not name.startswith(_RESERVED_PREFIXES) and not name.endswith(_RESERVED_SUFFIXES)
+    require(plain and free, "InvalidBucketName", "The specified bucket is not valid.")
+    for region in _texts(request.body, "LocationConstraint"):
+        known = re.fullmatch(r"(EU|[a-z]{2}(-[a-z]+)+-\d)", region)
+        require(known, "InvalidLocationConstraint", "The specified location-constraint is not valid")
+
+
+def _check_object(key: str, request: Request) -> None:
+    require(len(key.encode()) <= _MOST_KEY_BYTES, "KeyTooLongError", "Your key is too long")
+    headers = request.headers
+    algorithm = headers.get("x-amz-server-side-encryption")
+    message = "The encryption method specified is not supported"
+    require(algorithm is None or algorithm in _ALGORITHMS, "InvalidArgument", message)
+    digest = headers.get("Content-MD5")
+    if digest and not headers.get("x-amz-content-sha256", "").startswith("STREAMING"):
+        actual = base64.b64encode(hashlib.md5(request.body, usedforsecurity=False).digest()).decode()
+        message = "The Content-MD5 you specified did not match what we received."
+        require(digest == actual, "BadDigest", message)
+    for name, _ in parse_qsl(headers.get("x-amz-tagging", ""), keep_blank_values=True):
+        require(not name.startswith("aws:"), "InvalidTag", "System tags cannot be added/updated by requester")
+
+
+def _check_policy(bucket: str, body: bytes) -> None:
+    code = "MalformedPolicy"
+    try:
+        policy = json.loads(body)
+    except ValueError:
+        raise AwsError(code, "Policies must be valid JSON and the first byte must be '{'") from None
+    rows: Any = policy.get("Statement") if isinstance(policy, dict) else None
+    rows = [rows] if isinstance(rows, dict) else rows
+    require(rows, code, "Missing required field Statement")
+    for row in rows:
+        require("Principal" in row or "NotPrincipal" in row, code, "Missing required field Principal")
+        resources = row.get("Resource", row.get("NotResource", []))
+        for resource in resources if isinstance(resources, list) else [resources]:
+            own = re.fullmatch(r"(?:arn:aws[\w-]*:s3:::)?([^/]+)(/.*)?", resource)
+            fits = resource == "*" or (own is not None and re.fullmatch(_glob(own[1]), bucket))
+            require(fits, code, "Policy has invalid resource")
+
+
+def _glob(pattern: str) -> str:
+    return re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+
+
+def _check_lifecycle(body: bytes) -> None:
+    for rule in _elements(body, "Rule"):
+        inner = {_name(one): one for one in rule}
+        status = inner["Status"].text if "Status" in inner else None
+        require(status in ("Enabled", "Disabled"), "MalformedXML", _MALFORMED)
+        name = (inner["ID"].text or "") if "ID" in inner else ""
+        message = "ID length should not exceed allowed limit of 255"
+        require(len(name) <= _MOST_RULE_ID, "InvalidArgument", message)
+        message = "At least one action needs to be specified in a rule"
+        require(inner.keys() & set(_ACTIONS), "InvalidRequest", message)
+        for days in [one.text or "" for action in rule for one in action if _name(one) == "Days"]:
+            message = "'Days' for Expiration action must be a positive integer"
+            require(days.isdigit() and int(days) > 0, "InvalidArgument", message)
+
+
+def _elements(body: bytes, name: str) -> Iterator[ElementTree.Element]:
+    try:
+        root = ElementTree.fromstring(body) if body else None
+    except ElementTree.ParseError:
+        raise AwsError("MalformedXML", _MALFORMED) from None
+    if root is not None:
+        yield from (one for one in root.iter() if _name(one) == name)
+
+
+def _texts(body: bytes, name: str) -> list[str]:
+    return [one.text or "" for one in _elements(body, name)]
+
+
+def _name(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def error_body(error: AwsError, request_id: str) -> bytes:
+    """S3's own form of an error."""
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{escape(error.code)}</Code>'
+        f"<Message>{escape(error.message)}</Message><RequestId>{request_id}</RequestId></Error>"
+    ).encode()
