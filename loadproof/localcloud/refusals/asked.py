@@ -45,11 +45,11 @@ def asked_of(boto_name: str, request: Request) -> Asked | None:
     """None when the request is none of the service's, or cannot be read: moto has its own answer then."""
     model = _model(boto_name)
     try:
-        if model.metadata["protocol"] == "query":
-            return _by_form(model, request)
-        if model.metadata["protocol"] == "json":
+        if "X-Amz-Target" in request.headers:
             return _by_target(model, request)
-        return _by_path(boto_name, request)
+        if model.metadata["protocol"] == "rest-json":
+            return _by_path(boto_name, request)
+        return _by_form(model, request)
     except ValueError:
         return None
 
@@ -119,8 +119,17 @@ def _rest_params(shape: Any, labels: Mapping[str, str], request: Request) -> Par
         }
         sent = places.get(place, {}).get(sent_as)
         if sent is not None:
-            params[name] = int(sent) if member.type_name in ("integer", "long") and sent.isdigit() else sent
+            params[name] = _typed(member, sent)
     return params
+
+
+def _typed(member: Any, sent: str) -> Any:
+    """What stands in a path, a query or a header, as the model has it; of a list the one that could be read."""
+    if member.type_name == "list":
+        return [sent]
+    if member.type_name in ("integer", "long") and sent.lstrip("-").isdigit():
+        return int(sent)
+    return {"true": True, "false": False}.get(sent, sent) if member.type_name == "boolean" else sent
 
 
 def _object(body: bytes) -> Params:

@@ -29,6 +29,7 @@ _RESERVED = {
     "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_LAMBDA_RUNTIME_API", "LAMBDA_TASK_ROOT", "LAMBDA_RUNTIME_DIR",
 }  # fmt: skip
 _MOST_ENVIRONMENT_BYTES, _MOST_LAYERS, _MOST_NAME = 4096, 5, 64
+_MOST = {"Timeout": 900, "MemorySize": 10240}
 _ACCOUNT_CONCURRENCY, _LEAST_UNRESERVED = 1000, 100
 _SOLE_BATCH = 10  # larger batches need a window
 _FUNCTION_ARN = re.compile(r"arn:aws[\w-]*:lambda:([\w-]+):(\d{12}):function:([\w-]+)(?::([\w$-]+))?")
@@ -70,6 +71,13 @@ def _create(caller: Caller, params: Params) -> None:
 
 
 def _check_settings(caller: Caller, params: Params) -> None:
+    if "CapacityProviderConfig" not in params:  # the model's larger bounds are those of managed instances
+        for field, most in _MOST.items():
+            message = (
+                f"1 validation error detected: Value '{params.get(field)}' at '{field[0].lower()}{field[1:]}' failed to "
+                f"satisfy constraint: Member must have value less than or equal to {most}"
+            )
+            require(params.get(field, 0) <= most, "ValidationException", message)
     _check_role(caller, params.get("Role"))
     variables = (params.get("Environment") or {}).get("Variables") or {}
     reserved = sorted(variables.keys() & _RESERVED)

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping
 
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Reply, faults, query_error, violation
-from loadproof.localcloud.refusals import events, functions, iam, keys, logs, messaging, schedules, storage
+from loadproof.localcloud.refusals import dashboards, events, functions, iam, keys, logs, messaging, schedules, storage
 from loadproof.localcloud.refusals.asked import Asked, Request, asked_of
 from loadproof.localcloud.refusals.rules import Rule
 
@@ -23,6 +23,7 @@ _SERVICES = {
     "events": ("events", "ValidationException"),
     "scheduler": ("scheduler", "ValidationException"),
     "ssm": ("ssm", "ValidationException"),
+    "monitoring": ("cloudwatch", "ValidationError"),
 }
 _RULES: dict[str, Mapping[str, Rule]] = {
     "lambda": functions.RULES,
@@ -32,6 +33,7 @@ _RULES: dict[str, Mapping[str, Rule]] = {
     "logs": logs.RULES,
     "events": events.RULES,
     "scheduler": schedules.RULES,
+    "monitoring": dashboards.RULES,
 }
 # Looked at before the model: AWS has a code of its own for them.
 _FIRST: dict[str, Mapping[str, Rule]] = {"lambda": functions.FIRST}
@@ -52,7 +54,7 @@ class RefusalGate:
             elif service in _SERVICES:
                 self._check(service, caller, request)
         except AwsError as error:
-            return _refusal(service, error)
+            return _refusal(service, error, request)
         except Exception:  # moto has an answer; a rule that does not understand a request must not take it away
             log.exception("%s: a refusal broke", service)
         return None
@@ -74,11 +76,11 @@ class RefusalGate:
             rule(caller, asked.params)
 
 
-def _refusal(service: str, error: AwsError) -> Reply:
+def _refusal(service: str, error: AwsError, request: Request) -> Reply:
     request_id = str(uuid.uuid4())
     if service == "s3":
         return Reply(error.status, "application/xml", storage.error_body(error, request_id), request_id)
-    if service in ("iam", "sns"):
+    if service in ("iam", "sns") or (service == "monitoring" and "X-Amz-Target" not in request.headers):
         return Reply(error.status, "text/xml", query_error(error, request_id), request_id)
     text = json.dumps({"__type": error.code, "message": error.message, "Message": error.message}).encode()
     return Reply(error.status, "application/json", text, request_id, {"x-amzn-ErrorType": error.code})

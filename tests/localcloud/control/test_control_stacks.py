@@ -477,3 +477,13 @@ def test_rolled_back_deletion_policy_does_not_delete(aws: Aws) -> None:
     assert update(cfn, "policy", refused)["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
     assert delete(cfn, "policy")["StackStatus"] == "DELETE_COMPLETE"
     assert "kept-after-all" in [one["Name"] for one in aws("s3").list_buckets()["Buckets"]]
+
+
+def test_a_transform_is_refused_as_not_provided(aws: Callable[[str], Any]) -> None:
+    body = json.dumps({**queue_template("transformed"), "Transform": "AWS::LanguageExtensions"})
+    with pytest.raises(ClientError) as caught:
+        aws("cloudformation").create_stack(
+            StackName="transformed", TemplateBody=body, Capabilities=["CAPABILITY_AUTO_EXPAND"]
+        )
+    assert caught.value.response["Error"]["Code"] == "UnsupportedOperation"
+    assert "Transform" in caught.value.response["Error"]["Message"]

@@ -58,8 +58,8 @@ def test_functions(expression: Any, value: Any) -> None:
         ("", "At least one Resources member"),
         ("Resources: {}", "At least one Resources member"),
         ("{", "Template format error"),
-        ("Resources: {A: {Typ: x}}", "[/Resources/A] needs a Type"),
-        ("Transform: X\nResources: {A: {Type: x}}", "unsupported section Transform"),
+        ("Resources: {A: {Typ: x}}", "[/Resources/A] Every Resources object must contain a Type member."),
+        ("Surprise: X\nResources: {A: {Type: x}}", "unsupported section Surprise"),
         ("Resources: {A: {Type: x, DependsOn: B}}", "Unresolved resource dependencies [B]"),
         ("Resources: {A: {Type: x, Properties: {P: !Ref C}}}", "Unresolved resource dependencies [C]"),
         (
@@ -82,7 +82,8 @@ def test_order_follows_references_and_depends_on() -> None:
 
 def test_policy_versions_in_yaml_stay_text() -> None:
     """`Version: 2012-10-17` is no date."""
-    assert Template.read("Resources: {A: {Type: x, V: 2012-10-17}}").resources["A"]["V"] == "2012-10-17"
+    read = Template.read("Resources: {A: {Type: x, Properties: {Version: 2012-10-17}}}")
+    assert read.resources["A"]["Properties"]["Version"] == "2012-10-17"
 
 
 @given(st.text(max_size=200))

@@ -58,10 +58,13 @@ def test_schedule_is_kept_changed_and_removed(aws: Aws) -> None:
         "State": "DISABLED",
         "Target": {
             "Arn": {"Fn::GetAtt": ["Queue", "Arn"]},
-            "RoleArn": "arn:aws:iam::123456789012:role/scheduler",
+            "RoleArn": {"Fn::GetAtt": ["Role", "Arn"]},
             "Input": '{"go": true}',
         },
     }
+    statement = {"Effect": "Allow", "Principal": {"Service": "scheduler.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    trust = {"Version": "2012-10-17", "Statement": [statement]}
+    template["Resources"]["Role"] = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": trust}}
     template["Resources"]["Schedule"] = {"Type": "AWS::Scheduler::Schedule", "Properties": schedule}
     assert create(cfn, "on-time", template)["StackStatus"] == "CREATE_COMPLETE"
     (shown,) = aws("scheduler").list_schedules()["Schedules"]

@@ -181,7 +181,8 @@ class Replay:
             return [f"boto3 cannot read it: {error}"]
         if "error" in self._said and "run" not in self._said:
             if self._ended_badly(answer):
-                return []
+                late = f"refused only by the stack's end, not with {self._said['error']}: {answer['reasons'][:200]}"
+                return [] if "FAILED" in self._said["error"].split("|") else [late]
             return [f"{_ACCEPTED}, where AWS answers {self._said['error']}"]
         return list(self._answer_faults(answer))
 
@@ -195,7 +196,7 @@ class Replay:
         if "run" in self._said or not code:
             yield f"refused with {told['Code']}: {told.get('Message', '')[:200]}"
             return
-        if "stack" in self._said and code == "FAILED":
+        if "stack" in self._said and "FAILED" in code.split("|"):
             return
         if told["Code"] not in code.split("|"):
             yield f"code {told['Code']}, not {code}: {told.get('Message', '')[:200]}"

@@ -9,6 +9,7 @@ from typing import Any
 from loadproof.localcloud.controlplane.cloudformation import describe
 from loadproof.localcloud.controlplane.cloudformation.changes import NO_CHANGES, ChangeSet, changes_of, same
 from loadproof.localcloud.controlplane.cloudformation.registry import ChangeSetNotFoundError, Registry
+from loadproof.localcloud.controlplane.cloudformation.stack import now
 from loadproof.localcloud.controlplane.cloudformation.template import invalid
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 
@@ -71,5 +72,6 @@ class ChangeSetOperations(Registry):
                 del self._change_sets[other.arn]  # as AWS does: executing one removes them all
             stack.client_token = params.get("ClientRequestToken")
             stack.disable_rollback = bool(params.get("DisableRollback"))
+            stack.change_set_arn, stack.updated = change_set.arn, now()
             run = self._deployer.create if change_set.kind == "CREATE" else self._deployer.update
             self._start(stack, f"{change_set.kind}_IN_PROGRESS", lambda: run(stack, goal))

@@ -137,7 +137,14 @@ def _modified(old: Resource, replacement: str, scope: list[str], details: list[d
 def _change(action: str, logical_id: str, type_name: str, **more: Any) -> dict[str, Any]:
     return {
         "Type": "Resource",
-        "ResourceChange": {"Action": action, "LogicalResourceId": logical_id, "ResourceType": type_name, **more},
+        "ResourceChange": {
+            "Action": action,
+            "LogicalResourceId": logical_id,
+            "ResourceType": type_name,
+            "Scope": [],
+            "Details": [],
+            **more,
+        },
     }
 
 

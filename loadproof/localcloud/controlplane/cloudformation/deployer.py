@@ -159,6 +159,7 @@ class Deployer:
                 stack.resources[name] = fresh
             raise StoppedError(fresh, f"The following resource(s) failed to {verb.lower()}: [{name}]. ") from error
         stack.resources[name] = fresh
+        stack.tell(fresh, f"{verb}_IN_PROGRESS", "Resource creation Initiated")
         stack.tell(fresh, f"{verb}_COMPLETE")
         return fresh
 

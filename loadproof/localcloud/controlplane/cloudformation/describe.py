@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.changes import ChangeSet
@@ -31,8 +32,14 @@ def stack(one: Stack) -> Shown:
         RoleARN=one.role_arn,
         Tags=[{"Key": name, "Value": value} for name, value in one.tags.items()],
         EnableTerminationProtection=one.termination_protection,
-        DriftInformation={"StackDriftStatus": "NOT_CHECKED"},
+        NotificationARNs=[],
+        RollbackConfiguration={},
+        ChangeSetId=one.change_set_arn,
+        DriftInformation=_NOT_CHECKED,
     )
+
+
+_NOT_CHECKED = {"StackDriftStatus": "NOT_CHECKED"}
 
 
 def summary(one: Stack) -> Shown:
@@ -44,6 +51,7 @@ def summary(one: Stack) -> Shown:
         DeletionTime=one.deleted,
         StackStatus=one.status,
         StackStatusReason=one.reason,
+        DriftInformation=_NOT_CHECKED,
     )
 
 
@@ -57,12 +65,14 @@ def resource(owner: Stack, one: Resource) -> Shown:
         Timestamp=one.updated,
         ResourceStatus=one.status,
         ResourceStatusReason=one.reason,
+        DriftInformation={"StackResourceDriftStatus": "NOT_CHECKED"},
     )
 
 
 def resource_detail(owner: Stack, one: Resource) -> Shown:
     shown = resource(owner, one)
     shown["LastUpdatedTimestamp"] = shown.pop("Timestamp")
+    shown["Metadata"] = json.dumps(one.definition.get("Metadata", {}))
     return shown
 
 
@@ -92,6 +102,9 @@ def change_set(one: ChangeSet) -> Shown:
         Capabilities=one.capabilities,
         Tags=[{"Key": name, "Value": value} for name, value in one.goal.tags.items()],
         Changes=one.changes,
+        IncludeNestedStacks=False,
+        NotificationARNs=[],
+        RollbackConfiguration={},
     )
 
 
@@ -106,6 +119,7 @@ def change_set_summary(one: ChangeSet) -> Shown:
         StatusReason=one.reason,
         CreationTime=one.created,
         Description=one.description,
+        IncludeNestedStacks=False,
     )
 
 
@@ -123,6 +137,13 @@ def template_summary(template: Template) -> Shown:
         ],
         Description=template.document.get("Description"),
         ResourceTypes=sorted({one["Type"] for one in template.resources.values()}),
+        ResourceIdentifierSummaries=[
+            {
+                "ResourceType": type_name,
+                "LogicalResourceIds": [name for name, one in template.resources.items() if one["Type"] == type_name],
+            }
+            for type_name in sorted({one["Type"] for one in template.resources.values()})
+        ],
         Version=template.document.get("AWSTemplateFormatVersion"),
         Metadata=None,
         DeclaredTransforms=[],

@@ -40,6 +40,14 @@ def given_parameters(template: Template, request: list[dict[str, Any]], previous
     return given
 
 
+def check_defaults(template: Template) -> None:
+    """A default that its own slot does not allow. Raises AwsError."""
+    for name, slot in template.section("Parameters").items():
+        allowed = slot.get("AllowedValues")
+        if "Default" in slot and allowed and _default(slot["Default"]) not in [_default(one) for one in allowed]:
+            raise invalid(f"Template format error: Parameter '{name}' default value is not in its allowed values.")
+
+
 def _default(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -89,7 +97,7 @@ def _number(name: str, slot: dict[str, Any], raw: str) -> str:
     try:
         number = float(raw)
     except ValueError:
-        raise invalid(f"Parameter '{name}' must be a number") from None
+        raise invalid(f"Parameter '{name}' must be a number.") from None
     if not float(slot.get("MinValue", number)) <= number <= float(slot.get("MaxValue", number)):
         raise invalid(f"Parameter '{name}' must lie between MinValue and MaxValue")
     return raw

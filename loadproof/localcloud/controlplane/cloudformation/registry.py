@@ -5,17 +5,29 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 from urllib.parse import unquote, urlparse
 
 from loadproof.localcloud.controlplane.clients import Clients
+from loadproof.localcloud.controlplane.cloudformation import grammar
 from loadproof.localcloud.controlplane.cloudformation.changes import ChangeSet, check_capabilities, check_known_types
 from loadproof.localcloud.controlplane.cloudformation.deployer import Deployer, Goal
-from loadproof.localcloud.controlplane.cloudformation.parameters import given_parameters, resolved_parameters
+from loadproof.localcloud.controlplane.cloudformation.parameters import (
+    check_defaults,
+    given_parameters,
+    resolved_parameters,
+)
+from loadproof.localcloud.controlplane.cloudformation.requests import (
+    active_references,
+    check_name,
+    check_request,
+    check_template,
+)
 from loadproof.localcloud.controlplane.cloudformation.resources import RESOURCE_TYPES
 from loadproof.localcloud.controlplane.cloudformation.resources.base import Work
 from loadproof.localcloud.controlplane.cloudformation.stack import Stack, now
-from loadproof.localcloud.controlplane.cloudformation.template import Template, invalid
+from loadproof.localcloud.controlplane.cloudformation.template import Resolver, Template, invalid
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Service
 
 log = logging.getLogger(__name__)
@@ -81,10 +93,15 @@ class Registry:
 
     def _goal(self, stack: Stack, params: Params) -> Goal:
         """What a request makes of a stack. Raises AwsError for all that AWS refuses before it starts."""
+        check_request(stack.caller, params)
         refused = [name for name in _NOT_PROVIDED if params.get(name)]
         if refused:
             raise AwsError("UnsupportedOperation", f"The local cloud does not provide {', '.join(refused)}.")
         template = Template.read(self._body(stack.caller, params, stack))
+        check_template(params, template)
+        if "Transform" in template.document:
+            raise AwsError("UnsupportedOperation", "The local cloud does not provide Transform.")
+        check_defaults(template)
         given = given_parameters(template, params.get("Parameters", []), stack.parameters)
         resolved = resolved_parameters(
             template, given, stack.caller, stack.name, stack.arn, lambda name: self._ssm(stack.caller, name)
@@ -92,7 +109,7 @@ class Registry:
         tags = params.get("Tags")
         wanted = stack.tags if tags is None else {tag["Key"]: tag["Value"] for tag in tags}
         template.order  # noqa: B018  (raises for circles and unknown references)
-        goal = Goal(template, given, resolved, wanted)
+        goal = Goal(_settled(template, resolved), given, resolved, wanted)
         check_known_types(goal, stack.caller.region)
         check_capabilities(goal, params.get("Capabilities", []))
         return goal
@@ -158,14 +175,14 @@ class Registry:
                 return stack
         return None
 
-    def _stack(self, caller: Caller, name: str) -> Stack:
+    def _stack(self, caller: Caller, name: str, missing: str = "Stack with id {} does not exist") -> Stack:
         stack = self._live(caller, name) or self._stacks.get(name)
         if stack is None:
-            raise invalid(f"Stack with id {name} does not exist")
+            raise invalid(missing.format(name))
         return stack
 
     def _updatable(self, caller: Caller, name: str) -> Stack:
-        stack = self._live(caller, name)
+        stack = self._live(caller, name) or self._stacks.get(name)
         if stack is None:
             raise invalid(f"Stack [{name}] does not exist")
         if stack.status not in _UPDATABLE:
@@ -173,6 +190,7 @@ class Registry:
         return stack
 
     def _new_stack(self, caller: Caller, name: str, params: Params) -> Stack:
+        check_name(name)
         return Stack(
             name=name,
             arn=caller.arn("cloudformation", f"stack/{name}/{uuid.uuid4()}"),
@@ -202,11 +220,48 @@ class Registry:
         return stack, kind
 
     def _change_set(self, caller: Caller, params: Params) -> ChangeSet:
-        name = params["ChangeSetName"]
+        name, owner = params["ChangeSetName"], params.get("StackName")
+        if owner is None and not name.startswith("arn:"):
+            raise invalid("StackName must be specified if ChangeSetName is not specified as an ARN.")
+        if owner is not None:
+            self._stack(caller, owner, "Stack [{}] does not exist")
         for one in self._change_sets.values():
             if one.arn == name or (one.name == name and params.get("StackName") in (one.stack.name, one.stack.arn)):
                 return one
         raise ChangeSetNotFoundError(f"ChangeSet [{name}] does not exist")
+
+
+def _settled(template: Template, resolved: dict[str, Any]) -> Template:
+    """The template with the functions in its policies resolved. Raises AwsError for a name that conditions left out."""
+
+    def no_resource(name: str, attribute: str | None) -> Any:
+        raise invalid(f"Template error: a policy must not refer to resource {name}")
+
+    resolver = Resolver(template, resolved, no_resource, lambda name: name)
+
+    def there(entry: Mapping[str, Any]) -> bool:
+        return "Condition" not in entry or resolver.condition(entry["Condition"])
+
+    made = {name for name, resource in template.resources.items() if there(resource)}
+    for section, part in (("Resources", "Properties"), ("Outputs", "Value")):
+        for entry in template.section(section).values():
+            if there(entry):
+                names = set(active_references(entry.get(part), resolver.condition))
+                left_out = sorted(names & (template.resources.keys() - made))
+                unknown = {one for one in names if "::" not in one} - template.resources.keys() - resolved.keys()
+                if left_out or unknown:
+                    shown = ", ".join([*left_out, *sorted(unknown)])
+                    raise invalid(
+                        f"Template format error: Unresolved resource dependencies [{shown}] in the {section} block of the "
+                        "template"
+                    )
+    policies = ("DeletionPolicy", "UpdateReplacePolicy")
+    resources = {
+        name: {**resource, **{policy: resolver.resolve(resource[policy]) for policy in policies if policy in resource}}
+        for name, resource in template.resources.items()
+    }
+    grammar.check_policies(resources)
+    return Template(template.body, {**template.document, "Resources": resources})
 
 
 class ChangeSetNotFoundError(AwsError):

@@ -66,6 +66,7 @@ class Stack:
     termination_protection: bool = False
     disable_rollback: bool = False
     client_token: str | None = None
+    change_set_arn: str | None = None  # the change set that was executed last
     created: datetime = field(default_factory=now)
     updated: datetime | None = None
     deleted: datetime | None = None

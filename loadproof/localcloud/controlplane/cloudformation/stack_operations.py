@@ -70,7 +70,8 @@ class StackOperations(Registry):
 
     def DescribeStackEvents(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
         with self._lock:
-            events = list(reversed(self._stack(caller, params["StackName"]).events))
+            stack = self._stack(caller, params["StackName"], "Stack [{}] does not exist")
+            events = list(reversed(stack.events))
         start = int(params.get("NextToken") or 0)
         more = {"NextToken": str(start + 100)} if start + 100 < len(events) else {}
         return {"StackEvents": events[start : start + 100], **more}
@@ -88,7 +89,7 @@ class StackOperations(Registry):
 
     def DescribeStackResource(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
         with self._lock:
-            stack = self._stack(caller, params["StackName"])
+            stack = self._stack(caller, params["StackName"], "Stack '{}' does not exist")
             found = stack.resources.get(params["LogicalResourceId"])
             if found is None:
                 raise invalid(f"Resource {params['LogicalResourceId']} does not exist for stack {stack.name}")
@@ -100,6 +101,11 @@ class StackOperations(Registry):
             return {"StackResourceSummaries": [describe.resource_summary(one) for one in stack.resources.values()]}
 
     def GetTemplate(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        if "StackName" not in params and not params.get("ChangeSetName", "").startswith("arn:"):
+            required = "StackName is a required parameter."
+            raise invalid(
+                required if "ChangeSetName" in params else "StackName is required if ChangeSetName is not specified."
+            )
         with self._lock:
             if params.get("ChangeSetName"):
                 template = self._change_set(caller, params).goal.template

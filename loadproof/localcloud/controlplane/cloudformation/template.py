@@ -11,13 +11,14 @@ from typing import Any
 
 import yaml
 
+from loadproof.localcloud.controlplane.cloudformation import grammar
 from loadproof.localcloud.controlplane.wire import AwsError
 
 Lookup = Callable[[str, str | None], Any]  # (logical id, attribute or None for Ref) -> value
 _PLACEHOLDER = re.compile(r"\$\{(!?)([^${}]+)\}")
 _SECTIONS = {
     "AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Mappings", "Conditions", "Resources",
-    "Outputs", "Rules",
+    "Outputs", "Rules", "Transform",
 }  # fmt: skip
 
 
@@ -61,18 +62,12 @@ class Template:
     @classmethod
     def read(cls, body: str) -> Template:
         """Parse JSON or YAML. Raises AwsError(ValidationError) for anything that is no template."""
-        try:
-            document = json.loads(body) if body.lstrip().startswith("{") else yaml.load(body, Loader=_Loader)  # noqa: S506  a SafeLoader
-        except (ValueError, yaml.YAMLError) as error:
-            raise invalid(f"Template format error: {error}") from None
-        if not isinstance(document, dict) or not document.get("Resources"):
-            raise invalid("Template format error: At least one Resources member must be defined.")
-        unknown = sorted(document.keys() - _SECTIONS)
-        if unknown:
-            raise invalid(f"Template format error: unsupported section {', '.join(unknown)}.")
-        for name, resource in document["Resources"].items():
-            if not isinstance(resource, dict) or not isinstance(resource.get("Type"), str):
-                raise invalid(f"Template format error: [/Resources/{name}] needs a Type.")
+        document = _parsed(body)
+        if isinstance(document, dict) and "Resources" in document:
+            unknown = sorted(map(str, document.keys() - _SECTIONS))
+            if unknown:
+                raise invalid(f"Template format error: unsupported section {', '.join(unknown)}.")
+        grammar.check(document)
         return cls(body, document)
 
     def section(self, name: str) -> dict[str, Any]:
@@ -132,6 +127,21 @@ def references(value: Any) -> Iterator[str]:
                     yield target.split(".")[0]
         else:
             yield from references(inner)
+
+
+def _parsed(body: str) -> Any:
+    if body.lstrip().startswith("{"):
+        try:
+            return json.loads(body)
+        except json.JSONDecodeError as error:
+            place = f"(line {error.lineno}, column {error.colno + 1})"
+            raise invalid(f"Template format error: JSON not well-formed. {place}") from None
+    try:
+        return yaml.load(body, Loader=_Loader)  # noqa: S506  a SafeLoader
+    except (ValueError, yaml.YAMLError) as error:
+        mark = getattr(error, "problem_mark", None)
+        told = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        raise invalid(f"Template format error: YAML not well-formed.{told}") from None
 
 
 NO_VALUE = object()

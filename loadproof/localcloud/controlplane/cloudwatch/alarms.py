@@ -47,6 +47,7 @@ class Alarm:
     watch: Watch | None = None
     rule: Rule | None = None
     state: State = "INSUFFICIENT_DATA"
+    before: State = "INSUFFICIENT_DATA"  # the state that it came from
     reason: str = "Unchecked: Initial alarm creation"
     reason_data: dict[str, Any] = field(default_factory=dict)
     points: tuple[float, ...] = ()  # what the state was found by, oldest first
@@ -136,8 +137,13 @@ def watch_of(caller: Caller, params: Params) -> Watch:
     missing = params.get("TreatMissingData") or "missing"
     if missing not in ("breaching", "notBreaching", "ignore", "missing"):
         raise refuse(f"TreatMissingData must be breaching, notBreaching, ignore or missing, found {missing}.")
-    if queries.period_s * evaluation > 7 * 86400:
-        raise refuse("Period times EvaluationPeriods must not exceed seven days.")
+    days = 7 if queries.period_s >= 3600 else 1
+    if queries.period_s * evaluation > days * 86400:
+        raise refuse(
+            f"Metrics cannot be checked across more than {days} day(s): EvaluationPeriods * Period is too large."
+        )
+    if len(params.get("Tags") or ()) > 50:
+        raise refuse("An alarm takes up to 50 tags.")
     return Watch(
         queries,
         queries.returned[0],
@@ -157,6 +163,8 @@ def _queries(caller: Caller, params: Params) -> Queries:
         if len(queries.returned) != 1:
             raise refuse(f"Exactly one element of Metrics must return data, found {len(queries.returned)}.")
         return queries
+    if params.get("Statistic") and params.get("ExtendedStatistic"):
+        raise refuse("Statistic and ExtendedStatistic are mutually exclusive.")
     statistic = params.get("Statistic") or params.get("ExtendedStatistic")
     if not statistic or not params.get("Period") or not params.get("Namespace"):
         raise refuse("Namespace, Period and one of Statistic and ExtendedStatistic are required with MetricName.")

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.cloudwatch.alarms import Alarm, State, watch_of
+from loadproof.localcloud.controlplane.cloudwatch.data import (
+    check_age,
+    check_amount,
+    check_namespace,
+    labels_of,
+    sample_of,
+)
 from loadproof.localcloud.controlplane.cloudwatch.evaluation import Evaluator, History, Invoke, Publish
 from loadproof.localcloud.controlplane.cloudwatch.expressions import refuse
 from loadproof.localcloud.controlplane.cloudwatch.metrics import Dimensions, MetricKey, MetricStore, dimensions_of
-from loadproof.localcloud.controlplane.cloudwatch.queries import Queries, check_one_period, metric_query, queries_of
+from loadproof.localcloud.controlplane.cloudwatch.queries import (
+    MetricQuery,
+    Queries,
+    check_one_period,
+    metric_query,
+    queries_of,
+)
 from loadproof.localcloud.controlplane.cloudwatch.rules import parse_rule
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 
 AlarmKey = tuple[str, str, str]  # account, region, name
 _ACTION_LISTS = ("AlarmActions", "OKActions", "InsufficientDataActions")
 _MOST_POINTS = 100_800  # of one GetMetricData
+_MOST_DATAPOINTS = 1440  # of one GetMetricStatistics
 
 
 class CloudWatchApi:
@@ -72,19 +88,22 @@ class CloudWatchApi:
     # ---------------------------------------------------------------------------------------------------- metrics
 
     def PutMetricData(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        namespace = params["Namespace"]
-        if namespace.startswith("AWS/"):
-            raise AwsError("InvalidParameterValue", "The value AWS/ for parameter Namespace is invalid.")
-        for datum in params.get("MetricData") or ():
-            if datum.get("StatisticValues"):
-                raise AwsError("UnsupportedOperation", "The local cloud takes Value and Values, no StatisticValues.")
-            at_s = self._clock.cloud_s(_seconds(datum["Timestamp"])) if "Timestamp" in datum else self._clock.now_s()
-            key = MetricKey(
-                caller.account, caller.region, namespace, datum["MetricName"], dimensions_of(datum.get("Dimensions"))
-            )
-            values = datum.get("Values") or [datum["Value"]]
-            for value, count in zip(values, datum.get("Counts") or [1.0] * len(values), strict=True):
-                self._store.put(key, at_s, float(value), float(count), datum.get("Unit", "None"))
+        namespace, data = params["Namespace"], params.get("MetricData") or ()
+        check_namespace(namespace)
+        check_amount(data)
+        taken = []
+        for number, datum in enumerate(data, 1):
+            sample, at_s = sample_of(datum, number), self._clock.now_s()
+            if "Timestamp" in datum:
+                told_s = _seconds(datum["Timestamp"])
+                check_age(self._clock.wall(self._clock.now_s()).timestamp() - told_s)
+                at_s = self._clock.cloud_s(told_s)
+            dimensions = dimensions_of(datum.get("Dimensions"))
+            key = MetricKey(caller.account, caller.region, namespace, datum["MetricName"], dimensions)
+            taken.append((key, at_s, sample, datum.get("Unit", "None")))
+        for key, at_s, sample, unit in taken:
+            for value, count in sample:
+                self._store.put(key, at_s, value, count, unit)
 
     def GetMetricData(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
         queries = queries_of(caller, params["MetricDataQueries"])
@@ -98,7 +117,8 @@ class CloudWatchApi:
         }
         for expression in queries.expressions:
             results[expression.id] = self._row(queries, expression.id, queries.period_s, start_s, end_s)
-        names = {metric.id: metric.key.name for metric in queries.metrics}
+        names = labels_of(queries.metrics)
+        several = {metric.id: self._several_units(metric, start_s, end_s) for metric in queries.metrics}
         newest_first = params.get("ScanBy", "TimestampDescending") == "TimestampDescending"
         rows = [
             {
@@ -107,25 +127,32 @@ class CloudWatchApi:
                 "StatusCode": "Complete",
                 "Timestamps": [at for at, _ in _ordered(results[query_id], newest_first)],
                 "Values": [value for _, value in _ordered(results[query_id], newest_first)],
+                **({"Messages": several[query_id]} if several.get(query_id) else {}),
             }
             for query_id in queries.returned
         ]
         return {"MetricDataResults": rows, "Messages": []}
 
     def GetMetricStatistics(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        start_s, end_s = _range(params)
-        found: dict[datetime, dict[str, Any]] = {}
+        start_s, end_s = _range(params, "InvalidParameterValue")
+        statistics = [*(params.get("Statistics") or ()), *(params.get("ExtendedStatistics") or ())]
+        if not statistics:
+            raise AwsError(
+                "InvalidParameterCombination", "At least one of Statistics and ExtendedStatistics must be specified."
+            )
         period_s = int(params["Period"])
-        unit = "None"
-        for statistic in [*(params.get("Statistics") or ()), *(params.get("ExtendedStatistics") or ())]:
+        _check_points(math.ceil((end_s - start_s) / period_s))
+        found: dict[tuple[datetime, str], dict[str, Any]] = {}
+        for statistic in statistics:
             query = metric_query(caller, "m", params, statistic, period_s, params.get("Unit"))
-            unit = self._store.unit(query.key)
-            for at, value in self._row(Queries((query,), (), ("m",)), "m", period_s, start_s, end_s):
-                row = found.setdefault(at, {"Timestamp": at, "Unit": unit})
-                if statistic.startswith("p"):
-                    row.setdefault("ExtendedStatistics", {})[statistic] = value
-                else:
-                    row[statistic] = value
+            for unit in [query.unit] if query.unit else self._units(query, start_s, end_s):
+                of_unit = replace(query, unit=unit)
+                for at, value in self._row(Queries((of_unit,), (), ("m",)), "m", period_s, start_s, end_s):
+                    row = found.setdefault((at, unit), {"Timestamp": at, "Unit": unit})
+                    if statistic.startswith("p"):
+                        row.setdefault("ExtendedStatistics", {})[statistic] = value
+                    else:
+                        row[statistic] = value
         return {"Label": params["MetricName"], "Datapoints": list(found.values())}
 
     def ListMetrics(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
@@ -218,6 +245,9 @@ class CloudWatchApi:
         alarm.points = tuple(data.get("recentDatapoints") or ())
         alarm.oldest_s = alarm.newest_s = None
         self._evaluator.move(alarm, params["StateValue"], params["StateReason"], data)
+        with self._lock:
+            alarms = list(self._alarms.values())
+        self._evaluator.evaluate_composites(alarms)
 
     def DeleteAlarms(self, caller: Caller, params: Params) -> None:  # noqa: N802
         names = set(params["AlarmNames"])
@@ -245,6 +275,18 @@ class CloudWatchApi:
             self._tagged(params["ResourceARN"]).pop(name, None)
 
     # ---------------------------------------------------------------------------------------------------- helpers
+
+    def _units(self, query: MetricQuery, start_s: float, end_s: float) -> list[str]:
+        """The units of a metric's data in the wall's [start, end), its last period included."""
+        until_s = end_s + query.period_s
+        return self._store.units(query.key, self._clock.cloud_s(start_s - query.period_s), self._clock.cloud_s(until_s))
+
+    def _several_units(self, query: MetricQuery, start_s: float, end_s: float) -> list[dict[str, str]]:
+        """AWS's warning where data of several units came and none was asked for."""
+        units = [] if query.unit else self._units(query, start_s, end_s)
+        if len(units) < 2:
+            return []
+        return [{"Code": "MultipleUnits", "Value": f"Multiple units returned: '[{', '.join(units)}]'"}]
 
     def _row(
         self, queries: Queries, query_id: str, period_s: int, start_s: float, end_s: float
@@ -338,10 +380,19 @@ def _check_action(action: str) -> None:
         )
 
 
-def _range(params: Mapping[str, Any]) -> tuple[float, float]:
+def _check_points(asked: int) -> None:
+    if asked > _MOST_DATAPOINTS:
+        raise AwsError(
+            "InvalidParameterCombination",
+            f"You have requested up to {asked} datapoints, which exceeds the limit of {_MOST_DATAPOINTS}. You may reduce "
+            "the datapoints requested by increasing Period, or decreasing the time range.",
+        )
+
+
+def _range(params: Mapping[str, Any], code: str = "ValidationError") -> tuple[float, float]:
     start_s, end_s = _seconds(params["StartTime"]), _seconds(params["EndTime"])
     if start_s >= end_s:
-        raise refuse("The parameter StartTime must be less than the parameter EndTime.")
+        raise AwsError(code, "The parameter StartTime must be less than the parameter EndTime.")
     return start_s, end_s
 
 

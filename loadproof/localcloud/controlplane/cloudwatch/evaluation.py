@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from loadproof.localcloud.clock import CloudClock
-from loadproof.localcloud.controlplane.cloudwatch.alarms import Alarm, State, Watch
+from loadproof.localcloud.controlplane.cloudwatch.alarms import ACTIONS_OF, Alarm, State, Watch
 from loadproof.localcloud.controlplane.cloudwatch.expressions import Points
 from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricStore
 from loadproof.localcloud.controlplane.wire import Caller
@@ -75,14 +75,11 @@ class Evaluator:
     def evaluate(self, alarms: Iterable[Alarm]) -> None:
         """All alarms that are due; composite ones after those they look at."""
         now_s = self._clock.now_s()
-        composites = []
-        for alarm in alarms:
-            if alarm.watch is None:
-                composites.append(alarm)
-            elif now_s >= alarm.due_s:
+        known = list(alarms)
+        for alarm in known:
+            if alarm.watch is not None and now_s >= alarm.due_s:
                 self._evaluate(alarm, alarm.watch, now_s)
-        if composites:
-            self._evaluate_composites(composites, alarms)
+        self.evaluate_composites(known)
 
     def move(self, alarm: Alarm, state: State, reason: str, data: dict[str, Any]) -> None:
         """Set a state and call its actions; nothing is called when it is the present one."""
@@ -99,6 +96,7 @@ class Evaluator:
             {"version": "1.0", "oldState": before, "newState": {"stateValue": state, "stateReason": reason}},
         )
         log.info("alarm %s: %s to %s: %s", alarm.name, alarm.state, state, reason)
+        alarm.before = alarm.state
         alarm.state, alarm.reason, alarm.reason_data, alarm.changed_s = state, reason, data, now_s
         self._act(alarm, now_s, changed=True)
 
@@ -124,8 +122,9 @@ class Evaluator:
             alarm.reason_data = data
             self._act(alarm, now_s, changed=False)
 
-    def _evaluate_composites(self, composites: list[Alarm], alarms: Iterable[Alarm]) -> None:
+    def evaluate_composites(self, alarms: Sequence[Alarm]) -> None:
         """As often as there are composites, so that one that looks at another sees its new state."""
+        composites = [alarm for alarm in alarms if alarm.rule is not None]
         states = {(one.caller.account, one.caller.region, one.name): one for one in alarms}
         for _ in composites:
             moved = False
@@ -172,27 +171,79 @@ class Evaluator:
     def _words(self, alarm: Alarm) -> tuple[str, str]:
         """Subject and message of a notification."""
         subject = f'{alarm.state}: "{alarm.name}" in {alarm.caller.region}'[:100]
+        actions = {name: list(alarm.request.get(name) or ()) for name in ACTIONS_OF.values()}
         message = {
             "AlarmName": alarm.name,
             "AlarmDescription": alarm.request.get("AlarmDescription"),
             "AWSAccountId": alarm.caller.account,
-            "AlarmArn": alarm.arn,
-            "Region": alarm.caller.region,
+            "AlarmConfigurationUpdatedTimestamp": self._clock.wall(alarm.configured_s).isoformat(),
             "NewStateValue": alarm.state,
             "NewStateReason": alarm.reason,
             "StateChangeTime": self._clock.wall(alarm.changed_s).isoformat(),
+            "Region": alarm.caller.region,
+            "AlarmArn": alarm.arn,
+            "OldStateValue": alarm.before,
+            **actions,
+            **(
+                {"Trigger": _trigger(alarm.request)}
+                if alarm.rule is None
+                else {"AlarmRule": alarm.request["AlarmRule"]}
+            ),
         }
         return subject, json.dumps(message)
 
 
+def _trigger(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What a metric alarm watches, as notifications tell it."""
+    told = {name: request[name] for name in _TRIGGER if name in request}
+    told["Dimensions"] = [{"value": one["Value"], "name": one["Name"]} for one in request.get("Dimensions") or ()]
+    told["EvaluateLowSampleCountPercentile"] = request.get("EvaluateLowSampleCountPercentile", "")
+    if "Statistic" in request:
+        told |= {"StatisticType": "Statistic", "Statistic": _STATISTIC_WORDS.get(request["Statistic"], "")}
+    elif "ExtendedStatistic" in request:
+        told |= {"StatisticType": "ExtendedStatistic", "ExtendedStatistic": request["ExtendedStatistic"]}
+    return told
+
+
+_TRIGGER = (
+    "MetricName", "Namespace", "Unit", "Period", "EvaluationPeriods", "DatapointsToAlarm", "ComparisonOperator",
+    "Threshold", "TreatMissingData", "Metrics",
+)  # fmt: skip
+_STATISTIC_WORDS = {
+    "Average": "AVERAGE",
+    "Sum": "SUM",
+    "Minimum": "MINIMUM",
+    "Maximum": "MAXIMUM",
+    "SampleCount": "SAMPLE_COUNT",
+}
+_SAID = {
+    "GreaterThanThreshold": "greater than",
+    "GreaterThanOrEqualToThreshold": "greater than or equal to",
+    "LessThanThreshold": "less than",
+    "LessThanOrEqualToThreshold": "less than or equal to",
+}
+
+
 def _reason(watch: Watch, points: Points, state: State) -> str:
-    present = [point for point in points[-watch.evaluation :] if point is not None]
+    """In AWS's words where they were recorded."""
+    looked_at = points[-watch.evaluation :]
+    present = [point for point in looked_at if point is not None]
+    missing = watch.evaluation - len(present)
     if state == "INSUFFICIENT_DATA":
         return f"Insufficient Data: {watch.evaluation} datapoints were unknown."
-    values = ", ".join(f"{value:g}" for value in reversed(present))
+    treated = {"breaching": "Breaching", "notBreaching": "NonBreaching"}.get(watch.missing)
+    if not present and treated:
+        return (
+            f"Threshold Crossed: no datapoints were received for {watch.evaluation} periods and {missing} missing "
+            f"datapoints were treated as [{treated}]."
+        )
+    values = ", ".join(str(float(value)) for value in reversed(present))
+    compared = f"{_SAID[watch.comparison]} the threshold ({watch.threshold})"
+    if watch.to_alarm == watch.evaluation == 1 and present:
+        verb = "was" if state == "ALARM" else "was not"
+        return f"Threshold Crossed: 1 datapoint [{values}] {verb} {compared}."
     breaching = sum(map(watch.breaching, present))
-    crossed = "crossed" if state == "ALARM" else "not crossed"
     return (
-        f"Threshold {crossed}: {breaching} out of the last {watch.evaluation} datapoints [{values}] breached the "
-        f"threshold ({watch.threshold:g}, {watch.comparison}; {watch.to_alarm} needed, missing data {watch.missing})."
+        f"Threshold Crossed: {breaching} out of the last {watch.evaluation} datapoints [{values}] were {compared} "
+        f"(minimum {watch.to_alarm} for OK -> ALARM transition; missing data {watch.missing})."
     )

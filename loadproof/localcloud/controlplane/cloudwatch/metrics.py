@@ -35,7 +35,6 @@ class MetricKey:
 class Series:
     """The data of one metric, oldest first: a value that came `counts[i]` times at `times_s[i]`."""
 
-    unit: str = "None"
     times_s: list[float] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     counts: list[float] = field(default_factory=list)
@@ -55,6 +54,9 @@ class Series:
             self.known[statistic, from_s, until_s] = high - low, value
         return value
 
+    def any_within(self, from_s: float, until_s: float) -> bool:
+        return bisect_left(self.times_s, from_s) < bisect_left(self.times_s, until_s)
+
     def add(self, at_s: float, value: float, count: float) -> None:
         index = len(self.times_s)
         if index and at_s < self.times_s[-1]:
@@ -73,13 +75,11 @@ class MetricStore:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._series: dict[MetricKey, Series] = {}
+        self._series: dict[MetricKey, dict[str, Series]] = {}  # one series for each unit: they are never mixed
 
     def put(self, key: MetricKey, at_s: float, value: float, count: float = 1.0, unit: str = "None") -> None:
         with self._lock:
-            series = self._series.get(key)
-            if series is None:
-                series = self._series[key] = Series(unit)
+            series = self._series.setdefault(key, {}).setdefault(unit, Series())
             series.add(at_s, value, count)
             if len(series.times_s) % _PRUNE_EVERY == 0:
                 series.prune(at_s - KEPT_S)
@@ -88,22 +88,32 @@ class MetricStore:
         """The metrics of a region, each with the time of its last datum."""
         with self._lock:
             return [
-                (key, series.times_s[-1])
-                for key, series in self._series.items()
+                (key, max(series.times_s[-1] for series in by_unit.values()))
+                for key, by_unit in self._series.items()
                 if (key.account, key.region) == (account, region)
             ]
 
-    def unit(self, key: MetricKey) -> str:
+    def units(self, key: MetricKey, from_s: float, until_s: float) -> list[str]:
+        """The units of the data in [from, until), in the order of the alphabet."""
         with self._lock:
-            return self._series[key].unit if key in self._series else "None"
+            return self._units(key, from_s, until_s)
+
+    def _units(self, key: MetricKey, from_s: float, until_s: float) -> list[str]:
+        by_unit = self._series.get(key, {})
+        return sorted(unit for unit, series in by_unit.items() if series.any_within(from_s, until_s))
 
     def points(
         self, key: MetricKey, edges_s: Sequence[float], statistic: str, unit: str | None = None
     ) -> list[float | None]:
-        """The statistic of each period between two edges, None where there are no data (of that unit)."""
+        """The statistic of each period between two edges, None where there are no data (of that unit).
+
+        Where several units came and none is asked for, AWS answers with the first of the alphabet; so does this.
+        """
         with self._lock:
-            series = self._series.get(key)
-            if series is None or series.times_s[-1] < edges_s[0] or unit not in (None, series.unit):
+            if unit is None:
+                unit = next(iter(self._units(key, edges_s[0], edges_s[-1])), None)
+            series = self._series.get(key, {}).get(unit or "")
+            if series is None or series.times_s[-1] < edges_s[0]:
                 return [None] * (len(edges_s) - 1)
             return [series.point(low_s, high_s, statistic) for low_s, high_s in pairwise(edges_s)]
 

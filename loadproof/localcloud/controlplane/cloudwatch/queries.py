@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,6 +99,11 @@ def queries_of(caller: Caller, rows: Sequence[Mapping[str, Any]]) -> Queries:
         raise refuse("Each query needs either a MetricStat or an Expression.")
     if len(set(ids)) != len(ids):
         raise refuse(f"The ids of the queries must be unique, found {', '.join(ids)}.")
+    for query_id in ids:
+        if not re.fullmatch(r"[a-z]\w*", query_id):
+            raise refuse(
+                f"The value {query_id} for parameter MetricDataQueries.member.Id is not matching the expected pattern ^[a-z][a-zA-Z0-9_]*$."
+            )
     if not metrics:
         raise refuse("At least one query must have a MetricStat.")
     returned = tuple(row["Id"] for row in rows if row.get("ReturnData", True))
