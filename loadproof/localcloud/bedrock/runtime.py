@@ -188,6 +188,7 @@ class BedrockRuntime:
                 self._metrics.quota_used(call.caller, call.target.metric_id, used)
 
 
+_GUARDRAIL_HEADER = "X-Amzn-Bedrock-GuardrailIdentifier"
 _STREAM_HEADERS = {
     "Content-Type": "application/vnd.amazon.eventstream",
     "X-Amzn-Bedrock-Content-Type": "application/json",
@@ -201,6 +202,10 @@ def _read_converse(request: web.Request) -> Read:
 def _read_native(request: web.Request) -> Read:
     def read(target: Target, body: bytes) -> tuple[ParsedRequest, Writer]:
         converse.check_tier(target.model, request.headers.get(_TIER_HEADER))
+        if _GUARDRAIL_HEADER in request.headers:
+            raise converse.no_guardrail()
+        if request.content_type not in ("application/json", "application/octet-stream"):
+            raise invalid(f"Content type {request.content_type} is not supported: use application/json.")
         return native.read(target.model, body)
 
     return read

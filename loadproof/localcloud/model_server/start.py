@@ -6,6 +6,7 @@ Nothing here knows of profiles: image, variables, instance type, accelerators an
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loadproof.capacity import Deployment, StepTimes, architecture_from_tag, deployment_from_container, memory_fit
@@ -24,6 +25,9 @@ from loadproof.simulation import ContinuousBatcher
 
 MODEL_ID_TAG = "loadproof:model-id"
 ARCHITECTURE_TAG = "loadproof:architecture"
+# By which TGI, LMI, vLLM's and SGLang's images are told what to load.
+_MODEL_VARIABLES = ("HF_MODEL_ID", "OPTION_MODEL_ID", "SM_VLLM_MODEL", "SM_SGLANG_MODEL_PATH", "MODEL_ID")
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,12 @@ def family_and_version(image: str) -> tuple[Family, str] | None:
     return None
 
 
+def model_id_in(variables: Mapping[str, str]) -> str | None:
+    """The model that a container's variables name, None where they name a folder or nothing."""
+    named = (variables.get(name, "") for name in _MODEL_VARIABLES)
+    return next((value for value in named if _HUB_ID.fullmatch(value)), None)
+
+
 def _known() -> str:
     """`TGI, LMI (djl-inference), vLLM and SGLang`."""
     *others, last = (family.called for family in FAMILIES.values() if family.image is not None)
@@ -62,11 +72,11 @@ def twin_deployment(view: ContainerView, place: Place) -> tuple[Family, Deployme
             "Start the local cloud with --backend URL to put your own server behind it"
         )
     family, version = known
-    model_id = view.tags.get(MODEL_ID_TAG)
+    model_id = view.tags.get(MODEL_ID_TAG) or model_id_in(view.environment)
     if not model_id:
         raise CannotStartError(
-            f"the model has no tag {MODEL_ID_TAG}: the twin cannot know what the container would load. "
-            "Tag the AWS::SageMaker::Model or the inference component with the model's Hugging Face id"
+            f"the model has no tag {MODEL_ID_TAG}, and no variable names a model of Hugging Face: the twin cannot know "
+            "what the container would load. Tag the AWS::SageMaker::Model or the inference component with its id"
         )
     shape = view.tags.get(ARCHITECTURE_TAG)
     try:

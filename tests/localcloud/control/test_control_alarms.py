@@ -46,7 +46,7 @@ def test_alarm_goes_from_no_data_to_ok_to_alarm_and_back(world: World) -> None:
         "Alarm updated from INSUFFICIENT_DATA to OK",
     ]
     found = world.cloudwatch("DescribeAlarms", AlarmNames=["slow"])["MetricAlarms"][0]
-    assert "1 out of the last 2 datapoints [1, 9] breached" in found["StateReason"]
+    assert "1 out of the last 2 datapoints [1.0, 9.0]" in found["StateReason"]
     assert json.loads(found["StateReasonData"])["recentDatapoints"] == [9.0, 1.0]
 
 

@@ -33,6 +33,8 @@ def read(model: BedrockModel, body: bytes, identifier: str) -> tuple[ParsedReque
                 )
             texts.append(_text_of(block))
             attachments += any(name in block for name in _ATTACHMENTS)
+    if fields.get("guardrailConfig"):
+        raise no_guardrail()
     config = fields.get("inferenceConfig") or {}
     tier = (fields.get("serviceTier") or {}).get("type")
     check_tier(model, tier)
@@ -44,6 +46,11 @@ def read(model: BedrockModel, body: bytes, identifier: str) -> tuple[ParsedReque
         stop_sequences=config.get("stopSequences") or (),
     )
     return parsed, ConverseWriter(parsed, tier)
+
+
+def no_guardrail() -> BedrockError:
+    """There are none here, and an answer that one would have stopped must not look as if it had passed."""
+    return invalid("The guardrail identifier or version provided in the request does not exist.")
 
 
 def check_tier(model: BedrockModel, tier: str | None) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from loadproof.catalog.bedrock import BedrockModel
+from loadproof.localcloud.bedrock.payloads.bodies import check_anthropic, check_meta
 from loadproof.localcloud.bedrock.payloads.converse import ConverseWriter, event_frame
 from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, Writer, malformed, parsed_request
 
@@ -27,6 +28,10 @@ def read(model: BedrockModel, body: bytes) -> tuple[ParsedRequest, Writer]:
         raise malformed(f"not valid JSON ({error})") from None
     if not isinstance(fields, dict):
         raise malformed("expected type: JSONObject")
+    if model.payload == "meta":
+        check_meta(fields)
+    if model.payload == "anthropic":
+        check_anthropic(fields)
     if model.payload in ("meta", "mistral"):
         name = "max_gen_len" if model.payload == "meta" else "max_tokens"
         prompt = _text(fields.get("prompt"), "prompt")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from jsonata import Jsonata
 from jsonpath_ng.exceptions import JSONPathError
 from jsonpath_ng.ext.parser import parse as parse_path
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
@@ -25,6 +27,13 @@ _FIELDS: Final = {
     "Succeed": "",
     "Task": f"{_RESULT} Resource TimeoutSeconds TimeoutSecondsPath HeartbeatSeconds HeartbeatSecondsPath",
     "Wait": "Next End Seconds SecondsPath Timestamp TimestampPath",
+}
+_OF_JSONPATH: Final = {"InputPath", "OutputPath", "Parameters", "ResultPath", "ResultSelector", "ItemsPath"}
+_COMPARED: Final[dict[str, Any]] = {
+    "Numeric": int | float,
+    "String": str,
+    "Boolean": bool,
+    "Timestamp": str,
 }
 _TEMPLATES: Final = ("Parameters", "ResultSelector", "ItemSelector", "Assign")
 _COMMON: Final = {"Type", "Comment", "QueryLanguage", "InputPath", "OutputPath", "Output", "Assign"}
@@ -46,7 +55,7 @@ def problems_of(text: str, *, express: bool) -> Iterator[str]:
             yield f"SCHEMA_VALIDATION_FAILED: {error}"
 
 
-def _machine_problems(machine: Any, at: str, express: bool) -> Iterator[str]:
+def _machine_problems(machine: Any, at: str, express: bool, outer: str = "JSONPath") -> Iterator[str]:
     missing = [name for name in ("States", "StartAt") if not isinstance(machine, dict) or name not in machine]
     if missing:
         yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [{', '.join(missing)}] at {at or '/'}"
@@ -64,11 +73,17 @@ def _machine_problems(machine: Any, at: str, express: bool) -> Iterator[str]:
         place = f"{at}/States/{name}"
         if name not in reached:
             yield f'MISSING_TRANSITION_TARGET: State "{name}" is not reachable. at {place}'
-        yield from (f"SCHEMA_VALIDATION_FAILED: {why} at {place}" for why in _state_problems(state, express))
+        waits = _awaited(state) if express else None
+        if waits:
+            told = f"Express state machine does not support '.{waits}' service integration"
+            yield f"SCHEMA_VALIDATION_FAILED: {told} at {place}/Resource"
+            continue
+        language = state.get("QueryLanguage", machine.get("QueryLanguage", outer))
+        yield from (f"SCHEMA_VALIDATION_FAILED: {why} at {place}" for why in _state_problems(state, language))
         inside = [state["Iterator"]] if "Iterator" in state else []
         inside += [state["ItemProcessor"]] if "ItemProcessor" in state else []
         for number, one in enumerate([*inside, *state.get("Branches", ())]):
-            yield from _machine_problems(one, f"{place}[{number}]", express)
+            yield from _machine_problems(one, f"{place}[{number}]", express, language)
 
 
 def _targets(state: State, place: str) -> Iterator[tuple[str, Any]]:
@@ -80,7 +95,13 @@ def _targets(state: State, place: str) -> Iterator[tuple[str, Any]]:
             yield f"{place}/{name}[{number}]/Next", way.get("Next")
 
 
-def _state_problems(state: State, express: bool) -> Iterator[str]:
+def _awaited(state: State) -> str | None:
+    """What a task waits for, as its resource says it."""
+    waits = str(state.get("Resource")).rpartition(".")[2].partition(":")[0]
+    return waits if waits in ("sync", "waitForTaskToken") else None
+
+
+def _state_problems(state: State, language: str) -> Iterator[str]:
     kind, resource = str(state.get("Type")), str(state.get("Resource"))
     fields = _FIELDS.get(kind)
     if fields is None:
@@ -93,9 +114,55 @@ def _state_problems(state: State, express: bool) -> Iterator[str]:
         yield f"{kind} needs either Next or End"
     if kind == "Task" and not is_provided(resource):
         yield f"AWS does not know the resource {resource}, or the local cloud does not provide it,"
-    if kind == "Task" and express and ".sync" in resource:
-        yield f"Express state machine does not support '.{resource.rpartition('.')[2]}' service integration"
+    yield from _retry_problems(state.get("Retry", ()))
+    yield from (why for choice in state.get("Choices", ()) for why in _comparison_problems(choice))
+    if language == "JSONata":
+        paths = sorted(state.keys() & _OF_JSONPATH)
+        yield from (f"{name} is not supported with JSONata" for name in paths)
+        yield from (f"{text!r} is no JSONata expression" for text in _expressions(state) if not _is_expression(text))
+        return
+    result = state.get("ResultPath")
+    if isinstance(result, str) and re.search(r"\*|\?|\.\.|,|:", result):
+        yield f"{result!r} of ResultPath is not a valid reference path"
     yield from (f"{value!r} of {name} is not a valid JSONPath" for name, value in _paths(state) if not _is_path(value))
+
+
+def _retry_problems(retriers: Any) -> Iterator[str]:
+    for number, retrier in enumerate(retriers):
+        names = retrier.get("ErrorEquals", ()) if isinstance(retrier, dict) else ()
+        if "States.ALL" in names and (len(names) > 1 or number < len(retriers) - 1):
+            yield "States.ALL can only appear alone, in the last retrier"
+
+
+def _comparison_problems(choice: Any) -> Iterator[str]:
+    """A value of another kind than its comparison's."""
+    for name, value in choice.items() if isinstance(choice, dict) else ():
+        kind = next((kind for kind in _COMPARED if name.startswith(kind) and not name.endswith("Path")), None)
+        if kind is not None and (not isinstance(value, _COMPARED[kind]) or (kind == "Numeric" and value is True)):
+            yield f"{name} compares a {kind.lower()}, found {value!r}"
+        inner = value if isinstance(value, list) else [value] if name == "Not" else ()
+        for one in inner if name in ("And", "Or", "Not") else ():
+            yield from _comparison_problems(one)
+
+
+def _expressions(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name not in ("ItemProcessor", "Iterator", "Branches"):
+                yield from _expressions(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _expressions(inner)
+    elif isinstance(value, str) and value.startswith("{%") and value.endswith("%}"):
+        yield value
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        Jsonata(text[2:-2])
+    except Exception:  # whatever the parser calls it
+        return False
+    return True
 
 
 def _paths(value: Any, *, template: bool = False) -> Iterator[tuple[str, Any]]:

@@ -64,6 +64,12 @@ class MachineApi:
     def UpdateStateMachine(self, caller: Caller, params: Params) -> Params:  # noqa: N802
         _refuse_versions(params)
         machine = self._machine(params["stateMachineArn"])
+        if not params.keys() & {"definition", "roleArn", "loggingConfiguration", "tracingConfiguration"}:
+            raise AwsError(
+                "MissingRequiredParameter",
+                "Either the definition, the role ARN, the LoggingConfiguration, or the TracingConfiguration must be "
+                "specified",
+            )
         definition = params.get("definition", machine.definition)
         role_arn = params.get("roleArn", machine.role_arn)
         self._check(caller, definition, role_arn, machine.sm_type)
@@ -75,7 +81,16 @@ class MachineApi:
 
     def DescribeStateMachine(self, caller: Caller, params: Params) -> Params:  # noqa: N802
         machine = self._machine(params["stateMachineArn"])
-        return {**machine.describe(), "tracingConfiguration": machine.tracing_config}
+        return {
+            **machine.describe(),
+            "tracingConfiguration": machine.tracing_config,
+            "encryptionConfiguration": {"type": "AWS_OWNED_KEY"},
+        }
+
+    def ValidateStateMachineDefinition(self, caller: Caller, params: Params) -> Params:  # noqa: N802
+        problems = problems_of(params["definition"], express=params.get("type") == "EXPRESS")
+        found = [_diagnostic(problem) for problem in problems]
+        return {"result": "FAIL" if found else "OK", "diagnostics": found, "truncated": False}
 
     def ListStateMachines(self, caller: Caller, params: Params) -> Params:  # noqa: N802
         home = caller.arn("states", "stateMachine:")
@@ -119,7 +134,7 @@ class MachineApi:
         return _told({**found, "status": status, "billingDetails": billed})
 
     def DescribeExecution(self, caller: Caller, params: Params) -> Params:  # noqa: N802
-        return _told(self._run(params).described())
+        return _told(_with_redrive(self._run(params).described()))
 
     def DescribeStateMachineForExecution(self, caller: Caller, params: Params) -> Params:  # noqa: N802
         return _told(self._run(params).to_describe_state_machine_for_execution_output())
@@ -130,7 +145,11 @@ class MachineApi:
             raise _wrong_type()
         with self._lock:
             runs = [run for run in self._runs.values() if run.state_machine.arn == machine.arn]
-        rows = [_told(run.to_execution_list_item()) for run in runs if wanted in (None, run.exec_status)]
+        rows = [
+            {**_told(run.to_execution_list_item()), "redriveCount": 0}
+            for run in runs
+            if wanted in (None, run.exec_status)
+        ]
         return _page("executions", sorted(rows, key=lambda row: row["startDate"], reverse=True), params)
 
     def StopExecution(self, caller: Caller, params: Params) -> Params:  # noqa: N802
@@ -158,8 +177,9 @@ class MachineApi:
         _check_name(name)
         try:
             json.loads(given)
-        except ValueError as error:
-            raise AwsError("InvalidExecutionInput", f"Invalid State Machine Execution Input: '{error}'") from None
+        except json.JSONDecodeError as error:
+            fault = _json_fault(given, error)
+            raise AwsError("InvalidExecutionInput", f"Invalid State Machine Execution Input: '{fault}'") from None
         if len(given.encode()) > _MOST_INPUT_BYTES:
             raise AwsError("InvalidExecutionInput", "Invalid State Machine Execution Input: more than 256 KiB")
         express = machine.sm_type == StateMachineType.EXPRESS
@@ -176,6 +196,7 @@ class MachineApi:
         return run
 
     def _check(self, caller: Caller, definition: str, role_arn: str, kind: StateMachineType) -> None:
+        _check_arn(role_arn)
         problems = list(problems_of(definition, express=kind == StateMachineType.EXPRESS))
         if problems:
             raise AwsError("InvalidDefinition", f"Invalid State Machine Definition: '{', '.join(problems)}'")
@@ -188,6 +209,7 @@ class MachineApi:
             raise AwsError("AccessDeniedException", message)
 
     def _machine(self, arn: str) -> StateMachineRevision:
+        _check_arn(arn)
         with self._lock:
             if arn not in self._machines:
                 raise AwsError("StateMachineDoesNotExist", f"State Machine Does Not Exist: '{arn}'")
@@ -195,6 +217,7 @@ class MachineApi:
 
     def _run(self, params: Params) -> Run:
         arn = params["executionArn"]
+        _check_arn(arn)
         if ":express:" in arn:
             raise AwsError("InvalidArn", "Invalid Arn: 'Resource type not valid in this context: express'")
         with self._lock:
@@ -214,7 +237,44 @@ def _settings(machine: StateMachineRevision) -> tuple[Any, ...]:
     )
 
 
+def _check_arn(arn: str) -> None:
+    if not arn.startswith("arn:"):
+        raise AwsError("InvalidArn", f"Invalid Arn: 'Invalid ARN prefix: {arn}'")
+
+
+def _json_fault(text: str, error: json.JSONDecodeError) -> str:
+    """Why a text is no JSON, in the words of AWS's parser where they were recorded."""
+    if not text:
+        return "Invalid execution input."
+    word = re.compile(r"\w+").match(text, error.pos)
+    if error.msg == "Expecting value" and word:
+        expected = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
+        return f"Unrecognized token '{word[0]}': was expecting {expected}"
+    if error.msg.startswith("Expecting property name") and error.pos < len(text):
+        found = text[error.pos]
+        return f"Unexpected character ('{found}' (code {ord(found)})): was expecting double-quote to start field name"
+    return str(error)
+
+
+def _with_redrive(described: Params) -> Params:
+    status = described["status"]
+    if status not in ("SUCCEEDED", "RUNNING"):
+        return {**described, "redriveCount": 0}
+    reason = f"Execution is {status} and cannot be redriven"
+    return {**described, "redriveCount": 0, "redriveStatus": "NOT_REDRIVABLE", "redriveStatusReason": reason}
+
+
+def _diagnostic(problem: str) -> Params:
+    """A problem's code, message and place apart."""
+    code, _, told = problem.partition(": ")
+    message, _, place = told.rpartition(" at /")
+    where = {"location": f"/{place}"} if message else {}
+    return {"severity": "ERROR", "code": code, "message": message or told, **where}
+
+
 def _refuse_versions(params: Params) -> None:
+    if params.get("versionDescription") and not params.get("publish"):
+        raise AwsError("ValidationException", "Version description can only be set when publish is true")
     if params.get("publish"):
         raise AwsError("UnsupportedOperation", "The local cloud keeps no versions of state machines.")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from loadproof.localcloud.controlplane.wire import AwsError
-from loadproof.localcloud.queue.sqs.errors import invalid_value, unsupported
+from loadproof.localcloud.queue.sqs.errors import invalid_value
 
 _NUMBERS = {
     "DelaySeconds": (0, 900),
@@ -25,6 +25,7 @@ _DEFAULTS = {
     "SqsManagedSseEnabled": "true",
     "VisibilityTimeout": "30",
 }
+_ONLY_WITH_FIFO = ("DeduplicationScope", "FifoThroughputLimit")
 _OF_FIFO_QUEUES = ("ContentBasedDeduplication", "DeduplicationScope", "FifoThroughputLimit")
 _SETTABLE = frozenset({*_NUMBERS, *_DEFAULTS, "KmsMasterKeyId", "Policy", "RedriveAllowPolicy", "RedrivePolicy"})
 COMPUTED = (
@@ -110,8 +111,10 @@ def redrive_of(policy: str) -> Redrive:
 
 
 def _checked(name: str, value: str) -> str:
+    if name in _ONLY_WITH_FIFO:
+        raise AwsError("InvalidAttributeName", f"You can specify the {name} only when FifoQueue is set to true.")
     if name == "FifoQueue" or name in _OF_FIFO_QUEUES:
-        raise unsupported(f"The local cloud provides standard queues only, found {name}.")
+        raise AwsError("InvalidAttributeName", f"Unknown Attribute {name}.")
     if name not in _SETTABLE:
         raise AwsError("InvalidAttributeName", f"Unknown Attribute {name}.")
     if name in _NUMBERS:

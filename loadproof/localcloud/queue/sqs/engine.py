@@ -91,11 +91,6 @@ class Engine:
         self._deleted_s[queue.arn] = self._now_s()
 
     def set_attributes(self, queue: Queue, given: Mapping[str, str]) -> None:
-        if "FifoQueue" in given:
-            raise AwsError(
-                "InvalidAttributeValue",
-                "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported.",
-            )
         wanted = QueueAttributes(queue.attributes.shown())
         wanted.set(given)
         self._check_dead_letters(queue.arn, wanted)

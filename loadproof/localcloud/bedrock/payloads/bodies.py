@@ -1,0 +1,55 @@
+"""What providers refuse of InvokeModel's bodies: keys that they do not know, values out of bounds.
+
+Sources: Amazon Bedrock user guide, "Inference request parameters", Anthropic Claude Messages and Meta Llama models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loadproof.localcloud.bedrock.payloads.parsed import malformed
+
+_ANTHROPIC = {
+    "anthropic_version", "anthropic_beta", "max_tokens", "messages", "system", "temperature", "top_p", "top_k",
+    "stop_sequences", "tools", "tool_choice", "thinking", "metadata", "output_config", "output_format",
+    "context_management",
+}  # fmt: skip
+_META = {"prompt", "temperature", "top_p", "max_gen_len", "images"}
+_VERSION = "bedrock-2023-05-31"
+_MOST_GEN_LEN = 8192
+_ROLES = ("user", "assistant")
+
+
+def check_anthropic(fields: Mapping[str, Any]) -> None:
+    """Raises BedrockError for a body that Claude does not take."""
+    _check_keys(fields, _ANTHROPIC)
+    if fields.get("anthropic_version") != _VERSION:
+        raise malformed("#: required key [anthropic_version] not found")
+    for at, message in enumerate(fields.get("messages") or ()):
+        if isinstance(message, dict) and message.get("role") not in _ROLES:
+            raise malformed(f"messages.{at}.role: Input should be 'user' or 'assistant'")
+    _check_share(fields, "temperature")
+    _check_share(fields, "top_p")
+
+
+def check_meta(fields: Mapping[str, Any]) -> None:
+    """Raises BedrockError for a body that Llama does not take."""
+    _check_keys(fields, _META)
+    _check_share(fields, "temperature")
+    _check_share(fields, "top_p")
+    most = fields.get("max_gen_len")
+    if most is not None and (not isinstance(most, int) or not 1 <= most <= _MOST_GEN_LEN):
+        raise malformed(f"#/max_gen_len: {most} is not between 1 and {_MOST_GEN_LEN}")
+
+
+def _check_keys(fields: Mapping[str, Any], known: set[str]) -> None:
+    unknown = sorted(fields.keys() - known)
+    if unknown:
+        raise malformed(f"#: extraneous key [{unknown[0]}] is not permitted")
+
+
+def _check_share(fields: Mapping[str, Any], name: str) -> None:
+    value = fields.get(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1):
+        raise malformed(f"#/{name}: {value} is not between 0.0 and 1.0")
