@@ -257,7 +257,7 @@ def _json_fault(text: str, error: json.JSONDecodeError) -> str:
 
 
 def _with_redrive(described: Params) -> Params:
-    status = described["status"]
+    status = str(getattr(described["status"], "value", described["status"]))
     if status not in ("SUCCEEDED", "RUNNING"):
         return {**described, "redriveCount": 0}
     reason = f"Execution is {status} and cannot be redriven"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from loadproof.localcloud.controlplane.sagemaker.base import Operations, page
+from loadproof.localcloud.controlplane.sagemaker.existing import check_existing, check_tag_keys
 from loadproof.localcloud.controlplane.sagemaker.rules import check_config, check_model, check_role, refuse
 from loadproof.localcloud.controlplane.sagemaker.store import Key, Stored, key
 from loadproof.localcloud.controlplane.wire import Caller, Params
@@ -16,6 +17,7 @@ class ModelOperations(Operations):
     def CreateModel(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
         check_model(params)
         check_role(self.roles, caller, params.get("ExecutionRoleArn", "(none)"))
+        check_existing(caller, params)
         arn = self._store(self.store.models, caller, params["ModelName"], "model", params)
         return {"ModelArn": arn}
 
@@ -56,6 +58,7 @@ class ModelOperations(Operations):
     def AddTags(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
         with self.store.lock:
             self._check_arn(params["ResourceArn"])
+            check_tag_keys(params["Tags"])
             self.tag(params["ResourceArn"], params["Tags"])
             return {"Tags": _tag_list(self.store.tags.get(params["ResourceArn"], {}))}
 

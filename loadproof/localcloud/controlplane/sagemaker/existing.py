@@ -1,0 +1,62 @@
+"""What a model names and must exist when it is made: its image's region and repository, its data, reserved tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from loadproof.localcloud.controlplane.sagemaker.rules import refuse
+from loadproof.localcloud.controlplane.wire import Caller, Params
+
+_IMAGE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[\w-]+)\.amazonaws\.com(\.cn)?/(?P<repository>[^:@]+)")
+_DATA = re.compile(r"s3://(?P<bucket>[^/]+)/(?P<key>.+)")
+
+
+def check_existing(caller: Caller, params: Params) -> None:
+    """Raises AwsError for what CreateModel would not find on AWS."""
+    check_tag_keys(params.get("Tags") or [])
+    for container in _containers(params):
+        _check_image(caller, container.get("Image", ""))
+        _check_data(caller, container.get("ModelDataUrl", ""))
+
+
+def check_tag_keys(tags: list[Mapping[str, str]]) -> None:
+    for tag in tags:
+        if tag["Key"].lower().startswith("aws:"):
+            raise refuse(f"Tag keys that start with aws: are reserved, found {tag['Key']}.")
+
+
+def _containers(params: Params) -> Iterator[Mapping[str, Any]]:
+    yield params.get("PrimaryContainer") or {}
+    yield from params.get("Containers") or ()
+
+
+def _check_image(caller: Caller, image: str) -> None:
+    from moto.ecr.models import ecr_backends
+
+    named = _IMAGE.match(image)
+    if named is None:
+        return
+    if named["region"] != caller.region:
+        raise refuse(
+            f"Requested image {image} is of region {named['region']}: images must be in the same region as the model, "
+            f"{caller.region}."
+        )
+    if named["account"] == caller.account:
+        known = ecr_backends[caller.account][caller.region].repositories
+        if named["repository"] not in known:
+            raise refuse(f"Requested image {image} not found.")
+
+
+def _check_data(caller: Caller, url: str) -> None:
+    from moto.s3.models import s3_backends
+
+    named = _DATA.fullmatch(url)
+    if named is None:
+        return
+    bucket = s3_backends[caller.account]["aws"].buckets.get(named["bucket"])
+    if bucket is None:
+        raise refuse(f"Could not access model data at {url}: there is no such bucket.")
+    if named["key"] not in bucket.keys:
+        raise refuse(f"Could not find model data at {url}.")
