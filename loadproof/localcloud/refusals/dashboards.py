@@ -10,7 +10,8 @@ from loadproof.localcloud.refusals.rules import Rule, require
 
 def _put(caller: Caller, params: Params) -> None:
     message = (
-        "The value for field DashboardName contains invalid characters. It can only contain alphanumerics, dash (-) and "
+        "The value for field DashboardName contains invalid characters. It can only contain alphanumerics, dash "
+        "(-) and "
         "underscore (_)."
     )
     require(re.fullmatch(r"[\w-]+", params["DashboardName"]), "InvalidParameterValue", message)

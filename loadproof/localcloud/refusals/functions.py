@@ -16,11 +16,33 @@ from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 
 _INVALID, _MISSING = "InvalidParameterValueException", "ResourceNotFoundException"
 # As AWS told them in 2026 ("Value ... at 'runtime' failed to satisfy constraint", recorded): all others are over.
-_RUNTIMES = (
-    "nodejs24.x nodejs22.x nodejs20.x nodejs18.x nodejs16.x python3.14 python3.13 python3.12 python3.11 python3.10 "
-    "python3.9 python3.8 java25 java21 java17 java11 java8.al2 ruby3.4 ruby3.3 ruby3.2 dotnet10 dotnet8 dotnet6 "
-    "provided.al2023 provided.al2"
-).split()
+_RUNTIMES = [
+    "nodejs24.x",
+    "nodejs22.x",
+    "nodejs20.x",
+    "nodejs18.x",
+    "nodejs16.x",
+    "python3.14",
+    "python3.13",
+    "python3.12",
+    "python3.11",
+    "python3.10",
+    "python3.9",
+    "python3.8",
+    "java25",
+    "java21",
+    "java17",
+    "java11",
+    "java8.al2",
+    "ruby3.4",
+    "ruby3.3",
+    "ruby3.2",
+    "dotnet10",
+    "dotnet8",
+    "dotnet6",
+    "provided.al2023",
+    "provided.al2",
+]
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html#configuration-envvars-runtime
 _RESERVED = {
     "_HANDLER", "_X_AMZN_TRACE_ID", "AWS_DEFAULT_REGION", "AWS_REGION", "AWS_EXECUTION_ENV", "AWS_LAMBDA_FUNCTION_NAME",
@@ -74,7 +96,8 @@ def _check_settings(caller: Caller, params: Params) -> None:
     if "CapacityProviderConfig" not in params:  # the model's larger bounds are those of managed instances
         for field, most in _MOST.items():
             message = (
-                f"1 validation error detected: Value '{params.get(field)}' at '{field[0].lower()}{field[1:]}' failed to "
+                f"1 validation error detected: Value '{params.get(field)}' at '{field[0].lower()}{field[1:]}' "
+                "failed to "
                 f"satisfy constraint: Member must have value less than or equal to {most}"
             )
             require(params.get(field, 0) <= most, "ValidationException", message)
@@ -85,7 +108,8 @@ def _check_settings(caller: Caller, params: Params) -> None:
         not reserved,
         _INVALID,
         "Lambda was unable to configure your environment variables because the environment variables you have provided "
-        f"contains reserved keys that are currently not supported for modification. Reserved keys used in this request: {', '.join(reserved)}",
+        "contains reserved keys that are currently not supported for modification. Reserved keys used in this "
+        f"request: {', '.join(reserved)}",
     )
     measured = json.dumps(variables, separators=(",", ":"))
     require(
@@ -115,11 +139,17 @@ def _check_network(caller: Caller, config: Mapping[str, Any]) -> None:
     backend = ec2_backends[caller.account][caller.region]
     subnets = {name for zone in backend.subnets.values() for name in zone}
     for name in config.get("SubnetIds") or []:
-        message = f"Error occurred while DescribeSubnets. EC2 Error Code: InvalidSubnetID.NotFound. EC2 Error Message: The subnet ID '{name}' does not exist"
+        message = (
+            "Error occurred while DescribeSubnets. EC2 Error Code: InvalidSubnetID.NotFound. EC2 Error Message: The "
+            f"subnet ID '{name}' does not exist"
+        )
         require(name in subnets, _INVALID, message)
     groups = {name for network in backend.groups.values() for name in network}
     for name in config.get("SecurityGroupIds") or []:
-        message = f"Error occurred while DescribeSecurityGroups. EC2 Error Code: InvalidGroup.NotFound. EC2 Error Message: The security group '{name}' does not exist"
+        message = (
+            "Error occurred while DescribeSecurityGroups. EC2 Error Code: InvalidGroup.NotFound. EC2 Error Message: "
+            f"The security group '{name}' does not exist"
+        )
         require(name in groups, _INVALID, message)
 
 
@@ -149,7 +179,10 @@ def _stored(caller: Caller, bucket_name: str, key: str) -> bytes:
     from moto.s3.models import s3_backends
 
     bucket = s3_backends[caller.account]["aws"].buckets.get(bucket_name)
-    message = "Error occurred while GetObject. S3 Error Code: NoSuchBucket. S3 Error Message: The specified bucket does not exist"
+    message = (
+        "Error occurred while GetObject. S3 Error Code: NoSuchBucket. S3 Error Message: The specified bucket does "
+        "not exist"
+    )
     if bucket is None:
         raise AwsError(_INVALID, message)
     found = bucket.keys.get(key)
@@ -165,7 +198,7 @@ def _function(caller: Caller, reference: str, qualifier: str | None = None) -> A
     from moto.awslambda.models import lambda_backends
 
     arn = _FUNCTION_ARN.fullmatch(reference)
-    name = reference.split(":")[-1] if arn is None else arn[3]
+    name = reference.rsplit(":", maxsplit=1)[-1] if arn is None else arn[3]
     if arn is not None:
         message = f"Functions from '{arn[1]}' are not reachable in this region ('{caller.region}')"
         require(arn[1] == caller.region, _MISSING, message, 404)
@@ -173,7 +206,7 @@ def _function(caller: Caller, reference: str, qualifier: str | None = None) -> A
             message = "The derived qualifier from the function name does not match the specified qualifier."
             require(arn[4] == qualifier, _INVALID, message)
     elif ":" in reference:
-        name = reference.split(":")[0]
+        name = reference.split(":", maxsplit=1)[0]
     try:
         return lambda_backends[caller.account][caller.region].get_function(name)
     except Exception:  # moto's own answer says what is missing
@@ -259,8 +292,10 @@ def _create_alias(caller: Caller, params: Params) -> None:
     if any(not 0 <= weight <= 1 for weight in weights.values()):
         shown = ", ".join(f"{version}={weight}" for version, weight in weights.items())
         message = (
-            f"1 validation error detected: Value '{{{shown}}}' at 'routingConfig.additionalVersionWeights' failed to satisfy "
-            "constraint: Map value must satisfy constraint: [Member must have value less than or equal to 1.0, Member must "
+            f"1 validation error detected: Value '{{{shown}}}' at 'routingConfig.additionalVersionWeights' failed "
+            "to satisfy "
+            "constraint: Map value must satisfy constraint: [Member must have value less than or equal to 1.0, "
+            "Member must "
             "have value greater than or equal to 0.0, Member must not be null]"
         )
         raise AwsError("ValidationException", message)
@@ -291,7 +326,10 @@ def _permit(caller: Caller, params: Params) -> None:
     message = "We currently do not support adding policies for $LATEST."
     require(params.get("Qualifier") != "$LATEST", _INVALID, message)
     sid = params["StatementId"]
-    message = f"The statement id ({sid}) provided already exists. Please provide a new statement id, or remove the existing statement."
+    message = (
+        f"The statement id ({sid}) provided already exists. Please provide a new statement id, or remove the existing "
+        "statement."
+    )
     require(sid not in _statements(found), "ResourceConflictException", message, 409)
 
 

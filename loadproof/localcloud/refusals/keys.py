@@ -46,7 +46,10 @@ def _delete(caller: Caller, params: Params) -> None:
 
 def _encrypt(caller: Caller, params: Params) -> None:
     plain = base64.b64decode(params["Plaintext"])
-    message = f"1 validation error detected: Value at 'plaintext' failed to satisfy constraint: Member must have length less than or equal to {_MOST_PLAINTEXT}"
+    message = (
+        "1 validation error detected: Value at 'plaintext' failed to satisfy constraint: Member must have length "
+        f"less than or equal to {_MOST_PLAINTEXT}"
+    )
     require(len(plain) <= _MOST_PLAINTEXT, _INVALID, message)
 
 

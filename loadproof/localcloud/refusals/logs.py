@@ -19,7 +19,10 @@ def _create(caller: Caller, params: Params) -> None:
 def _retain(caller: Caller, params: Params) -> None:
     days = params["retentionInDays"]
     valid = ", ".join(str(one) for one in sorted(_DAYS))
-    message = f"1 validation error detected: Value '{days}' at 'retentionInDays' failed to satisfy constraint: Member must satisfy enum value set: [{valid}]"
+    message = (
+        f"1 validation error detected: Value '{days}' at 'retentionInDays' failed to satisfy constraint: Member must "
+        f"satisfy enum value set: [{valid}]"
+    )
     require(days in _DAYS, _INVALID, message)
 
 

@@ -57,7 +57,10 @@ def _publish(caller: Caller, params: Params) -> None:
         require("default" in body, _INVALID, f"{message}No default entry in JSON message body")
     for name, attribute in (params.get("MessageAttributes") or {}).items():
         kind = str(attribute.get("DataType", "")).partition(".")[0]
-        message = f"The message attribute '{name}' has an invalid message attribute type, the set of supported type prefixes is Binary, Number, and String."
+        message = (
+            f"The message attribute '{name}' has an invalid message attribute type, the set of supported type "
+            "prefixes is Binary, Number, and String."
+        )
         require(kind in _DATA_TYPES, "ParameterValueInvalid", message)
 
 

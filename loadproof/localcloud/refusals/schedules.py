@@ -13,8 +13,8 @@ from loadproof.localcloud.refusals.rules import Rule, require
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)(s?)\)")
 _CRON = re.compile(r"cron\((\S+) (\S+) (\S+) (\S+) (\S+) (\S+)\)")
 _AT = re.compile(r"at\((\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\)")
-_MONTHS = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split()
-_DAYS = "SUN MON TUE WED THU FRI SAT".split()
+_MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
+_DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 # Each field of a cron expression: the least and the most, and the names that stand for numbers.
 _FIELDS: tuple[tuple[int, int, list[str]], ...] = (
     (0, 59, []), (0, 23, []), (1, 31, []), (1, 12, _MONTHS), (1, 7, _DAYS), (1970, 2199, []),
@@ -58,7 +58,7 @@ def _is_part(part: str, low: int, high: int, names: list[str]) -> bool:
     if re.fullmatch(r"L(-\d+)?|LW|\d{1,2}W|\d?L|[1-7]#[1-5]", part):
         return high in (31, 7)
     start, _, step = part.partition("/")
-    if step and not step.isdigit() or part.endswith("/"):
+    if (step and not step.isdigit()) or part.endswith("/"):
         return False
     if start == "*":
         return True

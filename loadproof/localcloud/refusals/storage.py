@@ -1,4 +1,4 @@
-"""What S3 refuses and moto would take. S3's service model has hardly a constraint, so these are rules by verb and query."""
+"""What S3 refuses and moto would take. Its service model has hardly a constraint: rules by verb and query."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _check_lifecycle(body: bytes) -> None:
 
 def _elements(body: bytes, name: str) -> Iterator[ElementTree.Element]:
     try:
-        root = ElementTree.fromstring(body) if body else None
+        root = ElementTree.fromstring(body) if body else None  # noqa: S314 - the machine's own callers
     except ElementTree.ParseError:
         raise AwsError("MalformedXML", _MALFORMED) from None
     if root is not None:

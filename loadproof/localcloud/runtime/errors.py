@@ -67,6 +67,20 @@ def model_header_not_allowed(endpoint: str) -> InvokeError:
     )
 
 
+def container_header_not_allowed(endpoint: str) -> InvokeError:
+    return InvokeError(
+        "ValidationError", f"Endpoint {endpoint} is not a multi-container endpoint with direct invocation."
+    )
+
+
+def header_too_long(name: str, longest: int) -> InvokeError:
+    return InvokeError(
+        "ValidationError",
+        f"1 validation error detected: Value at '{name}' failed to satisfy constraint: Member must have length less "
+        f"than or equal to {longest}",
+    )
+
+
 def component_missing() -> InvokeError:
     return InvokeError(
         "ValidationError",

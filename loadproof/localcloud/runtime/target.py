@@ -15,6 +15,8 @@ from loadproof.localcloud.runtime.fleet import Wanted
 COMPONENT_HEADER = "X-Amzn-SageMaker-Inference-Component"
 VARIANT_HEADER = "X-Amzn-SageMaker-Target-Variant"
 MODEL_HEADER = "X-Amzn-SageMaker-Target-Model"
+_LONGEST = {"X-Amzn-SageMaker-Inference-Id": 64, "X-Amzn-SageMaker-Custom-Attributes": 1024}
+_CONTAINER_HEADER = "X-Amzn-SageMaker-Target-Container-Hostname"
 _SERVING = frozenset({"InService", "Updating", "RollingBack", "SystemUpdating"})
 
 
@@ -59,9 +61,12 @@ def variant_key(endpoint: str, variant: str) -> str:
 
 def resolve(directory: Directory, account: str, endpoint_name: str, headers: Mapping[str, str]) -> Target:
     """Raises InvokeError exactly where SageMaker answers 400. Zero copies are the caller's to refuse."""
+    check_headers(headers)
     endpoint = serving_endpoint(directory, account, endpoint_name)
     if endpoint.asynchronous is not None:
         raise errors.asynchronous_only(endpoint_name)
+    if _CONTAINER_HEADER in headers:
+        raise errors.container_header_not_allowed(endpoint_name)
     if MODEL_HEADER in headers:
         raise errors.model_header_not_allowed(endpoint_name)
     component_name = headers.get(COMPONENT_HEADER)
@@ -78,6 +83,13 @@ def resolve(directory: Directory, account: str, endpoint_name: str, headers: Map
     if headers.get(VARIANT_HEADER, component.variant_name) != component.variant_name:
         raise errors.variant_not_found(endpoint_name, headers[VARIANT_HEADER])
     return component_target(endpoint, component)
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Raises InvokeError for a header longer than the service model allows."""
+    for name, longest in _LONGEST.items():
+        if len(headers.get(name, "")) > longest:
+            raise errors.header_too_long(name, longest)
 
 
 def serving_endpoint(directory: Directory, account: str, name: str) -> EndpointView:

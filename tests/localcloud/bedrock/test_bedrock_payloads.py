@@ -127,7 +127,11 @@ NATIVE = {
     ),
     "anthropic": (
         HAIKU,
-        {"max_tokens": 4, "messages": [{"role": "user", "content": [{"type": "text", "text": "a b c"}]}]},
+        {
+            "anthropic_version": "bedrock-2023-05-31",
+            "max_tokens": 4,
+            "messages": [{"role": "user", "content": [{"type": "text", "text": "a b c"}]}],
+        },
     ),
     "openai": (
         MODELS["openai.gpt-oss-20b-1:0"],
@@ -182,8 +186,8 @@ def test_a_stream_says_what_the_whole_answer_says(payload: str) -> None:
     ("payload", "body", "said"),
     [
         ("meta", {"max_gen_len": 4}, "required key [prompt] not found"),
-        ("meta", {"prompt": "x", "max_gen_len": 0}, "#/max_gen_len: expected a positive integer, found 0"),
-        ("anthropic", {"messages": [{"role": "user", "content": "x"}]}, "required key [max_tokens] not found"),
+        ("meta", {"prompt": "x", "max_gen_len": 0}, "#/max_gen_len: 0 is not between 1 and 8192"),
+        ("anthropic", {"messages": [{"role": "user", "content": "x"}]}, "required key [anthropic_version] not found"),
         ("nova", {"inputText": "x"}, "required key [messages] not found"),
         ("openai", {"messages": []}, "required key [messages] not found"),
     ],

@@ -39,7 +39,8 @@ class World:
         self.scaling("RegisterScalableTarget", MinCapacity=fewest, MaxCapacity=most)
 
     def _deploy(self, copies: int) -> None:
-        trust = {"Statement": [{"Principal": {"Service": "sagemaker.amazonaws.com"}}]}
+        allowed = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        trust = {"Statement": [allowed]}
         role = self.moto("iam").create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
         container = {"Image": TGI_IMAGE, "Environment": {"HF_MODEL_ID": "x"}}
         self.sagemaker("CreateModel", ModelName="model", PrimaryContainer=container, ExecutionRoleArn=role)

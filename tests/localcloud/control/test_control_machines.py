@@ -468,7 +468,8 @@ def test_errors_of_the_sdk_begin_as_awss_do(service: str, prefix: str) -> None:
 
 @pytest.fixture(scope="module")
 def role(aws: Aws) -> str:
-    trust = {"Statement": [{"Principal": {"Service": ["states.amazonaws.com", "sagemaker.amazonaws.com"]}}]}
+    principal = {"Service": ["states.amazonaws.com", "sagemaker.amazonaws.com"]}
+    trust = {"Statement": [{"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}]}
     aws("s3").create_bucket(Bucket="machines")
     aws("iam").create_role(RoleName="machines", AssumeRolePolicyDocument=json.dumps(trust))
     return ROLE
@@ -535,7 +536,8 @@ def test_a_functions_exception_is_the_tasks_error_by_its_name(aws: Aws, role: st
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("main.py", "class Busy(Exception): pass\ndef handle(event, context): raise Busy(event['why'])")
-    trust = {"Statement": [{"Principal": {"Service": "lambda.amazonaws.com"}}]}
+    allowed = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    trust = {"Statement": [allowed]}
     function_role = aws("iam").create_role(RoleName="busy", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
     aws("lambda").create_function(
         FunctionName="busy",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from control_templates import create, delete, endpoint_template, queue_template, reasons, settled, update
+from control_templates import TGI_IMAGE, create, delete, endpoint_template, queue_template, reasons, settled, update
 
 from loadproof.localcloud.local import LocalCloud
 
@@ -283,7 +283,11 @@ def test_regions_are_apart(cloud: LocalCloud) -> None:
             aws_access_key_id=cloud.state.access_key, aws_secret_access_key=cloud.state.secret_key,
         )  # fmt: skip
 
-    create(client("cloudformation", "eu-west-1"), "abroad", endpoint_template("abroad"))
+    create(
+        client("cloudformation", "eu-west-1"),
+        "abroad",
+        endpoint_template("abroad", image=TGI_IMAGE.replace("us-east-1", "eu-west-1")),
+    )
     there = client("sagemaker", "eu-west-1").describe_endpoint(EndpointName="abroad")
     assert there["EndpointArn"] == "arn:aws:sagemaker:eu-west-1:123456789012:endpoint/abroad"
     with pytest.raises(ClientError, match="Could not find endpoint"):

@@ -132,7 +132,7 @@ def test_schedule_starts_its_machine_when_it_is_due() -> None:
             {
                 "Target": {
                     "Arn": "arn:aws:scheduler:::aws-sdk:s3:listBuckets",
-                    "RoleArn": "arn:aws:iam::123456789012:role/r",
+                    "RoleArn": "arn:aws:iam::123456789012:role/never",
                 }
             },
             "The local cloud starts lambda, sns, sqs, states from a schedule",
@@ -141,15 +141,19 @@ def test_schedule_starts_its_machine_when_it_is_due() -> None:
 )
 def test_schedule_that_would_never_fire_is_refused(aws: Aws, change: dict[str, Any], reason: str) -> None:
     cfn = aws("cloudformation")
+    trust = {"Effect": "Allow", "Principal": {"Service": "scheduler.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    aws("iam").create_role(RoleName="never", AssumeRolePolicyDocument=document)
     properties = {
         "FlexibleTimeWindow": {"Mode": "OFF"},
         "ScheduleExpression": "cron(0 6 ? * 2-6 *)",
-        "Target": {"Arn": "arn:aws:sqs:us-east-1:123456789012:q", "RoleArn": "arn:aws:iam::123456789012:role/r"},
+        "Target": {"Arn": "arn:aws:sqs:us-east-1:123456789012:q", "RoleArn": "arn:aws:iam::123456789012:role/never"},
         **change,
     }
     assert create(cfn, "never", one("AWS::Scheduler::Schedule", **properties))["StackStatus"] == "ROLLBACK_COMPLETE"
     assert reason in reasons(cfn, "never")["Thing"]
     delete(cfn, "never")
+    aws("iam").delete_role(RoleName="never")
 
 
 def test_network_has_the_rules_it_was_given(aws: Aws) -> None:

@@ -58,7 +58,8 @@ def aws(fast: LocalCloud) -> Aws:
 @pytest.fixture(scope="module")
 def component(aws: Aws) -> str:
     """Endpoint `chat` with component `chat-main`: 0 to 4 copies, tracked at 2 requests a copy, woken by two alarms."""
-    trust = {"Statement": [{"Principal": {"Service": "sagemaker.amazonaws.com"}}]}
+    allowed = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    trust = {"Statement": [allowed]}
     role = aws("iam").create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
     sagemaker, scaling, cloudwatch = aws("sagemaker"), aws("application-autoscaling"), aws("cloudwatch")
     tags = {"loadproof:model-id": "tests/tiny", "loadproof:architecture": TINY}

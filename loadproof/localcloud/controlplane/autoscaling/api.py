@@ -155,6 +155,8 @@ class AutoScalingApi:
             old = target.scheduled.get(name, {})
             if not params.get("Schedule") and not old:
                 raise refuse("Schedule is required.")
+            if not params.get("ScalableTargetAction") and not old:
+                raise refuse("At least one of MinCapacity and MaxCapacity of ScalableTargetAction is required.")
             arn = caller.arn("autoscaling", f"scheduledAction:{uuid.uuid4()}:resource/sagemaker/{target.resource_id}")
             now_s = self._clock.now_s()
             action = {

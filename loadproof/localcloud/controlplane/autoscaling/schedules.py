@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import available_timezones
 
 from loadproof.errors import InputError
 from loadproof.localcloud.controlplane.autoscaling.rules import refuse
@@ -15,7 +16,12 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def check_schedule(action: dict[str, Any]) -> None:
-    """Raises ValidationException for an expression or a time zone that cannot be read."""
+    """Raises ValidationException for an expression, a time zone or bounds that cannot be read."""
+    bounds = action.get("ScalableTargetAction") or {}
+    if bounds.get("MinCapacity", 0) > bounds.get("MaxCapacity", bounds.get("MinCapacity", 0)):
+        raise refuse("MinCapacity of ScalableTargetAction must not be above its MaxCapacity.")
+    if action.get("Timezone", "UTC") not in available_timezones():
+        raise refuse(f"Timezone {action['Timezone']} is an unknown time zone.")
     schedule = action["Schedule"]
     if not _FORM.fullmatch(schedule):
         raise refuse(f"Schedule must be at(yyyy-mm-ddThh:mm:ss), rate(N unit) or cron(six fields), found {schedule}.")

@@ -174,13 +174,15 @@ def _check_conditions(document: Mapping[str, Any]) -> None:
         for used in _names_in(expression):
             if used in document["Resources"]:
                 raise _refuse(
-                    f"Template format error: Unresolved dependencies [{used}]. Cannot reference resources in the Conditions block of the template"
+                    f"Template format error: Unresolved dependencies [{used}]. Cannot reference resources in the "
+                    "Conditions block of the template"
                 )
     for entry in [*document["Resources"].values(), *(document.get("Outputs") or {}).values()]:
         wanted = entry.get("Condition")
         if wanted is not None and str(wanted) not in conditions:
             raise _refuse(
-                f"Template format error: Unresolved condition dependencies [{wanted}] in the Resources block of the template"
+                f"Template format error: Unresolved condition dependencies [{wanted}] in the Resources block of "
+                "the template"
             )
 
 
@@ -254,7 +256,8 @@ def _get_att(document: Mapping[str, Any], argument: Any) -> None:
     parts = argument if isinstance(argument, list) else str(argument).split(".", 1)
     if len(parts) != 2 or not all(parts):
         raise _refuse(
-            "Template error: every Fn::GetAtt object requires two non-empty parameters, the resource name and the resource "
+            "Template error: every Fn::GetAtt object requires two non-empty parameters, the resource name and "
+            "the resource "
             "attribute"
         )
 
@@ -273,7 +276,8 @@ def _select(document: Mapping[str, Any], argument: Any) -> None:
 def _split(document: Mapping[str, Any], argument: Any) -> None:
     if not isinstance(argument, list) or len(argument) != 2 or not isinstance(argument[0], str):
         raise _refuse(
-            "Template error: every Fn::Split object requires two parameters, (1) a string delimiter and (2) a string to be "
+            "Template error: every Fn::Split object requires two parameters, (1) a string delimiter and (2) a "
+            "string to be "
             "split or a function that returns a string to be split."
         )
 
@@ -291,7 +295,8 @@ def _sub(document: Mapping[str, Any], argument: Any) -> None:
     pair = isinstance(argument, list) and len(argument) == 2 and isinstance(argument[0], str)
     if not isinstance(argument, str) and not (pair and isinstance(argument[1], dict)):
         raise _refuse(
-            "Template error: One or more Fn::Sub intrinsic functions don't specify expected arguments. Specify a string as "
+            "Template error: One or more Fn::Sub intrinsic functions don't specify expected arguments. Specify a "
+            "string as "
             "first argument, and an optional second argument to specify a mapping of values to replace in the string"
         )
 
@@ -299,7 +304,8 @@ def _sub(document: Mapping[str, Any], argument: Any) -> None:
 def _find_in_map(document: Mapping[str, Any], argument: Any) -> None:
     if not isinstance(argument, list) or len(argument) not in (3, 4):
         raise _refuse(
-            "Template error: every Fn::FindInMap object requires three parameters, the map name, map key and the attribute for return value"
+            "Template error: every Fn::FindInMap object requires three parameters, the map name, map key and the "
+            "attribute for return value"
         )
     mappings = document.get("Mappings") or {}
     if isinstance(argument[0], str) and argument[0] not in mappings:

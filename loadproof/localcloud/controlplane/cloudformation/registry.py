@@ -252,7 +252,8 @@ def _settled(template: Template, resolved: dict[str, Any]) -> Template:
                 if left_out or unknown:
                     shown = ", ".join([*left_out, *sorted(unknown)])
                     raise invalid(
-                        f"Template format error: Unresolved resource dependencies [{shown}] in the {section} block of the "
+                        f"Template format error: Unresolved resource dependencies [{shown}] in the {section} "
+                        "block of the "
                         "template"
                     )
     policies = ("DeletionPolicy", "UpdateReplacePolicy")

@@ -19,7 +19,8 @@ def check_name(name: str) -> None:
     """The name of a new stack."""
     if not _NAME.fullmatch(name):
         raise invalid(
-            f"1 validation error detected: Value '{name}' at 'stackName' failed to satisfy constraint: Member must satisfy "
+            f"1 validation error detected: Value '{name}' at 'stackName' failed to satisfy constraint: Member "
+            "must satisfy "
             "regular expression pattern: [a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*"
         )
 
@@ -48,7 +49,8 @@ def _check_body(params: Params) -> None:
         raise invalid("Specify exactly one of 'TemplateBody', 'TemplateUrl', and 'UsePreviousTemplate'.")
     if body is not None and len(body.encode()) > _MOST_BODY:
         raise invalid(
-            f"1 validation error detected: Value '{body[:256]}...' at 'templateBody' failed to satisfy constraint: Member "
+            f"1 validation error detected: Value '{body[:256]}...' at 'templateBody' failed to satisfy "
+            "constraint: Member "
             f"must have length less than or equal to {_MOST_BODY}"
         )
     url = params.get("TemplateURL")

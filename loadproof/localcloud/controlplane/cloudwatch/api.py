@@ -384,7 +384,8 @@ def _check_points(asked: int) -> None:
     if asked > _MOST_DATAPOINTS:
         raise AwsError(
             "InvalidParameterCombination",
-            f"You have requested up to {asked} datapoints, which exceeds the limit of {_MOST_DATAPOINTS}. You may reduce "
+            f"You have requested up to {asked} datapoints, which exceeds the limit of {_MOST_DATAPOINTS}. You may "
+            "reduce "
             "the datapoints requested by increasing Period, or decreasing the time range.",
         )
 

@@ -35,7 +35,8 @@ def sample_of(datum: Mapping[str, Any], number: int) -> Sample:
     if len(given) > 1:
         raise AwsError(
             "InvalidParameterCombination",
-            f"The parameters {place}.{given[0]} and {place}.{given[1]} are mutually exclusive and you have specified both.",
+            f"The parameters {place}.{given[0]} and {place}.{given[1]} are mutually exclusive and you have "
+            "specified both.",
         )
     if not given:
         raise AwsError(

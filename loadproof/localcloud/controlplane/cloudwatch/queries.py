@@ -102,7 +102,8 @@ def queries_of(caller: Caller, rows: Sequence[Mapping[str, Any]]) -> Queries:
     for query_id in ids:
         if not re.fullmatch(r"[a-z]\w*", query_id):
             raise refuse(
-                f"The value {query_id} for parameter MetricDataQueries.member.Id is not matching the expected pattern ^[a-z][a-zA-Z0-9_]*$."
+                f"The value {query_id} for parameter MetricDataQueries.member.Id is not matching the expected "
+                "pattern ^[a-z][a-zA-Z0-9_]*$."
             )
     if not metrics:
         raise refuse("At least one query must have a MetricStat.")

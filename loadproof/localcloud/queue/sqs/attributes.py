@@ -151,7 +151,7 @@ def _json_object(name: str, text: str) -> dict[str, Any]:
     except ValueError:
         parsed = None
     if not isinstance(parsed, dict):
-        raise invalid_value(text, name, "It is no JSON object.")
+        raise _invalid_attribute(name) if name == "Policy" else invalid_value(text, name, "It is no JSON object.")
     return parsed
 
 
