@@ -118,7 +118,10 @@ class ContainerImage:
 
 @dataclass(frozen=True, slots=True)
 class HostImage:
-    """One SageMaker host image (InferenceAmiVersion). `cuda` is its driver's own version, None on Neuron."""
+    """One SageMaker host image (InferenceAmiVersion). `cuda` is its driver's own version, None on Neuron.
+
+    `starts_cuda`: the CUDA generations (`12`) whose images are known to start on it.
+    """
 
     ami_version: str
     vendor: str
@@ -126,6 +129,7 @@ class HostImage:
     cuda: str | None
     source: str
     date: str
+    starts_cuda: frozenset[str] = frozenset()
 
 
 def rows(file_name: str) -> list[Row]:
@@ -261,6 +265,7 @@ def host_images() -> Mapping[str, HostImage]:
             cuda=row["cuda"] or None,
             source=row["source"],
             date=row["date"],
+            starts_cuda=frozenset(row["starts_cuda"].split()),
         )
         for row in rows("hosts.csv")
     }

@@ -55,6 +55,10 @@ class LmiSettings(Settings):
     enable_prefix_caching: bool | None = setting("OPTION_ENABLE_PREFIX_CACHING", "reuse KV of shared prefixes")
     enable_chunked_prefill: bool | None = setting("OPTION_ENABLE_CHUNKED_PREFILL", "mix prefill chunks and decodes")
     enable_lora: bool | None = setting("OPTION_ENABLE_LORA", "serve LoRA adapters")
+    max_lora_rank: PositiveInt | None = setting(
+        "OPTION_MAX_LORA_RANK", "largest rank of an adapter; default: 16, or what the adapters' `rank` needs"
+    )
+    max_loras: PositiveInt | None = setting("OPTION_MAX_LORAS", "different adapters in one batch")
     async_mode: bool | None = setting("OPTION_ASYNC_MODE", "vLLM's own asynchronous engine loop")
     entrypoint: str | None = setting("OPTION_ENTRYPOINT", "Python module that handles requests")
     job_queue_size: PositiveInt | None = setting("SERVING_JOB_QUEUE_SIZE", "requests queued before 503")

@@ -8,23 +8,24 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from loadproof import catalog
+from loadproof.catalog import HostImage
+from loadproof.catalog.contracts import starts_on
 from loadproof.errors import InputError
 from loadproof.profiles.checks.facts import (
     GIB,
     accelerator_of,
     architecture_of,
-    catalog_image,
     cuda_of,
+    fitting_hosts,
     instance_types,
     is_neuron_image,
     known_instances,
     knows_chip,
-    starts_on,
     weight_bytes,
 )
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.secrets import shown
-from loadproof.profiles.settings import supported_quantizations
+from loadproof.profiles.settings import catalog_image, image_name, supported_quantizations
 
 # What SageMaker attaches where nothing is said (developer guide, large model inference hosting: raise it above 30 GB).
 _DEFAULT_VOLUME_GIB: Final = 30
@@ -91,18 +92,18 @@ def dtype_unsupported(placed: Placed) -> Iterator[Found]:
 
 @component_rule(
     "LP313",
-    "The host's driver is older than the image's CUDA",
-    reason="The container dies with CannotStartContainerError and leaves no log.",
+    "The host is of another CUDA generation than the image",
+    reason="The container dies with CannotStartContainerError, or stays Creating, and leaves no log.",
     mend="Leave endpoint.ami_version out (the fitting host is chosen), or name one of the image's CUDA generation.",
 )
 def cuda_needs_newer_host(placed: Placed) -> Iterator[Found]:
     version, wanted = placed.endpoint.ami_version, cuda_of(placed.component.container)
     if version is None or wanted is None:
         return
-    hosts = catalog.host_images()
-    if hosts[version].cuda is not None and not starts_on(wanted, hosts[version]):
-        fitting = [name for name, host in hosts.items() if starts_on(wanted, host)]
-        found = f"the image needs CUDA {wanted}, host {version} has a driver for CUDA {hosts[version].cuda}"
+    hosts, image = catalog.host_images(), image_name(placed.component.container)
+    if hosts[version].cuda is not None and not starts_on(wanted, hosts[version], image):
+        fitting = [name for name, host in hosts.items() if starts_on(wanted, host, image)]
+        found = f"the image needs CUDA {wanted}, host {version} starts CUDA {_generations(hosts[version])}"
         yield Found(("endpoint", "ami_version"), found, f"use {' or '.join(fitting)}, or leave it out")
 
 
@@ -130,17 +131,29 @@ def older_than_the_chip(placed: Placed) -> Iterator[Found]:
 @rule(
     "LP325",
     "No host image runs all of it",
-    reason="All instances of an endpoint run one host image, and every image on it needs that host's driver.",
+    reason="All instances of an endpoint run one host image, and every image on it needs that host's CUDA generation.",
     mend="Give pools instance types of one maker, and images of one CUDA generation.",
 )
 def no_common_host(subject: Subject) -> Iterator[Found]:
     endpoint = subject.profile.endpoint
-    if endpoint is None or len(endpoint.instance_pools) < 2:
-        return  # what one instance type and one image need of each other, LP313, LP315 and LP324 say
-    makers = {accelerator_of(instance).vendor for _, instance in known_instances(endpoint)}
+    if endpoint is None:
+        return
+    chips = {accelerator_of(instance) for _, instance in known_instances(endpoint)}
+    makers = {chip.vendor for chip in chips}
     if len(makers) > 1:
         found = f"the pools mix accelerators of {' and '.join(sorted(makers))}; no host image runs both"
         yield Found(("endpoint", "instance_pools"), found, "keep the instance types of one maker")
+        return
+    containers = [placed.component.container for placed in subject.components]
+    cudas = sorted({cuda for one in containers if (cuda := cuda_of(one)) is not None})
+    # What one image lacks for a chip, or an accelerator of another maker, LP315 and LP324 say.
+    plain = makers == {"NVIDIA"} and all(knows_chip(cuda, chip) for cuda in cudas for chip in chips)
+    if plain and cudas and not fitting_hosts(endpoint, containers):
+        names = ", ".join(sorted(chip.name for chip in chips))
+        found = f"no host image starts CUDA {' and '.join(cudas)} on {names}"
+        mend = "use images of one CUDA generation that the accelerators' hosts start (CUDA 13 for Blackwell)"
+        path = ("endpoint", "instance_pools") if endpoint.instance_pools else ("endpoint", "instance_type")
+        yield Found(path, found, mend)
 
 
 @rule(
@@ -308,6 +321,10 @@ def components_not_in_region(subject: Subject) -> Iterator[Found]:
     if environment.region in catalog.regions_without("inference_components"):
         found = f"{environment.region} has no inference components"
         yield Found(("endpoint", "hosting"), found, "write hosting: plain_variant, or use another region")
+
+
+def _generations(host: HostImage) -> str:
+    return " and ".join(sorted(host.starts_cuda))
 
 
 def _near(name: str, known: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from loadproof import catalog
-from loadproof.profiles.checks.facts import starts_on
+from loadproof.catalog.contracts import starts_on
 from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.refused import refused
 from loadproof.review.rules.rule import Found, rule
