@@ -10,6 +10,7 @@ from typing import Final
 from loadproof import catalog
 from loadproof.catalog import HostImage
 from loadproof.catalog.contracts import starts_on
+from loadproof.catalog.installed_sdks import listed
 from loadproof.errors import InputError
 from loadproof.profiles.checks.facts import (
     GIB,
@@ -29,23 +30,39 @@ from loadproof.profiles.settings import catalog_image, image_name, supported_qua
 
 # What SageMaker attaches where nothing is said (developer guide, large model inference hosting: raise it above 30 GB).
 _DEFAULT_VOLUME_GIB: Final = 30
+_NO_BF16: Final = frozenset({"T4", "V100"})
 
 
 @rule(
     "LP301",
-    "Unknown instance type",
-    reason="Without its accelerators, memory and price nothing can be checked, planned or priced.",
-    mend="Use a known type, or add its row to loadproof/catalog/data/instances.csv.",
+    "Instance type that SageMaker does not host",
+    reason="CreateEndpointConfig takes the types that the SDK's model lists for hosting, and no others.",
+    mend="Use a type of that list; `loadproof catalog audit` says when the installed SDK knows more.",
 )
 def unknown_instance(subject: Subject) -> Iterator[Found]:
     endpoint = subject.profile.endpoint
+    hosted = listed("instance_type")
     for path, name in instance_types(endpoint) if endpoint else ():
-        if name not in catalog.instances():
+        if name not in hosted:
             family = f"{name.rsplit('.', 1)[0]}."
             sizes = [known for known in catalog.instances() if known.startswith(family)]
-            near = f"use one of {', '.join(sizes)}, or " if sizes else _near(name, catalog.instances())
-            mend = f"{near}add its row to loadproof/catalog/data/instances.csv"
-            yield Found(path, f"unknown instance type `{name}`", mend)
+            near = f"use one of {', '.join(sizes)}" if sizes else _near(name, catalog.instances()).removesuffix(", or ")
+            yield Found(path, f"unknown instance type `{name}`", near or "use a type that hosting lists")
+
+
+@rule(
+    "LP333",
+    "Instance type without a shape",
+    reason="Without its accelerators, memory and price nothing can be checked, planned or priced.",
+    mend="Use a type of `loadproof catalog list instances`, or add its row to loadproof/catalog/data/instances.csv.",
+)
+def instance_without_shape(subject: Subject) -> Iterator[Found]:
+    endpoint = subject.profile.endpoint
+    for path, name in instance_types(endpoint) if endpoint else ():
+        if name in listed("instance_type") and name not in catalog.instances():
+            found = f"SageMaker hosts `{name}`, the catalog has no accelerators of it"
+            mend = f"{_near(name, catalog.instances())}add its row to loadproof/catalog/data/instances.csv"
+            yield Found(path, found, mend)
 
 
 @component_rule(
@@ -80,12 +97,12 @@ def unknown_version(placed: Placed) -> Iterator[Found]:
 @component_rule(
     "LP312",
     "The accelerator cannot compute in this type",
-    reason="A T4 has no bfloat16: servers refuse to start, or compute far slower.",
+    reason="A T4 or V100 has no bfloat16: servers refuse to start, or compute far slower.",
     mend="Use dtype fp16, or a newer accelerator.",
 )
 def dtype_unsupported(placed: Placed) -> Iterator[Found]:
     for _, instance in known_instances(placed.endpoint):
-        if instance.accelerator == "T4" and placed.component.model.dtype == "bf16":
+        if instance.accelerator in _NO_BF16 and placed.component.model.dtype == "bf16":
             found = f"{instance.instance_type} ({instance.accelerator}) has no bf16"
             yield Found(placed.at("model", "dtype"), found, "write dtype: fp16, or use a newer accelerator")
 
