@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from constructs import Construct
 
 from loadproof.constructs.cdk.custom_resource import custom_resource
-from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, PythonFunction
+from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, Program, PythonFunction
 from loadproof.constructs.cdk.statements import allow
 from loadproof.constructs.deployment import Deployment
 from loadproof.constructs.endpoint.images import image_of
@@ -20,6 +20,7 @@ from loadproof.constructs.scaling.copy_scaling import CopyScaling
 from loadproof.profiles import profile_hash
 from loadproof.profiles.names import VARIANT_NAME
 from loadproof.profiles.schema import Component
+from loadproof.wire.documents import Json
 
 CODE: Final = Path(__file__).parent / "runtime"
 
@@ -50,7 +51,7 @@ class Proof(Construct):
             "Function",
             environment=deployment.environment,
             description=f"Looks at {endpoint.name} after a deployment",
-            code=CODE,
+            program=Program(CODE),
             statements=[*statements, allow("cloudformation:DescribeStacks", on=stack)],
         )
         asked = {
@@ -72,7 +73,7 @@ class Proof(Construct):
             resource.add_resource_dependency(one_scaling.target)
 
 
-def _planned(endpoint: ModelEndpoint, component: InferenceComponent) -> dict[str, Any]:
+def _planned(endpoint: ModelEndpoint, component: InferenceComponent) -> Json:
     return {
         "Name": component.name,
         "ModelName": component.model_name,
@@ -81,7 +82,7 @@ def _planned(endpoint: ModelEndpoint, component: InferenceComponent) -> dict[str
     }
 
 
-def _variant(endpoint: ModelEndpoint) -> dict[str, Any]:
+def _variant(endpoint: ModelEndpoint) -> Json:
     """A plain variant has one copy an instance."""
     deployment = endpoint.deployment
     component, machines = deployment.components[0], deployment.profile.endpoint
