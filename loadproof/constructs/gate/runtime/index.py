@@ -9,6 +9,8 @@ import time
 from functools import partial
 from typing import Any
 
+import boto3
+
 from loadproof.wire.custom_resource import respond, with_retries
 
 
@@ -18,8 +20,6 @@ def handler(event: dict[str, Any], context: object) -> None:
 
 
 def prove(event: dict[str, Any]) -> dict[str, Any] | None:
-    import boto3
-
     given = event["ResourceProperties"]
     if event["RequestType"] == "Delete" or rolling_back(boto3.client("cloudformation"), event["StackId"]):
         return {}

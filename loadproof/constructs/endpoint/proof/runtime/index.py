@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import boto3
+
 from loadproof.wire.custom_resource import RefusedError, respond, with_retries
 
 MOVING = ("Creating", "Updating", "SystemUpdating", "RollingBack")
@@ -19,8 +21,6 @@ def handler(event: dict[str, Any], context: object) -> None:
 
 def prove(event: dict[str, Any]) -> dict[str, Any]:
     """Raises RefusedError for anything that is not as deployed."""
-    import boto3
-
     # On the way back the old state is not there yet, and a rollback that fails helps nobody.
     if event["RequestType"] != "Delete" and not rolling_back(boto3.client("cloudformation"), event["StackId"]):
         wrong = settled(boto3.client("sagemaker"), event["ResourceProperties"])
