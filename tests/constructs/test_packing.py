@@ -17,9 +17,9 @@ from loadproof.constructs.cdk.packing import inline_text, write_package
 
 WIRE = Path(loadproof.wire.__file__).parent
 CONSTRUCTS = Path(loadproof.__file__).parent / "constructs"
-INLINE = ["bedrock/quota", "benchmark", "cdk/emptied_bucket", "endpoint/kept_copies", "gate"]
+INLINE = ["bedrock/proof", "bedrock/quota", "benchmark", "cdk/emptied_bucket", "endpoint/kept_copies", "gate"]
 HANDLERS = {
-    "endpoint/proof": "index",
+    "endpoint/proof": "proof.handler",
     "bedrock/throughput": "index",
     "staging": "begin",
     "buffer": "consumer.failures",

@@ -11,7 +11,7 @@ from typing import Any
 
 import boto3
 
-from loadproof.wire.custom_resource import respond, with_retries
+from loadproof.wire.custom_resource import respond, rolling_back, with_retries
 
 
 def handler(event: dict[str, Any], context: object) -> None:
@@ -20,6 +20,7 @@ def handler(event: dict[str, Any], context: object) -> None:
 
 
 def prove(event: dict[str, Any]) -> dict[str, Any] | None:
+    """What was proven before needs no new proof on the way back."""
     given = event["ResourceProperties"]
     if event["RequestType"] == "Delete" or rolling_back(boto3.client("cloudformation"), event["StackId"]):
         return {}
@@ -30,12 +31,6 @@ def prove(event: dict[str, Any]) -> dict[str, Any] | None:
         asked["answer"] = {"url": event["ResponseURL"], "accepts": given["Accepts"], "to": to}
     start(boto3.client("stepfunctions"), asked)
     return None if waits else {}
-
-
-def rolling_back(cloudformation: Any, stack_id: str) -> bool:
-    """What was proven before needs no new proof on the way back, and must not stand in the way."""
-    found = with_retries(partial(cloudformation.describe_stacks, StackName=stack_id))
-    return "ROLLBACK" in found["Stacks"][0]["StackStatus"]
 
 
 def start(machines: Any, asked: dict[str, Any]) -> None:
