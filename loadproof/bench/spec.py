@@ -51,7 +51,7 @@ class Target:
     @property
     def chat(self) -> bool:
         """Requests are chat messages."""
-        if self.protocol == "converse":
+        if self.protocol in ("converse", "openai-chat"):
             return True
         return self.protocol == "openai" and urlsplit(self.endpoint).path.endswith("/chat/completions")
 

@@ -140,7 +140,7 @@ FAMILY = ContainerFamily(
         check=_speculative_contradictions,
     ),
     refusals=(),
-    protocol="openai",
+    protocol="openai-chat",  # its /invocations is the chat route: sglang/srt/entrypoints/http_server.py
     image=PublishedImage("sglang", r"^v?(\d[\d.]*)", "sglang.json"),
     published=PublishedName(r"sglang", r"sglang(?:[\s/_-]*openai)?", "", as_published),
     longest_setting="context_length",

@@ -95,7 +95,7 @@ def _refuse(spec: BenchmarkSpec) -> None:
     workload, target = spec.workload, spec.target
     cannot = {
         f"a target of kind {target.kind} (only SageMaker's endpoints)": target.kind != "sagemaker",
-        f"protocol {target.protocol} (only openai chat completions)": target.protocol != "openai",
+        f"protocol {target.protocol} (only openai chat completions)": target.protocol not in ("openai", "openai-chat"),
         "a search (give its levels)": spec.search is not None,
         "a trace": any(load.trace for load in spec.fixed_loads),
         "a rate that grows": any(load.from_requests_per_s is not None for load in spec.fixed_loads),

@@ -27,6 +27,7 @@ from loadproof.localcloud.model_server.payloads.ask import (
 
 # vLLM's completions default; chat fills the context instead.
 DEFAULT_COMPLETION_TOKENS = 16
+_NO_MESSAGES = "1 validation error: {'type': 'missing', 'loc': ('body', 'messages'), 'msg': 'Field required'}"
 
 
 def read(
@@ -93,6 +94,17 @@ class OpenAiDialect:
 
     def overloaded(self, *, stream: bool) -> RefusalError:
         return refusal(503, "ServiceUnavailableError", "The server's queue is full")
+
+
+class ChatDialect(OpenAiDialect):
+    """SGLang's /invocations is its chat route: a prompt without messages is refused as FastAPI validates it."""
+
+    def read(self, body: bytes) -> tuple[Ask, Writer]:
+        ask, writer = super().read(body)
+        if "messages" not in json_object(body):
+            said = {"object": "error", "message": _NO_MESSAGES, "type": "Bad Request", "param": None, "code": 400}
+            raise RefusalError(400, orjson.dumps(said))
+        return ask, writer
 
 
 def refusal(status: int, error_type: str, message: str) -> RefusalError:

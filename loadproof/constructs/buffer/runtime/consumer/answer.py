@@ -25,9 +25,9 @@ class StreamError(ModelFailure):
 
 
 def streaming_request(request: Json, protocol: str) -> Json:
-    """The request, asking for a stream that tells its token counts. `protocol` is tgi, lmi or openai."""
+    """The request, asking for a stream that tells its token counts. `protocol` is the container's own."""
     wanted: Json = request | {"stream": True}
-    if protocol != "openai" and "inputs" in request:
+    if protocol in ("tgi", "lmi") and "inputs" in request:
         parameters = request.get("parameters")
         # On /invocations TGI repeats the prompt in front of the answer unless told not to.
         defaults = {"return_full_text": False} if protocol == "tgi" else {}
