@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from loadproof.catalog.readers import read_row, rows
+from loadproof.catalog.readers import table
 
 DATA = Path(__file__).parent / "data"
 
@@ -106,9 +106,9 @@ def _is_prefix(short: str, full: str) -> bool:
 
 @cache
 def _servers() -> tuple[ServerRow, ...]:
-    return tuple(read_row(ServerRow, row, between=";") for row in rows("servers.csv", DATA))
+    return tuple(table(ServerRow, DATA / "servers.csv", between=";"))
 
 
 @cache
 def _fabrics() -> tuple[FabricRow, ...]:
-    return tuple(read_row(FabricRow, row, between=";") for row in rows("fabrics.csv", DATA))
+    return tuple(table(FabricRow, DATA / "fabrics.csv", between=";"))

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Literal
 
 from loadproof.catalog.provenance import unverified
-from loadproof.catalog.readers import read_row, rows
+from loadproof.catalog.readers import table
 
 Unit = Literal["requests", "tokens"]
 NO_PREFIX = "none"
@@ -84,20 +84,20 @@ class BedrockQuota:
 @cache
 def bedrock_models() -> Mapping[str, BedrockModel]:
     """Models by their ids (`meta.llama3-1-8b-instruct-v1:0`)."""
-    return {row["model_id"]: read_row(BedrockModel, row) for row in rows("bedrock_models.csv")}
+    return {row.model_id: row for row in table(BedrockModel, "bedrock_models.csv")}
 
 
 @cache
 def bedrock_prefixes() -> Mapping[str, Prefix]:
     """Prefixes by name; `none` is the model of one region."""
-    return {row["prefix"]: read_row(Prefix, row) for row in rows("bedrock_prefixes.csv")}
+    return {row.prefix: row for row in table(Prefix, "bedrock_prefixes.csv")}
 
 
 @cache
 def bedrock_quotas() -> tuple[BedrockQuota, ...]:
     """Every published default."""
     columns = {"name": "quota_name", "code": "quota_code"}
-    return tuple(read_row(BedrockQuota, row, columns) for row in rows("bedrock_quotas.csv"))
+    return tuple(table(BedrockQuota, "bedrock_quotas.csv", columns))
 
 
 def quota_names(prefix: str, unit: Unit, title: str) -> tuple[str, ...]:

@@ -111,8 +111,9 @@ class HostImage:
     date: str
 
 
-def rows(file_name: str, folder: Path = DATA) -> list[Row]:
-    with (folder / file_name).open(encoding="utf-8", newline="") as handle:
+def rows(file: str | Path) -> list[Row]:
+    """The rows of a file of the catalog's, or of one by its whole path."""
+    with (DATA / file).open(encoding="utf-8", newline="") as handle:
         return list(csv.DictReader(handle))
 
 
@@ -143,23 +144,24 @@ _LISTS: Final[Mapping[object, Callable[[Iterable[str]], object]]] = {
 }
 
 
-@cache
-def _types(kind: type) -> Mapping[str, object]:
-    return get_type_hints(kind)
-
-
-def read_row(kind: type[T], row: Row, columns: Mapping[str, str] | None = None, between: str | None = None) -> T:
-    """A row as `kind`: each field from the column of its name, or the one in `columns`, read as the field's type says.
-
-    `between` stands between the words of a list (None: spaces). A field without a column keeps its default.
+def table(
+    kind: type[T], file: str | Path, columns: Mapping[str, str] | None = None, between: str | None = None
+) -> list[T]:
+    """A file's rows, each as `kind`: every field from the column of its name, or the one in `columns`, read as its
+    type says. `between` stands between the words of a list (None: spaces). A field without a column keeps its default.
     """
-    values: dict[str, object] = {}
-    for field, wanted in _types(kind).items():
-        cell = row.get((columns or {}).get(field, field))
-        if cell is not None:
-            lists = _LISTS.get(wanted)
-            values[field] = lists(filter(None, cell.split(between))) if lists else _CELLS[wanted](cell)
-    return kind(**values)
+    found = []
+    types = get_type_hints(kind)
+    for row in rows(file):
+        cells = {name: row.get((columns or {}).get(name, name)) for name in types}
+        values = {name: _value(types[name], cell, between) for name, cell in cells.items() if cell is not None}
+        found.append(kind(**values))
+    return found
+
+
+def _value(wanted: object, cell: str, between: str | None) -> object:
+    as_list = _LISTS.get(wanted)
+    return as_list(filter(None, cell.split(between))) if as_list else _CELLS[wanted](cell)
 
 
 @cache
@@ -174,7 +176,7 @@ def accelerators() -> Mapping[str, Accelerator]:
         "link_gb_per_s": "link_GBps_per_dir_per_gpu",
         "multiprocessors": "sm_count",
     }
-    return {row["accelerator"]: read_row(Accelerator, row, columns) for row in rows("accelerators.csv")}
+    return {row.name: row for row in table(Accelerator, "accelerators.csv", columns)}
 
 
 @cache
@@ -186,7 +188,7 @@ def instances() -> Mapping[str, Instance]:
         "usd_per_hour": "usd_per_hour_sagemaker",
         "source": "shape_source",
     }
-    return {row["instance_type"]: read_row(Instance, row, columns) for row in rows("instances.csv")}
+    return {row.instance_type: row for row in table(Instance, "instances.csv", columns)}
 
 
 @cache
@@ -205,19 +207,19 @@ def regions_without(capability: Literal["inference_components", "scale_to_zero"]
 def architectures() -> Mapping[str, Architecture]:
     """Model shapes by Hugging Face id (`meta-llama/Llama-3.1-8B`)."""
     columns = {"name": "model", "parameters_b": "params_b", "active_parameters_b": "active_params_b"}
-    return {row["hf_id"]: read_row(Architecture, row, columns) for row in rows("models.csv")}
+    return {row.hf_id: row for row in table(Architecture, "models.csv", columns)}
 
 
 @cache
 def container_images() -> tuple[ContainerImage, ...]:
     """Published images, newest first within each family."""
-    return tuple(read_row(ContainerImage, row) for row in rows("containers.csv"))
+    return tuple(table(ContainerImage, "containers.csv"))
 
 
 @cache
 def host_images() -> Mapping[str, HostImage]:
     """Host images by InferenceAmiVersion."""
-    return {row["ami_version"]: read_row(HostImage, row) for row in rows("hosts.csv")}
+    return {row.ami_version: row for row in table(HostImage, "hosts.csv")}
 
 
 def instance(instance_type: str) -> Instance:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from loadproof.catalog.readers import ContainerImage, find, read_row, rows
+from loadproof.catalog.readers import ContainerImage, find, table
 from loadproof.errors import InputError
 
 
@@ -44,13 +44,13 @@ class Layer:
 @cache
 def registries() -> Mapping[tuple[str, str], Registry]:
     """Registries by (account group, region)."""
-    return {(row["account_group"], row["region"]): read_row(Registry, row) for row in rows("accounts.csv")}
+    return {(row.account_group, row.region): row for row in table(Registry, "accounts.csv")}
 
 
 @cache
 def layers() -> tuple[Layer, ...]:
     """Every known layer."""
-    return tuple(read_row(Layer, row) for row in rows("layers.csv"))
+    return tuple(table(Layer, "layers.csv"))
 
 
 def registry(region: str, account_group: str = "dlc") -> Registry:
