@@ -157,7 +157,7 @@ class Workload(Part):
         "at_most: the model may end its answers sooner",
     )
     images: Images | None = None
-    arrivals: Arrivals = Field(default_factory=Arrivals)
+    arrivals: Arrivals = Field(default_factory=Arrivals.model_construct)
 
     needed_without: ClassVar[dict[str, str]] = {"input_tokens": "name", "output_tokens": "name"}
 
