@@ -122,8 +122,8 @@ def degree_equals_accelerators(placed: Placed) -> Iterator[Found]:
     mend="Raise endpoint.max_instances, or lower the copies' maximum.",
 )
 def copies_exceed_instances(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None or endpoint.hosting != "inference_components":
+    endpoint = subject.endpoint
+    if endpoint.hosting != "inference_components":
         return
     for _, instance in known_instances(endpoint):
         held = rooms(subject.components, instance)

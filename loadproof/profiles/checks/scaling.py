@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import ScheduledScaling, SimpleScaling, StepScaling, TargetTracking
+from loadproof.profiles.schema.scaling import Policy
 from loadproof.profiles.tree import Path
 
 _COMPONENT_METRICS: Final = ("concurrent_requests_per_copy", "invocations_per_copy", "backlog_per_copy")
@@ -72,9 +73,7 @@ def keeps_a_copy(placed: Placed) -> Iterator[Found]:
     mend="Write min_instances: 1, or give every model scaling.to_zero.",
 )
 def zero_instances(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None:
-        return
+    endpoint = subject.endpoint
     path = ("endpoint", "min_instances")
     to_zero = [
         placed.component.scaling is not None and placed.component.scaling.to_zero is not None
@@ -275,7 +274,7 @@ def bounds_of(placed: Placed) -> tuple[int, int]:
     return copies.min, copies.max
 
 
-def policies_of(placed: Placed) -> Iterator[tuple[Path, Any]]:
+def policies_of(placed: Placed) -> Iterator[tuple[Path, Policy]]:
     scaling = placed.component.scaling
     for at, policy in enumerate(scaling.policies if scaling else ()):
         yield placed.at("scaling", "policies", at), policy
