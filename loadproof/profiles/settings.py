@@ -19,9 +19,9 @@ from loadproof.profiles.schema import (
     HubSource,
     Model,
     Profile,
-    Quantization,
 )
 from loadproof.protocols import ContainerProtocol
+from loadproof.vocabulary import Quantization
 
 MOUNTED_WEIGHTS: Final = "/opt/ml/model"  # where SageMaker puts an S3 artifact
 

@@ -18,7 +18,7 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import AllowInfNan, StringConstraints
 from pydantic.fields import FieldInfo
 
-from loadproof.profiles.schema import Form, Part
+from loadproof.vocabulary import Form, Part
 
 
 @dataclass(frozen=True, slots=True)
