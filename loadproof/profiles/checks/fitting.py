@@ -21,6 +21,7 @@ from loadproof.profiles.checks.facts import (
 )
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.settings import accelerators_per_copy, tensor_parallel_degree
+from loadproof.profiles.tree import Path
 
 
 @component_rule(
@@ -241,15 +242,14 @@ def _neuron(placed: Placed) -> bool:
     return any(accelerator_of(instance).vendor == "AWS" for _, instance in known_instances(placed.endpoint))
 
 
-def _degree_path(placed: Placed) -> tuple[str | int, ...]:
+def _degree_path(placed: Placed) -> Path:
     if placed.component.container.settings.tensor_parallel_degree is not None:
         return placed.at("container", "settings", "tensor_parallel_degree")
     return placed.at("copies", "accelerators_per_copy")
 
 
-def _accelerators_path(placed: Placed, default: tuple[str | int, ...]) -> tuple[str | int, ...]:
+def _accelerators_path(placed: Placed, default: Path) -> Path:
     if placed.component.copies.accelerators_per_copy is not None:
         return placed.at("copies", "accelerators_per_copy")
-    if placed.component.container.settings.tensor_parallel_degree is not None:
-        return placed.at("container", "settings", "tensor_parallel_degree")
-    return default
+    unset = placed.component.container.settings.tensor_parallel_degree is None
+    return default if unset else _degree_path(placed)

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias, TypeVar
 from loadproof import rules
 from loadproof.errors import Severity
 from loadproof.profiles.on_bedrock import bedrock_settings
-from loadproof.profiles.schema import Bedrock, Buffer, Component, Endpoint, Environment, Part, Profile
+from loadproof.profiles.schema import Bedrock, Buffer, Component, Endpoint, Environment, Part, Profile, ToZero
 from loadproof.profiles.tree import Path
 
 Found: TypeAlias = rules.Found[Path, Severity]
@@ -34,6 +34,12 @@ class Placed:
     def endpoint(self) -> Endpoint:
         """The instances under it. Raises AbsentError where the profile has none."""
         return _there(self.profile.endpoint)
+
+    @property
+    def to_zero(self) -> ToZero | None:
+        """How it goes to no copy; None where it does not."""
+        scaling = self.component.scaling
+        return scaling.to_zero if scaling is not None else None
 
     def at(self, *steps: str | int) -> Path:
         """The path of one of its fields."""
