@@ -1,7 +1,7 @@
 """The deploy profile, typed and strict: every key an operator may write, with unit, bounds and meaning.
 
-The models are frozen and forbid unknown keys; strict mode means no value is converted silently. Positions, YAML
-pitfalls and cross-field rules live beside this folder (`reader.py`, `building.py`, `checks/`).
+The models declare, and are frozen; files are read by the grammar compiled from them. Positions, YAML pitfalls and
+cross-field rules live beside this folder (`reader.py`, `shapes.py`, `building.py`, `checks/`).
 `deploy_profiles/schema.json` is generated from here, and so are the container's environment variables.
 """
 
