@@ -11,9 +11,6 @@ MOST_LINES, MOST_PARAMETERS = 60, 8
 DOORS = {"cli/queue/command.py: send", "cli/review/command.py: review"}
 STILL_BIGGER = {
     "bench/imports/requests.py: _record",
-    "capacity/curve.py: predict_level",
-    "capacity/deployment.py: _deployment",
-    "catalog/config_json.py: architecture_from_config",
     "invocation/asynchronous.py: __init__",
     "invocation/engine.py: __init__",
     "invocation/openai_path.py: __init__",
