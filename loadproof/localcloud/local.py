@@ -22,6 +22,12 @@ START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 8.0
 DEFAULT_NAME = "default"
 SPEED_VARIABLE = "LOADPROOF_LOCAL_SPEED"
+# moto reads them when its modules load: AWS's own managed policies, no isolated regions, no answers to pages.
+_MOTO_SETTINGS = {
+    "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
+    "MOTO_ENABLE_ISO_REGIONS": "false",
+    "MOTO_DISABLE_GLOBAL_CORS": "true",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +167,7 @@ def _start(
         "LOADPROOF_SECRET_KEY": secrets.token_urlsafe(30),
     }
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    settings = {**_MOTO_SETTINGS, "MOTO_ACCOUNT_ID": account}
     descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as log:
         process = subprocess.Popen(
@@ -168,7 +175,7 @@ def _start(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**environment, **keys},
+            env={**environment, **settings, **keys},
             cwd=state_folder(),
             start_new_session=True,  # Ctrl-C in the shell is not meant for it
         )
@@ -226,7 +233,7 @@ def running(name: str, **options: object) -> Iterator[LocalCloud]:
 
 def _terminate_tree(pid: int) -> None:
     """SIGTERM to the server, which ends its children; whoever is left after a while is killed."""
-    import psutil
+    import psutil  # noqa: PLC0415  an extra: the commands that need no local cloud load without it
 
     try:
         server = psutil.Process(pid)
@@ -242,7 +249,7 @@ def _terminate_tree(pid: int) -> None:
 
 
 def _kill_tree(pid: int) -> None:
-    import psutil
+    import psutil  # noqa: PLC0415  an extra: the commands that need no local cloud load without it
 
     with contextlib.suppress(psutil.NoSuchProcess):
         server = psutil.Process(pid)

@@ -12,8 +12,8 @@ import socket
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+import psutil
 from aiohttp import web
 
 from loadproof.localcloud.bedrock import BedrockRuntime
@@ -60,7 +60,7 @@ async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> No
     clock = CloudClock(options.speed)
     timing = Timing(options.transition_s, options.transition_s, options.transition_s / 2)
     keys = CloudKeys(options.access_key, options.secret_key)
-    moto = start_moto(options.account)
+    moto = start_moto()
     plane = ControlPlane(account=options.account, region=options.region, timing=timing, keys=keys, clock=clock)
     plane.clients.endpoint_url = endpoint_url
     app = web.Application(client_max_size=MAX_BODY_BYTES)
@@ -169,9 +169,7 @@ async def _end(parent_pid: int | None) -> None:
             return
 
 
-def _process(pid: int | None) -> Any:
-    import psutil
-
+def _process(pid: int | None) -> psutil.Process | None:
     if pid is None:
         return None
     try:
@@ -181,8 +179,6 @@ def _process(pid: int | None) -> Any:
 
 
 def _state(options: argparse.Namespace, port: int, endpoint_url: str, clock: CloudClock) -> CloudState:
-    import psutil
-
     return CloudState(
         name=options.name,
         pid=os.getpid(),

@@ -50,7 +50,7 @@ class CloudState:
 
     def alive(self) -> bool:
         """Whether that very process still runs."""
-        import psutil
+        import psutil  # noqa: PLC0415  an extra: the commands that need no local cloud load without it
 
         try:
             process = psutil.Process(self.pid)

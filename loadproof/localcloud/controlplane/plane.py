@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from moto.iam.models import iam_backends
+
 from loadproof.localcloud.bedrock import BedrockStore
 from loadproof.localcloud.bedrock.control import BedrockApi
 from loadproof.localcloud.bedrock.service_quotas import SERVICE_CODE, ServiceQuotasApi
@@ -143,8 +145,7 @@ class ControlPlane:
         self.jobs.close()
 
     def _machines(self) -> Service:
-        # Not at the top: moto reads its settings when it is imported, and its interpreter takes a second of CPU.
-        from loadproof.localcloud.controlplane.jobs.machines import MachineApi
+        from loadproof.localcloud.controlplane.jobs.machines import MachineApi  # noqa: PLC0415  a second of CPU to load
 
         with self._loading:
             if self._stepfunctions is None:
@@ -279,7 +280,7 @@ CAPACITY_PARAMETER = "/loadproof/local-cloud/capacity/"
 
 def parameter_value(caller: Caller, name: str) -> str | None:
     """An SSM parameter's value: how somebody tells the local cloud what to do."""
-    from moto.ssm.models import ssm_backends
+    from moto.ssm.models import ssm_backends  # noqa: PLC0415  a second of CPU to load
 
     found = ssm_backends[caller.account][caller.region].get_parameter(name)
     return None if found is None else str(found.value)
@@ -302,8 +303,6 @@ def role_problem(account: str, role_arn: str) -> str | None:
 
 def service_role_problem(account: str, role_arn: str, service: str) -> str | None:
     """Why a service cannot assume a role: it is missing, or its trust policy does not name the service."""
-    from moto.iam.models import iam_backends
-
     role = next((one for one in iam_backends[account]["aws"].roles.values() if one.arn == role_arn), None)
     if role is None:
         return "no such role"

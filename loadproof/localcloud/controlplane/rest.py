@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from moto.core.utils import get_service_model
+
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Reply, Service
 
 _FIELD = re.compile(r"\{(\w+)\+?\}")
@@ -55,8 +57,6 @@ def _match(service: Service, verb: str, raw_path: str) -> tuple[_Route, dict[str
 
 @cache
 def _routes(boto_name: str) -> tuple[_Route, ...]:
-    from moto.core.utils import get_service_model
-
     model = get_service_model(boto_name)
     operations = (model.operation_model(name) for name in model.operation_names)
     return tuple(

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from moto.scheduler.models import scheduler_backends
+
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.autoscaling.schedules import check_schedule, is_due
 from loadproof.localcloud.controlplane.wire import AwsError, Caller
@@ -57,8 +59,6 @@ class Schedules:
                 self._start(one)
 
     def _schedules(self) -> Iterator[Any]:
-        from moto.scheduler.models import scheduler_backends
-
         backend = scheduler_backends[self._caller.account][self._caller.region]
         for group in list(backend.schedule_groups.values()):
             yield from list(group.schedules.values())

@@ -16,6 +16,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+from moto.core.parse import QueryParser
+from moto.core.serialize import QuerySerializer
+from moto.core.utils import get_service_model
+from moto.iam.models import get_account_id_from
 
 log = logging.getLogger(__name__)
 Params = dict[str, Any]
@@ -61,8 +67,6 @@ _SCOPE = re.compile(r"Credential=(?P<key>[^/]+)/\d{8}/(?P<region>[^/]+)/(?P<serv
 
 def caller_of(authorization: str, home_region: str) -> tuple[Caller, str]:
     """The caller and the service named in a SigV4 header, which the gate has verified."""
-    from moto.iam.models import get_account_id_from
-
     scope = _SCOPE.search(authorization)
     key, region, service = scope.group("key", "region", "service") if scope else ("", home_region, "")
     return Caller(account=get_account_id_from(key), region=region, access_key=key), service
@@ -100,9 +104,6 @@ class Service:
 
     def answer_query(self, caller: Caller, body: bytes) -> Reply:
         """Answer one request of the Query protocol (form in, XML out)."""
-        from moto.core.parse import QueryParser
-        from moto.core.serialize import QuerySerializer
-
         form = dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
         request_id = str(uuid.uuid4())
         try:
@@ -149,8 +150,6 @@ class Service:
 
 @cache
 def _operation(boto_name: str, action: str) -> Any:
-    from moto.core.utils import get_service_model
-
     model = get_service_model(boto_name)
     return model.operation_model(action) if action in model.operation_names else None
 
@@ -162,8 +161,6 @@ def _plain_json(value: Any) -> Any:
 
 
 def _query_error(error: AwsError, request_id: str) -> bytes:
-    from xml.sax.saxutils import escape
-
     return (
         f"<ErrorResponse><Error><Type>Sender</Type><Code>{escape(error.code)}</Code>"
         f"<Message>{escape(error.message)}</Message></Error><RequestId>{request_id}</RequestId></ErrorResponse>"

@@ -9,6 +9,12 @@ import json
 import logging
 from typing import Any
 
+import moto.awslambda.models
+import moto.sns.models
+import moto.sqs
+import moto.sqs.models
+from moto.sqs.exceptions import QueueDoesNotExist
+
 from loadproof.localcloud.controlplane.wire import AwsError, Caller
 from loadproof.localcloud.queue import packages
 from loadproof.localcloud.queue.functions import Functions
@@ -25,11 +31,6 @@ def install(functions: Functions, sqs: SqsService) -> None:
     first, _functions, _sqs = _functions is None, functions, sqs
     if not first:
         return
-    import moto.awslambda.models
-    import moto.sns.models
-    import moto.sqs
-    import moto.sqs.models
-
     modules: list[Any] = [moto.awslambda.models, moto.sns.models, moto.sqs, moto.sqs.models]
     for module in modules:
         module.sqs_backends = _Accounts()
@@ -87,8 +88,6 @@ class _Queues:
             return {queue.name: _Queue(queue.arn) for queue in engine.queues() if queue.arn.startswith(prefix)}
 
     def get_queue(self, name: str) -> _Queue:
-        from moto.sqs.exceptions import QueueDoesNotExist
-
         found = self.queues.get(name)
         if found is None:
             raise QueueDoesNotExist

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from moto.awslambda.utils import get_backend
+
 from loadproof.localcloud.controlplane.wire import AwsError, Caller
+from loadproof.localcloud.queue import moto_patches
 from loadproof.localcloud.queue.emf import Datum, metrics_of
 from loadproof.localcloud.queue.events import Message, done, sqs_event
 from loadproof.localcloud.queue.functions import Functions, Ran
@@ -162,8 +165,6 @@ class QueuePoller:
             self._put_metric(datum)
 
     def start(self) -> None:
-        from loadproof.localcloud.queue import moto_patches
-
         moto_patches.install(self.functions, self._sqs)
         self._thread.start()
 
@@ -200,8 +201,6 @@ class QueuePoller:
                 self._pollers[uuid] = MappingPoller(mapping, self._sqs, self._invoke)
 
     def _invoke(self, mapping: Any, event: Any) -> Any:
-        from moto.awslambda.utils import get_backend
-
         function = get_backend(self._account, self._region).get_function(mapping.function_arn)
         return self.functions.invoke(function, event)
 
@@ -225,6 +224,4 @@ def _concurrency(mapping: Any) -> int:
 
 
 def _mappings(account: str, region: str) -> list[Any]:
-    from moto.awslambda.utils import get_backend
-
     return list(get_backend(account, region).list_event_source_mappings(event_source_arn="", function_name=""))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from botocore.client import BaseClient
+from botocore.exceptions import BotoCoreError, ClientError
+
 
 class OutsideError(Exception):
     """An object that cannot be read or written, a topic that takes no message; the text says why."""
@@ -23,7 +26,7 @@ class Outside(Protocol):
 class Aws:
     """The services of this local cloud; `client` gives a boto3 client of one."""
 
-    def __init__(self, client: Callable[[str], Any]) -> None:
+    def __init__(self, client: Callable[[str], BaseClient]) -> None:
         self._client = client
 
     def read(self, s3_uri: str) -> bytes:
@@ -45,8 +48,6 @@ class Aws:
 
 
 def _told(call: Callable[[], Any]) -> Any:
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
         return call()
     except (BotoCoreError, ClientError) as error:

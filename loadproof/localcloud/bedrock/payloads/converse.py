@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import orjson
+from moto.core.utils import get_service_model
 
 from loadproof.catalog.bedrock import BedrockModel
 from loadproof.invocation.eventstream import encode_frame
@@ -119,8 +120,6 @@ def _fields(body: bytes, identifier: str) -> dict[str, Any]:
 @cache
 def input_shape() -> Any:
     """Converse's members and their constraints; ConverseStream has the same."""
-    from moto.core.utils import get_service_model
-
     return get_service_model("bedrock-runtime").operation_model("Converse").input_shape
 
 

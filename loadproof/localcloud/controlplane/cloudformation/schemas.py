@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jsonschema import Draft7Validator
+
 
 @dataclass(frozen=True)
 class TypeSchema:
@@ -32,8 +34,6 @@ class TypeSchema:
 
     def problems(self, properties: dict[str, Any]) -> list[str]:
         """Why AWS would refuse these properties: unknown, missing, wrong type, out of range."""
-        from jsonschema import Draft7Validator
-
         validator = Draft7Validator({**_relaxed(self.type_name, self.region), "type": "object"})
         return [
             _worded(error) for error in sorted(validator.iter_errors(properties), key=lambda e: list(map(str, e.path)))

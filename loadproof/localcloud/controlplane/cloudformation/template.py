@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -239,8 +240,6 @@ class Resolver:
             raise invalid(f"Template error: Fn::Select cannot select nonexistent value at index {index}") from None
 
     def _base64(self, argument: Any) -> str:
-        import base64
-
         return base64.b64encode(_text(self.resolve(argument)).encode()).decode()
 
     def _azs(self, argument: Any) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from moto.core.utils import get_service_model
+
 from loadproof.localcloud.controlplane.wire import AwsError, Params
 from loadproof.localcloud.queue.sqs.errors import missing
 
@@ -34,8 +36,6 @@ def check_types(action: str, params: Params) -> None:
 
 @cache
 def _shapes() -> dict[str, Any]:
-    from moto.core.utils import get_service_model
-
     model = get_service_model("sqs")
     return {name: model.operation_model(name).input_shape for name in model.operation_names}
 

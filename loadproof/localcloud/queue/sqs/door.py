@@ -12,6 +12,9 @@ from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
 from aiohttp import web
+from moto.core.parse import QueryParser
+from moto.core.serialize import SqsQuerySerializer
+from moto.core.utils import get_service_model
 
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, caller_of
 from loadproof.localcloud.queue.sqs.errors import older_code
@@ -57,10 +60,6 @@ class SqsDoor:
         return web.Response(headers=_headers(_JSON), body=text.encode())
 
     async def _answer_query(self, request: web.Request, caller: Caller, body: bytes) -> web.Response:
-        from moto.core.parse import QueryParser
-        from moto.core.serialize import SqsQuerySerializer
-        from moto.core.utils import get_service_model
-
         form = dict(request.query) | dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
         # Older clients post to the queue's own address and leave the parameter away.
         form.setdefault("QueueUrl", str(request.url.with_query(None)))
