@@ -6,11 +6,11 @@ import secrets
 import string
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
 
 from loadproof.localcloud.bedrock.store import BedrockStore
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.documents import Document
 
 _ID_CHARACTERS = string.ascii_lowercase + string.digits
 
@@ -29,7 +29,7 @@ class Operations:
         return self._clock.wall(cloud_s).astimezone(UTC)
 
 
-def page(rows: list[dict[str, Any]], params: Params, name: str) -> dict[str, Any]:
+def page(rows: list[Document], params: Params, name: str) -> Document:
     try:
         start = int(params.get("nextToken") or 0)
     except ValueError:

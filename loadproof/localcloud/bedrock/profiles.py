@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from loadproof.catalog.bedrock import GLOBAL, NO_PREFIX, bedrock_models, bedrock_prefixes, split_profile_id
 from loadproof.localcloud.bedrock.models import facts_of
 from loadproof.localcloud.bedrock.operations import Operations, model_arn, new_id, page, same_place
 from loadproof.localcloud.bedrock.store import InferenceProfile
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.documents import Document
 
 
 class ProfileOperations(Operations):
     """Methods carry the operations' names."""
 
-    def CreateInferenceProfile(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def CreateInferenceProfile(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         name, source = params["inferenceProfileName"], params["modelSource"]["copyFrom"]
         model_id, prefix = self._copied(caller, source)
         with self._store.lock:
@@ -35,10 +35,10 @@ class ProfileOperations(Operations):
             self._tag(arn, params.get("tags"))
         return {"inferenceProfileArn": arn, "status": "ACTIVE"}
 
-    def GetInferenceProfile(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def GetInferenceProfile(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         return self._shown(self._profile(caller, params["inferenceProfileIdentifier"]))
 
-    def ListInferenceProfiles(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListInferenceProfiles(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         kind = params.get("typeEquals", "SYSTEM_DEFINED")
         if kind == "APPLICATION":
             with self._store.lock:
@@ -77,7 +77,7 @@ class ProfileOperations(Operations):
                 return one
         raise AwsError("ResourceNotFoundException", f"The inference profile {identifier} does not exist.", 404)
 
-    def _shown(self, profile: InferenceProfile) -> dict[str, Any]:
+    def _shown(self, profile: InferenceProfile) -> Document:
         application = profile.arn in self._store.profiles
         created = self._time(profile.created_s)
         description = {} if profile.description is None else {"description": profile.description}

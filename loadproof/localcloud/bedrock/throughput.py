@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.bedrock.models import known_model, plain_id
 from loadproof.localcloud.bedrock.operations import Operations, model_arn, new_id, page, same_place
 from loadproof.localcloud.bedrock.store import ProvisionedThroughput
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.documents import Document
 
 
 class ThroughputOperations(Operations):
     """Methods carry the operations' names."""
 
-    def CreateProvisionedModelThroughput(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def CreateProvisionedModelThroughput(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         name, model_id = params["provisionedModelName"], plain_id(params["modelId"])
         if known_model(model_id) is None:
             raise AwsError("ValidationException", f"The provided model identifier {model_id} is invalid.")
@@ -38,12 +37,12 @@ class ThroughputOperations(Operations):
             self._tag(arn, params.get("tags"))
         return {"provisionedModelArn": arn}
 
-    def GetProvisionedModelThroughput(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def GetProvisionedModelThroughput(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._store.lock:
             found = self._throughput(caller, params["provisionedModelId"])
             return self._provisioned_shown(found)
 
-    def ListProvisionedModelThroughputs(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListProvisionedModelThroughputs(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         contains = params.get("nameContains", "")
         with self._store.lock:
             rows = [
@@ -85,11 +84,11 @@ class ThroughputOperations(Operations):
                 return one
         raise AwsError("ResourceNotFoundException", f"The provisioned model {identifier} does not exist.", 404)
 
-    def _provisioned_shown(self, found: ProvisionedThroughput) -> dict[str, Any]:
+    def _provisioned_shown(self, found: ProvisionedThroughput) -> Document:
         now_s = self._store.now_s()
         status = found.status(now_s)
         base = model_arn(found.caller, found.model_id)
-        shown: dict[str, Any] = {
+        shown: Document = {
             "modelUnits": found.units,
             "desiredModelUnits": found.desired_units,
             "provisionedModelName": found.name,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
+from botocore.client import BaseClient
 from moto.iam.models import iam_backends
 
 from loadproof.localcloud.bedrock import BedrockStore
@@ -30,6 +30,7 @@ from loadproof.localcloud.controlplane.sagemaker.store import key
 from loadproof.localcloud.controlplane.schedules import Schedules
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Reply, Service, caller_of
 from loadproof.localcloud.directory import ComponentView, VariantView
+from loadproof.localcloud.documents import Document, Json
 from loadproof.localcloud.queue.emf import Datum
 from loadproof.localcloud.queue.sqs.door import SqsDoor
 from loadproof.localcloud.queue.sqs.service import SqsService
@@ -102,7 +103,7 @@ class ControlPlane:
         )
         self.directory = StoreDirectory(self.store, self._startable, self._put_metric)
 
-    def client(self, service: str) -> Any:
+    def client(self, service: str) -> BaseClient:
         """A boto3 client of this cloud in its own account and region."""
         return self.clients.client(service, self._home)
 
@@ -215,7 +216,7 @@ class _Alarms:
     def __init__(self, cloudwatch: CloudWatchApi) -> None:
         self._cloudwatch = cloudwatch
 
-    def put(self, caller: Caller, alarm: dict[str, Any]) -> str:
+    def put(self, caller: Caller, alarm: Document) -> str:
         self._cloudwatch.PutMetricAlarm(caller, alarm)
         return caller.arn("cloudwatch", f"alarm:{alarm['AlarmName']}")
 
@@ -271,7 +272,7 @@ class _Scaled:
             target, "UpdateEndpointWeightsAndCapacities", EndpointName=parts[1], DesiredWeightsAndCapacities=[desired]
         )
 
-    def _call(self, target: Target, action: str, **params: Any) -> Mapping[str, Any]:
+    def _call(self, target: Target, action: str, **params: Json) -> Document:
         return self._plane.sagemaker.call(target.caller, action, params)
 
 

@@ -8,9 +8,10 @@ import re
 import uuid
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
+from botocore.model import Shape
 from moto.core.utils import get_service_model
 
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Reply, Service
@@ -22,7 +23,7 @@ class _Route(NamedTuple):
     action: str
     verb: str
     path: re.Pattern[str]
-    shape: Any
+    shape: Shape
     status: int
 
 
@@ -71,7 +72,7 @@ def _routes(boto_name: str) -> tuple[_Route, ...]:
     )
 
 
-def _params(shape: Any, from_path: dict[str, str], query: dict[str, str], body: bytes) -> Params:
+def _params(shape: Shape, from_path: dict[str, str], query: dict[str, str], body: bytes) -> Params:
     params = _json_object(body)
     if shape is None:
         return params
@@ -93,7 +94,7 @@ def _json_object(body: bytes) -> Params:
     return params
 
 
-def _iso8601(value: Any) -> Any:
+def _iso8601(value: object) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     raise TypeError(f"{type(value).__name__} is not JSON")

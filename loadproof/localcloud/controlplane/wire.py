@@ -13,18 +13,21 @@ import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
-from typing import Any
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
+from botocore.model import OperationModel, Shape
 from moto.core.parse import QueryParser
 from moto.core.serialize import QuerySerializer
 from moto.core.utils import get_service_model
 from moto.iam.models import get_account_id_from
 
+from loadproof.localcloud.documents import Document, Json
+
 log = logging.getLogger(__name__)
-Params = dict[str, Any]
+Params = Document
 
 
 class AwsError(Exception):
@@ -60,7 +63,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Handler = Callable[[Caller, Params], Mapping[str, Any] | None]
+Handler = Callable[[Caller, Params], Document | None]
 
 _SCOPE = re.compile(r"Credential=(?P<key>[^/]+)/\d{8}/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
 
@@ -121,7 +124,7 @@ class Service:
         text = QuerySerializer(model).serialize(result)["body"]
         return Reply(200, "text/xml", text.encode() if isinstance(text, str) else text, request_id)
 
-    def call(self, caller: Caller, action: str, params: Params) -> Mapping[str, Any]:
+    def call(self, caller: Caller, action: str, params: Params) -> Document:
         """Run one operation in process. Raises AwsError."""
         method: Handler | None = getattr(self.handler, action, None) if action[:1].isupper() else None
         model = _operation(self.boto_name, action)
@@ -133,7 +136,7 @@ class Service:
             check(model.input_shape, params)
         return method(caller, params) or {}
 
-    def guarded(self, caller: Caller, action: str, params: Params) -> Mapping[str, Any]:
+    def guarded(self, caller: Caller, action: str, params: Params) -> Document:
         """As `call`; a fault of ours reaches the client as AWS's own faults do, and the log with its trace."""
         try:
             return self.call(caller, action, params)
@@ -149,12 +152,12 @@ class Service:
 
 
 @cache
-def _operation(boto_name: str, action: str) -> Any:
+def _operation(boto_name: str, action: str) -> OperationModel | None:
     model = get_service_model(boto_name)
     return model.operation_model(action) if action in model.operation_names else None
 
 
-def _plain_json(value: Any) -> Any:
+def _plain_json(value: datetime) -> float:
     if hasattr(value, "timestamp"):
         return value.timestamp()
     raise TypeError(f"{type(value).__name__} is not JSON")
@@ -167,7 +170,7 @@ def _query_error(error: AwsError, request_id: str) -> bytes:
     ).encode()
 
 
-def check(shape: Any, params: Any) -> None:
+def check(shape: Shape, params: Json) -> None:
     """Raise ValidationException, worded as AWS words it, when `params` break the model's constraints."""
     faults = list(_faults(shape, params, ""))
     if faults:
@@ -175,7 +178,7 @@ def check(shape: Any, params: Any) -> None:
         raise AwsError("ValidationException", f"{len(faults)} validation {noun} detected: " + "; ".join(faults))
 
 
-def _faults(shape: Any, value: Any, path: str) -> Iterator[str]:
+def _faults(shape: Shape, value: Json, path: str) -> Iterator[str]:
     if value is None:
         return
     kind = shape.type_name
@@ -213,7 +216,7 @@ def _faults(shape: Any, value: Any, path: str) -> Iterator[str]:
         yield _fault(value, path, "Member must be a boolean")
 
 
-def _structure_faults(shape: Any, value: Any, path: str) -> Iterator[str]:
+def _structure_faults(shape: Shape, value: Json, path: str) -> Iterator[str]:
     if not isinstance(value, dict):
         yield _fault(value, path, "Member must be a structure")
         return
@@ -227,7 +230,7 @@ def _structure_faults(shape: Any, value: Any, path: str) -> Iterator[str]:
         yield from _faults(member, value.get(name), _join(path, name))
 
 
-def _string_faults(shape: Any, value: Any, path: str) -> Iterator[str]:
+def _string_faults(shape: Shape, value: Json, path: str) -> Iterator[str]:
     if not isinstance(value, str):
         yield _fault(value, path, "Member must be a string")
         return
@@ -246,7 +249,7 @@ def _matches(pattern: str, value: str) -> bool:
         return True
 
 
-def _bound_faults(shape: Any, value: Any, size: float, path: str, noun: str) -> Iterator[str]:
+def _bound_faults(shape: Shape, value: Json, size: float, path: str, noun: str) -> Iterator[str]:
     low, high = shape.metadata.get("min"), shape.metadata.get("max")
     if low is not None and size < low:
         yield _fault(value, path, f"Member must have {noun} greater than or equal to {low}")
@@ -254,7 +257,7 @@ def _bound_faults(shape: Any, value: Any, size: float, path: str, noun: str) -> 
         yield _fault(value, path, f"Member must have {noun} less than or equal to {high}")
 
 
-def _fault(value: Any, path: str, rule: str) -> str:
+def _fault(value: Json, path: str, rule: str) -> str:
     return f"Value '{str(value)[:256]}' at '{path}' failed to satisfy constraint: {rule}"
 
 

@@ -8,15 +8,16 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
+from moto.awslambda.models import EventSourceMapping
 from moto.awslambda.utils import get_backend
 
 from loadproof.localcloud.controlplane.wire import AwsError, Caller
+from loadproof.localcloud.documents import Document, Json
 from loadproof.localcloud.queue import moto_patches
 from loadproof.localcloud.queue.emf import Datum, metrics_of
 from loadproof.localcloud.queue.events import Message, done, sqs_event
-from loadproof.localcloud.queue.functions import Functions, Ran
+from loadproof.localcloud.queue.functions import Functions, Ran, Result
 from loadproof.localcloud.queue.sqs.service import SqsService
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,9 @@ _RETRY_S = 1.0
 class MappingPoller:
     """One event source mapping, until stopped."""
 
-    def __init__(self, mapping: Any, sqs: SqsService, invoke: Callable[[Any, Any], Any]) -> None:
+    def __init__(
+        self, mapping: EventSourceMapping, sqs: SqsService, invoke: Callable[[EventSourceMapping, Json], Result]
+    ) -> None:
         """`mapping` is moto's EventSourceMapping, read anew each poll. `invoke(mapping, event)` gives a Result."""
         self._mapping = mapping
         self._sqs = sqs
@@ -81,7 +84,7 @@ class MappingPoller:
                 continue
             self._batches.submit(self._run_batch, messages)
 
-    def _ask(self, action: str, **params: Any) -> Mapping[str, Any]:
+    def _ask(self, action: str, **params: Json) -> Document:
         """One operation on the mapping's queue, as Lambda's own pollers would call it."""
         region, account, name = str(self._mapping.event_source_arn).split(":")[3:]
         caller = Caller(account=account, region=region, access_key="")
@@ -189,7 +192,7 @@ class QueuePoller:
             except Exception:
                 log.exception("the queue poller could not read the event source mappings; it goes on")
 
-    def _follow(self, mappings: Iterable[Any]) -> None:
+    def _follow(self, mappings: Iterable[EventSourceMapping]) -> None:
         wanted = {mapping.uuid: mapping for mapping in mappings if ":sqs:" in mapping.event_source_arn}
         for uuid, poller in list(self._pollers.items()):
             mapping = wanted.get(uuid)
@@ -200,7 +203,7 @@ class QueuePoller:
             if uuid not in self._pollers:
                 self._pollers[uuid] = MappingPoller(mapping, self._sqs, self._invoke)
 
-    def _invoke(self, mapping: Any, event: Any) -> Any:
+    def _invoke(self, mapping: EventSourceMapping, event: Json) -> Result:
         function = get_backend(self._account, self._region).get_function(mapping.function_arn)
         return self.functions.invoke(function, event)
 
@@ -218,10 +221,10 @@ def cloud_environment(endpoint_url: str, access_key: str, secret_key: str) -> Ma
     }
 
 
-def _concurrency(mapping: Any) -> int:
+def _concurrency(mapping: EventSourceMapping) -> int:
     allowed = int((mapping.scaling_config or {}).get("MaximumConcurrency", _DEFAULT_CONCURRENCY))
     return max(1, min(allowed, _MOST_PROCESSES))
 
 
-def _mappings(account: str, region: str) -> list[Any]:
+def _mappings(account: str, region: str) -> list[EventSourceMapping]:
     return list(get_backend(account, region).list_event_source_mappings(event_source_arn="", function_name=""))

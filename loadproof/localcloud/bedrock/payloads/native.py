@@ -7,15 +7,14 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
 
 import orjson
 
 from loadproof.catalog.bedrock import BedrockModel
 from loadproof.localcloud.bedrock.payloads.converse import ConverseWriter, event_frame
 from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, Writer, malformed, parsed_request
+from loadproof.localcloud.documents import Document
 
-Document = dict[str, Any]
 _DEFAULT_TOKENS = {"meta": 512, "mistral": 512}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.autoscaling.alarms import tracking_alarms
@@ -15,6 +15,7 @@ from loadproof.localcloud.controlplane.autoscaling.schedules import check_schedu
 from loadproof.localcloud.controlplane.autoscaling.targets import INSTANCES, Target
 from loadproof.localcloud.controlplane.cloudwatch.evaluation import Breach
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.documents import Document
 
 TargetKey = tuple[str, str, str, str]  # account, region, resource id, dimension
 
@@ -22,7 +23,7 @@ TargetKey = tuple[str, str, str, str]  # account, region, resource id, dimension
 class AlarmSink(Protocol):
     """Where a policy's alarms go: CloudWatch."""
 
-    def put(self, caller: Caller, alarm: dict[str, Any]) -> str:
+    def put(self, caller: Caller, alarm: Document) -> str:
         """Create one alarm; returns its ARN."""
         ...
 
@@ -66,7 +67,7 @@ class AutoScalingApi:
             targets = list(self._targets.values())
         self._scaler.apply(targets)
 
-    def RegisterScalableTarget(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def RegisterScalableTarget(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         check_dimension(params)
         if not self._exists(caller, params["ResourceId"]):
             raise refuse(f"No resource found for resource id {params['ResourceId']}: it must exist to be scaled.")
@@ -92,7 +93,7 @@ class AutoScalingApi:
                 self._alarms.delete(caller, [alarm["AlarmName"] for alarm in policy["Alarms"]])
             self._past.append(self._targets.pop(_key(caller, params)))
 
-    def DescribeScalableTargets(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeScalableTargets(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         wanted = params.get("ResourceIds")
         rows = [
             {
@@ -109,7 +110,7 @@ class AutoScalingApi:
         ]
         return _page(rows, params, "ScalableTargets")
 
-    def PutScalingPolicy(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def PutScalingPolicy(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             target = self._target(caller, params)
             check_policy(params)
@@ -127,7 +128,7 @@ class AutoScalingApi:
             target.policies[params["PolicyName"]] = policy
             return {"PolicyARN": arn, "Alarms": policy["Alarms"]}
 
-    def DescribeScalingPolicies(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeScalingPolicies(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         names = params.get("PolicyNames")
         rows = [
             self._with_alarms(caller, policy)
@@ -167,7 +168,7 @@ class AutoScalingApi:
             check_schedule(action)
             target.scheduled[name] = action
 
-    def DescribeScheduledActions(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeScheduledActions(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         names = params.get("ScheduledActionNames")
         rows = [
             {field: value for field, value in action.items() if field != "created_s"}
@@ -184,7 +185,7 @@ class AutoScalingApi:
                     "ObjectNotFoundException", f"No scheduled action found: {params['ScheduledActionName']}."
                 )
 
-    def DescribeScalingActivities(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeScalingActivities(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         """Newest first; those that changed nothing only where they are asked for."""
         with_idle = params.get("IncludeNotScaledActivities", False)
         rows = [
@@ -196,7 +197,7 @@ class AutoScalingApi:
         rows.sort(key=lambda row: row[0], reverse=True)
         return _page([row for _, row in rows], params, "ScalingActivities")
 
-    def ListTagsForResource(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListTagsForResource(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         return {"Tags": self._by_arn(params["ResourceARN"]).tags}
 
     def TagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
@@ -244,14 +245,14 @@ class AutoScalingApi:
             and params["ServiceNamespace"] == "sagemaker"
         ]
 
-    def _with_alarms(self, caller: Caller, policy: dict[str, Any]) -> dict[str, Any]:
+    def _with_alarms(self, caller: Caller, policy: Document) -> Document:
         """A step policy's alarms are made by its owner: they are those that name it as an action."""
         if policy["PolicyType"] != "StepScaling":
             return policy
         return {**policy, "Alarms": self._alarms.acting_on(caller, policy["PolicyARN"])}
 
     def _renew_alarms(
-        self, caller: Caller, target: Target, old: dict[str, Any] | None, arn: str, params: Params
+        self, caller: Caller, target: Target, old: Document | None, arn: str, params: Params
     ) -> list[dict[str, str]]:
         """Replace a target tracking policy's alarms; a step policy has those that name it as an action.
 
@@ -309,7 +310,7 @@ def _service_role(caller: Caller) -> str:
     )
 
 
-def _page(rows: Iterable[dict[str, Any]], params: Params, result_key: str) -> dict[str, Any]:
+def _page(rows: Iterable[Document], params: Params, result_key: str) -> Document:
     everything = list(rows)
     start = int(params.get("NextToken") or 0)
     stop = start + int(params.get("MaxResults", 50))

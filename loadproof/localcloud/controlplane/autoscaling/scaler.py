@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.autoscaling.decisions import step_capacity, tracking_capacity
@@ -18,9 +18,10 @@ from loadproof.localcloud.controlplane.autoscaling.schedules import is_due
 from loadproof.localcloud.controlplane.autoscaling.targets import Activity, Capacity, Cooldown, Target
 from loadproof.localcloud.controlplane.cloudwatch.evaluation import Breach
 from loadproof.localcloud.controlplane.wire import AwsError, Caller
+from loadproof.localcloud.documents import Document
 
 _DEFAULT_COOLDOWN_S = 300.0
-Policy = dict[str, Any]
+Policy = Document
 
 
 class Scaled(Protocol):
@@ -138,7 +139,7 @@ class Scaler:
         bounded = max(target.min_capacity, min(target.max_capacity, desired.capacity))
         out = desired.capacity > capacity.desired
         if (bounded > capacity.desired) != out or bounded == capacity.desired:
-            reason: dict[str, Any] = {"Code": "AlreadyAtMinCapacity", "MinCapacity": target.min_capacity}
+            reason: Document = {"Code": "AlreadyAtMinCapacity", "MinCapacity": target.min_capacity}
             if out:
                 reason = {"Code": "AlreadyAtMaxCapacity", "MaxCapacity": target.max_capacity}
             self._not_scaled(target, desired.cause, {**reason, "CurrentCapacity": capacity.desired}, now_s)
@@ -228,7 +229,7 @@ class Scaler:
             elif cooldown.until_s is None:
                 cooldown.until_s = now_s + _cooldown_s(policy, cooldown.out)
 
-    def _not_scaled(self, target: Target, cause: str, reason: dict[str, Any], now_s: float) -> None:
+    def _not_scaled(self, target: Target, cause: str, reason: Document, now_s: float) -> None:
         """Told once, not every minute that the alarm lasts."""
         last = target.activities[-1] if target.activities else None
         if last is not None and last.not_scaled == reason and last.cause == cause:

@@ -6,9 +6,10 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.documents import Document
 
 COPIES = "sagemaker:inference-component:DesiredCopyCount"
 INSTANCES = "sagemaker:variant:DesiredInstanceCount"
@@ -37,13 +38,13 @@ class Activity:
     status: Literal["InProgress", "Successful", "Failed"] = "InProgress"
     message: str = ""
     ended_s: float | None = None
-    not_scaled: dict[str, Any] | None = None
+    not_scaled: Document | None = None
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def end(self, at_s: float, status: Literal["Successful", "Failed"], message: str) -> None:
         self.ended_s, self.status, self.message = at_s, status, message
 
-    def described(self, names: dict[str, str], wall: Callable[[float], datetime]) -> dict[str, Any]:
+    def described(self, names: dict[str, str], wall: Callable[[float], datetime]) -> Document:
         shown = {
             **names,
             "ActivityId": self.id,
@@ -82,8 +83,8 @@ class Target:
     max_capacity: int
     suspended: dict[str, bool]
     created: datetime
-    policies: dict[str, dict[str, Any]] = field(default_factory=dict)
-    scheduled: dict[str, dict[str, Any]] = field(default_factory=dict)
+    policies: dict[str, Document] = field(default_factory=dict)
+    scheduled: dict[str, Document] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     activities: list[Activity] = field(default_factory=list)
     cooldowns: dict[str, Cooldown] = field(default_factory=dict)  # by policy name

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation import describe
 from loadproof.localcloud.controlplane.cloudformation.changes import NO_CHANGES, ChangeSet, changes_of, same
 from loadproof.localcloud.controlplane.cloudformation.registry import ChangeSetNotFoundError, Registry
 from loadproof.localcloud.controlplane.cloudformation.template import invalid
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.documents import Document
 
 
 class ChangeSetOperations(Registry):
     """What would change, told beforehand; then done."""
 
-    def CreateChangeSet(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def CreateChangeSet(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             stack, kind = self._change_set_stack(caller, params)
             goal = self._goal(stack, params)
@@ -37,11 +37,11 @@ class ChangeSetOperations(Registry):
             self._change_sets[change_set.arn] = change_set
         return {"Id": change_set.arn, "StackId": stack.arn}
 
-    def DescribeChangeSet(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeChangeSet(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             return describe.change_set(self._change_set(caller, params))
 
-    def ListChangeSets(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListChangeSets(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             stack = self._stack(caller, params["StackName"])
             return {

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.faults import StoppedError, reason_of
 from loadproof.localcloud.controlplane.cloudformation.removal import Remover, WorkOf, removal_order
@@ -25,6 +24,7 @@ from loadproof.localcloud.controlplane.cloudformation.stack import (
 )
 from loadproof.localcloud.controlplane.cloudformation.template import Resolver, Template
 from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.documents import Document, Json
 
 _DYNAMIC = re.compile(r"\{\{resolve:[^}]*\}\}")
 
@@ -35,7 +35,7 @@ class Goal:
 
     template: Template
     parameters: dict[str, str]
-    resolved: dict[str, Any]
+    resolved: Document
     tags: dict[str, str]
 
 
@@ -109,7 +109,7 @@ class Deployer:
     def resolver(self, stack: Stack, goal: Goal) -> Resolver:
         """Evaluates functions against what the stack holds now."""
 
-        def lookup(name: str, attribute: str | None) -> Any:
+        def lookup(name: str, attribute: str | None) -> Json:
             resource = stack.resources.get(name)
             if resource is None:
                 raise AwsError("ValidationError", f"Template error: resource {name} does not exist in this stack")
@@ -162,7 +162,7 @@ class Deployer:
         stack.tell(fresh, f"{verb}_COMPLETE")
         return fresh
 
-    def _checked(self, stack: Stack, goal: Goal, name: str) -> dict[str, Any]:
+    def _checked(self, stack: Stack, goal: Goal, name: str) -> Document:
         """Resolved properties, after AWS's schema and our own list of what has an effect here."""
         definition = goal.template.resources[name]
         type_name = definition["Type"]
@@ -170,7 +170,7 @@ class Deployer:
             kind = self._types[type_name]
         except KeyError:
             raise ResourceFailedError(f"The local cloud does not provide resource type {type_name}.") from None
-        properties: dict[str, Any] = self.resolver(stack, goal).resolve(definition.get("Properties", {}))
+        properties: Document = self.resolver(stack, goal).resolve(definition.get("Properties", {}))
         schema = schema_of(type_name, stack.caller.region)
         problems = schema.problems(properties) if schema else []
         if problems:
@@ -214,7 +214,7 @@ class Deployer:
     def _retagged(self, old: Resource, goal: Goal) -> bool:
         return old.stack_tags != goal.tags and "Tags" in (self._types[old.type_name].supported or ())
 
-    def _update_in_place(self, stack: Stack, goal: Goal, old: Resource, new: dict[str, Any], journal: _Journal) -> None:
+    def _update_in_place(self, stack: Stack, goal: Goal, old: Resource, new: Document, journal: _Journal) -> None:
         kind = self._types[old.type_name]
         stack.tell(old, "UPDATE_IN_PROGRESS")
         try:
@@ -233,7 +233,7 @@ class Deployer:
         stack.resources[old.logical_id] = updated
         stack.tell(updated, "UPDATE_COMPLETE")
 
-    def _replace(self, stack: Stack, goal: Goal, old: Resource, new: dict[str, Any], journal: _Journal) -> None:
+    def _replace(self, stack: Stack, goal: Goal, old: Resource, new: Document, journal: _Journal) -> None:
         kind = self._types[goal.template.resources[old.logical_id]["Type"]]
         stack.tell(
             old,
@@ -317,7 +317,7 @@ class _Journal:
     """What an update has done so far, in order, so that it can be undone."""
 
     created: list[Resource]
-    updated: list[tuple[Resource, dict[str, Any]]]  # as it was, and the properties it was given
+    updated: list[tuple[Resource, Document]]  # as it was, and the properties it was given
     replaced: list[Resource]
     replacements: list[Resource]
 

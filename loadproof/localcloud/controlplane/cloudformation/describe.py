@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.controlplane.cloudformation.changes import ChangeSet
 from loadproof.localcloud.controlplane.cloudformation.stack import Resource, Stack
 from loadproof.localcloud.controlplane.cloudformation.template import Template
+from loadproof.localcloud.documents import Document, Json
 
-Shown = dict[str, Any]
+Shown = Document
 
 
 def stack(one: Stack) -> Shown:
@@ -129,7 +128,7 @@ def template_summary(template: Template) -> Shown:
     )
 
 
-def _parameters(template: Template | None, given: dict[str, str], resolved: dict[str, Any]) -> list[Shown]:
+def _parameters(template: Template | None, given: dict[str, str], resolved: Document) -> list[Shown]:
     slots = template.section("Parameters") if template else {}
     shown = []
     for name, raw in given.items():
@@ -141,5 +140,5 @@ def _parameters(template: Template | None, given: dict[str, str], resolved: dict
     return shown
 
 
-def _known(**values: Any) -> Shown:
+def _known(**values: Json) -> Shown:
     return {name: value for name, value in values.items() if value is not None}

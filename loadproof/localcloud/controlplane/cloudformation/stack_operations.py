@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.controlplane.cloudformation import describe
 from loadproof.localcloud.controlplane.cloudformation.changes import same
 from loadproof.localcloud.controlplane.cloudformation.registry import Registry
 from loadproof.localcloud.controlplane.cloudformation.stack import now
 from loadproof.localcloud.controlplane.cloudformation.template import Template, invalid
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.documents import Document
 
 
 class StackOperations(Registry):
     """Create, update, delete, and every way to look."""
 
-    def CreateStack(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def CreateStack(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             if self._live(caller, params["StackName"]) is not None:
                 raise AwsError("AlreadyExistsException", f"Stack [{params['StackName']}] already exists")
@@ -26,7 +25,7 @@ class StackOperations(Registry):
             self._start(stack, "CREATE_IN_PROGRESS", lambda: self._deployer.create(stack, goal))
         return {"StackId": stack.arn}
 
-    def UpdateStack(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def UpdateStack(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             stack = self._updatable(caller, params["StackName"])
             goal = self._goal(stack, params)
@@ -56,26 +55,26 @@ class StackOperations(Registry):
             stack.client_token = params.get("ClientRequestToken")
             self._start(stack, "DELETE_IN_PROGRESS", lambda: self._delete(stack))
 
-    def DescribeStacks(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeStacks(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             if params.get("StackName"):
                 return {"Stacks": [describe.stack(self._stack(caller, params["StackName"]))]}
             return {"Stacks": [describe.stack(one) for one in self._all(caller) if one.deleted is None]}
 
-    def ListStacks(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListStacks(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         wanted = set(params.get("StackStatusFilter", []))
         with self._lock:
             rows = [describe.summary(one) for one in self._all(caller)]
         return {"StackSummaries": [row for row in rows if not wanted or row["StackStatus"] in wanted]}
 
-    def DescribeStackEvents(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeStackEvents(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             events = list(reversed(self._stack(caller, params["StackName"]).events))
         start = int(params.get("NextToken") or 0)
         more = {"NextToken": str(start + 100)} if start + 100 < len(events) else {}
         return {"StackEvents": events[start : start + 100], **more}
 
-    def DescribeStackResources(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeStackResources(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             stack = self._stack(caller, params.get("StackName", ""))
             wanted = params.get("LogicalResourceId")
@@ -86,7 +85,7 @@ class StackOperations(Registry):
             ]
         return {"StackResources": rows}
 
-    def DescribeStackResource(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeStackResource(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             stack = self._stack(caller, params["StackName"])
             found = stack.resources.get(params["LogicalResourceId"])
@@ -94,12 +93,12 @@ class StackOperations(Registry):
                 raise invalid(f"Resource {params['LogicalResourceId']} does not exist for stack {stack.name}")
             return {"StackResourceDetail": describe.resource_detail(stack, found)}
 
-    def ListStackResources(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListStackResources(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             stack = self._stack(caller, params["StackName"])
             return {"StackResourceSummaries": [describe.resource_summary(one) for one in stack.resources.values()]}
 
-    def GetTemplate(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def GetTemplate(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             if params.get("ChangeSetName"):
                 template = self._change_set(caller, params).goal.template
@@ -110,7 +109,7 @@ class StackOperations(Registry):
                 template = stack.template
         return {"TemplateBody": template.body, "StagesAvailable": ["Original", "Processed"]}
 
-    def GetTemplateSummary(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def GetTemplateSummary(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         if params.get("StackName"):
             with self._lock:
                 template = self._stack(caller, params["StackName"]).template
@@ -120,19 +119,19 @@ class StackOperations(Registry):
             template = Template.read(self._body(caller, params, None))
         return describe.template_summary(template)
 
-    def ValidateTemplate(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ValidateTemplate(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         template = Template.read(self._body(caller, params, None))
         template.order  # noqa: B018
         summary = describe.template_summary(template)
         return {"Parameters": summary["Parameters"], "Capabilities": [], "Description": summary.get("Description")}
 
-    def UpdateTerminationProtection(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def UpdateTerminationProtection(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             stack = self._stack(caller, params["StackName"])
             stack.termination_protection = bool(params["EnableTerminationProtection"])
             return {"StackId": stack.arn}
 
-    def ListExports(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListExports(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             return {
                 "Exports": [

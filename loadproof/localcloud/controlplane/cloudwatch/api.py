@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.cloudwatch.alarms import Alarm, State, watch_of
@@ -16,6 +15,7 @@ from loadproof.localcloud.controlplane.cloudwatch.metrics import Dimensions, Met
 from loadproof.localcloud.controlplane.cloudwatch.queries import Queries, check_one_period, metric_query, queries_of
 from loadproof.localcloud.controlplane.cloudwatch.rules import parse_rule
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.documents import Document
 
 AlarmKey = tuple[str, str, str]  # account, region, name
 _ACTION_LISTS = ("AlarmActions", "OKActions", "InsufficientDataActions")
@@ -86,7 +86,7 @@ class CloudWatchApi:
             for value, count in zip(values, datum.get("Counts") or [1.0] * len(values), strict=True):
                 self._store.put(key, at_s, float(value), float(count), datum.get("Unit", "None"))
 
-    def GetMetricData(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def GetMetricData(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         queries = queries_of(caller, params["MetricDataQueries"])
         if queries.expressions:
             check_one_period(queries)
@@ -112,9 +112,9 @@ class CloudWatchApi:
         ]
         return {"MetricDataResults": rows, "Messages": []}
 
-    def GetMetricStatistics(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def GetMetricStatistics(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         start_s, end_s = _range(params)
-        found: dict[datetime, dict[str, Any]] = {}
+        found: dict[datetime, Document] = {}
         period_s = int(params["Period"])
         unit = "None"
         for statistic in [*(params.get("Statistics") or ()), *(params.get("ExtendedStatistics") or ())]:
@@ -128,7 +128,7 @@ class CloudWatchApi:
                     row[statistic] = value
         return {"Label": params["MetricName"], "Datapoints": list(found.values())}
 
-    def ListMetrics(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListMetrics(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         wanted = params.get("Dimensions") or ()
         recent_s = self._clock.now_s() - 3 * 3600 * self._clock.speed if params.get("RecentlyActive") else float("-inf")
         rows = [
@@ -162,7 +162,7 @@ class CloudWatchApi:
         alarm = self._configured(caller, params)
         alarm.watch, alarm.rule = None, rule
 
-    def DescribeAlarms(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeAlarms(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         names, prefix = params.get("AlarmNames"), params.get("AlarmNamePrefix", "")
         kinds = params.get("AlarmTypes") or ["MetricAlarm"]
         by_action = params.get("ActionPrefix", "")
@@ -182,7 +182,7 @@ class CloudWatchApi:
         }
         return {**page, **({"NextToken": shown["NextToken"]} if "NextToken" in shown else {})}
 
-    def DescribeAlarmsForMetric(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeAlarmsForMetric(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         rows = [
             self._described(alarm)
             for alarm in self._of(caller)
@@ -192,7 +192,7 @@ class CloudWatchApi:
         ]
         return {"MetricAlarms": rows}
 
-    def DescribeAlarmHistory(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeAlarmHistory(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         rows = self._history.rows(caller, self._clock)
         start_s = _seconds(params["StartDate"]) if "StartDate" in params else float("-inf")
         end_s = _seconds(params["EndDate"]) if "EndDate" in params else float("inf")
@@ -233,7 +233,7 @@ class CloudWatchApi:
     def DisableAlarmActions(self, caller: Caller, params: Params) -> None:  # noqa: N802
         self._enable(caller, params["AlarmNames"], False)
 
-    def ListTagsForResource(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListTagsForResource(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         tags = self._tags.get(params["ResourceARN"], {})
         return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
 
@@ -283,7 +283,7 @@ class CloudWatchApi:
         self._history.add(alarm, now_s, "ConfigurationUpdate", summary, {"type": "Update"})
         return alarm
 
-    def _described(self, alarm: Alarm) -> dict[str, Any]:
+    def _described(self, alarm: Alarm) -> Document:
         shown = {name: value for name, value in alarm.request.items() if name != "Tags"}
         return {
             **shown,
@@ -338,14 +338,14 @@ def _check_action(action: str) -> None:
         )
 
 
-def _range(params: Mapping[str, Any]) -> tuple[float, float]:
+def _range(params: Document) -> tuple[float, float]:
     start_s, end_s = _seconds(params["StartTime"]), _seconds(params["EndTime"])
     if start_s >= end_s:
         raise refuse("The parameter StartTime must be less than the parameter EndTime.")
     return start_s, end_s
 
 
-def _seconds(value: Any) -> float:
+def _seconds(value: str | float | datetime) -> float:
     """A timestamp as JSON (seconds) or the Query protocol (read into a datetime) brings it."""
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
@@ -366,7 +366,7 @@ def _has(dimensions: Dimensions, wanted: Mapping[str, str]) -> bool:
     return any(name == wanted["Name"] and value == wanted.get("Value", value) for name, value in dimensions)
 
 
-def _page(rows: list[Any], params: Mapping[str, Any], result_key: str, most: int) -> dict[str, Any]:
+def _page(rows: Sequence[object], params: Document, result_key: str, most: int) -> Document:
     start = int(params.get("NextToken") or 0)
     stop = start + int(params.get("MaxResults") or most)
     more = {"NextToken": str(stop)} if stop < len(rows) else {}

@@ -9,7 +9,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from moto.stepfunctions.parser.api import StateMachineType
 from moto.stepfunctions.parser.backend.state_machine import StateMachineRevision
@@ -19,6 +18,7 @@ from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.jobs.definitions import problems_of
 from loadproof.localcloud.controlplane.jobs.interpreter import Run
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.documents import Document
 
 RoleCheck = Callable[[str, str, str], str | None]  # account, role's ARN, service: why it cannot be assumed
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
@@ -131,7 +131,8 @@ class MachineApi:
         with self._lock:
             runs = [run for run in self._runs.values() if run.state_machine.arn == machine.arn]
         rows = [_told(run.to_execution_list_item()) for run in runs if wanted in (None, run.exec_status)]
-        return _page("executions", sorted(rows, key=lambda row: row["startDate"], reverse=True), params)
+        rows.sort(key=lambda row: row["startDate"], reverse=True)
+        return _page("executions", rows, params)
 
     def StopExecution(self, caller: Caller, params: Params) -> Params:  # noqa: N802
         run = self._run(params)
@@ -203,7 +204,7 @@ class MachineApi:
             return self._runs[arn]
 
 
-def _settings(machine: StateMachineRevision) -> tuple[Any, ...]:
+def _settings(machine: StateMachineRevision) -> tuple[object, ...]:
     """What a second creation must repeat to be the first again."""
     return (
         machine.definition,
@@ -228,11 +229,11 @@ def _wrong_type() -> AwsError:
     return AwsError("StateMachineTypeNotSupported", "This operation is not supported by this type of state machine")
 
 
-def _told(answer: Mapping[str, Any]) -> dict[str, Any]:
+def _told(answer: Mapping[str, object]) -> Document:
     return {name: value for name, value in answer.items() if value is not None}
 
 
-def _page(name: str, rows: Sequence[Any], params: Params) -> Params:
+def _page(name: str, rows: Sequence[object], params: Params) -> Params:
     begin = int(params.get("nextToken") or 0)
     end = begin + int(params.get("maxResults") or _PAGE)
     return {name: rows[begin:end]} | ({"nextToken": str(end)} if end < len(rows) else {})

@@ -15,12 +15,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
@@ -281,7 +281,7 @@ def _message(folder: Path, hosts: list[str]) -> str | None:
     return None
 
 
-def _end_all(processes: Any) -> None:
+def _end_all(processes: Iterable[subprocess.Popen[bytes]]) -> None:
     """Each with its children: SIGTERM, and SIGKILL for who is left."""
     living = [process for process in processes if process.poll() is None]
     for process in living:

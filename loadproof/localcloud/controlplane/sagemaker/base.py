@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, settle
 from loadproof.localcloud.controlplane.sagemaker.rules import RoleCheck, refuse
 from loadproof.localcloud.controlplane.sagemaker.store import Store
 from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.documents import Document
 
 
 class Operations:
@@ -28,7 +28,7 @@ class Operations:
             self.store.tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags})
 
 
-def page(items: Iterable[dict[str, Any]], params: Params, name_key: str, result_key: str) -> dict[str, Any]:
+def page(items: Iterable[Document], params: Params, name_key: str, result_key: str) -> Document:
     """One page of a List operation: `NameContains`, newest first by default, `MaxResults` and `NextToken`."""
     contains = params.get("NameContains", "")
     rows = sorted((row for row in items if contains in row[name_key]), key=lambda row: row["CreationTime"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.controlplane.sagemaker.base import Operations, page
 from loadproof.localcloud.controlplane.sagemaker.capacity import instance_types
 from loadproof.localcloud.controlplane.sagemaker.deployments import course_of
@@ -16,12 +14,13 @@ from loadproof.localcloud.controlplane.sagemaker.rules import (
 )
 from loadproof.localcloud.controlplane.sagemaker.store import Component, Rollout, Variant, key, utc_now
 from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.documents import Document
 
 
 class ComponentOperations(Operations):
     """Copies, and what each one takes of its instance."""
 
-    def CreateInferenceComponent(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def CreateInferenceComponent(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         name = params["InferenceComponentName"]
         arn = caller.arn("sagemaker", f"inference-component/{name.lower()}")
         with self.store.lock:
@@ -45,7 +44,7 @@ class ComponentOperations(Operations):
             self.tag(arn, params.get("Tags"))
         return {"InferenceComponentArn": arn}
 
-    def UpdateInferenceComponent(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def UpdateInferenceComponent(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             component = self._component(caller, params["InferenceComponentName"])
             if component.status not in ("InService", "Failed"):
@@ -68,7 +67,7 @@ class ComponentOperations(Operations):
                 )
             return {"InferenceComponentArn": component.arn}
 
-    def UpdateInferenceComponentRuntimeConfig(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def UpdateInferenceComponentRuntimeConfig(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             component = self._component(caller, params["InferenceComponentName"])
             if component.status != "InService":
@@ -77,7 +76,7 @@ class ComponentOperations(Operations):
             self._begin_update(component)
             return {"InferenceComponentArn": component.arn}
 
-    def DescribeInferenceComponent(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeInferenceComponent(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             component = self._component(caller, params["InferenceComponentName"])
             endpoint_arn = caller.arn("sagemaker", f"endpoint/{component.endpoint_name.lower()}")
@@ -102,7 +101,7 @@ class ComponentOperations(Operations):
             }
             return {name: value for name, value in shown.items() if value is not None}
 
-    def ListInferenceComponents(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListInferenceComponents(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             self.settle()
             rows = [
@@ -143,7 +142,7 @@ class ComponentOperations(Operations):
         component.status, component.modified, component.failure_reason = "Updating", utc_now(), None
         component.ready_at_s = self.store.clock() + self.store.timing.component_s
 
-    def _checked_update(self, caller: Caller, component: Component, params: Params) -> list[dict[str, Any]] | None:
+    def _checked_update(self, caller: Caller, component: Component, params: Params) -> list[Document] | None:
         """The specifications that the containers must be started anew for; None where they may go on."""
         if "Specification" not in params and "Specifications" not in params:
             return None
@@ -161,7 +160,7 @@ class ComponentOperations(Operations):
             raise refuse(f'Could not find inference component "{arn}".')
         return component
 
-    def _host(self, caller: Caller, params: Params, specification: dict[str, Any]) -> Variant:
+    def _host(self, caller: Caller, params: Params, specification: Document) -> Variant:
         """The variant that the component goes to; an adapter takes its base's."""
         name = params["EndpointName"]
         endpoint = self.store.endpoints.get(key(caller, name))
@@ -187,7 +186,7 @@ class ComponentOperations(Operations):
         endpoint = self.store.endpoints[key(component.caller, component.endpoint_name)]
         return next(variant for variant in endpoint.variants if variant.name == component.variant_name)
 
-    def _first_copies(self, caller: Caller, params: Params, specification: dict[str, Any]) -> int:
+    def _first_copies(self, caller: Caller, params: Params, specification: Document) -> int:
         base_name = specification.get("BaseInferenceComponentName")
         if base_name:
             return self.store.components[key(caller, base_name)].desired_copies
@@ -201,11 +200,11 @@ class ComponentOperations(Operations):
             )
         return copies
 
-    def _summaries(self, caller: Caller, component: Component) -> dict[str, Any]:
+    def _summaries(self, caller: Caller, component: Component) -> Document:
         shown = [self._summary(caller, component, one) for one in component.specifications]
         return {"Specification": shown[0]} if len(shown) == 1 else {"Specifications": shown}
 
-    def _placement(self, component: Component) -> dict[str, Any]:
+    def _placement(self, component: Component) -> Document:
         """Copies by instance type, where a variant has pools."""
         variant = self._variant_of(component)
         if "InstancePools" not in variant.config:
@@ -223,7 +222,7 @@ class ComponentOperations(Operations):
             ]
         }
 
-    def _summary(self, caller: Caller, component: Component, specification: dict[str, Any]) -> dict[str, Any]:
+    def _summary(self, caller: Caller, component: Component, specification: Document) -> Document:
         """A specification as Describe gives it: images appear as DeployedImage."""
         shown = {name: value for name, value in specification.items() if name != "Container"}
         container = dict(specification.get("Container", {}))
@@ -239,7 +238,7 @@ class ComponentOperations(Operations):
         return shown
 
 
-def _specifications(params: Params) -> list[dict[str, Any]]:
+def _specifications(params: Params) -> list[Document]:
     """One specification for all instance types, or one for each of several."""
     if bool(params.get("Specification")) == bool(params.get("Specifications")):
         raise refuse("Exactly one of Specification and Specifications is required.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 from loadproof.localcloud.controlplane.sagemaker.base import Operations, page
 from loadproof.localcloud.controlplane.sagemaker.capacity import instance_types
@@ -11,6 +10,7 @@ from loadproof.localcloud.controlplane.sagemaker.deployments import course_of
 from loadproof.localcloud.controlplane.sagemaker.rules import check_deployment, check_update, refuse
 from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Rollout, Stored, Variant, key, utc_now
 from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.documents import Document
 
 MOVING = ("Creating", "Updating", "Deleting")
 
@@ -18,7 +18,7 @@ MOVING = ("Creating", "Updating", "Deleting")
 class EndpointOperations(Operations):
     """The machines under the copies."""
 
-    def CreateEndpoint(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def CreateEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         name = params["EndpointName"]
         arn = caller.arn("sagemaker", f"endpoint/{name.lower()}")
         with self.store.lock:
@@ -40,7 +40,7 @@ class EndpointOperations(Operations):
             self.tag(arn, params.get("Tags"))
         return {"EndpointArn": arn}
 
-    def UpdateEndpoint(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def UpdateEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             endpoint = self._endpoint(caller, params["EndpointName"])
             if endpoint.status in MOVING:
@@ -67,7 +67,7 @@ class EndpointOperations(Operations):
             endpoint.status, endpoint.modified = "Updating", utc_now()
             return {"EndpointArn": endpoint.arn}
 
-    def UpdateEndpointWeightsAndCapacities(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def UpdateEndpointWeightsAndCapacities(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             endpoint = self._endpoint(caller, params["EndpointName"])
             if endpoint.status != "InService":
@@ -83,7 +83,7 @@ class EndpointOperations(Operations):
             endpoint.ready_at_s = self.store.clock() + self.store.timing.endpoint_s
             return {"EndpointArn": endpoint.arn}
 
-    def DescribeEndpoint(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             endpoint = self._endpoint(caller, params["EndpointName"])
             config = self.store.configs.get(key(caller, endpoint.config_name))
@@ -105,7 +105,7 @@ class EndpointOperations(Operations):
             }
             return {name: value for name, value in shown.items() if value is not None}
 
-    def ListEndpoints(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListEndpoints(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             self.settle()
             rows = [
@@ -151,7 +151,7 @@ class EndpointOperations(Operations):
             raise refuse(f'Could not find endpoint "{arn}".')
         return endpoint
 
-    def _pending(self, caller: Caller, endpoint: Endpoint) -> dict[str, Any] | None:
+    def _pending(self, caller: Caller, endpoint: Endpoint) -> Document | None:
         """What an update is moving to, while it does."""
         rollout = endpoint.rollout
         if rollout is None:
@@ -175,8 +175,8 @@ class EndpointOperations(Operations):
             "StartTime": rollout.began,
         }
 
-    def _describe_variant(self, caller: Caller, variant: Variant) -> dict[str, Any]:
-        shown: dict[str, Any] = {
+    def _describe_variant(self, caller: Caller, variant: Variant) -> Document:
+        shown: Document = {
             "VariantName": variant.name,
             "CurrentWeight": variant.weight,
             "DesiredWeight": variant.desired_weight,
@@ -197,7 +197,7 @@ class EndpointOperations(Operations):
         return shown
 
 
-def deployed_images(model: Stored) -> list[dict[str, Any]]:
+def deployed_images(model: Stored) -> list[Document]:
     """The images of a model's containers, as DescribeEndpoint names them (no registry resolves a digest here)."""
     containers = model.request.get("Containers") or [model.request["PrimaryContainer"]]
     return [{"SpecifiedImage": one["Image"], "ResolutionTime": model.created} for one in containers if "Image" in one]
@@ -231,7 +231,7 @@ def _variants(config: Stored, old: dict[str, Variant], kept: frozenset[str]) -> 
     return variants
 
 
-def _capture_shown(capture: dict[str, Any] | None) -> dict[str, Any] | None:
+def _capture_shown(capture: Document | None) -> Document | None:
     if capture is None:
         return None
     enabled = bool(capture.get("EnableCapture", False))

@@ -7,7 +7,6 @@ So a test passes its own clock, and the runtime sees the same world as DescribeE
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from loadproof.localcloud.controlplane.sagemaker.capacity import (
     Load,
@@ -23,6 +22,7 @@ from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoin
 from loadproof.localcloud.controlplane.sagemaker.views import component_view, variant_view
 from loadproof.localcloud.controlplane.wire import Caller
 from loadproof.localcloud.directory import ComponentView, VariantView
+from loadproof.localcloud.documents import Document
 
 Startable = Callable[[ComponentView | VariantView], str | None]  # why a container could not start; None when it can
 
@@ -346,7 +346,7 @@ def _moved(store: Store, component: Component) -> int:
     return round(rollout.course.share(store.clock() - rollout.began_s) * component.desired_copies)
 
 
-def _sizes(specifications: list[dict[str, Any]]) -> Callable[[str], Size | None]:
+def _sizes(specifications: list[Document]) -> Callable[[str], Size | None]:
     def size_on(instance_type: str) -> Size | None:
         found = specification_for(specifications, instance_type)
         return copy_size(found) if found is not None else None

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.controlplane.sagemaker.base import Operations, page
 from loadproof.localcloud.controlplane.sagemaker.rules import check_config, check_model, check_role, refuse
 from loadproof.localcloud.controlplane.sagemaker.store import Key, Stored, key
 from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.documents import Document
 
 
 class ModelOperations(Operations):
     """Resources that never change once made."""
 
-    def CreateModel(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def CreateModel(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         check_model(params)
         check_role(self.roles, caller, params.get("ExecutionRoleArn", "(none)"))
         arn = self._store(self.store.models, caller, params["ModelName"], "model", params)
         return {"ModelArn": arn}
 
-    def DescribeModel(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeModel(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             model = self._find(self.store.models, caller, params["ModelName"], "model")
             return {**_without_tags(model.request), "ModelArn": model.arn, "CreationTime": model.created}
 
-    def ListModels(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListModels(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             rows = self._rows(self.store.models, caller, "Model")
         return page(rows, params, "ModelName", "Models")
@@ -32,7 +31,7 @@ class ModelOperations(Operations):
     def DeleteModel(self, caller: Caller, params: Params) -> None:  # noqa: N802
         self._delete(self.store.models, caller, params["ModelName"], "model")
 
-    def CreateEndpointConfig(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def CreateEndpointConfig(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         if params.get("ExecutionRoleArn"):
             check_role(self.roles, caller, params["ExecutionRoleArn"])
         with self.store.lock:
@@ -40,12 +39,12 @@ class ModelOperations(Operations):
             arn = self._store(self.store.configs, caller, params["EndpointConfigName"], "endpoint-config", params)
         return {"EndpointConfigArn": arn}
 
-    def DescribeEndpointConfig(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeEndpointConfig(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             config = self._find(self.store.configs, caller, params["EndpointConfigName"], "endpoint-config")
             return {**_without_tags(config.request), "EndpointConfigArn": config.arn, "CreationTime": config.created}
 
-    def ListEndpointConfigs(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListEndpointConfigs(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             rows = self._rows(self.store.configs, caller, "EndpointConfig")
         return page(rows, params, "EndpointConfigName", "EndpointConfigs")
@@ -53,13 +52,13 @@ class ModelOperations(Operations):
     def DeleteEndpointConfig(self, caller: Caller, params: Params) -> None:  # noqa: N802
         self._delete(self.store.configs, caller, params["EndpointConfigName"], "endpoint-config")
 
-    def AddTags(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def AddTags(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             self._check_arn(params["ResourceArn"])
             self.tag(params["ResourceArn"], params["Tags"])
             return {"Tags": _tag_list(self.store.tags.get(params["ResourceArn"], {}))}
 
-    def ListTags(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListTags(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             self._check_arn(params["ResourceArn"])
             return {"Tags": _tag_list(self.store.tags.get(params["ResourceArn"], {}))}
@@ -98,7 +97,7 @@ class ModelOperations(Operations):
             del table[key(caller, name)]
             self.store.tags.pop(found.arn, None)
 
-    def _rows(self, table: dict[Key, Stored], caller: Caller, noun: str) -> list[dict[str, Any]]:
+    def _rows(self, table: dict[Key, Stored], caller: Caller, noun: str) -> list[Document]:
         return [
             {f"{noun}Name": one.name, f"{noun}Arn": one.arn, "CreationTime": one.created}
             for (account, region, _), one in table.items()

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from loadproof.localcloud.controlplane.sagemaker.deployments import Course
 from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.documents import Document
 
 Key = tuple[str, str, str]  # account, region, name
 
@@ -34,7 +34,7 @@ class Stored:
 
     name: str
     arn: str
-    request: dict[str, Any]
+    request: Document
     created: datetime = field(default_factory=utc_now)
 
 
@@ -42,7 +42,7 @@ class Stored:
 class Variant:
     """One production variant of one fleet. `instances` by type; `copies` of components on it, see `Component`."""
 
-    config: dict[str, Any]
+    config: Document
     instances: dict[str, int]
     desired_count: int
     weight: float
@@ -64,7 +64,7 @@ class Rollout:
     """A deployment under way. `settings` is its DeploymentConfig, `reason` why it goes back, if it does."""
 
     course: Course
-    settings: dict[str, Any]
+    settings: Document
     capacity: int
     began_s: float
     began: datetime = field(default_factory=utc_now)
@@ -84,12 +84,12 @@ class Endpoint:
     status: str
     ready_at_s: float
     variants: list[Variant]
-    capture: dict[str, Any] | None = None
+    capture: Document | None = None
     pending_config: str | None = None
     pending_variants: list[Variant] = field(default_factory=list)
-    pending_capture: dict[str, Any] | None = None
+    pending_capture: Document | None = None
     rollout: Rollout | None = None
-    deployment: dict[str, Any] | None = None
+    deployment: Document | None = None
     failure_reason: str | None = None
     created: datetime = field(default_factory=utc_now)
     modified: datetime = field(default_factory=utc_now)
@@ -111,16 +111,16 @@ class Component:
     caller: Caller
     endpoint_name: str
     variant_name: str
-    specifications: list[dict[str, Any]]
+    specifications: list[Document]
     desired_copies: int
     status: str
     ready_at_s: float
     copies: int = 0
     generation: int = 1
-    pending: list[dict[str, Any]] | None = None
+    pending: list[Document] | None = None
     pending_copies: int | None = None
     rollout: Rollout | None = None
-    deployment: dict[str, Any] | None = None
+    deployment: Document | None = None
     failure_reason: str | None = None
     created: datetime = field(default_factory=utc_now)
     modified: datetime = field(default_factory=utc_now)

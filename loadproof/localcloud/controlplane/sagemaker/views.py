@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.catalog.readers import instances
 from loadproof.localcloud.controlplane.sagemaker.capacity import copy_size, instance_types, specification_for
 from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Stored, Variant, key
@@ -15,6 +13,7 @@ from loadproof.localcloud.directory import (
     GroupView,
     VariantView,
 )
+from loadproof.localcloud.documents import Document
 
 
 def variant_view(store: Store, endpoint: Endpoint, variant: Variant) -> VariantView:
@@ -153,7 +152,7 @@ def _component_groups(store: Store, component: Component, endpoint: Endpoint) ->
     return found
 
 
-def _runs(store: Store, component: Component, kind: str, *, following: bool) -> dict[str, Any] | None:
+def _runs(store: Store, component: Component, kind: str, *, following: bool) -> Document | None:
     """The specification whose container runs on an instance type: an adapter's is its base's."""
     wanted = component
     if component.base_name:
@@ -163,7 +162,7 @@ def _runs(store: Store, component: Component, kind: str, *, following: bool) -> 
 
 
 def _component_container(
-    store: Store, component: Component, runs: dict[str, Any], *, following: bool = False
+    store: Store, component: Component, runs: Document, *, following: bool = False
 ) -> ContainerView:
     own = dict(runs.get("Container", {}))
     if component.base_name:

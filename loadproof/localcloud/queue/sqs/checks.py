@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from botocore.model import Shape
 from moto.core.utils import get_service_model
 
 from loadproof.localcloud.controlplane.wire import AwsError, Params
@@ -35,12 +36,12 @@ def check_types(action: str, params: Params) -> None:
 
 
 @cache
-def _shapes() -> dict[str, Any]:
+def _shapes() -> dict[str, Shape]:
     model = get_service_model("sqs")
     return {name: model.operation_model(name).input_shape for name in model.operation_names}
 
 
-def _faults(shape: Any, value: Any, path: str) -> Iterator[AwsError]:
+def _faults(shape: Shape, value: Any, path: str) -> Iterator[AwsError]:
     kind: str = shape.type_name
     if value is None:
         return

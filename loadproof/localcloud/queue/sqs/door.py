@@ -7,7 +7,6 @@ import json
 import logging
 import uuid
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
@@ -118,7 +117,7 @@ def _headers(content_type: str) -> dict[str, str]:
     return {"x-amzn-RequestId": str(uuid.uuid4()), "Content-Type": content_type}
 
 
-def _base64(value: Any) -> str:
+def _base64(value: object) -> str:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     raise TypeError(f"{type(value).__name__} is not JSON")

@@ -11,9 +11,10 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.documents import Document
 from loadproof.localcloud.queue.sqs.errors import invalid, invalid_value, missing
 
 _ALLOWED = "#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF"
@@ -35,7 +36,7 @@ class Attribute(NamedTuple):
     def raw(self) -> bytes:
         return self.value if isinstance(self.value, bytes) else self.value.encode()
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> Document:
         kind = "BinaryValue" if isinstance(self.value, bytes) else "StringValue"
         return {kind: self.value, "DataType": self.data_type}
 
@@ -110,7 +111,7 @@ def checked_group(group: str | None) -> str | None:
     return group
 
 
-def checked_attributes(given: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Attribute]:
+def checked_attributes(given: Mapping[str, Document] | None) -> dict[str, Attribute]:
     """The sender's attributes as the API has them. Raises for names, types and values that SQS refuses."""
     given = given or {}
     if len(given) > _MOST_ATTRIBUTES:
@@ -118,7 +119,7 @@ def checked_attributes(given: Mapping[str, Mapping[str, Any]] | None) -> dict[st
     return {name: _attribute(name, value) for name, value in given.items()}
 
 
-def checked_trace(given: Mapping[str, Mapping[str, Any]] | None) -> str | None:
+def checked_trace(given: Mapping[str, Document] | None) -> str | None:
     """The one system attribute that a sender may set."""
     for name in given or {}:
         if name != _TRACE:
@@ -127,7 +128,7 @@ def checked_trace(given: Mapping[str, Mapping[str, Any]] | None) -> str | None:
     return None if trace is None else str(trace)
 
 
-def _attribute(name: str, given: Mapping[str, Any]) -> Attribute:
+def _attribute(name: str, given: Document) -> Attribute:
     if not _NAME.match(name):
         raise invalid(
             f"Message (user) attribute name '{name}' is invalid: 1 to 256 of A-Z a-z 0-9 _ - . are allowed, no period "

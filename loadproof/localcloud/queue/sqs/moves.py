@@ -7,8 +7,8 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from loadproof.localcloud.documents import Document
 from loadproof.localcloud.queue.sqs.errors import invalid
 from loadproof.localcloud.queue.sqs.message import Message, State
 from loadproof.localcloud.queue.sqs.queue import Queue
@@ -64,7 +64,7 @@ class MoveTask:
             return None
         return self.started_s + (self.moved + 1) / self.most_per_s
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> Document:
         found = {
             "TaskHandle": self.handle if self.status == RUNNING else None,
             "Status": self.status,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
@@ -12,6 +10,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     picked,
     tag_map,
 )
+from loadproof.localcloud.documents import Document
 
 
 def _names(properties: Properties) -> Properties:
@@ -38,7 +37,7 @@ class ScalableTarget:
         physical_id = "|".join(parts)
         return Made(physical_id, {"Id": physical_id})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         self._register(work, new)
         wanted = {action["ScheduledActionName"] for action in new.get("ScheduledActions", [])}
         for action in old.get("ScheduledActions", []):
@@ -75,7 +74,7 @@ class ScalingPolicy:
     def create(self, work: Work, properties: Properties) -> Made:
         return self._put(work, properties)
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         return self._put(work, new).attributes
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:

@@ -7,12 +7,15 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
+
+from botocore.client import BaseClient
 
 from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Service
+from loadproof.localcloud.documents import Document, Json
 
-Properties = dict[str, Any]
+Properties = Document
 
 
 class ResourceFailedError(Exception):
@@ -30,7 +33,7 @@ class Made(NamedTuple):
     """A created resource: what Ref yields, and what GetAtt yields by attribute."""
 
     physical_id: str
-    attributes: dict[str, Any] = {}  # noqa: RUF012
+    attributes: Document = {}  # noqa: RUF012
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +52,14 @@ class Work:
     poll_s: float = 0.02
     timeout_s: float = 970 * 60.0  # as AWS's own handler of an endpoint's update, which may bake for hours
 
-    def client(self, service: str) -> Any:
+    def client(self, service: str) -> BaseClient:
         """A boto3 client of this cloud in the stack's account and region."""
         return self.clients.client(service, self.caller)
 
-    def call_sagemaker(self, action: str, **params: Any) -> dict[str, Any]:
+    def call_sagemaker(self, action: str, **params: Json) -> Document:
         return dict(self.sagemaker.call(self.caller, action, params))
 
-    def call_autoscaling(self, action: str, **params: Any) -> dict[str, Any]:
+    def call_autoscaling(self, action: str, **params: Json) -> Document:
         return dict(self.autoscaling.call(self.caller, action, params))
 
     def generated_name(self, longest: int, *, lower: bool = False) -> str:
@@ -118,7 +121,7 @@ class ResourceType(Protocol):
 
     def create(self, work: Work, properties: Properties) -> Made: ...
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any] | None: ...
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document | None: ...
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None: ...
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.controlplane.cloudformation.resources.base import Made, Properties, Work, tag_list
+from loadproof.localcloud.documents import Document
 
 
 class ApplicationInferenceProfile:
@@ -15,7 +14,7 @@ class ApplicationInferenceProfile:
     name_property = "InferenceProfileName"
 
     def create(self, work: Work, properties: Properties) -> Made:
-        asked: dict[str, Any] = {
+        asked: Document = {
             "inferenceProfileName": properties["InferenceProfileName"],
             "modelSource": {"copyFrom": properties["ModelSource"]["CopyFrom"]},
         }
@@ -25,7 +24,7 @@ class ApplicationInferenceProfile:
         arn = work.client("bedrock").create_inference_profile(**asked, tags=tags)["inferenceProfileArn"]
         return Made(arn, self._attributes(work, arn))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         client = work.client("bedrock")
         wanted = {tag["Key"]: tag["Value"] for tag in tag_list(work, new)}
         present = client.list_tags_for_resource(resourceARN=physical_id)["tags"]
@@ -40,7 +39,7 @@ class ApplicationInferenceProfile:
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         work.client("bedrock").delete_inference_profile(inferenceProfileIdentifier=physical_id)
 
-    def _attributes(self, work: Work, arn: str) -> dict[str, Any]:
+    def _attributes(self, work: Work, arn: str) -> Document:
         found = work.client("bedrock").get_inference_profile(inferenceProfileIdentifier=arn)
         return {
             "InferenceProfileArn": arn,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
@@ -14,6 +13,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     picked,
     tag_list,
 )
+from loadproof.localcloud.documents import Document, Json
 
 
 class Alarm:
@@ -32,7 +32,7 @@ class Alarm:
         self._put(work, name, properties)
         return Made(name, {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         self._put(work, physical_id, new)
         return {"Arn": work.caller.arn("cloudwatch", f"alarm:{physical_id}")}
 
@@ -67,7 +67,7 @@ class CompositeAlarm:
         self.update(work, name, {}, properties)
         return Made(name, {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         work.client("cloudwatch").put_composite_alarm(AlarmName=physical_id, **picked(new, *self._plain))
         return {"Arn": work.caller.arn("cloudwatch", f"alarm:{physical_id}")}
 
@@ -85,7 +85,7 @@ class Dashboard:
         self.update(work, name, {}, properties)
         return Made(name)
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         faults = list(_dashboard_faults(new["DashboardBody"]))
         if faults:
             raise ResourceFailedError(
@@ -119,7 +119,7 @@ _WIDGETS = ("alarm", "custom", "explorer", "log", "metric", "text")
 _GRID = {"x": (0, 23), "y": (0, 1_000_000), "width": (1, 24), "height": (1, 1000)}
 
 
-def _widget_faults(widget: Any) -> Iterator[str]:
+def _widget_faults(widget: Json) -> Iterator[str]:
     if not isinstance(widget, dict) or widget.get("type") not in _WIDGETS:
         yield f"type must be one of {', '.join(_WIDGETS)}"
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
@@ -14,6 +13,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     tag_list,
 )
 from loadproof.localcloud.controlplane.schedules import fault_of
+from loadproof.localcloud.documents import Document
 
 # Where events are really delivered to here.
 _DELIVERED = ("sqs", "logs")
@@ -30,7 +30,7 @@ class Rule:
         name = properties.get("Name") or work.generated_name(64)
         return Made(name, self._put(work, name, {}, properties))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         return self._put(work, physical_id, old, new)
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
@@ -40,7 +40,7 @@ class Rule:
             events.remove_targets(Rule=physical_id, Ids=ids, **bus)
         events.delete_rule(Name=physical_id, **bus)
 
-    def _put(self, work: Work, name: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def _put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
         for target in new.get("Targets", []):
             if target["Arn"].split(":")[2] not in _DELIVERED:
                 raise ResourceFailedError(
@@ -80,7 +80,7 @@ class Schedule:
         arn = work.client("scheduler").create_schedule(Name=name, **picked(properties, *self._plain))["ScheduleArn"]
         return Made(name, {"Arn": arn})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         self._check(new)
         return {
             "Arn": work.client("scheduler").update_schedule(Name=physical_id, **picked(new, *self._plain))[

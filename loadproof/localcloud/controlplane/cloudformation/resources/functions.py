@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import zipfile
-from typing import Any
+
+from botocore.client import BaseClient
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
@@ -14,6 +15,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     picked,
     tag_map,
 )
+from loadproof.localcloud.documents import Document
 
 
 class Function:
@@ -38,7 +40,7 @@ class Function:
         self._limit(functions, name, {}, properties)
         return Made(name, {"Arn": found["FunctionArn"]})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         _check_function(new)
         functions = work.client("lambda")
         if old["Code"] != new["Code"]:
@@ -52,7 +54,7 @@ class Function:
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         work.client("lambda").delete_function(FunctionName=physical_id)
 
-    def _limit(self, functions: Any, name: str, old: Properties, new: Properties) -> None:
+    def _limit(self, functions: BaseClient, name: str, old: Properties, new: Properties) -> None:
         limit = new.get("ReservedConcurrentExecutions")
         if limit is not None:
             functions.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=int(limit))
@@ -98,7 +100,7 @@ def _api_names(properties: Properties) -> Properties:
     return renamed
 
 
-def _code(code: Properties) -> dict[str, Any]:
+def _code(code: Properties) -> Document:
     """The code as the API takes it; inline text becomes a zip with `index.py`, as CloudFormation makes it."""
     if "ZipFile" in code:
         packed = io.BytesIO()
@@ -130,7 +132,7 @@ class EventSourceMapping:
         found = work.client("lambda").create_event_source_mapping(EventSourceArn=arn, **request)
         return Made(found["UUID"], self._attributes(work, found["UUID"]))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         self._check(work, new["EventSourceArn"], new)
         work.client("lambda").update_event_source_mapping(UUID=physical_id, **picked(new, *self._plain))
         return self._attributes(work, physical_id)
@@ -154,7 +156,7 @@ class EventSourceMapping:
                 f"{function['Timeout']} seconds"
             )
 
-    def _attributes(self, work: Work, uuid: str) -> dict[str, Any]:
+    def _attributes(self, work: Work, uuid: str) -> Document:
         return {"Id": uuid, "EventSourceMappingArn": work.caller.arn("lambda", f"event-source-mapping:{uuid}")}
 
 
@@ -168,7 +170,7 @@ class Permission:
         work.client("lambda").add_permission(StatementId=statement, **properties)
         return Made(statement, {"Id": statement})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any] | None:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document | None:
         return None
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
@@ -190,7 +192,7 @@ class LayerVersion:
         )["LayerVersionArn"]
         return Made(arn, {"LayerVersionArn": arn})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any] | None:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document | None:
         return None
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any
+
+from botocore.client import BaseClient
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
@@ -14,6 +15,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     picked,
     tag_list,
 )
+from loadproof.localcloud.documents import Document
 
 
 class Role:
@@ -38,7 +40,7 @@ class Role:
         self._set_policies(iam, name, {}, properties)
         return Made(name, {"Arn": role["Arn"], "RoleId": role["RoleId"]})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         iam = work.client("iam")
         trust = json.dumps(new["AssumeRolePolicyDocument"])
         iam.update_assume_role_policy(RoleName=physical_id, PolicyDocument=trust)
@@ -54,7 +56,7 @@ class Role:
         self._set_policies(iam, physical_id, properties, {})
         iam.delete_role(RoleName=physical_id)
 
-    def _set_policies(self, iam: Any, name: str, old: Properties, new: Properties) -> None:
+    def _set_policies(self, iam: BaseClient, name: str, old: Properties, new: Properties) -> None:
         inline = {policy["PolicyName"]: policy["PolicyDocument"] for policy in new.get("Policies", [])}
         for policy in old.get("Policies", []):
             if policy["PolicyName"] not in inline:
@@ -80,7 +82,7 @@ class Policy:
         self._put(work, properties)
         return Made(work.generated_name(64), {"Id": properties["PolicyName"]})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         self._put(work, new)
         for listing, kind, key in self._kinds:
             kept = set(new.get(listing, [])) if new["PolicyName"] == old["PolicyName"] else set()
@@ -123,7 +125,7 @@ class ManagedPolicy:
             iam.attach_role_policy(RoleName=role, PolicyArn=arn)
         return Made(arn, {"PolicyArn": arn})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         iam = work.client("iam")
         for version in iam.list_policy_versions(PolicyArn=physical_id)["Versions"]:
             if not version["IsDefaultVersion"]:
@@ -164,7 +166,7 @@ class OidcProvider:
         )["OpenIDConnectProviderArn"]
         return Made(arn, {"Arn": arn})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         if old.get("ClientIdList") != new.get("ClientIdList"):
             raise ResourceFailedError("The local cloud does not change ClientIdList of an identity provider.")
         if new.get("ThumbprintList"):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.controlplane.cloudformation.resources.base import Made, Properties, Work
+from loadproof.localcloud.documents import Document
 
 
 class CdkMetadata:
@@ -17,7 +16,7 @@ class CdkMetadata:
     def create(self, work: Work, properties: Properties) -> Made:
         return Made(work.generated_name(64))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         return {}
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import Made, Properties, Work, picked, tag_list
+from loadproof.localcloud.documents import Document
 
 
 class Key:
@@ -34,7 +34,7 @@ class Key:
             kms.enable_key_rotation(KeyId=metadata["KeyId"])
         return Made(metadata["KeyId"], {"Arn": metadata["Arn"], "KeyId": metadata["KeyId"]})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         kms = work.client("kms")
         if "KeyPolicy" in new:
             kms.put_key_policy(KeyId=physical_id, PolicyName="default", Policy=json.dumps(new["KeyPolicy"]))
@@ -55,7 +55,7 @@ class KeyAlias:
         work.client("kms").create_alias(AliasName=properties["AliasName"], TargetKeyId=properties["TargetKeyId"])
         return Made(properties["AliasName"])
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         work.client("kms").update_alias(AliasName=physical_id, TargetKeyId=new["TargetKeyId"])
         return {}
 
@@ -73,7 +73,7 @@ class Parameter:
         self._put(work, name, properties, overwrite=False)
         return Made(name, {"Type": properties["Type"], "Value": properties["Value"]})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         self._put(work, physical_id, new, overwrite=True)
         return {"Type": new["Type"], "Value": new["Value"]}
 
@@ -103,7 +103,7 @@ class Repository:
         self._configure(work, name, properties)
         return Made(name, {"Arn": repository["repositoryArn"], "RepositoryUri": repository["repositoryUri"]})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         self._configure(work, physical_id, new)
         found = work.client("ecr").describe_repositories(repositoryNames=[physical_id])["repositories"][0]
         return {"Arn": found["repositoryArn"], "RepositoryUri": found["repositoryUri"]}
@@ -141,7 +141,7 @@ class Secret:
         )["ARN"]
         return Made(arn, {"Id": arn})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         told = ("SecretString", "GenerateSecretString")
         changed = any(old.get(name) != new.get(name) for name in told)
         value = {"SecretString": self._value(work, new)} if changed else {}

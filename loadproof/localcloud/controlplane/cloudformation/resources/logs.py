@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import Made, Properties, Work, tag_map
+from loadproof.localcloud.documents import Document
 
 
 class LogGroup:
@@ -20,7 +20,7 @@ class LogGroup:
         work.client("logs").create_log_group(logGroupName=name, **request, **({"tags": tags} if tags else {}))
         return Made(name, self.update(work, name, {}, properties))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         logs = work.client("logs")
         if "RetentionInDays" in new:
             logs.put_retention_policy(logGroupName=physical_id, retentionInDays=int(new["RetentionInDays"]))
@@ -43,7 +43,7 @@ class ResourcePolicy:
         self.update(work, properties["PolicyName"], {}, properties)
         return Made(properties["PolicyName"])
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         document = new["PolicyDocument"]
         text = document if isinstance(document, str) else json.dumps(document)
         work.client("logs").put_resource_policy(policyName=physical_id, policyDocument=text)
@@ -63,7 +63,7 @@ class LogStream:
         work.client("logs").create_log_stream(logGroupName=properties["LogGroupName"], logStreamName=name)
         return Made(name)
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any] | None:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document | None:
         return None
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
@@ -14,6 +13,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     tag_list,
     tag_map,
 )
+from loadproof.localcloud.documents import Document, Json
 
 
 class Queue:
@@ -36,7 +36,7 @@ class Queue:
         )["QueueUrl"]
         return Made(url, self._shown(work, url, name))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         sqs = work.client("sqs")
         wanted = self._attributes(new)
         for gone in self._attributes(old).keys() - wanted.keys():
@@ -59,7 +59,7 @@ class Queue:
                 attributes[name] = value if isinstance(value, str) else json.dumps(value)
         return attributes
 
-    def _shown(self, work: Work, url: str, name: str) -> dict[str, Any]:
+    def _shown(self, work: Work, url: str, name: str) -> Document:
         return {"Arn": work.caller.arn("sqs", name), "QueueName": name, "QueueUrl": url}
 
 
@@ -72,7 +72,7 @@ _QUEUE_DEFAULTS = {
 }
 
 
-def _text(value: Any) -> str:
+def _text(value: Json) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -86,7 +86,7 @@ class QueuePolicy:
         name = work.generated_name(80)
         return Made(name, {"Id": name})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         self._set(work, [url for url in old["Queues"] if url not in new["Queues"]], "")
         self._set(work, new["Queues"], json.dumps(new["PolicyDocument"]))
         return {"Id": physical_id}
@@ -113,7 +113,7 @@ class Topic:
             sns.subscribe(TopicArn=arn, Protocol=one["Protocol"], Endpoint=one["Endpoint"])
         return Made(arn, {"TopicArn": arn, "TopicName": name})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any] | None:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document | None:
         if old.get("Subscription") != new.get("Subscription"):
             return None
         for name in ("DisplayName", "KmsMasterKeyId"):
@@ -135,7 +135,7 @@ class TopicPolicy:
         name = work.generated_name(80)
         return Made(name, {"Id": name})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         for arn in new["Topics"]:
             work.client("sns").set_topic_attributes(
                 TopicArn=arn, AttributeName="Policy", AttributeValue=json.dumps(new["PolicyDocument"])
@@ -162,7 +162,7 @@ class Subscription:
         )["SubscriptionArn"]
         return Made(arn, {"Arn": arn})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any] | None:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document | None:
         return None
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:

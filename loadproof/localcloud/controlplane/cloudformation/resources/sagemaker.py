@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
@@ -13,6 +11,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     tag_list,
 )
 from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.documents import Document
 
 
 def _retag(work: Work, arn: str, new: Properties) -> None:
@@ -56,7 +55,7 @@ class Model:
         arn = work.call_sagemaker("CreateModel", **request)["ModelArn"]
         return Made(arn, {"ModelArn": arn, "ModelName": request["ModelName"]})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         _retag(work, physical_id, new)
         return {"ModelArn": physical_id, "ModelName": _exact_name(work, physical_id, "Models", "Model")}
 
@@ -82,7 +81,7 @@ class EndpointConfig:
         arn = work.call_sagemaker("CreateEndpointConfig", **request)["EndpointConfigArn"]
         return Made(arn, {"EndpointConfigArn": arn, "EndpointConfigName": request["EndpointConfigName"]})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         _retag(work, physical_id, new)
         name = _exact_name(work, physical_id, "EndpointConfigs", "EndpointConfig")
         return {"EndpointConfigArn": physical_id, "EndpointConfigName": name}
@@ -113,7 +112,7 @@ class Endpoint:
         work.wait(arn, lambda: _endpoint_status(work, name), "InService", ("Creating",))
         return Made(arn, {"EndpointArn": arn, "EndpointName": name})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         name = _exact_name(work, physical_id, "Endpoints", "Endpoint")
         _retag(work, physical_id, new)
         request = picked(
@@ -165,7 +164,7 @@ class InferenceComponent:
         work.wait(arn, lambda: _component_status(work, name), "InService", ("Creating",))
         return Made(arn, self._attributes(work, name))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         name = _exact_name(work, physical_id, "InferenceComponents", "InferenceComponent")
         for fixed in ("EndpointName", "VariantName", "InferenceComponentName"):
             if old.get(fixed) != new.get(fixed):
@@ -187,7 +186,7 @@ class InferenceComponent:
         work.call_sagemaker("DeleteInferenceComponent", InferenceComponentName=name)
         work.wait_gone(lambda: work.call_sagemaker("DescribeInferenceComponent", InferenceComponentName=name))
 
-    def _attributes(self, work: Work, name: str) -> dict[str, Any]:
+    def _attributes(self, work: Work, name: str) -> Document:
         found = work.call_sagemaker("DescribeInferenceComponent", InferenceComponentName=name)
         return {
             "InferenceComponentArn": found["InferenceComponentArn"],

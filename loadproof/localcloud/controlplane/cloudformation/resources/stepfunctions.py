@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
@@ -13,6 +12,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Work,
     tag_map,
 )
+from loadproof.localcloud.documents import Document, Json
 
 _PLACE = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
 
@@ -35,7 +35,7 @@ class StateMachine:
         )["stateMachineArn"]
         return Made(arn, {"Arn": arn, "Name": name})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         machines = work.client("stepfunctions")
         machines.update_state_machine(stateMachineArn=physical_id, **_request(new))
         tags = [{"key": key, "value": value} for key, value in tag_map(work, new).items()]
@@ -47,8 +47,8 @@ class StateMachine:
         work.client("stepfunctions").delete_state_machine(stateMachineArn=physical_id)
 
 
-def _request(properties: Properties) -> dict[str, Any]:
-    request: dict[str, Any] = {"definition": _definition(properties), "roleArn": properties["RoleArn"]}
+def _request(properties: Properties) -> Document:
+    request: Document = {"definition": _definition(properties), "roleArn": properties["RoleArn"]}
     if "LoggingConfiguration" in properties:
         request["loggingConfiguration"] = _small(properties["LoggingConfiguration"])
     if "TracingConfiguration" in properties:
@@ -71,7 +71,7 @@ def _definition(properties: Properties) -> str:
     return _PLACE.sub(value, text)
 
 
-def _small(value: Any) -> Any:
+def _small(value: Json) -> Json:
     """CloudFormation says IncludeExecutionData as the API says includeExecutionData."""
     if isinstance(value, dict):
         return {name[:1].lower() + name[1:]: _small(one) for name, one in value.items()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+
+from botocore.client import BaseClient
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
@@ -14,6 +15,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     picked,
     tag_list,
 )
+from loadproof.localcloud.documents import Document
 
 
 class Bucket:
@@ -36,7 +38,7 @@ class Bucket:
         self._configure(work, name, properties)
         return Made(name, self._attributes(work, name))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         self._configure(work, physical_id, new)
         if "LifecycleConfiguration" in old and "LifecycleConfiguration" not in new:
             work.client("s3").delete_bucket_lifecycle(Bucket=physical_id)
@@ -75,7 +77,7 @@ class Bucket:
         else:
             s3.delete_bucket_tagging(Bucket=name)
 
-    def _attributes(self, work: Work, name: str) -> dict[str, Any]:
+    def _attributes(self, work: Work, name: str) -> Document:
         region = work.caller.region
         return {
             "Arn": f"arn:aws:s3:::{name}",
@@ -86,9 +88,9 @@ class Bucket:
         }
 
 
-def _lifecycle_rule(rule: Properties) -> dict[str, Any]:
+def _lifecycle_rule(rule: Properties) -> Document:
     """CloudFormation's flat lifecycle rule as the API's nested one."""
-    shaped: dict[str, Any] = {"Status": rule["Status"], "Filter": {"Prefix": rule.get("Prefix", "")}}
+    shaped: Document = {"Status": rule["Status"], "Filter": {"Prefix": rule.get("Prefix", "")}}
     if "Id" in rule:
         shaped["ID"] = rule["Id"]
     if "ExpirationInDays" in rule:
@@ -120,7 +122,7 @@ class BucketPolicy:
         self.update(work, properties["Bucket"], {}, properties)
         return Made(properties["Bucket"])
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         work.client("s3").put_bucket_policy(Bucket=new["Bucket"], Policy=json.dumps(new["PolicyDocument"]))
         return {}
 
@@ -153,7 +155,7 @@ class Table:
         self._configure(dynamodb, name, properties)
         return Made(name, {"Arn": table["TableArn"]})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
         fixed = changed - {"TimeToLiveSpecification", "PointInTimeRecoverySpecification", "Tags"}
         if fixed:
@@ -166,7 +168,7 @@ class Table:
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         work.client("dynamodb").delete_table(TableName=physical_id)
 
-    def _configure(self, dynamodb: Any, name: str, properties: Properties) -> None:
+    def _configure(self, dynamodb: BaseClient, name: str, properties: Properties) -> None:
         if "TimeToLiveSpecification" in properties:
             wanted = properties["TimeToLiveSpecification"]
             dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=wanted)
