@@ -6,44 +6,45 @@ import json
 from collections.abc import Iterator
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
-    Made,
     Properties,
+    PutType,
     ResourceFailedError,
     Work,
+    names,
     picked,
-    tag_list,
+    tagged,
 )
 from loadproof.localcloud.documents import Document, Json
 
 
-class Alarm:
-    type_name = "AWS::CloudWatch::Alarm"
-    _plain = (
-        "ActionsEnabled", "AlarmActions", "AlarmDescription", "ComparisonOperator", "DatapointsToAlarm", "Dimensions",
-        "EvaluateLowSampleCountPercentile", "EvaluationPeriods", "ExtendedStatistic", "InsufficientDataActions",
-        "MetricName", "Metrics", "Namespace", "OKActions", "Period", "Statistic", "Threshold", "ThresholdMetricId",
-        "TreatMissingData", "Unit",
-    )  # fmt: skip
-    supported = frozenset({*_plain, "AlarmName", "Tags"})
+class CompositeAlarm(PutType):
+    type_name = "AWS::CloudWatch::CompositeAlarm"
+    _plain = names("ActionsEnabled AlarmActions AlarmDescription AlarmRule InsufficientDataActions OKActions")
+    supported = _plain | {"AlarmName", "Tags"}
     name_property = "AlarmName"
+    longest_name = 255
 
-    def create(self, work: Work, properties: Properties) -> Made:
-        name = properties.get("AlarmName") or work.generated_name(255)
-        self._put(work, name, properties)
-        return Made(name, {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")})
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
-        self._put(work, physical_id, new)
-        return {"Arn": work.caller.arn("cloudwatch", f"alarm:{physical_id}")}
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
+        work.client("cloudwatch").put_composite_alarm(AlarmName=name, **picked(new, *self._plain))
+        return {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")}
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         work.client("cloudwatch").delete_alarms(AlarmNames=[physical_id])
 
-    def _put(self, work: Work, name: str, properties: Properties) -> None:
-        _check_alarm(properties)
-        request = picked(properties, *self._plain)
-        tags = tag_list(work, properties)
-        work.client("cloudwatch").put_metric_alarm(AlarmName=name, **request, **({"Tags": tags} if tags else {}))
+
+class Alarm(CompositeAlarm):
+    type_name = "AWS::CloudWatch::Alarm"
+    _plain = names(
+        "ActionsEnabled AlarmActions AlarmDescription ComparisonOperator DatapointsToAlarm Dimensions "
+        "EvaluateLowSampleCountPercentile EvaluationPeriods ExtendedStatistic InsufficientDataActions MetricName "
+        "Metrics Namespace OKActions Period Statistic Threshold ThresholdMetricId TreatMissingData Unit"
+    )
+    supported = _plain | {"AlarmName", "Tags"}
+
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
+        _check_alarm(new)
+        work.client("cloudwatch").put_metric_alarm(AlarmName=name, **picked(new, *self._plain), **tagged(work, new))
+        return {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")}
 
 
 def _check_alarm(properties: Properties) -> None:
@@ -56,44 +57,20 @@ def _check_alarm(properties: Properties) -> None:
         raise ResourceFailedError("DatapointsToAlarm must be less than or equal to EvaluationPeriods.")
 
 
-class CompositeAlarm:
-    type_name = "AWS::CloudWatch::CompositeAlarm"
-    _plain = ("ActionsEnabled", "AlarmActions", "AlarmDescription", "AlarmRule", "InsufficientDataActions", "OKActions")
-    supported = frozenset({*_plain, "AlarmName", "Tags"})
-    name_property = "AlarmName"
-
-    def create(self, work: Work, properties: Properties) -> Made:
-        name = properties.get("AlarmName") or work.generated_name(255)
-        self.update(work, name, {}, properties)
-        return Made(name, {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")})
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
-        work.client("cloudwatch").put_composite_alarm(AlarmName=physical_id, **picked(new, *self._plain))
-        return {"Arn": work.caller.arn("cloudwatch", f"alarm:{physical_id}")}
-
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("cloudwatch").delete_alarms(AlarmNames=[physical_id])
-
-
-class Dashboard:
+class Dashboard(PutType):
     type_name = "AWS::CloudWatch::Dashboard"
-    supported = frozenset({"DashboardBody", "DashboardName", "Tags"})
+    supported = names("DashboardBody DashboardName Tags")
     name_property = "DashboardName"
+    longest_name = 255
 
-    def create(self, work: Work, properties: Properties) -> Made:
-        name = properties.get("DashboardName") or work.generated_name(255)
-        self.update(work, name, {}, properties)
-        return Made(name)
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
         faults = list(_dashboard_faults(new["DashboardBody"]))
         if faults:
             raise ResourceFailedError(
                 f"The dashboard body is invalid, there are {len(faults)} validation errors: {'; '.join(faults)}"
             )
-        tags = tag_list(work, new)
         work.client("cloudwatch").put_dashboard(
-            DashboardName=physical_id, DashboardBody=new["DashboardBody"], **({"Tags": tags} if tags else {})
+            DashboardName=name, DashboardBody=new["DashboardBody"], **tagged(work, new)
         )
         return {}
 

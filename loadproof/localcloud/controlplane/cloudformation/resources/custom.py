@@ -12,19 +12,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from loadproof.localcloud.controlplane.cloudformation.resources.base import Made, Properties, ResourceFailedError, Work
+from loadproof.localcloud.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    ResourceFailedError,
+    ResourceType,
+    Work,
+)
 from loadproof.localcloud.documents import Document, Json
 
 _MOST_BYTES = 4096  # AWS's limit for an answer
 _LONGEST_S = 3600  # unless the resource's ServiceTimeout says less
 
 
-class CustomResource:
+class CustomResource(ResourceType):
     """`AWS::CloudFormation::CustomResource` and every `Custom::...`; all properties go to the function as they are."""
 
     type_name = "AWS::CloudFormation::CustomResource"
     supported = None
-    name_property = None
 
     def create(self, work: Work, properties: Properties) -> Made:
         answer = _ask(work, "Create", properties)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from loadproof.localcloud.controlplane.cloudformation.resources.base import Made, Properties, Work
+from loadproof.localcloud.controlplane.cloudformation.resources.base import Properties, PutType, Work, names
 from loadproof.localcloud.documents import Document
 
 
-class CdkMetadata:
+class CdkMetadata(PutType):
     """Construct versions, read by AWS's usage reports only."""
 
     type_name = "AWS::CDK::Metadata"
-    supported = frozenset({"Analytics"})
-    name_property = None
+    supported = names("Analytics")
 
-    def create(self, work: Work, properties: Properties) -> Made:
-        return Made(work.generated_name(64))
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
         return {}
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:

@@ -2,69 +2,64 @@
 
 from __future__ import annotations
 
-import json
-
-from loadproof.localcloud.controlplane.cloudformation.resources.base import Made, Properties, Work, tag_map
+from loadproof.localcloud.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    PutType,
+    ResourceType,
+    Work,
+    as_text,
+    names,
+    tag_map,
+)
 from loadproof.localcloud.documents import Document
 
 
-class LogGroup:
+class LogGroup(PutType):
     type_name = "AWS::Logs::LogGroup"
-    supported = frozenset({"KmsKeyId", "LogGroupClass", "LogGroupName", "RetentionInDays", "Tags"})
+    supported = names("KmsKeyId LogGroupClass LogGroupName RetentionInDays Tags")
     name_property = "LogGroupName"
+    longest_name = 512
+    deletion = ("logs", "delete_log_group", "logGroupName")
 
     def create(self, work: Work, properties: Properties) -> Made:
-        name = properties.get("LogGroupName") or work.generated_name(512)
-        tags = tag_map(work, properties)
+        name, tags = self.name(work, properties), tag_map(work, properties)
         request = {"kmsKeyId": properties["KmsKeyId"]} if "KmsKeyId" in properties else {}
         work.client("logs").create_log_group(logGroupName=name, **request, **({"tags": tags} if tags else {}))
-        return Made(name, self.update(work, name, {}, properties))
+        return Made(name, self.put(work, name, {}, properties))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
         logs = work.client("logs")
         if "RetentionInDays" in new:
-            logs.put_retention_policy(logGroupName=physical_id, retentionInDays=int(new["RetentionInDays"]))
+            logs.put_retention_policy(logGroupName=name, retentionInDays=int(new["RetentionInDays"]))
         elif "RetentionInDays" in old:
-            logs.delete_retention_policy(logGroupName=physical_id)
-        return {"Arn": work.caller.arn("logs", f"log-group:{physical_id}:*")}
-
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("logs").delete_log_group(logGroupName=physical_id)
+            logs.delete_retention_policy(logGroupName=name)
+        return {"Arn": work.caller.arn("logs", f"log-group:{name}:*")}
 
 
-class ResourcePolicy:
+class ResourcePolicy(PutType):
     """Kept, like every policy here."""
 
     type_name = "AWS::Logs::ResourcePolicy"
-    supported = frozenset({"PolicyDocument", "PolicyName"})
+    supported = names("PolicyDocument PolicyName")
     name_property = "PolicyName"
+    deletion = ("logs", "delete_resource_policy", "policyName")
 
-    def create(self, work: Work, properties: Properties) -> Made:
-        self.update(work, properties["PolicyName"], {}, properties)
-        return Made(properties["PolicyName"])
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
-        document = new["PolicyDocument"]
-        text = document if isinstance(document, str) else json.dumps(document)
-        work.client("logs").put_resource_policy(policyName=physical_id, policyDocument=text)
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
+        work.client("logs").put_resource_policy(policyName=name, policyDocument=as_text(new["PolicyDocument"]))
         return {}
 
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("logs").delete_resource_policy(policyName=physical_id)
 
-
-class LogStream:
+class LogStream(ResourceType):
     type_name = "AWS::Logs::LogStream"
-    supported = frozenset({"LogGroupName", "LogStreamName"})
+    supported = names("LogGroupName LogStreamName")
     name_property = "LogStreamName"
+    longest_name = 512
 
     def create(self, work: Work, properties: Properties) -> Made:
-        name = properties.get("LogStreamName") or work.generated_name(512)
+        name = self.name(work, properties)
         work.client("logs").create_log_stream(logGroupName=properties["LogGroupName"], logStreamName=name)
         return Made(name)
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document | None:
-        return None
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         work.client("logs").delete_log_stream(logGroupName=properties["LogGroupName"], logStreamName=physical_id)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import json
-
 from botocore.client import BaseClient
 
-from loadproof.localcloud.controlplane.cloudformation.resources.base import Made, Properties, Work, picked, tag_list
+from loadproof.localcloud.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    ResourceType,
+    Work,
+    as_text,
+    changed,
+    names,
+    picked,
+    tag_rows,
+)
 from loadproof.localcloud.documents import Document
 
 
 def _tagged(work: Work, properties: Properties, kind: str) -> Document:
-    tags = tag_list(work, properties)
+    tags = tag_rows(work, properties)
     return {"TagSpecifications": [{"ResourceType": kind, "Tags": tags}]} if tags else {}
 
 
@@ -21,20 +29,20 @@ def _check_vpc(ec2: BaseClient, properties: Properties) -> None:
         ec2.describe_vpcs(VpcIds=[properties["VpcId"]])
 
 
-class SecurityGroup:
+class SecurityGroup(ResourceType):
     """A group in a VPC. Rules given for a direction replace the ones that a new group has."""
 
     type_name = "AWS::EC2::SecurityGroup"
-    supported = frozenset(
-        {"GroupDescription", "GroupName", "SecurityGroupEgress", "SecurityGroupIngress", "Tags", "VpcId"}
-    )
+    supported = names("GroupDescription GroupName SecurityGroupEgress SecurityGroupIngress Tags VpcId")
     name_property = "GroupName"
+    longest_name = 255
+    deletion = ("ec2", "delete_security_group", "GroupId")
 
     def create(self, work: Work, properties: Properties) -> Made:
         ec2 = work.client("ec2")
         _check_vpc(ec2, properties)
         group_id = ec2.create_security_group(
-            GroupName=properties.get("GroupName") or work.generated_name(255),
+            GroupName=self.name(work, properties),
             Description=properties["GroupDescription"],
             **picked(properties, "VpcId"),
             **_tagged(work, properties, "security-group"),
@@ -55,9 +63,6 @@ class SecurityGroup:
         everywhere = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
         self._allow(ec2, physical_id, {**new, "SecurityGroupEgress": new.get("SecurityGroupEgress") or [everywhere]})
         return self._shown(ec2, physical_id)
-
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("ec2").delete_security_group(GroupId=physical_id)
 
     def _allow(self, ec2: BaseClient, group_id: str, properties: Properties) -> None:
         inbound = [_permission(rule, "Source") for rule in properties.get("SecurityGroupIngress", [])]
@@ -88,11 +93,10 @@ def _permission(rule: Properties, side: str) -> Document:
     return permission
 
 
-class VpcEndpoint:
+class VpcEndpoint(ResourceType):
     type_name = "AWS::EC2::VPCEndpoint"
-    _changeable = ("PolicyDocument", "PrivateDnsEnabled", "RouteTableIds", "SecurityGroupIds", "SubnetIds")
-    supported = frozenset({*_changeable, "ServiceName", "Tags", "VpcEndpointType", "VpcId"})
-    name_property = None
+    _changeable = names("PolicyDocument PrivateDnsEnabled RouteTableIds SecurityGroupIds SubnetIds")
+    supported = _changeable | names("ServiceName Tags VpcEndpointType VpcId")
 
     def create(self, work: Work, properties: Properties) -> Made:
         ec2 = work.client("ec2")
@@ -106,14 +110,10 @@ class VpcEndpoint:
 
     def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         changes = picked(self._settings(new), "PolicyDocument", "PrivateDnsEnabled")
-        for name, noun in (
-            ("RouteTableIds", "RouteTable"),
-            ("SecurityGroupIds", "SecurityGroup"),
-            ("SubnetIds", "Subnet"),
-        ):
-            before, after = set(old.get(name, [])), set(new.get(name, []))
-            changes |= {f"Add{noun}Ids": sorted(after - before)} if after - before else {}
-            changes |= {f"Remove{noun}Ids": sorted(before - after)} if before - after else {}
+        for noun in ("RouteTable", "SecurityGroup", "Subnet"):
+            gone, added = changed(old, new, f"{noun}Ids")
+            changes |= {f"Add{noun}Ids": added} if added else {}
+            changes |= {f"Remove{noun}Ids": gone} if gone else {}
         ec2 = work.client("ec2")
         ec2.modify_vpc_endpoint(VpcEndpointId=physical_id, **changes)
         return self._shown(ec2.describe_vpc_endpoints(VpcEndpointIds=[physical_id])["VpcEndpoints"][0])
@@ -123,8 +123,8 @@ class VpcEndpoint:
 
     def _settings(self, properties: Properties) -> Document:
         settings = picked(properties, *self._changeable)
-        if not isinstance(settings.get("PolicyDocument", ""), str):
-            settings["PolicyDocument"] = json.dumps(settings["PolicyDocument"])
+        if "PolicyDocument" in settings:
+            settings["PolicyDocument"] = as_text(settings["PolicyDocument"])
         return settings
 
     def _shown(self, found: Document) -> Document:
