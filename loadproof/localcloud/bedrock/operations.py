@@ -1,4 +1,4 @@
-"""What Bedrock's operations share: the store, the clock, tags, paging."""
+"""What Bedrock's operations share: the store, the clock, tags."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 
 from loadproof.localcloud.bedrock.store import BedrockStore
 from loadproof.localcloud.clock import CloudClock
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
-from loadproof.localcloud.documents import Document
+from loadproof.localcloud.controlplane.wire import Caller
 
 _ID_CHARACTERS = string.ascii_lowercase + string.digits
 
@@ -29,21 +28,8 @@ class Operations:
         return self._clock.wall(cloud_s).astimezone(UTC)
 
 
-def page(rows: list[Document], params: Params, name: str) -> Document:
-    try:
-        start = int(params.get("nextToken") or 0)
-    except ValueError:
-        raise AwsError("ValidationException", "Invalid nextToken.") from None
-    stop = start + int(params.get("maxResults", 100))
-    return {name: rows[start:stop], **({"nextToken": str(stop)} if stop < len(rows) else {})}
-
-
 def new_id() -> str:
     return "".join(secrets.choice(_ID_CHARACTERS) for _ in range(12))
-
-
-def same_place(one: Caller, other: Caller) -> bool:
-    return (one.account, one.region) == (other.account, other.region)
 
 
 def model_arn(caller: Caller, model_id: str, region: str | None = None) -> str:

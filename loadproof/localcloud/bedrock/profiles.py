@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from loadproof.catalog.bedrock import GLOBAL, NO_PREFIX, bedrock_models, bedrock_prefixes, split_profile_id
 from loadproof.localcloud.bedrock.models import facts_of
-from loadproof.localcloud.bedrock.operations import Operations, model_arn, new_id, page, same_place
+from loadproof.localcloud.bedrock.operations import Operations, model_arn, new_id
 from loadproof.localcloud.bedrock.store import InferenceProfile
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
 from loadproof.localcloud.documents import Document
 
 
@@ -19,7 +19,7 @@ class ProfileOperations(Operations):
         name, source = params["inferenceProfileName"], params["modelSource"]["copyFrom"]
         model_id, prefix = self._copied(caller, source)
         with self._store.lock:
-            if any(one.name == name and same_place(one.caller, caller) for one in self._store.profiles.values()):
+            if any(one.name == name and one.caller.shares_place_with(caller) for one in self._store.profiles.values()):
                 raise AwsError("ConflictException", f"An inference profile named {name} exists already.")
             arn = caller.arn("bedrock", f"application-inference-profile/{new_id()}")
             self._store.profiles[arn] = InferenceProfile(
@@ -42,11 +42,11 @@ class ProfileOperations(Operations):
         kind = params.get("typeEquals", "SYSTEM_DEFINED")
         if kind == "APPLICATION":
             with self._store.lock:
-                found = [one for one in self._store.profiles.values() if same_place(one.caller, caller)]
+                found = [one for one in self._store.profiles.values() if one.caller.shares_place_with(caller)]
         else:
             found = list(_system_profiles(caller))
         rows = [self._shown(one) for one in sorted(found, key=lambda one: one.name)]
-        return page(rows, params, "inferenceProfileSummaries")
+        return paged(rows, params, "inferenceProfileSummaries", 100, "maxResults", "nextToken")
 
     def DeleteInferenceProfile(self, caller: Caller, params: Params) -> None:  # noqa: N802
         profile = self._profile(caller, params["inferenceProfileIdentifier"])
@@ -70,7 +70,7 @@ class ProfileOperations(Operations):
     def _profile(self, caller: Caller, identifier: str) -> InferenceProfile:
         with self._store.lock:
             for one in self._store.profiles.values():
-                if same_place(one.caller, caller) and identifier in (one.arn, one.profile_id):
+                if one.caller.shares_place_with(caller) and identifier in (one.arn, one.profile_id):
                     return one
         for one in _system_profiles(caller):
             if identifier in (one.arn, one.profile_id):

@@ -6,7 +6,7 @@ import uuid
 
 from loadproof.localcloud.bedrock.quotas import Quota, listed_quotas
 from loadproof.localcloud.bedrock.store import BedrockStore
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
 from loadproof.localcloud.documents import Document
 
 SERVICE_CODE = "bedrock"
@@ -20,10 +20,7 @@ class ServiceQuotasApi:
 
     def ListServiceQuotas(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         quotas = [one for one in self._listed(caller, params) if params.get("QuotaCode") in (None, one.code)]
-        start = int(params.get("NextToken") or 0)
-        stop = start + int(params.get("MaxResults", 100))
-        rows = [_shown(caller, quota) for quota in quotas[start:stop]]
-        return {"Quotas": rows, **({"NextToken": str(stop)} if stop < len(quotas) else {})}
+        return paged([_shown(caller, quota) for quota in quotas], params, "Quotas", 100)
 
     def ListAWSDefaultServiceQuotas(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         """As listed before anybody asked for another value."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from loadproof.localcloud.bedrock.models import known_model, plain_id
-from loadproof.localcloud.bedrock.operations import Operations, model_arn, new_id, page, same_place
+from loadproof.localcloud.bedrock.operations import Operations, model_arn, new_id
 from loadproof.localcloud.bedrock.store import ProvisionedThroughput
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
 from loadproof.localcloud.documents import Document
 
 
@@ -17,7 +17,8 @@ class ThroughputOperations(Operations):
         if known_model(model_id) is None:
             raise AwsError("ValidationException", f"The provided model identifier {model_id} is invalid.")
         with self._store.lock:
-            if any(one.name == name and same_place(one.caller, caller) for one in self._store.throughputs.values()):
+            present = [one.name for one in self._store.throughputs.values() if one.caller.shares_place_with(caller)]
+            if name in present:
                 raise AwsError("ValidationException", f"A provisioned model named {name} exists already.")
             arn = caller.arn("bedrock", f"provisioned-model/{new_id()}")
             now_s = self._store.now_s()
@@ -48,9 +49,9 @@ class ThroughputOperations(Operations):
             rows = [
                 self._provisioned_shown(one)
                 for one in self._store.throughputs.values()
-                if same_place(one.caller, caller) and contains in one.name
+                if one.caller.shares_place_with(caller) and contains in one.name
             ]
-        return page(rows, params, "provisionedModelSummaries")
+        return paged(rows, params, "provisionedModelSummaries", 100, "maxResults", "nextToken")
 
     def UpdateProvisionedModelThroughput(self, caller: Caller, params: Params) -> None:  # noqa: N802
         """As AWS has it, only a name, and a custom model's model, can change."""
@@ -80,7 +81,7 @@ class ThroughputOperations(Operations):
 
     def _throughput(self, caller: Caller, identifier: str) -> ProvisionedThroughput:
         for one in self._store.throughputs.values():
-            if same_place(one.caller, caller) and identifier in (one.arn, one.name, one.arn.rpartition("/")[2]):
+            if one.caller.shares_place_with(caller) and identifier in (one.arn, one.name, one.arn.rpartition("/")[2]):
                 return one
         raise AwsError("ResourceNotFoundException", f"The provisioned model {identifier} does not exist.", 404)
 

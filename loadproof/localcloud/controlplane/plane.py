@@ -26,7 +26,6 @@ from loadproof.localcloud.controlplane.rest import answer_rest
 from loadproof.localcloud.controlplane.sagemaker import SageMakerApi, Store, Timing
 from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, settle
 from loadproof.localcloud.controlplane.sagemaker.lookup import StoreDirectory
-from loadproof.localcloud.controlplane.sagemaker.store import key
 from loadproof.localcloud.controlplane.schedules import Schedules
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Reply, Service, caller_of
 from loadproof.localcloud.directory import ComponentView, VariantView
@@ -163,8 +162,8 @@ class ControlPlane:
         with self.store.lock:
             settle(self.store, self._startable)
             if parts[0] == "inference-component":
-                return key(caller, parts[1]) in self.store.components
-            endpoint = self.store.endpoints.get(key(caller, parts[1]))
+                return self.store.components.named(caller, parts[1]) is not None
+            endpoint = self.store.endpoints.named(caller, parts[1])
             return endpoint is not None and any(variant.name == parts[3] for variant in endpoint.variants)
 
     def _put_metric(

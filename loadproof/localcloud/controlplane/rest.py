@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from botocore.model import Shape
 from moto.core.utils import get_service_model
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Reply, Service
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Reply, Service, json_object
 
 _FIELD = re.compile(r"\{(\w+)\+?\}")
 
@@ -73,7 +73,7 @@ def _routes(boto_name: str) -> tuple[_Route, ...]:
 
 
 def _params(shape: Shape, from_path: dict[str, str], query: dict[str, str], body: bytes) -> Params:
-    params = _json_object(body)
+    params = json_object(body)
     if shape is None:
         return params
     for name, member in shape.members.items():
@@ -81,16 +81,6 @@ def _params(shape: Shape, from_path: dict[str, str], query: dict[str, str], body
         sent = {"uri": from_path, "querystring": query}.get(place, {}).get(sent_as)
         if sent is not None:
             params[name] = int(sent) if member.type_name == "integer" and sent.isdigit() else sent
-    return params
-
-
-def _json_object(body: bytes) -> Params:
-    try:
-        params = json.loads(body or b"{}")
-    except ValueError:
-        params = None
-    if not isinstance(params, dict):
-        raise AwsError("SerializationException", "The request's body is no JSON object.")
     return params
 
 

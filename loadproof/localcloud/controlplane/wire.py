@@ -11,10 +11,11 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
+from typing import TypeVar
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
@@ -50,6 +51,29 @@ class Caller:
 
     def arn(self, service: str, resource: str) -> str:
         return f"arn:aws:{service}:{self.region}:{self.account}:{resource}"
+
+    def shares_place_with(self, other: Caller) -> bool:
+        """Whether both see the same resources."""
+        return (self.account, self.region) == (other.account, other.region)
+
+
+Kept = TypeVar("Kept")
+Key = tuple[str, str, str]  # account, region, name
+
+
+def key(caller: Caller, name: str) -> Key:
+    return (caller.account, caller.region, name)
+
+
+class Regional(dict[Key, Kept]):
+    """What a service keeps, by account, region and name."""
+
+    def named(self, caller: Caller, name: str) -> Kept | None:
+        return self.get(key(caller, name))
+
+    def of(self, caller: Caller) -> list[Kept]:
+        """All of the caller's account and region, oldest first."""
+        return [one for place, one in self.items() if place[:2] == (caller.account, caller.region)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +116,13 @@ class Service:
 
     def answer_json(self, caller: Caller, target: str, body: bytes) -> Reply:
         """Answer one request of the JSON 1.1 protocol; `target` is the X-Amz-Target header."""
+        status, answer = 200, {}
         try:
-            params = json.loads(body or b"{}")
-        except ValueError:
-            params = None
-        try:
-            if not isinstance(params, dict):
-                raise AwsError("SerializationException", "The request's body is no JSON object.")
-            result = self.guarded(caller, target.rpartition(".")[2], params)
+            answer = self.guarded(caller, target.rpartition(".")[2], json_object(body))
         except AwsError as error:
-            return self._json_error(error)
-        text = json.dumps(result, default=_plain_json).encode()
-        return Reply(200, "application/x-amz-json-1.1", text, str(uuid.uuid4()))
+            status, answer = error.status, {"__type": error.code, "message": error.message}
+        text = json.dumps(answer, default=_plain_json).encode()
+        return Reply(status, "application/x-amz-json-1.1", text, str(uuid.uuid4()))
 
     def answer_query(self, caller: Caller, body: bytes) -> Reply:
         """Answer one request of the Query protocol (form in, XML out)."""
@@ -146,15 +165,39 @@ class Service:
             log.exception("%s:%s broke", self.boto_name, action)
             raise AwsError("InternalFailure", f"{type(error).__name__}: {error}", 500) from error
 
-    def _json_error(self, error: AwsError) -> Reply:
-        text = json.dumps({"__type": error.code, "message": error.message}).encode()
-        return Reply(error.status, "application/x-amz-json-1.1", text, str(uuid.uuid4()))
-
 
 @cache
 def _operation(boto_name: str, action: str) -> OperationModel | None:
     model = get_service_model(boto_name)
     return model.operation_model(action) if action in model.operation_names else None
+
+
+def json_object(body: bytes) -> Params:
+    """A request's body. Raises SerializationException."""
+    try:
+        params = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        params = None
+    if not isinstance(params, dict):
+        raise AwsError("SerializationException", "The request's body is no JSON object.")
+    return params
+
+
+def paged(
+    rows: Sequence[object], params: Params, name: str, most: int, limit: str = "MaxResults", cursor: str = "NextToken"
+) -> Document:
+    """One page of a listing, under its name; `limit` and `cursor` are what the service calls these two parameters."""
+    try:
+        start = int(params.get(cursor) or 0)
+    except ValueError:
+        raise AwsError("ValidationException", f"Invalid {cursor}.") from None
+    stop = start + int(params.get(limit) or most)
+    return {name: rows[start:stop], **({cursor: str(stop)} if stop < len(rows) else {})}
+
+
+def known(**values: Json) -> Document:
+    """The members of an answer that have a value."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _plain_json(value: datetime) -> float:

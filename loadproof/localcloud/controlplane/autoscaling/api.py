@@ -14,7 +14,7 @@ from loadproof.localcloud.controlplane.autoscaling.scaler import Scaled, Scaler
 from loadproof.localcloud.controlplane.autoscaling.schedules import check_schedule
 from loadproof.localcloud.controlplane.autoscaling.targets import INSTANCES, Target
 from loadproof.localcloud.controlplane.cloudwatch.evaluation import Breach
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
 from loadproof.localcloud.documents import Document
 
 TargetKey = tuple[str, str, str, str]  # account, region, resource id, dimension
@@ -108,7 +108,7 @@ class AutoScalingApi:
             for target in self._selected(caller, params)
             if not wanted or target.resource_id in wanted
         ]
-        return _page(rows, params, "ScalableTargets")
+        return paged(rows, params, "ScalableTargets", 50)
 
     def PutScalingPolicy(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
@@ -136,7 +136,7 @@ class AutoScalingApi:
             for policy in target.policies.values()
             if not names or policy["PolicyName"] in names
         ]
-        return _page(rows, params, "ScalingPolicies")
+        return paged(rows, params, "ScalingPolicies", 50)
 
     def DeleteScalingPolicy(self, caller: Caller, params: Params) -> None:  # noqa: N802
         with self._lock:
@@ -176,7 +176,7 @@ class AutoScalingApi:
             for action in target.scheduled.values()
             if not names or action["ScheduledActionName"] in names
         ]
-        return _page(rows, params, "ScheduledActions")
+        return paged(rows, params, "ScheduledActions", 50)
 
     def DeleteScheduledAction(self, caller: Caller, params: Params) -> None:  # noqa: N802
         with self._lock:
@@ -195,7 +195,7 @@ class AutoScalingApi:
             if with_idle or activity.not_scaled is None
         ]
         rows.sort(key=lambda row: row[0], reverse=True)
-        return _page([row for _, row in rows], params, "ScalingActivities")
+        return paged([row for _, row in rows], params, "ScalingActivities", 50)
 
     def ListTagsForResource(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         return {"Tags": self._by_arn(params["ResourceARN"]).tags}
@@ -215,7 +215,7 @@ class AutoScalingApi:
                 for target in self._targets.values()
                 if target.dimension == INSTANCES
                 and target.resource_id.split("/")[1] == endpoint_name
-                and (target.caller.account, target.caller.region) == (caller.account, caller.region)
+                and target.caller.shares_place_with(caller)
             )
 
     def _target(self, caller: Caller, params: Params) -> Target:
@@ -239,7 +239,7 @@ class AutoScalingApi:
         return [
             target
             for target in targets
-            if (target.caller.account, target.caller.region) == (caller.account, caller.region)
+            if target.caller.shares_place_with(caller)
             and target.resource_id == params.get("ResourceId", target.resource_id)
             and target.dimension == params.get("ScalableDimension", target.dimension)
             and params["ServiceNamespace"] == "sagemaker"
@@ -308,11 +308,3 @@ def _service_role(caller: Caller) -> str:
         f"arn:aws:iam::{caller.account}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
         "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
     )
-
-
-def _page(rows: Iterable[Document], params: Params, result_key: str) -> Document:
-    everything = list(rows)
-    start = int(params.get("NextToken") or 0)
-    stop = start + int(params.get("MaxResults", 50))
-    more = {"NextToken": str(stop)} if stop < len(everything) else {}
-    return {result_key: everything[start:stop], **more}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.controlplane.wire import Caller, known
 from loadproof.localcloud.documents import Document
 
 COPIES = "sagemaker:inference-component:DesiredCopyCount"
@@ -45,18 +45,17 @@ class Activity:
         self.ended_s, self.status, self.message = at_s, status, message
 
     def described(self, names: dict[str, str], wall: Callable[[float], datetime]) -> Document:
-        shown = {
+        return known(
             **names,
-            "ActivityId": self.id,
-            "Description": self.description,
-            "Cause": self.cause,
-            "StartTime": wall(self.started_s),
-            "EndTime": None if self.ended_s is None else wall(self.ended_s),
-            "StatusCode": self.status,
-            "StatusMessage": self.message or None,
-            "NotScaledReasons": [self.not_scaled] if self.not_scaled else None,
-        }
-        return {name: value for name, value in shown.items() if value is not None}
+            ActivityId=self.id,
+            Description=self.description,
+            Cause=self.cause,
+            StartTime=wall(self.started_s),
+            EndTime=None if self.ended_s is None else wall(self.ended_s),
+            StatusCode=self.status,
+            StatusMessage=self.message or None,
+            NotScaledReasons=[self.not_scaled] if self.not_scaled else None,
+        )
 
 
 @dataclass(slots=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from loadproof.localcloud.controlplane.cloudformation.changes import ChangeSet
 from loadproof.localcloud.controlplane.cloudformation.stack import Resource, Stack
 from loadproof.localcloud.controlplane.cloudformation.template import Template
-from loadproof.localcloud.documents import Document, Json
+from loadproof.localcloud.controlplane.wire import known
+from loadproof.localcloud.documents import Document
 
 Shown = Document
 
 
 def stack(one: Stack) -> Shown:
-    return _known(
+    return known(
         StackId=one.arn,
         StackName=one.name,
         Description=one.template.document.get("Description") if one.template else None,
@@ -24,7 +25,7 @@ def stack(one: Stack) -> Shown:
         DisableRollback=one.disable_rollback,
         Capabilities=one.capabilities,
         Outputs=[
-            _known(OutputKey=out.key, OutputValue=out.value, Description=out.description, ExportName=out.export)
+            known(OutputKey=out.key, OutputValue=out.value, Description=out.description, ExportName=out.export)
             for out in one.outputs
         ],
         RoleARN=one.role_arn,
@@ -35,7 +36,7 @@ def stack(one: Stack) -> Shown:
 
 
 def summary(one: Stack) -> Shown:
-    return _known(
+    return known(
         StackId=one.arn,
         StackName=one.name,
         CreationTime=one.created,
@@ -47,7 +48,7 @@ def summary(one: Stack) -> Shown:
 
 
 def resource(owner: Stack, one: Resource) -> Shown:
-    return _known(
+    return known(
         StackName=owner.name,
         StackId=owner.arn,
         LogicalResourceId=one.logical_id,
@@ -66,7 +67,7 @@ def resource_detail(owner: Stack, one: Resource) -> Shown:
 
 
 def resource_summary(one: Resource) -> Shown:
-    return _known(
+    return known(
         LogicalResourceId=one.logical_id,
         PhysicalResourceId=one.physical_id,
         ResourceType=one.type_name,
@@ -77,7 +78,7 @@ def resource_summary(one: Resource) -> Shown:
 
 
 def change_set(one: ChangeSet) -> Shown:
-    return _known(
+    return known(
         ChangeSetName=one.name,
         ChangeSetId=one.arn,
         StackId=one.stack.arn,
@@ -95,7 +96,7 @@ def change_set(one: ChangeSet) -> Shown:
 
 
 def change_set_summary(one: ChangeSet) -> Shown:
-    return _known(
+    return known(
         StackId=one.stack.arn,
         StackName=one.stack.name,
         ChangeSetId=one.arn,
@@ -109,9 +110,9 @@ def change_set_summary(one: ChangeSet) -> Shown:
 
 
 def template_summary(template: Template) -> Shown:
-    return _known(
+    return known(
         Parameters=[
-            _known(
+            known(
                 ParameterKey=name,
                 DefaultValue=None if "Default" not in slot else str(slot["Default"]),
                 ParameterType=slot.get("Type", "String"),
@@ -138,7 +139,3 @@ def _parameters(template: Template | None, given: dict[str, str], resolved: Docu
             entry["ResolvedValue"] = str(resolved.get(name))
         shown.append(entry)
     return shown
-
-
-def _known(**values: Json) -> Shown:
-    return {name: value for name, value in values.items() if value is not None}

@@ -146,11 +146,7 @@ class Registry:
         return None
 
     def _all(self, caller: Caller) -> list[Stack]:
-        return [
-            stack
-            for stack in self._stacks.values()
-            if (stack.caller.account, stack.caller.region) == (caller.account, caller.region)
-        ]
+        return [stack for stack in self._stacks.values() if stack.caller.shares_place_with(caller)]
 
     def _live(self, caller: Caller, name: str) -> Stack | None:
         for stack in self._all(caller):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from loadproof.localcloud.controlplane.cloudformation.schemas import schema_of
 from loadproof.localcloud.controlplane.cloudformation.template import Template
-from loadproof.localcloud.controlplane.wire import AwsError, Caller
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, known
 from loadproof.localcloud.documents import Document, Json
 
 
@@ -85,19 +85,19 @@ class Stack:
         self._event(resource.logical_id, resource.physical_id, resource.type_name, status, reason)
 
     def _event(self, logical_id: str, physical_id: str, type_name: str, status: str, reason: str | None) -> None:
-        event = {
-            "StackId": self.arn,
-            "EventId": f"{logical_id}-{status}-{uuid.uuid4()}",
-            "StackName": self.name,
-            "LogicalResourceId": logical_id,
-            "PhysicalResourceId": physical_id,
-            "ResourceType": type_name,
-            "Timestamp": self._next_instant(),
-            "ResourceStatus": status,
-            "ResourceStatusReason": reason,
-            "ClientRequestToken": self.client_token,
-        }
-        self.events.append({name: value for name, value in event.items() if value is not None})
+        event = known(
+            StackId=self.arn,
+            EventId=f"{logical_id}-{status}-{uuid.uuid4()}",
+            StackName=self.name,
+            LogicalResourceId=logical_id,
+            PhysicalResourceId=physical_id,
+            ResourceType=type_name,
+            Timestamp=self._next_instant(),
+            ResourceStatus=status,
+            ResourceStatusReason=reason,
+            ClientRequestToken=self.client_token,
+        )
+        self.events.append(event)
 
     def _next_instant(self) -> datetime:
         """Now, but at least a millisecond after the last event: clients sort events by their milliseconds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from loadproof.localcloud.clock import CloudClock
@@ -14,10 +14,9 @@ from loadproof.localcloud.controlplane.cloudwatch.expressions import refuse
 from loadproof.localcloud.controlplane.cloudwatch.metrics import Dimensions, MetricKey, MetricStore, dimensions_of
 from loadproof.localcloud.controlplane.cloudwatch.queries import Queries, check_one_period, metric_query, queries_of
 from loadproof.localcloud.controlplane.cloudwatch.rules import parse_rule
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Regional, key, paged
 from loadproof.localcloud.documents import Document
 
-AlarmKey = tuple[str, str, str]  # account, region, name
 _ACTION_LISTS = ("AlarmActions", "OKActions", "InsufficientDataActions")
 _MOST_POINTS = 100_800  # of one GetMetricData
 
@@ -29,7 +28,7 @@ class CloudWatchApi:
         self._store = store
         self._clock = clock
         self._lock = threading.RLock()
-        self._alarms: dict[AlarmKey, Alarm] = {}
+        self._alarms = Regional[Alarm]()
         self._tags: dict[str, dict[str, str]] = {}
         self._history = History()
         self._evaluator = Evaluator(store, clock, self._history, invoke=invoke, publish=publish)
@@ -49,7 +48,7 @@ class CloudWatchApi:
 
     def state(self, caller: Caller, name: str) -> State | None:
         """The state of one alarm; None where there is none of that name."""
-        alarm = self._alarms.get(_key(caller, name))
+        alarm = self._alarms.named(caller, name)
         return alarm.state if alarm else None
 
     def alarms_calling(self, caller: Caller, action: str) -> list[Alarm]:
@@ -64,7 +63,7 @@ class CloudWatchApi:
         """Delete the alarms that are there."""
         with self._lock:
             for name in names:
-                alarm = self._alarms.pop(_key(caller, name), None)
+                alarm = self._alarms.pop(key(caller, name), None)
                 if alarm is not None:
                     self._tags.pop(alarm.arn, None)
                     self._history.add(alarm, self._clock.now_s(), "ConfigurationUpdate", f'Alarm "{name}" deleted', {})
@@ -79,12 +78,12 @@ class CloudWatchApi:
             if datum.get("StatisticValues"):
                 raise AwsError("UnsupportedOperation", "The local cloud takes Value and Values, no StatisticValues.")
             at_s = self._clock.cloud_s(_seconds(datum["Timestamp"])) if "Timestamp" in datum else self._clock.now_s()
-            key = MetricKey(
+            metric = MetricKey(
                 caller.account, caller.region, namespace, datum["MetricName"], dimensions_of(datum.get("Dimensions"))
             )
             values = datum.get("Values") or [datum["Value"]]
             for value, count in zip(values, datum.get("Counts") or [1.0] * len(values), strict=True):
-                self._store.put(key, at_s, float(value), float(count), datum.get("Unit", "None"))
+                self._store.put(metric, at_s, float(value), float(count), datum.get("Unit", "None"))
 
     def GetMetricData(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         queries = queries_of(caller, params["MetricDataQueries"])
@@ -143,7 +142,7 @@ class CloudWatchApi:
             and all(_has(key.dimensions, filter_) for filter_ in wanted)
             and last_s >= recent_s
         ]
-        return _page(rows, params, "Metrics", 500)
+        return paged(rows, params, "Metrics", 500)
 
     # ----------------------------------------------------------------------------------------------------- alarms
 
@@ -175,7 +174,7 @@ class CloudWatchApi:
             and ("MetricAlarm" if alarm.rule is None else "CompositeAlarm") in kinds
             and (not by_action or any(one.startswith(by_action) for one in alarm.request.get("AlarmActions") or ()))
         ]
-        shown = _page(found, {"MaxResults": params.get("MaxRecords"), **params}, "all", 100)
+        shown = paged(found, params, "all", 100, "MaxRecords")
         page = {
             "MetricAlarms": [self._described(alarm) for alarm in shown["all"] if alarm.rule is None],
             "CompositeAlarms": [self._described(alarm) for alarm in shown["all"] if alarm.rule is not None],
@@ -206,7 +205,7 @@ class CloudWatchApi:
         ]
         if params.get("ScanBy", "TimestampDescending") == "TimestampDescending":
             found.reverse()
-        return _page(found, {"MaxResults": params.get("MaxRecords"), **params}, "AlarmHistoryItems", 100)
+        return paged(found, params, "AlarmHistoryItems", 100, "MaxRecords")
 
     def SetAlarmState(self, caller: Caller, params: Params) -> None:  # noqa: N802
         """The state holds until the next evaluation finds another; the actions of the new state are called at once."""
@@ -269,9 +268,9 @@ class CloudWatchApi:
         name, now_s = params["AlarmName"], self._clock.now_s()
         arn = caller.arn("cloudwatch", f"alarm:{name}")
         with self._lock:
-            alarm = self._alarms.get(_key(caller, name))
+            alarm = self._alarms.named(caller, name)
             if alarm is None:
-                alarm = self._alarms[_key(caller, name)] = Alarm(caller, arn, params, now_s, updated_s=now_s)
+                alarm = self._alarms[key(caller, name)] = Alarm(caller, arn, params, now_s, updated_s=now_s)
                 alarm.changed_s = now_s
                 if params.get("Tags"):
                     self._tags[arn] = {tag["Key"]: tag["Value"] for tag in params["Tags"]}
@@ -301,20 +300,16 @@ class CloudWatchApi:
 
     def _enable(self, caller: Caller, names: Iterable[str], enabled: bool) -> None:
         for name in names:
-            alarm = self._alarms.get(_key(caller, name))
+            alarm = self._alarms.named(caller, name)
             if alarm is not None:
                 alarm.actions_enabled = enabled
 
     def _of(self, caller: Caller) -> list[Alarm]:
         with self._lock:
-            return [
-                alarm
-                for (account, region, _), alarm in self._alarms.items()
-                if (account, region) == (caller.account, caller.region)
-            ]
+            return self._alarms.of(caller)
 
     def _alarm(self, caller: Caller, name: str) -> Alarm:
-        alarm = self._alarms.get(_key(caller, name))
+        alarm = self._alarms.named(caller, name)
         if alarm is None:
             raise AwsError("ResourceNotFound", f"Alarm {name} does not exist.", 404)
         return alarm
@@ -323,10 +318,6 @@ class CloudWatchApi:
         if not any(alarm.arn == arn for alarm in self._alarms.values()):
             raise AwsError("ResourceNotFoundException", f"Unknown resource {arn}.", 404)
         return self._tags.setdefault(arn, {})
-
-
-def _key(caller: Caller, name: str) -> AlarmKey:
-    return (caller.account, caller.region, name)
 
 
 def _check_action(action: str) -> None:
@@ -364,10 +355,3 @@ def _dimension_rows(dimensions: Dimensions) -> list[dict[str, str]]:
 
 def _has(dimensions: Dimensions, wanted: Mapping[str, str]) -> bool:
     return any(name == wanted["Name"] and value == wanted.get("Value", value) for name, value in dimensions)
-
-
-def _page(rows: Sequence[object], params: Document, result_key: str, most: int) -> Document:
-    start = int(params.get("NextToken") or 0)
-    stop = start + int(params.get("MaxResults") or most)
-    more = {"NextToken": str(stop)} if stop < len(rows) else {}
-    return {result_key: rows[start:stop], **more}

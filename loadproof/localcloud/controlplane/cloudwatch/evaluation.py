@@ -59,7 +59,7 @@ class History:
                 "HistoryData": json.dumps(data),
             }
             for owner, name, alarm_type, at_s, kind, summary, data in list(self._items)
-            if (owner.account, owner.region) == (caller.account, caller.region)
+            if owner.shares_place_with(caller)
         ]
 
 

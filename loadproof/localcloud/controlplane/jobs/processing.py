@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from loadproof.localcloud.controlplane.clients import Clients
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, known
 
 log = logging.getLogger(__name__)
 PROGRAM: Final = ("python", "-m", "benchmarks.remote.host")  # the door that a job's image has
@@ -239,21 +239,16 @@ class ProcessingOperations:
 
 
 def _described(job: Job) -> Params:
-    shown = {name: job.request[name] for name in _TAKEN - {"Tags"} if name in job.request}
-    later = {
-        "ProcessingStartTime": job.started,
-        "ProcessingEndTime": job.ended,
-        "ExitMessage": job.exit_message,
-        "FailureReason": job.failure_reason,
-    }
-    status = "Stopping" if job.stop.is_set() and job.status == "InProgress" else job.status
-    return {
-        **shown,
-        "ProcessingJobArn": job.arn,
-        "ProcessingJobStatus": status,
-        "CreationTime": job.created,
-        **{name: value for name, value in later.items() if value is not None},
-    }
+    return known(
+        **{name: job.request[name] for name in _TAKEN - {"Tags"} if name in job.request},
+        ProcessingJobArn=job.arn,
+        ProcessingJobStatus="Stopping" if job.stop.is_set() and job.status == "InProgress" else job.status,
+        CreationTime=job.created,
+        ProcessingStartTime=job.started,
+        ProcessingEndTime=job.ended,
+        ExitMessage=job.exit_message,
+        FailureReason=job.failure_reason,
+    )
 
 
 def _refuse(request: Params) -> None:
@@ -264,8 +259,6 @@ def _refuse(request: Params) -> None:
     if entry != PROGRAM:
         shown = " ".join(entry) or "the image's own"
         raise AwsError("UnsupportedOperation", f"The local cloud runs {' '.join(PROGRAM)} only, found {shown}.")
-    if request["ProcessingResources"].get("ClusterConfig") is None:
-        raise AwsError("ValidationException", "ClusterConfig is missing.")
 
 
 def _instances(request: Params) -> int:

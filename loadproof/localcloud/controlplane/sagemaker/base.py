@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, settle
-from loadproof.localcloud.controlplane.sagemaker.rules import RoleCheck, refuse
+from loadproof.localcloud.controlplane.sagemaker.rules import RoleCheck
 from loadproof.localcloud.controlplane.sagemaker.store import Store
-from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.controlplane.wire import Caller, Params, paged
 from loadproof.localcloud.documents import Document
 
 
@@ -34,10 +34,4 @@ def page(items: Iterable[Document], params: Params, name_key: str, result_key: s
     rows = sorted((row for row in items if contains in row[name_key]), key=lambda row: row["CreationTime"])
     if params.get("SortOrder", "Descending") == "Descending":
         rows.reverse()
-    try:
-        start = int(params.get("NextToken") or 0)
-    except ValueError:
-        raise refuse("Invalid NextToken.") from None
-    stop = start + int(params.get("MaxResults", 10))
-    more = {"NextToken": str(stop)} if stop < len(rows) else {}
-    return {result_key: rows[start:stop], **more}
+    return paged(rows, params, result_key, 10)

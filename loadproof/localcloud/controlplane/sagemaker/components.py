@@ -10,10 +10,9 @@ from loadproof.localcloud.controlplane.sagemaker.rules import (
     check_component_deployment,
     check_specifications,
     hosts_components,
-    refuse,
 )
-from loadproof.localcloud.controlplane.sagemaker.store import Component, Rollout, Variant, key, utc_now
-from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.controlplane.sagemaker.store import Component, Rollout, Variant, refuse, utc_now
+from loadproof.localcloud.controlplane.wire import Caller, Params, key, known
 from loadproof.localcloud.documents import Document
 
 
@@ -22,11 +21,9 @@ class ComponentOperations(Operations):
 
     def CreateInferenceComponent(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         name = params["InferenceComponentName"]
-        arn = caller.arn("sagemaker", f"inference-component/{name.lower()}")
         with self.store.lock:
             self.settle()
-            if key(caller, name) in self.store.components:
-                raise refuse(f'Cannot create already existing inference component "{arn}".')
+            arn = self.store.components.new_arn(caller, name)
             specifications = _specifications(params)
             variant = self._host(caller, params, specifications[0])
             check_specifications(self.store, caller, specifications, variant.config, params["EndpointName"])
@@ -79,45 +76,26 @@ class ComponentOperations(Operations):
     def DescribeInferenceComponent(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             component = self._component(caller, params["InferenceComponentName"])
-            endpoint_arn = caller.arn("sagemaker", f"endpoint/{component.endpoint_name.lower()}")
             desired = component.pending_copies
-            shown = {
-                "InferenceComponentName": component.name,
-                "InferenceComponentArn": component.arn,
-                "EndpointName": component.endpoint_name,
-                "EndpointArn": endpoint_arn,
-                "VariantName": component.variant_name,
-                "FailureReason": component.failure_reason,
+            return known(
+                **self._row(caller, component),
                 **self._summaries(caller, component),
-                "RuntimeConfig": {
+                FailureReason=component.failure_reason,
+                RuntimeConfig={
                     "DesiredCopyCount": component.desired_copies if desired is None else desired,
                     "CurrentCopyCount": component.copies,
                     **self._placement(component),
                 },
-                "CreationTime": component.created,
-                "LastModifiedTime": component.modified,
-                "InferenceComponentStatus": component.status,
-                "LastDeploymentConfig": component.deployment,
-            }
-            return {name: value for name, value in shown.items() if value is not None}
+                LastDeploymentConfig=component.deployment,
+            )
 
     def ListInferenceComponents(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             self.settle()
             rows = [
-                {
-                    "InferenceComponentName": one.name,
-                    "InferenceComponentArn": one.arn,
-                    "EndpointName": one.endpoint_name,
-                    "EndpointArn": caller.arn("sagemaker", f"endpoint/{one.endpoint_name.lower()}"),
-                    "VariantName": one.variant_name,
-                    "InferenceComponentStatus": one.status,
-                    "CreationTime": one.created,
-                    "LastModifiedTime": one.modified,
-                }
-                for (account, region, _), one in self.store.components.items()
-                if (account, region) == (caller.account, caller.region)
-                and one.status == params.get("StatusEquals", one.status)
+                self._row(caller, one)
+                for one in self.store.components.of(caller)
+                if one.status == params.get("StatusEquals", one.status)
                 and one.endpoint_name == params.get("EndpointNameEquals", one.endpoint_name)
                 and one.variant_name == params.get("VariantNameEquals", one.variant_name)
             ]
@@ -154,20 +132,29 @@ class ComponentOperations(Operations):
 
     def _component(self, caller: Caller, name: str) -> Component:
         self.settle()
-        component = self.store.components.get(key(caller, name))
-        if component is None:
-            arn = caller.arn("sagemaker", f"inference-component/{name.lower()}")
-            raise refuse(f'Could not find inference component "{arn}".')
-        return component
+        return self.store.components.find(caller, name)
+
+    def _row(self, caller: Caller, component: Component) -> Document:
+        """As a listing shows it."""
+        return {
+            "InferenceComponentName": component.name,
+            "InferenceComponentArn": component.arn,
+            "EndpointName": component.endpoint_name,
+            "EndpointArn": self.store.endpoints.arn(caller, component.endpoint_name),
+            "VariantName": component.variant_name,
+            "InferenceComponentStatus": component.status,
+            "CreationTime": component.created,
+            "LastModifiedTime": component.modified,
+        }
 
     def _host(self, caller: Caller, params: Params, specification: Document) -> Variant:
         """The variant that the component goes to; an adapter takes its base's."""
         name = params["EndpointName"]
-        endpoint = self.store.endpoints.get(key(caller, name))
-        if endpoint is None or endpoint.status == "Deleting":
-            raise refuse(f'Could not find endpoint "{caller.arn("sagemaker", f"endpoint/{name.lower()}")}".')
+        endpoint = self.store.endpoints.find(caller, name)
+        if endpoint.status == "Deleting":
+            raise refuse(f'Could not find endpoint "{endpoint.arn}".')
         variant_name = params.get("VariantName")
-        base = self.store.components.get(key(caller, specification.get("BaseInferenceComponentName", "")))
+        base = self.store.components.named(caller, specification.get("BaseInferenceComponentName", ""))
         if variant_name is None and base is not None:
             variant_name = base.variant_name
         if variant_name is None:
@@ -183,13 +170,13 @@ class ComponentOperations(Operations):
         raise refuse(f"Endpoint {name} has no variant {variant_name}.")
 
     def _variant_of(self, component: Component) -> Variant:
-        endpoint = self.store.endpoints[key(component.caller, component.endpoint_name)]
+        endpoint = self.store.endpoints.find(component.caller, component.endpoint_name)
         return next(variant for variant in endpoint.variants if variant.name == component.variant_name)
 
     def _first_copies(self, caller: Caller, params: Params, specification: Document) -> int:
         base_name = specification.get("BaseInferenceComponentName")
         if base_name:
-            return self.store.components[key(caller, base_name)].desired_copies
+            return self.store.components.find(caller, base_name).desired_copies
         if not params.get("RuntimeConfig"):
             raise refuse("RuntimeConfig is required for a base inference component.")
         copies = int(params["RuntimeConfig"]["CopyCount"])
@@ -229,7 +216,7 @@ class ComponentOperations(Operations):
         image = container.pop("Image", None)
         if image:
             container["DeployedImage"] = {"SpecifiedImage": image, "ResolutionTime": component.modified}
-        model = self.store.models.get(key(caller, specification.get("ModelName", "")))
+        model = self.store.models.named(caller, specification.get("ModelName", ""))
         if model is not None and deployed_images(model):
             container.setdefault("DeployedImage", deployed_images(model)[0])
         if container:

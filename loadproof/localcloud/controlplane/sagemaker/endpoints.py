@@ -7,9 +7,9 @@ import copy
 from loadproof.localcloud.controlplane.sagemaker.base import Operations, page
 from loadproof.localcloud.controlplane.sagemaker.capacity import instance_types
 from loadproof.localcloud.controlplane.sagemaker.deployments import course_of
-from loadproof.localcloud.controlplane.sagemaker.rules import check_deployment, check_update, refuse
-from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Rollout, Stored, Variant, key, utc_now
-from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.controlplane.sagemaker.rules import check_deployment, check_update
+from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Rollout, Stored, Variant, refuse, utc_now
+from loadproof.localcloud.controlplane.wire import Caller, Params, key, known
 from loadproof.localcloud.documents import Document
 
 MOVING = ("Creating", "Updating", "Deleting")
@@ -20,12 +20,10 @@ class EndpointOperations(Operations):
 
     def CreateEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         name = params["EndpointName"]
-        arn = caller.arn("sagemaker", f"endpoint/{name.lower()}")
         with self.store.lock:
             self.settle()
-            if key(caller, name) in self.store.endpoints:
-                raise refuse(f'Cannot create already existing endpoint "{arn}".')
-            config = self._config(caller, params["EndpointConfigName"])
+            arn = self.store.endpoints.new_arn(caller, name)
+            config = self.store.configs.find(caller, params["EndpointConfigName"])
             self.store.endpoints[key(caller, name)] = Endpoint(
                 name=name,
                 arn=arn,
@@ -45,7 +43,7 @@ class EndpointOperations(Operations):
             endpoint = self._endpoint(caller, params["EndpointName"])
             if endpoint.status in MOVING:
                 raise refuse(f'Cannot update in-progress endpoint "{endpoint.arn}".')
-            config = self._config(caller, params["EndpointConfigName"])
+            config = self.store.configs.find(caller, params["EndpointConfigName"])
             check_update(self.store, endpoint, config.request, self.scaled(caller, endpoint.name))
             settings = params.get("DeploymentConfig")
             if settings is None and params.get("RetainDeploymentConfig"):
@@ -86,40 +84,25 @@ class EndpointOperations(Operations):
     def DescribeEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             endpoint = self._endpoint(caller, params["EndpointName"])
-            config = self.store.configs.get(key(caller, endpoint.config_name))
+            config = self.store.configs.named(caller, endpoint.config_name)
             request = config.request if config else {}
-            shown = {
-                "EndpointName": endpoint.name,
-                "EndpointArn": endpoint.arn,
-                "EndpointConfigName": endpoint.config_name,
-                "EndpointStatus": endpoint.status,
-                "ProductionVariants": [self._describe_variant(caller, one) for one in endpoint.variants],
-                "FailureReason": endpoint.failure_reason,
-                "CreationTime": endpoint.created,
-                "LastModifiedTime": endpoint.modified,
-                "LastDeploymentConfig": endpoint.deployment,
-                "PendingDeploymentSummary": self._pending(caller, endpoint),
-                "DataCaptureConfig": _capture_shown(endpoint.capture),
-                "MetricsConfig": request.get("MetricsConfig"),
-                "AsyncInferenceConfig": request.get("AsyncInferenceConfig"),
-            }
-            return {name: value for name, value in shown.items() if value is not None}
+            return known(
+                **_row(endpoint),
+                EndpointConfigName=endpoint.config_name,
+                ProductionVariants=[self._describe_variant(caller, one) for one in endpoint.variants],
+                FailureReason=endpoint.failure_reason,
+                LastDeploymentConfig=endpoint.deployment,
+                PendingDeploymentSummary=self._pending(caller, endpoint),
+                DataCaptureConfig=_capture_shown(endpoint.capture),
+                MetricsConfig=request.get("MetricsConfig"),
+                AsyncInferenceConfig=request.get("AsyncInferenceConfig"),
+            )
 
     def ListEndpoints(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self.store.lock:
             self.settle()
-            rows = [
-                {
-                    "EndpointName": one.name,
-                    "EndpointArn": one.arn,
-                    "CreationTime": one.created,
-                    "LastModifiedTime": one.modified,
-                    "EndpointStatus": one.status,
-                }
-                for (account, region, _), one in self.store.endpoints.items()
-                if (account, region) == (caller.account, caller.region)
-                and one.status == params.get("StatusEquals", one.status)
-            ]
+            wanted = params.get("StatusEquals")
+            rows = [_row(one) for one in self.store.endpoints.of(caller) if wanted in (None, one.status)]
         return page(rows, params, "EndpointName", "Endpoints")
 
     def DeleteEndpoint(self, caller: Caller, params: Params) -> None:  # noqa: N802
@@ -136,20 +119,9 @@ class EndpointOperations(Operations):
             endpoint.status, endpoint.modified = "Deleting", utc_now()
             endpoint.ready_at_s = self.store.clock() + self.store.timing.delete_s
 
-    def _config(self, caller: Caller, name: str) -> Stored:
-        config = self.store.configs.get(key(caller, name))
-        if config is None:
-            arn = caller.arn("sagemaker", f"endpoint-config/{name.lower()}")
-            raise refuse(f'Could not find endpoint configuration "{arn}".')
-        return config
-
     def _endpoint(self, caller: Caller, name: str) -> Endpoint:
         self.settle()
-        endpoint = self.store.endpoints.get(key(caller, name))
-        if endpoint is None:
-            arn = caller.arn("sagemaker", f"endpoint/{name.lower()}")
-            raise refuse(f'Could not find endpoint "{arn}".')
-        return endpoint
+        return self.store.endpoints.find(caller, name)
 
     def _pending(self, caller: Caller, endpoint: Endpoint) -> Document | None:
         """What an update is moving to, while it does."""
@@ -191,10 +163,21 @@ class EndpointOperations(Operations):
                 {"InstanceType": kind, "CurrentInstanceCount": variant.instances.get(kind, 0)}
                 for kind in instance_types(variant.config)
             ]
-        model = self.store.models.get(key(caller, variant.config.get("ModelName", "")))
+        model = self.store.models.named(caller, variant.config.get("ModelName", ""))
         if model is not None:
             shown["DeployedImages"] = deployed_images(model)
         return shown
+
+
+def _row(endpoint: Endpoint) -> Document:
+    """As a listing shows it."""
+    return {
+        "EndpointName": endpoint.name,
+        "EndpointArn": endpoint.arn,
+        "CreationTime": endpoint.created,
+        "LastModifiedTime": endpoint.modified,
+        "EndpointStatus": endpoint.status,
+    }
 
 
 def deployed_images(model: Stored) -> list[Document]:

@@ -18,9 +18,9 @@ from loadproof.localcloud.controlplane.sagemaker.capacity import (
     specification_for,
 )
 from loadproof.localcloud.controlplane.sagemaker.deployments import course_back
-from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Variant, key, utc_now
+from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Variant, utc_now
 from loadproof.localcloud.controlplane.sagemaker.views import component_view, variant_view
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.controlplane.wire import Caller, key
 from loadproof.localcloud.directory import ComponentView, VariantView
 from loadproof.localcloud.documents import Document
 
@@ -181,7 +181,7 @@ def _settle_component(store: Store, component: Component, startable: Startable) 
     if component.status == "Deleting":
         del store.components[key(component.caller, component.name)]
         store.tags.pop(component.arn, None)
-        endpoint = store.endpoints.get(key(component.caller, component.endpoint_name))
+        endpoint = store.endpoints.named(component.caller, component.endpoint_name)
         if endpoint is not None:
             repack(store, endpoint)
     elif component.status in ("Creating", "Updating"):
@@ -189,7 +189,7 @@ def _settle_component(store: Store, component: Component, startable: Startable) 
 
 
 def _start(store: Store, component: Component, startable: Startable) -> None:
-    endpoint = store.endpoints.get(key(component.caller, component.endpoint_name))
+    endpoint = store.endpoints.named(component.caller, component.endpoint_name)
     if endpoint is None or endpoint.status in ("Creating", "Updating"):
         return  # waits for its endpoint
     _adopt(component)
@@ -235,7 +235,7 @@ def _no_place(wanted: int, placed: int) -> str:
 
 def _move_component(store: Store, component: Component, rollout: Rollout, startable: Startable) -> None:
     """One look at a rolling update: a batch of new copies starts, then as many old ones stop; or all goes back."""
-    endpoint = store.endpoints.get(key(component.caller, component.endpoint_name))
+    endpoint = store.endpoints.named(component.caller, component.endpoint_name)
     if endpoint is None:
         return
     elapsed_s = store.clock() - rollout.began_s

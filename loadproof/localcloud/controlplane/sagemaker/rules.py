@@ -13,15 +13,11 @@ from loadproof.localcloud.controlplane.sagemaker.capacity import (
     specification_for,
 )
 from loadproof.localcloud.controlplane.sagemaker.deployments import faults
-from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Store, key
+from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Store, refuse
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 from loadproof.localcloud.documents import Document
 
 RoleCheck = Callable[[str, str], str | None]  # (account, role ARN) -> why SageMaker cannot assume it
-
-
-def refuse(message: str) -> AwsError:
-    return AwsError("ValidationException", message)
 
 
 def check_role(roles: RoleCheck, caller: Caller, role_arn: str) -> None:
@@ -100,8 +96,7 @@ def _check_variant(store: Store, caller: Caller, variant: Document, params: Para
         raise AwsError("UnsupportedOperation", "The local cloud does not provide serverless variants.")
     model_name = variant.get("ModelName")
     if model_name:
-        if key(caller, model_name) not in store.models:
-            raise refuse(f'Could not find model "{caller.arn("sagemaker", f"model/{model_name.lower()}")}".')
+        store.models.find(caller, model_name)
         if not variant.get("InitialInstanceCount"):
             raise refuse(f"Variant {name} needs an InitialInstanceCount of at least 1.")
     elif not params.get("ExecutionRoleArn"):
@@ -155,9 +150,8 @@ def _check_specification(store: Store, caller: Caller, specification: Document, 
     image = specification.get("Container", {}).get("Image")
     if bool(model_name) == bool(image):
         raise refuse("A specification needs either a ModelName or a Container with an Image.")
-    if model_name and key(caller, model_name) not in store.models:
-        raise refuse(f'Could not find model "{caller.arn("sagemaker", f"model/{model_name.lower()}")}".')
     if model_name:
+        store.models.find(caller, model_name)
         _check_agrees(store, caller, model_name, endpoint_name)
     if not needs:
         raise refuse("ComputeResourceRequirements are required for a base inference component.")
@@ -167,18 +161,18 @@ def _check_specification(store: Store, caller: Caller, specification: Document, 
 
 def _check_agrees(store: Store, caller: Caller, model_name: str, endpoint_name: str) -> None:
     """A model runs on its endpoint's machines: both must say the same about role, network and isolation."""
-    endpoint = store.endpoints.get(key(caller, endpoint_name))
-    config = store.configs.get(key(caller, endpoint.config_name)) if endpoint is not None else None
+    endpoint = store.endpoints.named(caller, endpoint_name)
+    config = store.configs.named(caller, endpoint.config_name) if endpoint is not None else None
     if config is None:
         return
-    model = store.models[key(caller, model_name)].request
+    model = store.models.find(caller, model_name).request
     for name in ("ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation"):
         if (model.get(name) or None) != (config.request.get(name) or None):
             raise refuse(f"{name} of model {model_name} differs from that of endpoint configuration {config.name}.")
 
 
 def _check_adapter(store: Store, caller: Caller, specification: Document, base_name: str, endpoint_name: str) -> None:
-    base = store.components.get(key(caller, base_name))
+    base = store.components.named(caller, base_name)
     if base is None or base.endpoint_name != endpoint_name:
         raise refuse(f"Base inference component {base_name} does not exist on endpoint {endpoint_name}.")
     if base.base_name:

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from loadproof.localcloud.controlplane.sagemaker.deployments import Course
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Regional, key
 from loadproof.localcloud.documents import Document
 
-Key = tuple[str, str, str]  # account, region, name
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,36 @@ class Component:
         return self.specifications[0].get("BaseInferenceComponentName")
 
 
+class Table(Regional[Kept]):
+    """All resources of one kind: its name in ARNs and, where they differ, in words."""
+
+    def __init__(self, kind: str, words: str = "") -> None:
+        super().__init__()
+        self.kind = kind
+        self.words = words or kind.replace("-", " ")
+
+    def arn(self, caller: Caller, name: str) -> str:
+        return caller.arn("sagemaker", f"{self.kind}/{name.lower()}")
+
+    def new_arn(self, caller: Caller, name: str) -> str:
+        """Of a resource that is to be made. Raises ValidationException for a name that is taken."""
+        if key(caller, name) in self:
+            what = self.kind.replace("-", " ")
+            raise refuse(f'Cannot create already existing {what} "{self.arn(caller, name)}".')
+        return self.arn(caller, name)
+
+    def find(self, caller: Caller, name: str) -> Kept:
+        """Raises ValidationException."""
+        found = self.named(caller, name)
+        if found is None:
+            raise refuse(f'Could not find {self.words} "{self.arn(caller, name)}".')
+        return found
+
+
+def refuse(message: str) -> AwsError:
+    return AwsError("ValidationException", message)
+
+
 @dataclass(slots=True)
 class Store:
     """All accounts and regions of one local cloud.
@@ -149,19 +180,15 @@ class Store:
     missing_alarms: Callable[[Caller, Collection[str]], list[str]] = lambda caller, names: []
     limit: Callable[[Caller, str], int | None] = lambda caller, instance_type: None
     lock: threading.RLock = field(default_factory=threading.RLock)
-    models: dict[Key, Stored] = field(default_factory=dict)
-    configs: dict[Key, Stored] = field(default_factory=dict)
-    endpoints: dict[Key, Endpoint] = field(default_factory=dict)
-    components: dict[Key, Component] = field(default_factory=dict)
+    models: Table[Stored] = field(default_factory=lambda: Table("model"))
+    configs: Table[Stored] = field(default_factory=lambda: Table("endpoint-config", "endpoint configuration"))
+    endpoints: Table[Endpoint] = field(default_factory=lambda: Table("endpoint"))
+    components: Table[Component] = field(default_factory=lambda: Table("inference-component"))
     tags: dict[str, dict[str, str]] = field(default_factory=dict)  # by ARN
 
     def components_of(self, caller: Caller, endpoint_name: str) -> list[Component]:
         """The components on one endpoint, oldest first."""
-        return [
-            component
-            for (account, region, _), component in self.components.items()
-            if (account, region) == (caller.account, caller.region) and component.endpoint_name == endpoint_name
-        ]
+        return [one for one in self.components.of(caller) if one.endpoint_name == endpoint_name]
 
     def room(self, caller: Caller, instance_type: str) -> int | None:
         """How many more instances of a type can be had now; None: as many as wanted."""
@@ -170,13 +197,8 @@ class Store:
             return None
         in_use = sum(
             variant.instances.get(instance_type, 0)
-            for (account, region, _), endpoint in self.endpoints.items()
-            if (account, region) == (caller.account, caller.region)
+            for endpoint in self.endpoints.of(caller)
             for fleet in endpoint.fleets()
             for variant in fleet
         )
         return max(0, total - in_use)
-
-
-def key(caller: Caller, name: str) -> Key:
-    return (caller.account, caller.region, name)

@@ -15,7 +15,7 @@ from moto.core.parse import QueryParser
 from moto.core.serialize import SqsQuerySerializer
 from moto.core.utils import get_service_model
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, caller_of
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, caller_of, json_object
 from loadproof.localcloud.queue.sqs.errors import older_code
 from loadproof.localcloud.queue.sqs.service import Result, SqsService
 
@@ -48,8 +48,7 @@ class SqsDoor:
 
     async def _answer_json(self, request: web.Request, caller: Caller, action: str, body: bytes) -> web.Response:
         try:
-            params = _json_params(body)
-            result = await self._run(request, caller, action, params)
+            result = await self._run(request, caller, action, json_object(body))
         except AwsError as error:
             fault = "Sender" if error.status < 500 else "Receiver"
             text = json.dumps({"__type": f"com.amazonaws.sqs#{error.code}", "message": error.message})
@@ -91,16 +90,6 @@ class SqsDoor:
         except Exception as error:
             log.exception("sqs:%s broke", action)
             raise AwsError("InternalFailure", f"{type(error).__name__}: {error}", 500) from error
-
-
-def _json_params(body: bytes) -> Params:
-    try:
-        params = json.loads(body or b"{}")
-    except (ValueError, RecursionError):
-        params = None
-    if not isinstance(params, dict):
-        raise AwsError("SerializationException", "The request's body is no JSON object.")
-    return params
 
 
 def _query_error(error: AwsError) -> bytes:

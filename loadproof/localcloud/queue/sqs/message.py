@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.controlplane.wire import AwsError, known
 from loadproof.localcloud.documents import Document
 from loadproof.localcloud.queue.sqs.errors import invalid, invalid_value, missing
 
@@ -82,18 +82,15 @@ class Message:
 
     def system_attributes(self) -> dict[str, str]:
         """What SQS itself says of a message; timestamps are milliseconds of Unix time."""
-        found = {
-            "SenderId": self.sender,
-            "SentTimestamp": str(int(self.sent_s * 1000)),
-            "ApproximateReceiveCount": str(self.receives),
-            "ApproximateFirstReceiveTimestamp": str(int(self.first_received_s * 1000)),
-        }
-        more = {
-            "MessageGroupId": self.group,
-            _TRACE: self.trace,
-            "DeadLetterQueueSourceArn": self.dead_letter_source,
-        }
-        return found | {name: value for name, value in more.items() if value is not None}
+        return known(
+            SenderId=self.sender,
+            SentTimestamp=str(int(self.sent_s * 1000)),
+            ApproximateReceiveCount=str(self.receives),
+            ApproximateFirstReceiveTimestamp=str(int(self.first_received_s * 1000)),
+            MessageGroupId=self.group,
+            AWSTraceHeader=self.trace,
+            DeadLetterQueueSourceArn=self.dead_letter_source,
+        )
 
 
 def checked_body(body: str | None) -> str:
