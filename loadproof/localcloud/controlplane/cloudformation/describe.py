@@ -13,15 +13,9 @@ Shown = Document
 
 def stack(one: Stack) -> Shown:
     return known(
-        StackId=one.arn,
-        StackName=one.name,
+        **summary(one),
         Description=one.template.document.get("Description") if one.template else None,
         Parameters=_parameters(one.template, one.parameters, one.resolved),
-        CreationTime=one.created,
-        LastUpdatedTime=one.updated,
-        DeletionTime=one.deleted,
-        StackStatus=one.status,
-        StackStatusReason=one.reason,
         DisableRollback=one.disable_rollback,
         Capabilities=one.capabilities,
         Outputs=[
@@ -48,22 +42,13 @@ def summary(one: Stack) -> Shown:
 
 
 def resource(owner: Stack, one: Resource) -> Shown:
-    return known(
-        StackName=owner.name,
-        StackId=owner.arn,
-        LogicalResourceId=one.logical_id,
-        PhysicalResourceId=one.physical_id,
-        ResourceType=one.type_name,
-        Timestamp=one.updated,
-        ResourceStatus=one.status,
-        ResourceStatusReason=one.reason,
-    )
+    shown = resource_detail(owner, one)
+    shown["Timestamp"] = shown.pop("LastUpdatedTimestamp")
+    return shown
 
 
 def resource_detail(owner: Stack, one: Resource) -> Shown:
-    shown = resource(owner, one)
-    shown["LastUpdatedTimestamp"] = shown.pop("Timestamp")
-    return shown
+    return {"StackName": owner.name, "StackId": owner.arn, **resource_summary(one)}
 
 
 def resource_summary(one: Resource) -> Shown:
@@ -78,21 +63,13 @@ def resource_summary(one: Resource) -> Shown:
 
 
 def change_set(one: ChangeSet) -> Shown:
-    return known(
-        ChangeSetName=one.name,
-        ChangeSetId=one.arn,
-        StackId=one.stack.arn,
-        StackName=one.stack.name,
-        Description=one.description,
-        Parameters=_parameters(one.goal.template, one.goal.parameters, one.goal.resolved),
-        CreationTime=one.created,
-        ExecutionStatus=one.execution_status,
-        Status=one.status,
-        StatusReason=one.reason,
-        Capabilities=one.capabilities,
-        Tags=[{"Key": name, "Value": value} for name, value in one.goal.tags.items()],
-        Changes=one.changes,
-    )
+    return {
+        **change_set_summary(one),
+        "Parameters": _parameters(one.goal.template, one.goal.parameters, one.goal.resolved),
+        "Capabilities": one.capabilities,
+        "Tags": [{"Key": name, "Value": value} for name, value in one.goal.tags.items()],
+        "Changes": one.changes,
+    }
 
 
 def change_set_summary(one: ChangeSet) -> Shown:

@@ -126,7 +126,7 @@ class _Parser:
             raise self._fault(
                 f"the local cloud does not compute {function}(); it computes {', '.join(sorted(FUNCTIONS))}"
             )
-        fewest, most = FUNCTIONS[function]
+        fewest, most, _ = FUNCTIONS[function]
         if not fewest <= len(arguments) <= most:
             raise self._fault(f"{function}() takes {fewest}{f' to {most}' if most > fewest else ''} arguments")
         return Call(function, arguments)
@@ -196,7 +196,9 @@ def evaluate(node: Node, context: Context) -> Value:
     if node.function in _SIGNS:
         left, right = (evaluate(one, context) for one in node.arguments)
         return _each(_SIGNS[node.function], left, right)
-    return _FUNCTION_OF[node.function](node.arguments, context)
+    if node.function == "[":
+        return [_points(evaluate(one, context), context) for one in node.arguments]
+    return FUNCTIONS[node.function][2](node.arguments, context)
 
 
 def _each(operate: Callable[[float, float], float | None], left: Value, right: Value) -> Value:
@@ -222,31 +224,32 @@ def _series(value: Value, length: int) -> Points:
 
 
 Arguments = tuple[Node, ...]
+Function = Callable[[Arguments, Context], Value]
 
 
 def _fill(arguments: Arguments, context: Context) -> Value:
-    points = _series(evaluate(arguments[0], context), context.length)
+    points = _points(evaluate(arguments[0], context), context)
     if arguments[1] == Name("REPEAT"):
         filled: Points = []
         for point in points:
             filled.append(filled[-1] if point is None and filled else point)
         return filled
-    filler = _series(evaluate(arguments[1], context), context.length)
+    filler = _points(evaluate(arguments[1], context), context)
     return [other if point is None else point for point, other in zip(points, filler, strict=True)]
 
 
 def _if(arguments: Arguments, context: Context) -> Value:
     condition = evaluate(arguments[0], context)
-    then = _series(evaluate(arguments[1], context), context.length)
+    then = _points(evaluate(arguments[1], context), context)
     # Without a third argument, the periods for which the condition does not hold have no value.
     other: Points = [None] * context.length
     if len(arguments) == 3:
-        other = _series(evaluate(arguments[2], context), context.length)
+        other = _points(evaluate(arguments[2], context), context)
     chosen = zip(_series(condition, context.length), then, other, strict=True)
     return [None if holds is None else (yes if holds else no) for holds, yes, no in chosen]
 
 
-def _reduced(reduce: Callable[[list[float]], float]) -> Callable[[Arguments, Context], Value]:
+def _reduced(reduce: Callable[[list[float]], float]) -> Function:
     """Of one series: a scalar over its periods. Of several: a series over them, what is missing left out."""
 
     def run(arguments: Arguments, context: Context) -> Value:
@@ -261,43 +264,32 @@ def _reduced(reduce: Callable[[list[float]], float]) -> Callable[[Arguments, Con
     return run
 
 
-def _mapped(change: Callable[[float], float]) -> Callable[[Arguments, Context], Value]:
+def _mapped(change: Callable[[float], float]) -> Function:
     def run(arguments: Arguments, context: Context) -> Value:
         return _each(lambda a, _: change(a), evaluate(arguments[0], context), 0.0)
 
     return run
 
 
-_FUNCTION_OF: Mapping[str, Callable[[Arguments, Context], Value]] = {
-    "FILL": _fill,
-    "IF": _if,
-    "MAX": _reduced(max),
-    "MIN": _reduced(min),
-    "SUM": _reduced(math.fsum),
-    "AVG": _reduced(lambda values: math.fsum(values) / len(values)),
-    "ABS": _mapped(abs),
-    "CEIL": _mapped(lambda value: float(math.ceil(value))),
-    "FLOOR": _mapped(lambda value: float(math.floor(value))),
-    "METRICS": lambda arguments, context: [_series(context.values[name], context.length) for name in context.metrics],
-    "PERIOD": lambda arguments, context: context.period_s,
-    "TIME_SERIES": lambda arguments, context: _series(evaluate(arguments[0], context), context.length),
-    "[": lambda arguments, context: [_series(evaluate(one, context), context.length) for one in arguments],
+# By name: the fewest and the most arguments, and what is done with them.
+FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
+    "FILL": (2, 2, _fill),
+    "IF": (2, 3, _if),
+    "MAX": (1, 1, _reduced(max)),
+    "MIN": (1, 1, _reduced(min)),
+    "SUM": (1, 1, _reduced(math.fsum)),
+    "AVG": (1, 1, _reduced(lambda values: math.fsum(values) / len(values))),
+    "ABS": (1, 1, _mapped(abs)),
+    "CEIL": (1, 1, _mapped(lambda value: float(math.ceil(value)))),
+    "FLOOR": (1, 1, _mapped(lambda value: float(math.floor(value)))),
+    "METRICS": (0, 0, lambda arguments, context: [_points(context.values[name], context) for name in context.metrics]),
+    "PERIOD": (1, 1, lambda arguments, context: context.period_s),
+    "TIME_SERIES": (1, 1, lambda arguments, context: _points(evaluate(arguments[0], context), context)),
 }
-# Fewest and most arguments of each function.
-FUNCTIONS: Mapping[str, tuple[int, int]] = {
-    "FILL": (2, 2),
-    "IF": (2, 3),
-    "MAX": (1, 1),
-    "MIN": (1, 1),
-    "SUM": (1, 1),
-    "AVG": (1, 1),
-    "ABS": (1, 1),
-    "CEIL": (1, 1),
-    "FLOOR": (1, 1),
-    "METRICS": (0, 0),
-    "PERIOD": (1, 1),
-    "TIME_SERIES": (1, 1),
-}
+
+
+def _points(value: Value, context: Context) -> Points:
+    return _series(value, context.length)
 
 
 def result_of(node: Node, context: Context) -> Points:

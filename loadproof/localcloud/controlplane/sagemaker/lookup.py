@@ -42,11 +42,6 @@ class StoreDirectory:
             found = next((one for one in self._store.components.values() if one.name == name), None)
             return component_view(self._store, found) if found else None
 
-    def components(self) -> tuple[ComponentView, ...]:
-        with self._store.lock:
-            settle(self._store, self._startable)
-            return tuple(component_view(self._store, one) for one in self._store.components.values())
-
     def record_metric(
         self,
         namespace: str,

@@ -42,19 +42,8 @@ class Alarm(CompositeAlarm):
     supported = _plain | {"AlarmName", "Tags"}
 
     def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
-        _check_alarm(new)
         work.client("cloudwatch").put_metric_alarm(AlarmName=name, **picked(new, *self._plain), **tagged(work, new))
         return {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")}
-
-
-def _check_alarm(properties: Properties) -> None:
-    """What CloudWatch refuses and moto takes."""
-    stats = [one["MetricStat"] for one in properties.get("Metrics", []) if "MetricStat" in one]
-    for period_s in [int(one["Period"]) for one in [properties, *stats] if "Period" in one]:
-        if period_s not in (10, 20, 30) and (period_s < 60 or period_s % 60):
-            raise ResourceFailedError(f"Period must be 10, 20, 30 or a multiple of 60, found {period_s}.")
-    if int(properties.get("DatapointsToAlarm", 1)) > int(properties.get("EvaluationPeriods", 1)):
-        raise ResourceFailedError("DatapointsToAlarm must be less than or equal to EvaluationPeriods.")
 
 
 class Dashboard(PutType):
