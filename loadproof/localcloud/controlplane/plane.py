@@ -70,7 +70,7 @@ class ControlPlane:
         )
         self.startable: Startable = lambda view: None
         self._autoscaling_api = AutoScalingApi(
-            exists=self._scalable, alarms=_Alarms(self._cloudwatch), clock=self.clock, scaled=_Scaled(self)
+            exists=self._scalable, alarms=self._cloudwatch, clock=self.clock, scaled=_Scaled(self)
         )
         api = _SageMaker(
             self.store,
@@ -203,30 +203,10 @@ class ControlPlane:
         return [name for name in names if self._cloudwatch.state(caller, name) is None]
 
     def _invoke(self, caller: Caller, policy_arn: str, breach: Breach) -> None:
-        self._autoscaling_api.called(caller, policy_arn, breach)
+        self._autoscaling_api.called(policy_arn, breach)
 
     def _publish(self, caller: Caller, topic_arn: str, subject: str, message: str) -> None:
         self.clients.client("sns", caller).publish(TopicArn=topic_arn, Subject=subject, Message=message)
-
-
-class _Alarms:
-    """A scaling policy's alarms, kept in CloudWatch."""
-
-    def __init__(self, cloudwatch: CloudWatchApi) -> None:
-        self._cloudwatch = cloudwatch
-
-    def put(self, caller: Caller, alarm: Document) -> str:
-        self._cloudwatch.PutMetricAlarm(caller, alarm)
-        return caller.arn("cloudwatch", f"alarm:{alarm['AlarmName']}")
-
-    def delete(self, caller: Caller, names: list[str]) -> None:
-        self._cloudwatch.forget(caller, names)
-
-    def acting_on(self, caller: Caller, policy_arn: str) -> list[dict[str, str]]:
-        return [
-            {"AlarmName": alarm.name, "AlarmARN": alarm.arn}
-            for alarm in self._cloudwatch.alarms_calling(caller, policy_arn)
-        ]
 
 
 class _Scaled:
@@ -241,8 +221,7 @@ class _Scaled:
             if target.dimension == COPIES:
                 found = self._call(target, "DescribeInferenceComponent", InferenceComponentName=name)
                 counts, status = found["RuntimeConfig"], found["InferenceComponentStatus"]
-                failure = found.get("FailureReason", "") if status == "Failed" else None
-                return Capacity(counts["CurrentCopyCount"], counts["DesiredCopyCount"], status == "InService", failure)
+                return _capacity(found, status, counts["CurrentCopyCount"], counts["DesiredCopyCount"])
             found = self._call(target, "DescribeEndpoint", EndpointName=name)
         except AwsError:
             return None
@@ -251,10 +230,7 @@ class _Scaled:
         if variant is None:
             return None
         status = found["EndpointStatus"]
-        failure = found.get("FailureReason", "") if status == "Failed" else None
-        return Capacity(
-            variant["CurrentInstanceCount"], variant["DesiredInstanceCount"], status == "InService", failure
-        )
+        return _capacity(found, status, variant["CurrentInstanceCount"], variant["DesiredInstanceCount"])
 
     def set_capacity(self, target: Target, capacity: int) -> None:
         parts = target.resource_id.split("/")
@@ -273,6 +249,11 @@ class _Scaled:
 
     def _call(self, target: Target, action: str, **params: Json) -> Document:
         return self._plane.sagemaker.call(target.caller, action, params)
+
+
+def _capacity(found: Document, status: str, current: int, desired: int) -> Capacity:
+    failure = found.get("FailureReason", "") if status == "Failed" else None
+    return Capacity(current, desired, status == "InService", failure)
 
 
 CAPACITY_PARAMETER = "/loadproof/local-cloud/capacity/"

@@ -53,13 +53,13 @@ class AutoScalingApi:
         """Whether there is anything to scale."""
         return bool(self._targets)
 
-    def called(self, caller: Caller, policy_arn: str, breach: Breach) -> None:
+    def called(self, policy_arn: str, breach: Breach) -> None:
         """An alarm calls a policy. Raises ObjectNotFoundException for one that is gone."""
         with self._lock:
             policies = [policy for target in self._targets.values() for policy in target.policies.values()]
         if not any(policy["PolicyARN"] == policy_arn for policy in policies):
             raise AwsError("ObjectNotFoundException", f"No scaling policy found for {policy_arn}.")
-        self._scaler.called(caller, policy_arn, breach)
+        self._scaler.called(policy_arn, breach)
 
     def apply(self) -> None:
         """Do what alarms and schedules ask for. Never under the lock: SageMaker asks back for what is scaled."""

@@ -17,7 +17,7 @@ from loadproof.localcloud.controlplane.autoscaling.decisions import step_capacit
 from loadproof.localcloud.controlplane.autoscaling.schedules import is_due
 from loadproof.localcloud.controlplane.autoscaling.targets import Activity, Capacity, Cooldown, Target
 from loadproof.localcloud.controlplane.cloudwatch.evaluation import Breach
-from loadproof.localcloud.controlplane.wire import AwsError, Caller
+from loadproof.localcloud.controlplane.wire import AwsError
 from loadproof.localcloud.documents import Document
 
 _DEFAULT_COOLDOWN_S = 300.0
@@ -58,7 +58,7 @@ class Scaler:
         self._called: dict[tuple[str, str], Breach] = {}  # (policy ARN, alarm)
         self._scheduled_until_s = clock.now_s()
 
-    def called(self, caller: Caller, policy_arn: str, breach: Breach) -> None:
+    def called(self, policy_arn: str, breach: Breach) -> None:
         """An alarm calls a policy; nothing happens before the next `apply`."""
         with self._lock:
             self._called[policy_arn, breach.alarm] = breach

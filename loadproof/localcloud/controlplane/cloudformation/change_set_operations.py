@@ -39,7 +39,7 @@ class ChangeSetOperations(Registry):
 
     def DescribeChangeSet(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
-            return describe.change_set(self._change_set(caller, params))
+            return describe.change_set(self._change_set(params))
 
     def ListChangeSets(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
@@ -52,11 +52,11 @@ class ChangeSetOperations(Registry):
 
     def DeleteChangeSet(self, caller: Caller, params: Params) -> None:  # noqa: N802
         with self._lock, contextlib.suppress(ChangeSetNotFoundError):  # deleting an absent one succeeds on AWS
-            del self._change_sets[self._change_set(caller, params).arn]
+            del self._change_sets[self._change_set(params).arn]
 
     def ExecuteChangeSet(self, caller: Caller, params: Params) -> None:  # noqa: N802
         with self._lock:
-            change_set = self._change_set(caller, params)
+            change_set = self._change_set(params)
             stack, goal = change_set.stack, change_set.goal
             if change_set.execution_status != "AVAILABLE":
                 raise AwsError(

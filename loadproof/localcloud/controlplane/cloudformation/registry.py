@@ -197,7 +197,7 @@ class Registry:
             )
         return stack, kind
 
-    def _change_set(self, caller: Caller, params: Params) -> ChangeSet:
+    def _change_set(self, params: Params) -> ChangeSet:
         name = params["ChangeSetName"]
         for one in self._change_sets.values():
             if one.arn == name or (one.name == name and params.get("StackName") in (one.stack.name, one.stack.arn)):

@@ -101,7 +101,7 @@ class StackOperations(Registry):
     def GetTemplate(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             if params.get("ChangeSetName"):
-                template = self._change_set(caller, params).goal.template
+                template = self._change_set(params).goal.template
             else:
                 stack = self._stack(caller, params["StackName"])
                 if stack.template is None:  # under review: the CDK CLI asks all the same

@@ -51,16 +51,21 @@ class CloudWatchApi:
         alarm = self._alarms.named(caller, name)
         return alarm.state if alarm else None
 
-    def alarms_calling(self, caller: Caller, action: str) -> list[Alarm]:
-        """The alarms that name an action, whatever their state."""
+    def put(self, caller: Caller, alarm: Document) -> str:
+        """Create one alarm; returns its ARN."""
+        self.PutMetricAlarm(caller, alarm)
+        return caller.arn("cloudwatch", f"alarm:{alarm['AlarmName']}")
+
+    def acting_on(self, caller: Caller, policy_arn: str) -> list[dict[str, str]]:
+        """Names and ARNs of the alarms that name a policy as an action, whatever their state."""
         return [
-            alarm
+            {"AlarmName": alarm.name, "AlarmARN": alarm.arn}
             for alarm in self._of(caller)
-            if any(action in (alarm.request.get(actions) or ()) for actions in _ACTION_LISTS)
+            if any(policy_arn in (alarm.request.get(actions) or ()) for actions in _ACTION_LISTS)
         ]
 
-    def forget(self, caller: Caller, names: Iterable[str]) -> None:
-        """Delete the alarms that are there."""
+    def delete(self, caller: Caller, names: Iterable[str]) -> None:
+        """Those of the alarms that are there."""
         with self._lock:
             for name in names:
                 alarm = self._alarms.pop(key(caller, name), None)
@@ -224,7 +229,7 @@ class CloudWatchApi:
             needed = names & alarm.rule.alarms if alarm.rule and alarm.name not in names else ()
             if needed:
                 raise refuse(f"Composite alarm {alarm.name} looks at {', '.join(sorted(needed))}: delete it first.")
-        self.forget(caller, names)
+        self.delete(caller, names)
 
     def EnableAlarmActions(self, caller: Caller, params: Params) -> None:  # noqa: N802
         self._enable(caller, params["AlarmNames"], True)

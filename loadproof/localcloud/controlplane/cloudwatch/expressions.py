@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loadproof.localcloud.controlplane.wire import AwsError
@@ -75,81 +75,92 @@ def refuse(message: str) -> AwsError:
     return AwsError("ValidationError", message)
 
 
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = list(_tokens(text))
-        self._at = 0
+class TokenReader:
+    """Tokens one after the other; `where` begins the refusal of one that is not expected."""
 
+    def __init__(self, where: str, tokens: Sequence[str]) -> None:
+        self._where, self._tokens, self._at = where, tokens, 0
+
+    def peek(self) -> str:
+        """The next token, empty at the end."""
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def next(self) -> str:
+        token = self.peek()
+        if not token:
+            raise self.fault("it ends too early")
+        self._at += 1
+        return token
+
+    def taken(self, token: str) -> bool:
+        """Whether the next token is this one, which is then behind."""
+        found = self.peek() == token
+        self._at += found
+        return found
+
+    def expect(self, token: str) -> None:
+        if self.peek() and not token:
+            raise self.fault(f"did not expect `{self.peek()}`")
+        if not self.taken(token):
+            raise self.fault(f"expected `{token}`, found `{self.peek() or 'the end'}`")
+
+    def fault(self, what: str) -> AwsError:
+        return refuse(f"{self._where}: {what}.")
+
+
+class _Parser(TokenReader):
     def whole(self) -> Node:
         node = self._level(0)
-        if self._peek():
-            raise self._fault(f"did not expect `{self._peek()}`")
+        self.expect("")
         return node
 
     def _level(self, depth: int) -> Node:
         if depth == len(_LEVELS):
             return self._unary()
         node = self._level(depth + 1)
-        while (sign := _WORDS.get(self._peek(), self._peek())) in _LEVELS[depth]:
-            self._at += 1
+        while (sign := _WORDS.get(self.peek(), self.peek())) in _LEVELS[depth]:
+            self.next()
             node = Call(sign, (node, self._level(depth + 1)))
         return node
 
     def _unary(self) -> Node:
-        if self._peek() == "-":
-            self._at += 1
+        if self.taken("-"):
             return Call("-", (Number(0.0), self._unary()))
         return self._atom()
 
     def _atom(self) -> Node:
-        token = self._peek()
+        token = self.peek()
         self._at += 1
         if token == "(":
             node = self._level(0)
-            self._expect(")")
+            self.expect(")")
             return node
         if token == "[":
             return Call("[", self._arguments("]"))
         if token[:1].isdigit() or token[:1] == ".":
             return Number(float(token))
         if not token[:1].isalpha():
-            raise self._fault(f"expected a metric, a number or a function, found `{token or 'the end'}`")
-        if self._peek() != "(":
-            return Name(token)
-        self._at += 1
-        return self._call(token)
+            raise self.fault(f"expected a metric, a number or a function, found `{token or 'the end'}`")
+        return self._call(token) if self.taken("(") else Name(token)
 
     def _call(self, function: str) -> Node:
         arguments = self._arguments(")")
         if function not in FUNCTIONS:
-            raise self._fault(
+            raise self.fault(
                 f"the local cloud does not compute {function}(); it computes {', '.join(sorted(FUNCTIONS))}"
             )
         fewest, most, _ = FUNCTIONS[function]
         if not fewest <= len(arguments) <= most:
-            raise self._fault(f"{function}() takes {fewest}{f' to {most}' if most > fewest else ''} arguments")
+            raise self.fault(f"{function}() takes {fewest}{f' to {most}' if most > fewest else ''} arguments")
         return Call(function, arguments)
 
     def _arguments(self, end: str) -> tuple[Node, ...]:
         found: list[Node] = []
-        while self._peek() != end:
+        while not self.taken(end):
             found.append(self._level(0))
-            if self._peek() != end:
-                self._expect(",")
-        self._at += 1
+            if self.peek() != end:
+                self.expect(",")
         return tuple(found)
-
-    def _expect(self, token: str) -> None:
-        if self._peek() != token:
-            raise self._fault(f"expected `{token}`, found `{self._peek() or 'the end'}`")
-        self._at += 1
-
-    def _peek(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
-
-    def _fault(self, what: str) -> AwsError:
-        return refuse(f"Error in expression '{self._text}': {what}.")
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -164,7 +175,7 @@ def _tokens(text: str) -> Iterator[str]:
 
 def parse(text: str) -> Node:
     """Raises ValidationError for what is no expression and for functions that are not computed here."""
-    return _Parser(text).whole()
+    return _Parser(f"Error in expression '{text}'", list(_tokens(text))).whole()
 
 
 def names_in(node: Node) -> frozenset[str]:
