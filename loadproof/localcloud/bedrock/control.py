@@ -27,19 +27,16 @@ class BedrockApi(ProfileOperations, ThroughputOperations):
         return {"modelSummaries": [row for row in rows if wanted in ("", row["providerName"].casefold())]}
 
     def TagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        with self._store.lock:
-            self._tag(self._taggable(params), params["tags"])
+        self._tag(self._taggable(params), params["tags"])
 
     def UntagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        with self._store.lock:
-            tags = self._store.tags.get(self._taggable(params), {})
-            for name in params["tagKeys"]:
-                tags.pop(name, None)
+        tags = self._store.tags.get(self._taggable(params), {})
+        for name in params["tagKeys"]:
+            tags.pop(name, None)
 
     def ListTagsForResource(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        with self._store.lock:
-            tags = self._store.tags.get(self._taggable(params), {})
-            return {"tags": [{"key": name, "value": value} for name, value in sorted(tags.items())]}
+        tags = self._store.tags.get(self._taggable(params), {})
+        return {"tags": [{"key": name, "value": value} for name, value in sorted(tags.items())]}
 
     def _taggable(self, params: Params) -> str:
         arn = str(params["resourceARN"])

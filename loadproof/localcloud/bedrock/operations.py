@@ -19,6 +19,7 @@ class Operations:
 
     def __init__(self, store: BedrockStore, clock: CloudClock) -> None:
         self._store = store
+        self.lock = store.lock
         self._clock = clock
 
     def _tag(self, arn: str, tags: Iterable[dict[str, str]] | None) -> None:

@@ -12,6 +12,7 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -100,11 +101,15 @@ def caller_of(authorization: str, home_region: str) -> tuple[Caller, str]:
 
 
 class Service:
-    """One AWS API: `handler` has a method for each operation that the local cloud provides."""
+    """One AWS API: `handler` has a method for each operation that the local cloud provides.
+
+    A handler with a `lock` does one operation at a time, whoever asks.
+    """
 
     def __init__(self, boto_name: str, handler: object) -> None:
         self.boto_name = boto_name
         self.handler = handler
+        self._lock: AbstractContextManager[object] = getattr(handler, "lock", nullcontext())
 
     def provides(self, request: str | bytes) -> bool:
         """Whether an operation is ours, by its X-Amz-Target or the body of a Query request."""
@@ -153,7 +158,8 @@ class Service:
             )
         if model.input_shape is not None:
             check(model.input_shape, params)
-        return method(caller, params) or {}
+        with self._lock:
+            return method(caller, params) or {}
 
     def guarded(self, caller: Caller, action: str, params: Params) -> Document:
         """As `call`; a fault of ours reaches the client as AWS's own faults do, and the log with its trace."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 
 from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, settle
@@ -18,6 +19,10 @@ class Operations:
     roles: RoleCheck
     scaled: Callable[[Caller, str], frozenset[str]]
     startable: Startable
+
+    @property
+    def lock(self) -> threading.RLock:
+        return self.store.lock
 
     def settle(self) -> None:
         """Bring every status up to now. The caller holds the store's lock."""

@@ -21,100 +21,94 @@ class ComponentOperations(Operations):
 
     def CreateInferenceComponent(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         name = params["InferenceComponentName"]
-        with self.store.lock:
-            self.settle()
-            arn = self.store.components.new_arn(caller, name)
-            specifications = _specifications(params)
-            variant = self._host(caller, params, specifications[0])
-            check_specifications(self.store, caller, specifications, variant.config, params["EndpointName"])
-            self.store.components[key(caller, name)] = Component(
-                name=name,
-                arn=arn,
-                caller=caller,
-                endpoint_name=params["EndpointName"],
-                variant_name=variant.name,
-                specifications=specifications,
-                desired_copies=self._first_copies(caller, params, specifications[0]),
-                status="Creating",
-                ready_at_s=self.store.clock() + self.store.timing.component_s,
-            )
-            self.tag(arn, params.get("Tags"))
+        self.settle()
+        arn = self.store.components.new_arn(caller, name)
+        specifications = _specifications(params)
+        variant = self._host(caller, params, specifications[0])
+        check_specifications(self.store, caller, specifications, variant.config, params["EndpointName"])
+        self.store.components[key(caller, name)] = Component(
+            name=name,
+            arn=arn,
+            caller=caller,
+            endpoint_name=params["EndpointName"],
+            variant_name=variant.name,
+            specifications=specifications,
+            desired_copies=self._first_copies(caller, params, specifications[0]),
+            status="Creating",
+            ready_at_s=self.store.clock() + self.store.timing.component_s,
+        )
+        self.tag(arn, params.get("Tags"))
         return {"InferenceComponentArn": arn}
 
     def UpdateInferenceComponent(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        with self.store.lock:
-            component = self._component(caller, params["InferenceComponentName"])
-            if component.status not in ("InService", "Failed"):
-                raise refuse(f'Cannot update in-progress inference component "{component.arn}".')
-            pending = self._checked_update(caller, component, params)
-            settings = params.get("DeploymentConfig")
-            copies = int(params["RuntimeConfig"]["CopyCount"]) if params.get("RuntimeConfig") else None
-            if settings is not None:
-                check_component_deployment(self.store, caller, settings, component.desired_copies)
-            serving = component.status == "InService" and component.desired_copies > 0
-            component.pending, component.pending_copies = pending, copies
-            component.deployment = settings or component.deployment
-            self._begin_update(component)
-            if settings is not None and pending is not None and serving:
-                component.rollout = Rollout(
-                    course=course_of(settings, self.store.timing.component_s, component.desired_copies),
-                    settings=settings,
-                    capacity=component.desired_copies,
-                    began_s=self.store.clock(),
-                )
-            return {"InferenceComponentArn": component.arn}
+        component = self._component(caller, params["InferenceComponentName"])
+        if component.status not in ("InService", "Failed"):
+            raise refuse(f'Cannot update in-progress inference component "{component.arn}".')
+        pending = self._checked_update(caller, component, params)
+        settings = params.get("DeploymentConfig")
+        copies = int(params["RuntimeConfig"]["CopyCount"]) if params.get("RuntimeConfig") else None
+        if settings is not None:
+            check_component_deployment(self.store, caller, settings, component.desired_copies)
+        serving = component.status == "InService" and component.desired_copies > 0
+        component.pending, component.pending_copies = pending, copies
+        component.deployment = settings or component.deployment
+        self._begin_update(component)
+        if settings is not None and pending is not None and serving:
+            component.rollout = Rollout(
+                course=course_of(settings, self.store.timing.component_s, component.desired_copies),
+                settings=settings,
+                capacity=component.desired_copies,
+                began_s=self.store.clock(),
+            )
+        return {"InferenceComponentArn": component.arn}
 
     def UpdateInferenceComponentRuntimeConfig(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        with self.store.lock:
-            component = self._component(caller, params["InferenceComponentName"])
-            if component.status != "InService":
-                raise refuse(f'Cannot update in-progress inference component "{component.arn}".')
-            component.pending_copies = int(params["DesiredRuntimeConfig"]["CopyCount"])
-            self._begin_update(component)
-            return {"InferenceComponentArn": component.arn}
+        component = self._component(caller, params["InferenceComponentName"])
+        if component.status != "InService":
+            raise refuse(f'Cannot update in-progress inference component "{component.arn}".')
+        component.pending_copies = int(params["DesiredRuntimeConfig"]["CopyCount"])
+        self._begin_update(component)
+        return {"InferenceComponentArn": component.arn}
 
     def DescribeInferenceComponent(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        with self.store.lock:
-            component = self._component(caller, params["InferenceComponentName"])
-            desired = component.pending_copies
-            return known(
-                **self._row(caller, component),
-                **self._summaries(caller, component),
-                FailureReason=component.failure_reason,
-                RuntimeConfig={
-                    "DesiredCopyCount": component.desired_copies if desired is None else desired,
-                    "CurrentCopyCount": component.copies,
-                    **self._placement(component),
-                },
-                LastDeploymentConfig=component.deployment,
-            )
+        component = self._component(caller, params["InferenceComponentName"])
+        desired = component.pending_copies
+        return known(
+            **self._row(caller, component),
+            **self._summaries(caller, component),
+            FailureReason=component.failure_reason,
+            RuntimeConfig={
+                "DesiredCopyCount": component.desired_copies if desired is None else desired,
+                "CurrentCopyCount": component.copies,
+                **self._placement(component),
+            },
+            LastDeploymentConfig=component.deployment,
+        )
 
     def ListInferenceComponents(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        with self.store.lock:
-            self.settle()
-            rows = [
-                self._row(caller, one)
-                for one in self.store.components.of(caller)
-                if one.status == params.get("StatusEquals", one.status)
-                and one.endpoint_name == params.get("EndpointNameEquals", one.endpoint_name)
-                and one.variant_name == params.get("VariantNameEquals", one.variant_name)
-            ]
+        self.settle()
+        rows = [
+            self._row(caller, one)
+            for one in self.store.components.of(caller)
+            if one.status == params.get("StatusEquals", one.status)
+            and one.endpoint_name == params.get("EndpointNameEquals", one.endpoint_name)
+            and one.variant_name == params.get("VariantNameEquals", one.variant_name)
+        ]
         return page(rows, params, "InferenceComponentName", "InferenceComponents")
 
     def DeleteInferenceComponent(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        with self.store.lock:
-            component = self._component(caller, params["InferenceComponentName"])
-            if component.status == "Deleting":
-                return
-            adapters = [
-                one.name
-                for one in self.store.components_of(caller, component.endpoint_name)
-                if one.base_name == component.name
-            ]
-            if adapters:
-                raise refuse(f"Cannot delete {component.name}: it is the base of adapters {', '.join(adapters)}.")
-            component.status, component.modified, component.rollout = "Deleting", utc_now(), None
-            component.ready_at_s = self.store.clock() + self.store.timing.delete_s
+        component = self._component(caller, params["InferenceComponentName"])
+        if component.status == "Deleting":
+            return
+        adapters = [
+            one.name
+            for one in self.store.components_of(caller, component.endpoint_name)
+            if one.base_name == component.name
+        ]
+        if adapters:
+            raise refuse(f"Cannot delete {component.name}: it is the base of adapters {', '.join(adapters)}.")
+        component.status, component.modified, component.rollout = "Deleting", utc_now(), None
+        component.ready_at_s = self.store.clock() + self.store.timing.delete_s
 
     def _begin_update(self, component: Component) -> None:
         component.status, component.modified, component.failure_reason = "Updating", utc_now(), None

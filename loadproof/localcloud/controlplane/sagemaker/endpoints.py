@@ -20,104 +20,98 @@ class EndpointOperations(Operations):
 
     def CreateEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         name = params["EndpointName"]
-        with self.store.lock:
-            self.settle()
-            arn = self.store.endpoints.new_arn(caller, name)
-            config = self.store.configs.find(caller, params["EndpointConfigName"])
-            self.store.endpoints[key(caller, name)] = Endpoint(
-                name=name,
-                arn=arn,
-                caller=caller,
-                config_name=config.name,
-                status="Creating",
-                ready_at_s=self.store.clock() + self.store.timing.endpoint_s,
-                variants=_variants(config, {}, frozenset()),
-                capture=config.request.get("DataCaptureConfig"),
-                deployment=params.get("DeploymentConfig"),
-            )
-            self.tag(arn, params.get("Tags"))
+        self.settle()
+        arn = self.store.endpoints.new_arn(caller, name)
+        config = self.store.configs.find(caller, params["EndpointConfigName"])
+        self.store.endpoints[key(caller, name)] = Endpoint(
+            name=name,
+            arn=arn,
+            caller=caller,
+            config_name=config.name,
+            status="Creating",
+            ready_at_s=self.store.clock() + self.store.timing.endpoint_s,
+            variants=_variants(config, {}, frozenset()),
+            capture=config.request.get("DataCaptureConfig"),
+            deployment=params.get("DeploymentConfig"),
+        )
+        self.tag(arn, params.get("Tags"))
         return {"EndpointArn": arn}
 
     def UpdateEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        with self.store.lock:
-            endpoint = self._endpoint(caller, params["EndpointName"])
-            if endpoint.status in MOVING:
-                raise refuse(f'Cannot update in-progress endpoint "{endpoint.arn}".')
-            config = self.store.configs.find(caller, params["EndpointConfigName"])
-            check_update(self.store, endpoint, config.request, self.scaled(caller, endpoint.name))
-            settings = params.get("DeploymentConfig")
-            if settings is None and params.get("RetainDeploymentConfig"):
-                settings = endpoint.deployment
-            if settings is not None:
-                check_deployment(self.store, endpoint, config.request, settings)
-            kept = _kept(params)
-            capture = endpoint.capture if "DataCaptureConfig" in kept else config.request.get("DataCaptureConfig")
-            endpoint.pending_config, endpoint.pending_capture = config.name, capture
-            endpoint.pending_variants = _variants(config, {one.name: one for one in endpoint.variants}, kept)
-            capacity = sum(variant.desired_count for variant in endpoint.pending_variants)
-            endpoint.rollout = Rollout(
-                course=course_of(settings or {}, self.store.timing.endpoint_s, capacity),
-                settings=settings or {},
-                capacity=capacity,
-                began_s=self.store.clock(),
-            )
-            endpoint.deployment = settings
-            endpoint.status, endpoint.modified = "Updating", utc_now()
-            return {"EndpointArn": endpoint.arn}
+        endpoint = self._endpoint(caller, params["EndpointName"])
+        if endpoint.status in MOVING:
+            raise refuse(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+        config = self.store.configs.find(caller, params["EndpointConfigName"])
+        check_update(self.store, endpoint, config.request, self.scaled(caller, endpoint.name))
+        settings = params.get("DeploymentConfig")
+        if settings is None and params.get("RetainDeploymentConfig"):
+            settings = endpoint.deployment
+        if settings is not None:
+            check_deployment(self.store, endpoint, config.request, settings)
+        kept = _kept(params)
+        capture = endpoint.capture if "DataCaptureConfig" in kept else config.request.get("DataCaptureConfig")
+        endpoint.pending_config, endpoint.pending_capture = config.name, capture
+        endpoint.pending_variants = _variants(config, {one.name: one for one in endpoint.variants}, kept)
+        capacity = sum(variant.desired_count for variant in endpoint.pending_variants)
+        endpoint.rollout = Rollout(
+            course=course_of(settings or {}, self.store.timing.endpoint_s, capacity),
+            settings=settings or {},
+            capacity=capacity,
+            began_s=self.store.clock(),
+        )
+        endpoint.deployment = settings
+        endpoint.status, endpoint.modified = "Updating", utc_now()
+        return {"EndpointArn": endpoint.arn}
 
     def UpdateEndpointWeightsAndCapacities(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        with self.store.lock:
-            endpoint = self._endpoint(caller, params["EndpointName"])
-            if endpoint.status != "InService":
-                raise refuse(f'Cannot update in-progress endpoint "{endpoint.arn}".')
-            by_name = {variant.name: variant for variant in endpoint.variants}
-            for desired in params["DesiredWeightsAndCapacities"]:
-                variant = by_name.get(desired["VariantName"])
-                if variant is None:
-                    raise refuse(f"Endpoint {endpoint.name} has no variant {desired['VariantName']}.")
-                variant.desired_count = desired.get("DesiredInstanceCount", variant.desired_count)
-                variant.desired_weight = float(desired.get("DesiredWeight", variant.desired_weight))
-            endpoint.status, endpoint.modified = "Updating", utc_now()
-            endpoint.ready_at_s = self.store.clock() + self.store.timing.endpoint_s
-            return {"EndpointArn": endpoint.arn}
+        endpoint = self._endpoint(caller, params["EndpointName"])
+        if endpoint.status != "InService":
+            raise refuse(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+        by_name = {variant.name: variant for variant in endpoint.variants}
+        for desired in params["DesiredWeightsAndCapacities"]:
+            variant = by_name.get(desired["VariantName"])
+            if variant is None:
+                raise refuse(f"Endpoint {endpoint.name} has no variant {desired['VariantName']}.")
+            variant.desired_count = desired.get("DesiredInstanceCount", variant.desired_count)
+            variant.desired_weight = float(desired.get("DesiredWeight", variant.desired_weight))
+        endpoint.status, endpoint.modified = "Updating", utc_now()
+        endpoint.ready_at_s = self.store.clock() + self.store.timing.endpoint_s
+        return {"EndpointArn": endpoint.arn}
 
     def DescribeEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        with self.store.lock:
-            endpoint = self._endpoint(caller, params["EndpointName"])
-            config = self.store.configs.named(caller, endpoint.config_name)
-            request = config.request if config else {}
-            return known(
-                **_row(endpoint),
-                EndpointConfigName=endpoint.config_name,
-                ProductionVariants=[self._describe_variant(caller, one) for one in endpoint.variants],
-                FailureReason=endpoint.failure_reason,
-                LastDeploymentConfig=endpoint.deployment,
-                PendingDeploymentSummary=self._pending(caller, endpoint),
-                DataCaptureConfig=_capture_shown(endpoint.capture),
-                MetricsConfig=request.get("MetricsConfig"),
-                AsyncInferenceConfig=request.get("AsyncInferenceConfig"),
-            )
+        endpoint = self._endpoint(caller, params["EndpointName"])
+        config = self.store.configs.named(caller, endpoint.config_name)
+        request = config.request if config else {}
+        return known(
+            **_row(endpoint),
+            EndpointConfigName=endpoint.config_name,
+            ProductionVariants=[self._describe_variant(caller, one) for one in endpoint.variants],
+            FailureReason=endpoint.failure_reason,
+            LastDeploymentConfig=endpoint.deployment,
+            PendingDeploymentSummary=self._pending(caller, endpoint),
+            DataCaptureConfig=_capture_shown(endpoint.capture),
+            MetricsConfig=request.get("MetricsConfig"),
+            AsyncInferenceConfig=request.get("AsyncInferenceConfig"),
+        )
 
     def ListEndpoints(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        with self.store.lock:
-            self.settle()
-            wanted = params.get("StatusEquals")
-            rows = [_row(one) for one in self.store.endpoints.of(caller) if wanted in (None, one.status)]
+        self.settle()
+        wanted = params.get("StatusEquals")
+        rows = [_row(one) for one in self.store.endpoints.of(caller) if wanted in (None, one.status)]
         return page(rows, params, "EndpointName", "Endpoints")
 
     def DeleteEndpoint(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        with self.store.lock:
-            endpoint = self._endpoint(caller, params["EndpointName"])
-            if endpoint.status in MOVING:
-                raise refuse(f'Cannot delete in-progress endpoint "{endpoint.arn}".')
-            associated = self.store.components_of(caller, endpoint.name)
-            if associated:
-                names = ", ".join(component.name for component in associated)
-                raise refuse(
-                    f'Cannot delete endpoint "{endpoint.arn}" with inference components associated with it: {names}.'
-                )
-            endpoint.status, endpoint.modified = "Deleting", utc_now()
-            endpoint.ready_at_s = self.store.clock() + self.store.timing.delete_s
+        endpoint = self._endpoint(caller, params["EndpointName"])
+        if endpoint.status in MOVING:
+            raise refuse(f'Cannot delete in-progress endpoint "{endpoint.arn}".')
+        associated = self.store.components_of(caller, endpoint.name)
+        if associated:
+            names = ", ".join(component.name for component in associated)
+            raise refuse(
+                f'Cannot delete endpoint "{endpoint.arn}" with inference components associated with it: {names}.'
+            )
+        endpoint.status, endpoint.modified = "Deleting", utc_now()
+        endpoint.ready_at_s = self.store.clock() + self.store.timing.delete_s
 
     def _endpoint(self, caller: Caller, name: str) -> Endpoint:
         self.settle()

@@ -19,9 +19,8 @@ class ModelOperations(Operations):
         return {"ModelArn": arn}
 
     def DescribeModel(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        with self.store.lock:
-            model = self.store.models.find(caller, params["ModelName"])
-            return {**_without_tags(model.request), "ModelArn": model.arn, "CreationTime": model.created}
+        model = self.store.models.find(caller, params["ModelName"])
+        return {**_without_tags(model.request), "ModelArn": model.arn, "CreationTime": model.created}
 
     def ListModels(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         return self._page(self.store.models, caller, params, "Model")
@@ -32,15 +31,13 @@ class ModelOperations(Operations):
     def CreateEndpointConfig(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         if params.get("ExecutionRoleArn"):
             check_role(self.roles, caller, params["ExecutionRoleArn"])
-        with self.store.lock:
-            check_config(self.store, caller, params)
-            arn = self._create(self.store.configs, caller, params["EndpointConfigName"], params)
+        check_config(self.store, caller, params)
+        arn = self._create(self.store.configs, caller, params["EndpointConfigName"], params)
         return {"EndpointConfigArn": arn}
 
     def DescribeEndpointConfig(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        with self.store.lock:
-            config = self.store.configs.find(caller, params["EndpointConfigName"])
-            return {**_without_tags(config.request), "EndpointConfigArn": config.arn, "CreationTime": config.created}
+        config = self.store.configs.find(caller, params["EndpointConfigName"])
+        return {**_without_tags(config.request), "EndpointConfigArn": config.arn, "CreationTime": config.created}
 
     def ListEndpointConfigs(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         return self._page(self.store.configs, caller, params, "EndpointConfig")
@@ -49,21 +46,18 @@ class ModelOperations(Operations):
         self._delete(self.store.configs, caller, params["EndpointConfigName"])
 
     def AddTags(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        with self.store.lock:
-            self._check_arn(params["ResourceArn"])
-            self.tag(params["ResourceArn"], params["Tags"])
-            return {"Tags": _tag_list(self.store.tags.get(params["ResourceArn"], {}))}
+        self._check_arn(params["ResourceArn"])
+        self.tag(params["ResourceArn"], params["Tags"])
+        return {"Tags": _tag_list(self.store.tags.get(params["ResourceArn"], {}))}
 
     def ListTags(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        with self.store.lock:
-            self._check_arn(params["ResourceArn"])
-            return {"Tags": _tag_list(self.store.tags.get(params["ResourceArn"], {}))}
+        self._check_arn(params["ResourceArn"])
+        return {"Tags": _tag_list(self.store.tags.get(params["ResourceArn"], {}))}
 
     def DeleteTags(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        with self.store.lock:
-            self._check_arn(params["ResourceArn"])
-            for name in params["TagKeys"]:
-                self.store.tags.get(params["ResourceArn"], {}).pop(name, None)
+        self._check_arn(params["ResourceArn"])
+        for name in params["TagKeys"]:
+            self.store.tags.get(params["ResourceArn"], {}).pop(name, None)
 
     def _check_arn(self, arn: str) -> None:
         self.settle()
@@ -72,20 +66,17 @@ class ModelOperations(Operations):
             raise refuse(f"Could not find resource {arn}.")
 
     def _create(self, table: Table[Stored], caller: Caller, name: str, params: Params) -> str:
-        with self.store.lock:
-            arn = table.new_arn(caller, name)
-            table[key(caller, name)] = Stored(name=name, arn=arn, request=params)
-            self.tag(arn, params.get("Tags"))
+        arn = table.new_arn(caller, name)
+        table[key(caller, name)] = Stored(name=name, arn=arn, request=params)
+        self.tag(arn, params.get("Tags"))
         return arn
 
     def _delete(self, table: Table[Stored], caller: Caller, name: str) -> None:
-        with self.store.lock:
-            self.store.tags.pop(table.find(caller, name).arn, None)
-            del table[key(caller, name)]
+        self.store.tags.pop(table.find(caller, name).arn, None)
+        del table[key(caller, name)]
 
     def _page(self, table: Table[Stored], caller: Caller, params: Params, noun: str) -> Document:
-        with self.store.lock:
-            found = table.of(caller)
+        found = table.of(caller)
         rows = [{f"{noun}Name": one.name, f"{noun}Arn": one.arn, "CreationTime": one.created} for one in found]
         return page(rows, params, f"{noun}Name", f"{noun}s")
 
