@@ -1,8 +1,10 @@
 """AWS's wire formats for the services we answer ourselves, driven by botocore's own service models.
 
 A service is an object whose methods carry the names of API operations (`CreateEndpoint`) and take `(caller, params)`.
-Requests are parsed, checked against the model's constraints (type, required, length, range, enum, pattern) and
-answered as AWS would; so a client of another language sees the same errors as on AWS.
+Requests are parsed, checked against the model's constraints (type, required, length, range, enum, pattern: `check`) and
+answered as AWS would; so a client of another language sees the same errors as on AWS. What a service refuses beyond its
+model stands beside its operations: `rules` of sagemaker and autoscaling, `watch_of` and `queries_of` of cloudwatch,
+`definitions` of jobs, `attributes`, `batches` and `message` of queue.sqs.
 """
 
 from __future__ import annotations
@@ -227,48 +229,52 @@ def check(shape: Shape, params: Json) -> None:
         raise AwsError("ValidationException", f"{len(faults)} validation {noun} detected: " + "; ".join(faults))
 
 
+_NUMBER = (int, float)
+# By the model's kinds of shapes: what a value must be, and its name in a refusal.
+_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "structure": (dict, "a structure"),
+    "map": (dict, "a map"),
+    "list": (list, "a list"),
+    "string": (str, "a string"),
+    "blob": ((str, bytes), "a blob"),
+    "boolean": (bool, "a boolean"),
+    "integer": (int, "of type integer"),
+    "long": (int, "of type long"),
+    "float": (_NUMBER, "of type float"),
+    "double": (_NUMBER, "of type double"),
+}
+
+
+def fits(kind: str, value: Json) -> bool:
+    """Whether a value is of a shape's type; timestamps come in several."""
+    types, _ = _TYPES.get(kind, (object, ""))
+    return isinstance(value, types) and (kind == "boolean" or not isinstance(value, bool))
+
+
 def _faults(shape: Shape, value: Json, path: str) -> Iterator[str]:
-    if value is None:
-        return
+    if value is None or getattr(shape, "is_document_type", False):
+        return  # left out, or free JSON
     kind = shape.type_name
-    if getattr(shape, "is_document_type", False):
-        return  # free JSON
-    if kind == "structure":
+    if not fits(kind, value):
+        yield _fault(value, path, f"Member must be {_TYPES[kind][1]}")
+    elif kind == "structure":
         yield from _structure_faults(shape, value, path)
     elif kind == "list":
-        if not isinstance(value, list):
-            yield _fault(value, path, "Member must be a list")
-            return
         yield from _bound_faults(shape, value, len(value), path, "length")
         for index, item in enumerate(value, 1):
             yield from _faults(shape.member, item, f"{path}.{index}.member")
     elif kind == "map":
-        if not isinstance(value, dict):
-            yield _fault(value, path, "Member must be a map")
-            return
         yield from _bound_faults(shape, value, len(value), path, "length")
-        for key, item in value.items():
-            yield from _faults(shape.key, key, f"{path}.key")
-            yield from _faults(shape.value, item, f"{path}.{key}")
+        for name, item in value.items():
+            yield from _faults(shape.key, name, f"{path}.key")
+            yield from _faults(shape.value, item, f"{path}.{name}")
     elif kind == "string":
         yield from _string_faults(shape, value, path)
     elif kind in ("integer", "long", "float", "double"):
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or (kind in ("integer", "long") and not isinstance(value, int))
-        ):
-            yield _fault(value, path, f"Member must be of type {kind}")
-        else:
-            yield from _bound_faults(shape, value, value, path, "value")
-    elif kind == "boolean" and not isinstance(value, bool):
-        yield _fault(value, path, "Member must be a boolean")
+        yield from _bound_faults(shape, value, value, path, "value")
 
 
-def _structure_faults(shape: Shape, value: Json, path: str) -> Iterator[str]:
-    if not isinstance(value, dict):
-        yield _fault(value, path, "Member must be a structure")
-        return
+def _structure_faults(shape: Shape, value: Document, path: str) -> Iterator[str]:
     for name in value:
         if name not in shape.members:
             yield f"Value at '{_join(path, name)}' failed to satisfy constraint: Member is not known"
@@ -279,10 +285,7 @@ def _structure_faults(shape: Shape, value: Json, path: str) -> Iterator[str]:
         yield from _faults(member, value.get(name), _join(path, name))
 
 
-def _string_faults(shape: Shape, value: Json, path: str) -> Iterator[str]:
-    if not isinstance(value, str):
-        yield _fault(value, path, "Member must be a string")
-        return
+def _string_faults(shape: Shape, value: str, path: str) -> Iterator[str]:
     if shape.enum and value not in shape.enum:
         yield _fault(value, path, f"Member must satisfy enum value set: [{', '.join(shape.enum)}]")
     yield from _bound_faults(shape, value, len(value), path, "length")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from loadproof.localcloud.controlplane.cloudformation.faults import StoppedError, reason_of
 from loadproof.localcloud.controlplane.cloudformation.removal import Remover, WorkOf, removal_order
@@ -61,10 +61,8 @@ class Deployer:
                 self._create_one(stack, goal, name)
             stack.outputs = self._outputs(stack, goal)
             stack.move("CREATE_COMPLETE")
-        except StoppedError as stopped:
-            self._roll_back_creation(stack, stopped.reason)
-        except AwsError as error:
-            self._roll_back_creation(stack, error.message)
+        except (StoppedError, AwsError) as stopped:
+            self._roll_back_creation(stack, stopped.reason if isinstance(stopped, StoppedError) else stopped.message)
 
     def update(self, stack: Stack, goal: Goal) -> None:
         """UPDATE_COMPLETE, or UPDATE_ROLLBACK_COMPLETE with everything as it was."""
@@ -99,12 +97,8 @@ class Deployer:
             stack.move("DELETE_COMPLETE")
 
     def _adopt(self, stack: Stack, goal: Goal) -> None:
-        stack.template, stack.parameters, stack.resolved, stack.tags = (
-            goal.template,
-            goal.parameters,
-            goal.resolved,
-            goal.tags,
-        )
+        stack.template, stack.parameters = goal.template, goal.parameters
+        stack.resolved, stack.tags = goal.resolved, goal.tags
 
     def resolver(self, stack: Stack, goal: Goal) -> Resolver:
         """Evaluates functions against what the stack holds now."""
@@ -316,10 +310,7 @@ class Deployer:
 class _Journal:
     """What an update has done so far, in order, so that it can be undone."""
 
-    created: list[Resource]
-    updated: list[tuple[Resource, Document]]  # as it was, and the properties it was given
-    replaced: list[Resource]
-    replacements: list[Resource]
-
-    def __init__(self) -> None:
-        self.created, self.updated, self.replaced, self.replacements = [], [], [], []
+    created: list[Resource] = field(default_factory=list)
+    updated: list[tuple[Resource, Document]] = field(default_factory=list)  # as it was, and the properties it was given
+    replaced: list[Resource] = field(default_factory=list)
+    replacements: list[Resource] = field(default_factory=list)

@@ -103,14 +103,15 @@ class CloudWatchApi:
         for expression in queries.expressions:
             results[expression.id] = self._row(queries, expression.id, queries.period_s, start_s, end_s)
         names = {metric.id: metric.key.name for metric in queries.metrics}
-        newest_first = params.get("ScanBy", "TimestampDescending") == "TimestampDescending"
+        if params.get("ScanBy", "TimestampDescending") == "TimestampDescending":
+            results = {query_id: row[::-1] for query_id, row in results.items()}
         rows = [
             {
                 "Id": query_id,
                 "Label": labels[query_id] or names.get(query_id, query_id),
                 "StatusCode": "Complete",
-                "Timestamps": [at for at, _ in _ordered(results[query_id], newest_first)],
-                "Values": [value for _, value in _ordered(results[query_id], newest_first)],
+                "Timestamps": [at for at, _ in results[query_id]],
+                "Values": [value for _, value in results[query_id]],
             }
             for query_id in queries.returned
         ]
@@ -139,7 +140,7 @@ class CloudWatchApi:
             {
                 "Namespace": key.namespace,
                 "MetricName": key.name,
-                "Dimensions": _dimension_rows(key.dimensions),
+                "Dimensions": [{"Name": name, "Value": value} for name, value in key.dimensions],
             }
             for key, last_s in self._store.keys(caller.account, caller.region)
             if key.namespace == params.get("Namespace", key.namespace)
@@ -348,14 +349,6 @@ def _seconds(value: str | float | datetime) -> float:
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     return float(value)
-
-
-def _ordered(row: list[tuple[datetime, float]], newest_first: bool) -> list[tuple[datetime, float]]:
-    return row[::-1] if newest_first else row
-
-
-def _dimension_rows(dimensions: Dimensions) -> list[dict[str, str]]:
-    return [{"Name": name, "Value": value} for name, value in dimensions]
 
 
 def _has(dimensions: Dimensions, wanted: Mapping[str, str]) -> bool:

@@ -9,19 +9,8 @@ from typing import Any
 from botocore.model import Shape
 from moto.core.utils import get_service_model
 
-from loadproof.localcloud.controlplane.wire import AwsError, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Params, fits
 from loadproof.localcloud.queue.sqs.errors import missing
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "structure": (dict,),
-    "map": (dict,),
-    "list": (list,),
-    "string": (str,),
-    "integer": (int,),
-    "long": (int,),
-    "boolean": (bool,),
-    "blob": (str, bytes),
-}
 
 
 def check_types(action: str, params: Params) -> None:
@@ -45,8 +34,7 @@ def _faults(shape: Shape, value: Any, path: str) -> Iterator[AwsError]:
     kind: str = shape.type_name
     if value is None:
         return
-    fits = isinstance(value, _TYPES[kind])
-    if not fits or (kind in ("integer", "long") and isinstance(value, bool)):
+    if not fits(kind, value):
         yield AwsError("SerializationException", f"{path or 'The request'} must be of type {kind}.")
     elif kind == "structure":
         for name in shape.required_members:
