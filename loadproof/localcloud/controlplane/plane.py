@@ -172,8 +172,9 @@ class ControlPlane:
         name: str,
         value: float,
         dimensions: Mapping[str, str],
-        unit: str,
-        at_s: float | None,
+        *,
+        unit: str = "None",
+        at_s: float | None = None,
         count: float = 1.0,
     ) -> None:
         key = MetricKey(self._home.account, self._home.region, namespace, name, tuple(sorted(dimensions.items())))
@@ -188,12 +189,12 @@ class ControlPlane:
         """One invocation of a Lambda function ended: the metrics that Lambda publishes of it."""
         told = (("Invocations", 1.0, "Count"), ("Errors", float(failed), "Count"))
         for metric, value, unit in (*told, ("Duration", seconds * 1000, "Milliseconds")):
-            self._put_metric("AWS/Lambda", metric, value, {"FunctionName": name}, unit, None)
+            self._put_metric("AWS/Lambda", metric, value, {"FunctionName": name}, unit=unit)
 
     def function_published(self, datum: Datum) -> None:
         """A metric that a function printed."""
         at_s = self.clock.cloud_s(datum.at_ms / 1000)
-        self._put_metric(datum.namespace, datum.name, datum.value, datum.dimensions, datum.unit, at_s)
+        self._put_metric(datum.namespace, datum.name, datum.value, datum.dimensions, unit=datum.unit, at_s=at_s)
 
     def _in_alarm(self, caller: Caller, names: Collection[str]) -> list[str]:
         """Those of the named alarms that are in ALARM."""

@@ -1,5 +1,4 @@
-"""The resource types that can be deployed here, by module. Any other type fails the deployment, with the reason in its
-event."""
+"""The resource types that can be deployed here. Any other type fails the deployment, with the reason in its event."""
 
 from __future__ import annotations
 
@@ -11,9 +10,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources import (
     events,
     functions,
     iam,
-    inert,
     keys,
-    logs,
     messaging,
     network,
     sagemaker,
@@ -23,7 +20,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources import (
 from loadproof.localcloud.controlplane.cloudformation.resources.base import ResourceType
 
 _MODULES = (
-    autoscaling, bedrock, cloudwatch, custom, events, functions, iam, inert, keys, logs, messaging, network, sagemaker,
+    autoscaling, bedrock, cloudwatch, custom, events, functions, iam, keys, messaging, network, sagemaker,
     stepfunctions, storage,
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Custom resources: the stack's own Lambda function is the handler, and answers at a one-time address.
+"""Custom resources: the stack's own Lambda function is the handler, and answers at a one-time address. And what is inert.
 
 Protocol: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref.html
 """
@@ -15,9 +15,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
+    PutType,
     ResourceFailedError,
     ResourceType,
     Work,
+    names,
 )
 from loadproof.localcloud.documents import Document, Json
 
@@ -142,3 +144,23 @@ def _answer_box() -> Iterator[tuple[str, _Answers]]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+class CdkMetadata(PutType):
+    """Construct versions, read by AWS's usage reports only: nothing happens on AWS either."""
+
+    type_name = "AWS::CDK::Metadata"
+    supported = names("Analytics")
+
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
+        return {}
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        return None
+
+
+class WaitConditionHandle(CdkMetadata):
+    """An empty handle: CDK uses it to keep a stack without resources alive."""
+
+    type_name = "AWS::CloudFormation::WaitConditionHandle"
+    supported = frozenset()

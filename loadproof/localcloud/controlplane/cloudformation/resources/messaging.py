@@ -50,8 +50,6 @@ class Queue(ResourceType):
         return self._shown(work, physical_id)
 
     def _attributes_of(self, properties: Properties) -> dict[str, str]:
-        if properties.get("KmsMasterKeyId") and properties.get("SqsManagedSseEnabled"):
-            raise ResourceFailedError("You can use one type of server-side encryption (SSE) at one time.")
         return {name: as_text(value) for name, value in picked(properties, *self._attributes).items()}
 
     def _shown(self, work: Work, url: str) -> Document:
