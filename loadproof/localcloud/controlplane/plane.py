@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from botocore.client import BaseClient
 from moto.iam.models import iam_backends
@@ -64,8 +64,7 @@ class ControlPlane:
         self.store = Store(
             timing=timing,
             clock=self.clock.now_s,
-            in_alarm=self._in_alarm,
-            missing_alarms=self._missing_alarms,
+            alarm_state=self._cloudwatch.state,
             limit=instances_to_be_had,
         )
         self.startable: Startable = lambda view: None
@@ -187,23 +186,17 @@ class ControlPlane:
 
     def function_ran(self, name: str, failed: bool, seconds: float) -> None:
         """One invocation of a Lambda function ended: the metrics that Lambda publishes of it."""
-        told = (("Invocations", 1.0, "Count"), ("Errors", float(failed), "Count"))
-        for metric, value, unit in (*told, ("Duration", seconds * 1000, "Milliseconds")):
-            self._put_metric("AWS/Lambda", metric, value, {"FunctionName": name}, unit=unit)
+        function = {"FunctionName": name}
+        self._put_metric("AWS/Lambda", "Invocations", 1.0, function, unit="Count")
+        self._put_metric("AWS/Lambda", "Errors", float(failed), function, unit="Count")
+        self._put_metric("AWS/Lambda", "Duration", seconds * 1000, function, unit="Milliseconds")
 
     def function_published(self, datum: Datum) -> None:
         """A metric that a function printed."""
         at_s = self.clock.cloud_s(datum.at_ms / 1000)
         self._put_metric(datum.namespace, datum.name, datum.value, datum.dimensions, unit=datum.unit, at_s=at_s)
 
-    def _in_alarm(self, caller: Caller, names: Collection[str]) -> list[str]:
-        """Those of the named alarms that are in ALARM."""
-        return [name for name in names if self._cloudwatch.state(caller, name) == "ALARM"]
-
-    def _missing_alarms(self, caller: Caller, names: Collection[str]) -> list[str]:
-        return [name for name in names if self._cloudwatch.state(caller, name) is None]
-
-    def _invoke(self, caller: Caller, policy_arn: str, breach: Breach) -> None:
+    def _invoke(self, policy_arn: str, breach: Breach) -> None:
         self._autoscaling_api.called(policy_arn, breach)
 
     def _publish(self, caller: Caller, topic_arn: str, subject: str, message: str) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from moto.awslambda.models import EventSourceMapping
+from moto.awslambda.models import EventSourceMapping, LambdaBackend
 from moto.awslambda.utils import get_backend
 
 from loadproof.localcloud.controlplane.wire import AwsError, Caller
@@ -167,6 +167,11 @@ class QueuePoller:
         for datum in metrics_of(line):
             self._put_metric(datum)
 
+    @property
+    def _lambda(self) -> LambdaBackend:
+        """moto's, looked up each time: a reset makes another."""
+        return get_backend(self._account, self._region)
+
     def start(self) -> None:
         moto_patches.install(self.functions, self._sqs)
         self._thread.start()
@@ -188,7 +193,7 @@ class QueuePoller:
     def _follow_forever(self) -> None:
         while not self._stop.wait(_RETRY_S):
             try:
-                self._follow(_mappings(self._account, self._region))
+                self._follow(self._lambda.list_event_source_mappings(event_source_arn="", function_name=""))
             except Exception:
                 log.exception("the queue poller could not read the event source mappings; it goes on")
 
@@ -204,7 +209,7 @@ class QueuePoller:
                 self._pollers[uuid] = MappingPoller(mapping, self._sqs, self._invoke)
 
     def _invoke(self, mapping: EventSourceMapping, event: Json) -> Result:
-        function = get_backend(self._account, self._region).get_function(mapping.function_arn)
+        function = self._lambda.get_function(mapping.function_arn)
         return self.functions.invoke(function, event)
 
 
@@ -224,7 +229,3 @@ def cloud_environment(endpoint_url: str, access_key: str, secret_key: str) -> Ma
 def _concurrency(mapping: EventSourceMapping) -> int:
     allowed = int((mapping.scaling_config or {}).get("MaximumConcurrency", _DEFAULT_CONCURRENCY))
     return max(1, min(allowed, _MOST_PROCESSES))
-
-
-def _mappings(account: str, region: str) -> list[EventSourceMapping]:
-    return list(get_backend(account, region).list_event_source_mappings(event_source_arn="", function_name=""))

@@ -34,7 +34,7 @@ class Breach:
     newest_s: float | None
 
 
-Invoke = Callable[[Caller, str, Breach], None]  # (caller, policy ARN, why)
+Invoke = Callable[[str, Breach], None]  # (policy ARN, why)
 Publish = Callable[[Caller, str, str, str], None]  # (caller, topic ARN, subject, message)
 
 
@@ -157,7 +157,7 @@ class Evaluator:
                 alarm.acted_s = now_s
                 threshold = alarm.watch.threshold if alarm.watch else None
                 breach = Breach(alarm.name, alarm.state, threshold, alarm.points, alarm.oldest_s, alarm.newest_s)
-                self._invoke(alarm.caller, action, breach)
+                self._invoke(action, breach)
                 if changed:
                     self._acted(alarm, now_s, action, "Successfully executed action")
             except Exception as error:  # an action that fails must not stop the other alarms

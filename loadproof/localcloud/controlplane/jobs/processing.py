@@ -136,7 +136,8 @@ class JobRunner:
         return None
 
     def _run(self, job: Job, folder: Path) -> None:
-        hosts = [f"algo-{number}" for number in range(1, _instances(job.request) + 1)]
+        instances = int(job.request["ProcessingResources"]["ClusterConfig"]["InstanceCount"])
+        hosts = [f"algo-{number}" for number in range(1, instances + 1)]
         job.started = datetime.now(UTC)
         processes = {host: self._start(job, folder / host, host, hosts) for host in hosts}
         until_s = time.monotonic() + float(job.request.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", 86400))
@@ -259,10 +260,6 @@ def _refuse(request: Params) -> None:
     if entry != PROGRAM:
         shown = " ".join(entry) or "the image's own"
         raise AwsError("UnsupportedOperation", f"The local cloud runs {' '.join(PROGRAM)} only, found {shown}.")
-
-
-def _instances(request: Params) -> int:
-    return int(request["ProcessingResources"]["ClusterConfig"]["InstanceCount"])
 
 
 def _message(folder: Path, hosts: list[str]) -> str | None:

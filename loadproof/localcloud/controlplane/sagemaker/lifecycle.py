@@ -154,7 +154,7 @@ def _alarmed(store: Store, caller: Caller, rollout: Rollout, elapsed_s: float) -
     if not rollout.course.alarms or rollout.watched_s >= rollout.course.baked_s:
         return None
     rollout.watched_s = elapsed_s
-    in_alarm = store.in_alarm(caller, rollout.course.alarms)
+    in_alarm = [name for name in rollout.course.alarms if store.alarm_state(caller, name) == "ALARM"]
     if not in_alarm:
         return None
     return f"The deployment was rolled back because of alarms in state ALARM: {', '.join(in_alarm)}."

@@ -249,6 +249,6 @@ def check_component_deployment(store: Store, caller: Caller, settings: Document,
 
 def _check_alarms(store: Store, caller: Caller, settings: Document) -> None:
     names = [alarm["AlarmName"] for alarm in settings.get("AutoRollbackConfiguration", {}).get("Alarms", [])]
-    missing = store.missing_alarms(caller, names) if names else []
+    missing = [name for name in names if store.alarm_state(caller, name) is None]
     if missing:
         raise refuse(f"Could not find CloudWatch alarm(s) {', '.join(missing)} of AutoRollbackConfiguration.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -170,14 +170,12 @@ def refuse(message: str) -> AwsError:
 class Store:
     """All accounts and regions of one local cloud.
 
-    `in_alarm` gives those of the named alarms that are in ALARM, `missing_alarms` those that do not exist; `limit` how
-    many instances of a type there are.
+    `alarm_state` gives that of a named alarm, None where there is none; `limit` how many instances of a type there are.
     """
 
     timing: Timing = field(default_factory=Timing)
     clock: Callable[[], float] = time.monotonic
-    in_alarm: Callable[[Caller, Collection[str]], list[str]] = lambda caller, names: []
-    missing_alarms: Callable[[Caller, Collection[str]], list[str]] = lambda caller, names: []
+    alarm_state: Callable[[Caller, str], str | None] = lambda caller, name: "OK"
     limit: Callable[[Caller, str], int | None] = lambda caller, instance_type: None
     lock: threading.RLock = field(default_factory=threading.RLock)
     models: Table[Stored] = field(default_factory=lambda: Table("model"))

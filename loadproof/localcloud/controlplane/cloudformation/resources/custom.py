@@ -1,4 +1,4 @@
-"""Custom resources: the stack's own Lambda function is the handler, and answers at a one-time address. And what is inert.
+"""Custom resources, whose handler is a Lambda function of the stack that answers at a one-time address; and inert ones.
 
 Protocol: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref.html
 """
