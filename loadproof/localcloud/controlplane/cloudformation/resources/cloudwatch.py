@@ -21,33 +21,32 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
 from loadproof.localcloud.documents import Document, Json
 
 
-class CompositeAlarm(PutType):
-    type_name = "AWS::CloudWatch::CompositeAlarm"
-    _plain = names("ActionsEnabled AlarmActions AlarmDescription AlarmRule InsufficientDataActions OKActions")
-    supported = _plain | {"AlarmName", "Tags"}
-    name_property = "AlarmName"
-    longest_name = 255
-
-    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
-        work.client("cloudwatch").put_composite_alarm(AlarmName=name, **picked(new, *self._plain))
-        return {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")}
-
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("cloudwatch").delete_alarms(AlarmNames=[physical_id])
-
-
-class Alarm(CompositeAlarm):
+class Alarm(PutType):
     type_name = "AWS::CloudWatch::Alarm"
+    operation = "put_metric_alarm"
     _plain = names(
         "ActionsEnabled AlarmActions AlarmDescription ComparisonOperator DatapointsToAlarm Dimensions "
         "EvaluateLowSampleCountPercentile EvaluationPeriods ExtendedStatistic InsufficientDataActions MetricName "
         "Metrics Namespace OKActions Period Statistic Threshold ThresholdMetricId TreatMissingData Unit"
     )
     supported = _plain | {"AlarmName", "Tags"}
+    name_property = "AlarmName"
+    longest_name = 255
 
     def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
-        work.client("cloudwatch").put_metric_alarm(AlarmName=name, **picked(new, *self._plain), **tagged(work, new))
+        put = getattr(work.client("cloudwatch"), self.operation)
+        put(AlarmName=name, **picked(new, *self._plain), **tagged(work, new))
         return {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")}
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        work.client("cloudwatch").delete_alarms(AlarmNames=[physical_id])
+
+
+class CompositeAlarm(Alarm):
+    type_name = "AWS::CloudWatch::CompositeAlarm"
+    operation = "put_composite_alarm"
+    _plain = names("ActionsEnabled AlarmActions AlarmDescription AlarmRule InsufficientDataActions OKActions")
+    supported = _plain | {"AlarmName", "Tags"}
 
 
 class Dashboard(PutType):
