@@ -12,7 +12,7 @@ from loadproof.localcloud.controlplane.autoscaling.alarms import tracking_alarms
 from loadproof.localcloud.controlplane.autoscaling.rules import check_bounds, check_dimension, check_policy, refuse
 from loadproof.localcloud.controlplane.autoscaling.scaler import Scaled, Scaler
 from loadproof.localcloud.controlplane.autoscaling.schedules import check_schedule
-from loadproof.localcloud.controlplane.autoscaling.targets import INSTANCES, Target
+from loadproof.localcloud.controlplane.autoscaling.targets import INSTANCES, Policy, ScheduledAction, Target
 from loadproof.localcloud.controlplane.cloudwatch.evaluation import Breach
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
 from loadproof.localcloud.documents import Document
@@ -57,7 +57,7 @@ class AutoScalingApi:
         """An alarm calls a policy. Raises ObjectNotFoundException for one that is gone."""
         with self._lock:
             policies = [policy for target in self._targets.values() for policy in target.policies.values()]
-        if not any(policy["PolicyARN"] == policy_arn for policy in policies):
+        if not any(policy.arn == policy_arn for policy in policies):
             raise AwsError("ObjectNotFoundException", f"No scaling policy found for {policy_arn}.")
         self._scaler.called(policy_arn, breach)
 
@@ -90,7 +90,7 @@ class AutoScalingApi:
         with self._lock:
             target = self._target(caller, params)
             for policy in target.policies.values():
-                self._alarms.delete(caller, [alarm["AlarmName"] for alarm in policy["Alarms"]])
+                self._alarms.delete(caller, [alarm["AlarmName"] for alarm in policy.alarms])
             self._past.append(self._targets.pop(_key(caller, params)))
 
     def DescribeScalableTargets(self, caller: Caller, params: Params) -> Document:  # noqa: N802
@@ -115,26 +115,24 @@ class AutoScalingApi:
             target = self._target(caller, params)
             check_policy(params)
             old = target.policies.get(params["PolicyName"])
-            arn = old["PolicyARN"] if old else _policy_arn(caller, params)
-            policy = {
-                **{name: value for name, value in params.items() if name.endswith("Configuration")},
-                **target.names(),
-                "PolicyName": params["PolicyName"],
-                "PolicyARN": arn,
-                "PolicyType": params.get("PolicyType", "StepScaling"),
-                "Alarms": self._renew_alarms(caller, target, old, arn, params),
-                "CreationTime": old["CreationTime"] if old else self._clock.wall(self._clock.now_s()),
-            }
-            target.policies[params["PolicyName"]] = policy
-            return {"PolicyARN": arn, "Alarms": policy["Alarms"]}
+            arn = old.arn if old else _policy_arn(caller, params)
+            policy = target.policies[params["PolicyName"]] = Policy(
+                name=params["PolicyName"],
+                arn=arn,
+                kind=params.get("PolicyType", "StepScaling"),
+                created=old.created if old else self._clock.wall(self._clock.now_s()),
+                configurations={name: value for name, value in params.items() if name.endswith("Configuration")},
+                alarms=self._renew_alarms(caller, target, old, arn, params),
+            )
+            return {"PolicyARN": arn, "Alarms": policy.alarms}
 
     def DescribeScalingPolicies(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         names = params.get("PolicyNames")
         rows = [
-            self._with_alarms(caller, policy)
+            self._described(caller, target, policy)
             for target in self._selected(caller, params)
             for policy in target.policies.values()
-            if not names or policy["PolicyName"] in names
+            if not names or policy.name in names
         ]
         return paged(rows, params, "ScalingPolicies", 50)
 
@@ -147,34 +145,33 @@ class AutoScalingApi:
                     "ObjectNotFoundException",
                     f"No scaling policy found for {_described(params)}: {params['PolicyName']}.",
                 )
-            self._alarms.delete(caller, [alarm["AlarmName"] for alarm in policy["Alarms"]])
+            self._alarms.delete(caller, [alarm["AlarmName"] for alarm in policy.alarms])
 
     def PutScheduledAction(self, caller: Caller, params: Params) -> None:  # noqa: N802
         with self._lock:
             target = self._target(caller, params)
             name = params["ScheduledActionName"]
-            old = target.scheduled.get(name, {})
-            if not params.get("Schedule") and not old:
+            old = target.scheduled.get(name)
+            if not params.get("Schedule") and old is None:
                 raise refuse("Schedule is required.")
-            arn = caller.arn("autoscaling", f"scheduledAction:{uuid.uuid4()}:resource/sagemaker/{target.resource_id}")
-            now_s = self._clock.now_s()
-            action = {
-                "ScheduledActionARN": f"{arn}:scheduledActionName/{name}",
-                "CreationTime": self._clock.wall(now_s),
-                "created_s": now_s,
-                **old,
-                **params,
-            }
-            check_schedule(action)
-            target.scheduled[name] = action
+            request = {**(old.request if old else {}), **params}
+            check_schedule(request)
+            place = f"resource/sagemaker/{target.resource_id}:scheduledActionName/{name}"
+            arn = old.arn if old else caller.arn("autoscaling", f"scheduledAction:{uuid.uuid4()}:{place}")
+            created_s = old.created_s if old else self._clock.now_s()
+            target.scheduled[name] = ScheduledAction(request, arn, created_s)
 
     def DescribeScheduledActions(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         names = params.get("ScheduledActionNames")
         rows = [
-            {field: value for field, value in action.items() if field != "created_s"}
+            {
+                **action.request,
+                "ScheduledActionARN": action.arn,
+                "CreationTime": self._clock.wall(action.created_s),
+            }
             for target in self._selected(caller, params)
-            for action in target.scheduled.values()
-            if not names or action["ScheduledActionName"] in names
+            for name, action in target.scheduled.items()
+            if not names or name in names
         ]
         return paged(rows, params, "ScheduledActions", 50)
 
@@ -245,14 +242,21 @@ class AutoScalingApi:
             and params["ServiceNamespace"] == "sagemaker"
         ]
 
-    def _with_alarms(self, caller: Caller, policy: Document) -> Document:
+    def _described(self, caller: Caller, target: Target, policy: Policy) -> Document:
         """A step policy's alarms are made by its owner: they are those that name it as an action."""
-        if policy["PolicyType"] != "StepScaling":
-            return policy
-        return {**policy, "Alarms": self._alarms.acting_on(caller, policy["PolicyARN"])}
+        of_owner = policy.kind == "StepScaling"
+        return {
+            **policy.configurations,
+            **target.names(),
+            "PolicyName": policy.name,
+            "PolicyARN": policy.arn,
+            "PolicyType": policy.kind,
+            "Alarms": self._alarms.acting_on(caller, policy.arn) if of_owner else policy.alarms,
+            "CreationTime": policy.created,
+        }
 
     def _renew_alarms(
-        self, caller: Caller, target: Target, old: Document | None, arn: str, params: Params
+        self, caller: Caller, target: Target, old: Policy | None, arn: str, params: Params
     ) -> list[dict[str, str]]:
         """Replace a target tracking policy's alarms; a step policy has those that name it as an action.
 
@@ -266,7 +270,7 @@ class AutoScalingApi:
                 for alarm in tracking_alarms(target.resource_id, arn, configuration)
             ]
         if old:
-            self._alarms.delete(caller, [alarm["AlarmName"] for alarm in old["Alarms"]])
+            self._alarms.delete(caller, [alarm["AlarmName"] for alarm in old.alarms])
         return made
 
 

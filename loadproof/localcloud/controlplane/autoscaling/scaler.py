@@ -15,13 +15,12 @@ from typing import Protocol
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.autoscaling.decisions import step_capacity, tracking_capacity
 from loadproof.localcloud.controlplane.autoscaling.schedules import is_due
-from loadproof.localcloud.controlplane.autoscaling.targets import Activity, Capacity, Cooldown, Target
+from loadproof.localcloud.controlplane.autoscaling.targets import Activity, Capacity, Cooldown, Policy, Target
 from loadproof.localcloud.controlplane.cloudwatch.evaluation import Breach
 from loadproof.localcloud.controlplane.wire import AwsError
 from loadproof.localcloud.documents import Document
 
 _DEFAULT_COOLDOWN_S = 300.0
-Policy = Document
 
 
 class Scaled(Protocol):
@@ -46,7 +45,7 @@ class DesiredCapacity:
 
     @property
     def cause(self) -> str:
-        return f"monitor alarm {self.alarm} in state ALARM triggered policy {self.policy['PolicyName']}"
+        return f"monitor alarm {self.alarm} in state ALARM triggered policy {self.policy.name}"
 
 
 class Scaler:
@@ -80,7 +79,7 @@ class Scaler:
                 (policy, breach)
                 for policy in list(target.policies.values())
                 for (arn, _), breach in called.items()
-                if arn == policy["PolicyARN"]
+                if arn == policy.arn
             ]
             if breaches:
                 self._follow(target, breaches, now_s)
@@ -112,15 +111,15 @@ class Scaler:
     def _desired_capacity(
         self, target: Target, policy: Policy, breach: Breach, capacity: Capacity, now_s: float
     ) -> DesiredCapacity | None:
-        cooldown = target.cooldowns.get(policy["PolicyName"])
+        cooldown = target.cooldowns.get(policy.name)
         growing = cooldown is not None and cooldown.out and cooldown.lasts(now_s)
         stale = breach.newest_s is not None and breach.newest_s < target.changed_s
-        tracking = policy.get("TargetTrackingScalingPolicyConfiguration")
+        tracking = policy.tracking
         if tracking is None:
             # What a scale-out in its cooldown has added already counts towards the next one.
             base = cooldown.base if (growing or stale) and cooldown is not None else capacity.desired
             past = breach.points[-1] - breach.threshold if breach.points and breach.threshold is not None else 0.0
-            wanted = step_capacity(policy["StepScalingPolicyConfiguration"], base, past)
+            wanted = step_capacity(policy.steps, base, past)
             return None if wanted is None else DesiredCapacity(policy, breach.alarm, wanted)
         if not breach.points:
             return None
@@ -151,7 +150,7 @@ class Scaler:
         if self._set(target, capacity, bounded, desired.cause, now_s):
             if out:
                 target.cooldowns = {name: one for name, one in target.cooldowns.items() if one.out}
-            target.cooldowns[desired.policy["PolicyName"]] = Cooldown(out, capacity.desired)
+            target.cooldowns[desired.policy.name] = Cooldown(out, capacity.desired)
 
     # --------------------------------------------------------------------------------------- schedules and bounds
 
@@ -160,8 +159,8 @@ class Scaler:
             return
         after, until = self._clock.calendar(after_s), self._clock.calendar(now_s)
         for name, action in list(target.scheduled.items()):
-            if is_due(action, self._clock.calendar(action["created_s"]), after, until):
-                self._run_scheduled(target, name, action.get("ScalableTargetAction") or {}, now_s)
+            if is_due(action.request, self._clock.calendar(action.created_s), after, until):
+                self._run_scheduled(target, name, action.request.get("ScalableTargetAction") or {}, now_s)
 
     def _run_scheduled(self, target: Target, name: str, action: dict[str, int], now_s: float) -> None:
         low, high = (
@@ -241,18 +240,17 @@ class Scaler:
 
 def _agreed(target: Target, shrink: Sequence[DesiredCapacity]) -> bool:
     """Whether all target tracking policies that may scale in want to, if it is they who ask."""
-    asking = {desired.policy["PolicyName"] for desired in shrink}
-    if any("StepScalingPolicyConfiguration" in desired.policy for desired in shrink):
+    asking = {desired.policy.name for desired in shrink}
+    if any(desired.policy.tracking is None for desired in shrink):
         return True
     return all(
         name in asking
         for name, policy in target.policies.items()
-        if (tracking := policy.get("TargetTrackingScalingPolicyConfiguration")) and not tracking.get("DisableScaleIn")
+        if policy.tracking and not policy.tracking.get("DisableScaleIn")
     )
 
 
 def _cooldown_s(policy: Policy, out: bool) -> float:
-    tracking = policy.get("TargetTrackingScalingPolicyConfiguration")
-    if tracking is not None:
-        return float(tracking.get("ScaleOutCooldown" if out else "ScaleInCooldown", _DEFAULT_COOLDOWN_S))
-    return float(policy["StepScalingPolicyConfiguration"].get("Cooldown", _DEFAULT_COOLDOWN_S))
+    if policy.tracking is not None:
+        return float(policy.tracking.get("ScaleOutCooldown" if out else "ScaleInCooldown", _DEFAULT_COOLDOWN_S))
+    return float(policy.steps.get("Cooldown", _DEFAULT_COOLDOWN_S))

@@ -71,6 +71,35 @@ class Cooldown:
 
 
 @dataclass(slots=True)
+class Policy:
+    """One scaling policy. `configurations` are the API's own, by member; `tracking` or `steps` is the one in force."""
+
+    name: str
+    arn: str
+    kind: str
+    created: datetime
+    configurations: Document
+    alarms: list[dict[str, str]]
+
+    @property
+    def tracking(self) -> Document | None:
+        return self.configurations.get("TargetTrackingScalingPolicyConfiguration")
+
+    @property
+    def steps(self) -> Document:
+        return dict(self.configurations["StepScalingPolicyConfiguration"])
+
+
+@dataclass(slots=True)
+class ScheduledAction:
+    """One scheduled action: what was asked for, in all requests together."""
+
+    request: Document
+    arn: str
+    created_s: float  # the cloud's time
+
+
+@dataclass(slots=True)
 class Target:
     """One scalable target with all that hangs on it."""
 
@@ -82,8 +111,8 @@ class Target:
     max_capacity: int
     suspended: dict[str, bool]
     created: datetime
-    policies: dict[str, Document] = field(default_factory=dict)
-    scheduled: dict[str, Document] = field(default_factory=dict)
+    policies: dict[str, Policy] = field(default_factory=dict)
+    scheduled: dict[str, ScheduledAction] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     activities: list[Activity] = field(default_factory=list)
     cooldowns: dict[str, Cooldown] = field(default_factory=dict)  # by policy name
