@@ -7,6 +7,7 @@ So a test passes its own clock, and the runtime sees the same world as DescribeE
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from loadproof.localcloud.controlplane.sagemaker.capacity import (
     Load,
@@ -163,15 +164,7 @@ def _alarmed(store: Store, caller: Caller, rollout: Rollout, elapsed_s: float) -
 def rolled_back(store: Store, rollout: Rollout, reason: str, reached_s: float, provision_s: float) -> Rollout:
     """The same deployment on its way back from where it was after `reached_s`."""
     course = course_back(rollout.course, reached_s, rollout.settings, provision_s, max(1, rollout.capacity))
-    return Rollout(
-        course=course,
-        settings=rollout.settings,
-        capacity=rollout.capacity,
-        began_s=store.clock(),
-        began=rollout.began,
-        provisioned=rollout.provisioned,
-        reason=reason,
-    )
+    return replace(rollout, course=course, began_s=store.clock(), watched_s=0.0, reason=reason)
 
 
 # ---------------------------------------------------------------------------------------------------------- components
