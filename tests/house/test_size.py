@@ -14,8 +14,6 @@ STILL_BIGGER = {
     "invocation/asynchronous.py: __init__",
     "invocation/engine.py: __init__",
     "invocation/openai_path.py: __init__",
-    "localcloud/runtime/service.py: __init__",
-    "localcloud/server.py: serve",
 }
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
-from typing import Any
 
 import orjson
 
+from loadproof.localcloud.documents import Document, Json
 from loadproof.localcloud.model_server import tokens
 from loadproof.localcloud.model_server.payloads.ask import (
     Ask,
@@ -31,7 +30,7 @@ _NO_MESSAGES = "1 validation error: {'type': 'missing', 'loc': ('body', 'message
 
 
 def read(
-    fields: Mapping[str, Any], model: str, *, default_tokens: int | None, max_total: int | None
+    fields: Document, model: str, *, default_tokens: int | None, max_total: int | None
 ) -> tuple[Ask, OpenAiWriter]:
     """A chat (`messages`) or completions (`prompt`) request. Raises FieldError.
 
@@ -54,14 +53,14 @@ def read(
     return ask, OpenAiWriter(ask, requested if isinstance(requested, str) else model, chat=chat, include_usage=usage)
 
 
-def _chat_prompt(fields: Mapping[str, Any]) -> tuple[str, int]:
+def _chat_prompt(fields: Document) -> tuple[str, int]:
     messages = fields.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) and "role" in m for m in messages):
         raise FieldError("`messages` must be a non-empty list of objects with `role` and `content`")
     return orjson.dumps(messages).decode(), tokens.count_message_tokens(messages)
 
 
-def _completion_prompt(fields: Mapping[str, Any]) -> tuple[str, int]:
+def _completion_prompt(fields: Document) -> tuple[str, int]:
     prompt = fields.get("prompt")
     if isinstance(prompt, str):
         return prompt, tokens.count_tokens(prompt)
@@ -138,7 +137,7 @@ class OpenAiWriter:
     def token(self, index: int) -> bytes:
         text = tokens.token_text(self._ask.seed, index)
         finish = "length" if index + 1 == self._ask.output_tokens else None
-        content: dict[str, Any] = {"delta": {"content": text}} if self._chat else {"text": text}
+        content: Document = {"delta": {"content": text}} if self._chat else {"text": text}
         return self._chunk([{"index": 0, **content, "logprobs": None, "finish_reason": finish}])
 
     def closing(self) -> bytes:
@@ -147,11 +146,11 @@ class OpenAiWriter:
 
     def unary(self) -> bytes:
         text = tokens.answer_text(self._ask.seed, self._ask.output_tokens)
-        content: dict[str, Any] = {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
+        content: Document = {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
         choice = {"index": 0, **content, "logprobs": None, "finish_reason": "length"}
         return orjson.dumps({**self._head, "choices": [choice], "usage": self._usage()})
 
-    def _chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
+    def _chunk(self, choices: list[Document], **more: Json) -> bytes:
         return b"data: " + orjson.dumps({**self._chunk_head, "choices": choices, **more}) + b"\n\n"
 
     def _usage(self) -> dict[str, int]:
