@@ -12,14 +12,14 @@ from functools import partial
 from typing import Final
 
 from loadproof.profiles.schema import BenchmarkJob, Environment
-from loadproof.wire.documents import Json
+from loadproof.wire.documents import Document
 
 EVENT_SOURCE: Final = "loadproof"
 EVENT_TYPE: Final = "Loadproof Benchmark Verdict"
 HOST_PROGRAM: Final = ("python", "-m", "benchmarks.remote.host")
 _VOLUME_GIB: Final = 30
 
-State = Json
+State = Document
 States = dict[str, State]
 Task = Callable[..., State]  # `_task_of` with its partition
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loadproof.wire.documents import Json
+from loadproof.wire.documents import Document
 
-Statement = Json
+Statement = Document
 
 
 def allow(
@@ -22,7 +22,7 @@ def allow(
     return statement
 
 
-def trust(service: str, *, when: Mapping[str, Mapping[str, Any]] | None = None) -> Json:
+def trust(service: str, *, when: Mapping[str, Mapping[str, Any]] | None = None) -> Document:
     """Who may take a role: one AWS service."""
     statement: Statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
     if when:
@@ -30,7 +30,7 @@ def trust(service: str, *, when: Mapping[str, Mapping[str, Any]] | None = None) 
     return document(statement)
 
 
-def document(*statements: Statement) -> Json:
+def document(*statements: Statement) -> Document:
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 

@@ -10,7 +10,7 @@ from aws_cdk import CfnResource
 from constructs import Construct
 
 from loadproof.constructs.cdk.resource import resource
-from loadproof.wire.documents import Json
+from loadproof.wire.documents import Document
 
 SAGEMAKER: Final = "AWS/SageMaker"
 ENDPOINT_INSTANCES: Final = "/aws/sagemaker/Endpoints"
@@ -38,7 +38,7 @@ class Formula:
     label: str
     metrics: Mapping[str, Metric]
 
-    def queries(self) -> list[Json]:
+    def queries(self) -> list[Document]:
         """As an alarm asks for it."""
         variables = [
             {
@@ -90,12 +90,12 @@ def alarm(
     return resource(scope, construct_id, "CloudWatch::Alarm", properties, tags=tags)
 
 
-def _watching(metric: Metric) -> Json:
+def _watching(metric: Metric) -> Document:
     statistic = "ExtendedStatistic" if metric.statistic.startswith("p") else "Statistic"
     return {**named(metric), statistic: metric.statistic, "Period": metric.period_s}
 
 
-def named(metric: Metric) -> Json:
+def named(metric: Metric) -> Document:
     """A metric without its statistic, as CloudFormation has it in alarms and in scaling policies."""
     return {
         "Namespace": metric.namespace,

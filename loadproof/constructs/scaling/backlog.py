@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from loadproof.constructs.observability.cloudwatch import SAGEMAKER, Formula, Metric, named
-from loadproof.wire.documents import Json
+from loadproof.wire.documents import Document
 
 # SageMaker publishes a component's copies only as OpenTelemetry data, which neither alarms nor target tracking can
 # read. But each request counts 1 in Invocations and 1 / copies in InvocationsPerCopy (or PerInstance), so that the
@@ -33,7 +33,7 @@ def backlog_per_copy(*, waiting: Metric, dimensions: Mapping[str, str], period_s
     )
 
 
-def tracked(backlog: Formula) -> Json:
+def tracked(backlog: Formula) -> Document:
     """As the metric of a target tracking policy: Application Auto Scaling's periods are always a minute."""
     result = {"Id": "backlog_per_copy", "Expression": backlog.expression, "Label": backlog.label, "ReturnData": True}
     variables = [

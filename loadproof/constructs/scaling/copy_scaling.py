@@ -25,7 +25,7 @@ from loadproof.constructs.scaling.backlog import backlog_per_copy, tracked
 from loadproof.errors import InputError
 from loadproof.profiles.names import VARIANT_NAME
 from loadproof.profiles.schema import Scaling, ScalingMetric, ScheduledScaling, StepScaling, TargetTracking, ToZero
-from loadproof.wire.documents import Json
+from loadproof.wire.documents import Document
 
 _SERVICE_LINKED_ROLE: Final = (
     "arn:${AWS::Partition}:iam::${AWS::AccountId}:role/aws-service-role/"
@@ -131,7 +131,7 @@ class CopyScaling(Construct):
         name = f"track-{policy.metric.replace('_', '-')}"
         self._policy(f"Track-{policy.metric}", name, "TargetTrackingScaling", tracking)
 
-    def _tracked(self, metric: ScalingMetric) -> Json:
+    def _tracked(self, metric: ScalingMetric) -> Document:
         if metric == "backlog_per_copy":
             return {"CustomizedMetricSpecification": tracked(self._backlog_per_copy())}
         if metric == "async_backlog_per_instance":
@@ -236,7 +236,7 @@ class CopyScaling(Construct):
             period_s=period_s,
         )
 
-    def _policy(self, construct_id: str, name: str, kind: str, configuration: Json) -> CfnResource:
+    def _policy(self, construct_id: str, name: str, kind: str, configuration: Document) -> CfnResource:
         properties = {
             "PolicyName": name,
             "PolicyType": kind,
@@ -257,7 +257,7 @@ class CopyScaling(Construct):
         return self._component_name or self._deployment.endpoint_name
 
 
-def _scheduled_action(schedule: ScheduledScaling) -> Json:
+def _scheduled_action(schedule: ScheduledScaling) -> Document:
     return {
         "ScheduledActionName": schedule.name,
         "Schedule": schedule.schedule,
@@ -266,7 +266,7 @@ def _scheduled_action(schedule: ScheduledScaling) -> Json:
     }
 
 
-def _stepping(cooldown_s: float, adjustments: list[Json]) -> Json:
+def _stepping(cooldown_s: float, adjustments: list[Document]) -> Document:
     return {
         "AdjustmentType": "ChangeInCapacity",
         "MetricAggregationType": "Maximum",
@@ -275,7 +275,7 @@ def _stepping(cooldown_s: float, adjustments: list[Json]) -> Json:
     }
 
 
-def _step_adjustments(policy: StepScaling) -> list[Json]:
+def _step_adjustments(policy: StepScaling) -> list[Document]:
     """The profile's `at` values as intervals away from the threshold: upwards for above, downwards for below."""
     steps = sorted(policy.steps, key=lambda step: step.at)
     ends = [*(later.at for _, later in pairwise(steps)), None]

@@ -9,7 +9,7 @@ from loadproof.localcloud.bedrock.models import facts_of
 from loadproof.localcloud.bedrock.operations import Operations, model_arn, new_id
 from loadproof.localcloud.bedrock.store import InferenceProfile
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 class ProfileOperations(Operations):

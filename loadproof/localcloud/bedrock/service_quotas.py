@@ -7,7 +7,7 @@ import uuid
 from loadproof.localcloud.bedrock.quotas import Quota, listed_quotas
 from loadproof.localcloud.bedrock.store import BedrockStore
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 SERVICE_CODE = "bedrock"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loadproof.localcloud.controlplane.wire import Caller, Params
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 class CloudTrailApi:

@@ -29,11 +29,11 @@ from loadproof.localcloud.controlplane.sagemaker.lookup import StoreDirectory
 from loadproof.localcloud.controlplane.schedules import Schedules
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Reply, Service, caller_of
 from loadproof.localcloud.directory import ComponentView, VariantView
-from loadproof.localcloud.documents import Document, Json
 from loadproof.localcloud.queue.emf import Datum
 from loadproof.localcloud.queue.sqs.door import SqsDoor
 from loadproof.localcloud.queue.sqs.service import SqsService
 from loadproof.localcloud.seal.keys import CloudKeys
+from loadproof.wire.documents import Document, Json
 
 
 class ControlPlane:

@@ -28,7 +28,7 @@ from moto.core.serialize import QuerySerializer
 from moto.core.utils import get_service_model
 from moto.iam.models import get_account_id_from
 
-from loadproof.localcloud.documents import Document, Json
+from loadproof.wire.documents import Document, Json
 
 log = logging.getLogger(__name__)
 Params = Document

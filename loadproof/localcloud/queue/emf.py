@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 _MOST_DIMENSIONS = 30
 _MOST_VALUES = 100

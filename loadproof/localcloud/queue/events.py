@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 Message = Document
 

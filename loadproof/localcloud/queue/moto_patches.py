@@ -17,10 +17,10 @@ from moto.awslambda.models import LambdaFunction
 from moto.sqs.exceptions import QueueDoesNotExist
 
 from loadproof.localcloud.controlplane.wire import AwsError, Caller
-from loadproof.localcloud.documents import Document, Json
 from loadproof.localcloud.queue import packages
 from loadproof.localcloud.queue.functions import Functions
 from loadproof.localcloud.queue.sqs.service import SqsService
+from loadproof.wire.documents import Document, Json
 
 log = logging.getLogger(__name__)
 _functions: Functions | None = None

@@ -13,12 +13,12 @@ from moto.awslambda.models import EventSourceMapping, LambdaBackend
 from moto.awslambda.utils import get_backend
 
 from loadproof.localcloud.controlplane.wire import AwsError, Caller
-from loadproof.localcloud.documents import Document, Json
 from loadproof.localcloud.queue import moto_patches
 from loadproof.localcloud.queue.emf import Datum, metrics_of
 from loadproof.localcloud.queue.events import Message, done, sqs_event
 from loadproof.localcloud.queue.functions import Functions, Ran, Result
 from loadproof.localcloud.queue.sqs.service import SqsService
+from loadproof.wire.documents import Document, Json
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from loadproof.localcloud.directory import CaptureView
-from loadproof.localcloud.documents import Document
 from loadproof.localcloud.model_server.container import ContainerRequest
 from loadproof.localcloud.runtime.outside import Outside
+from loadproof.wire.documents import Document
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import uuid
 import orjson
 from aiohttp import web
 
-from loadproof.localcloud.documents import Json
+from loadproof.wire.documents import Json
 
 MAX_BODY_BYTES = 6_291_456
 _STATUS = {

@@ -18,6 +18,7 @@ from loadproof.profiles.schema.container import Container, Family
 from loadproof.profiles.schema.endpoint import (
     Adapter,
     Ami,
+    AsyncInference,
     BlueGreenUpdate,
     Copies,
     CopiesUpdate,
@@ -44,6 +45,7 @@ __all__ = [
     "Adapter",
     "Ami",
     "ArchitectureOverride",
+    "AsyncInference",
     "Bedrock",
     "BenchmarkJob",
     "BlueGreenUpdate",

@@ -21,7 +21,7 @@ from loadproof.invocation.codecs import GenerationRequest, codec_for
 from loadproof.profiles import profile_hash, protocol_of
 from loadproof.profiles.names import VARIANT_NAME
 from loadproof.profiles.schema import AsyncInference, Component
-from loadproof.wire.documents import Json
+from loadproof.wire.documents import Document
 
 CODE: Final = Path(__file__).parent / "runtime"
 # Several, of different kinds: an adapter may answer some questions as its base does.
@@ -105,7 +105,7 @@ def _asynchronous(deployment: Deployment) -> AsyncInference | None:
     return endpoint.async_inference if endpoint else None
 
 
-def _components(endpoint: ModelEndpoint, made: InferenceComponent) -> Iterator[Json]:
+def _components(endpoint: ModelEndpoint, made: InferenceComponent) -> Iterator[Document]:
     """The component and its adapters, which must not answer as it does."""
     asks = _asks(made.component, PROMPTS if made.adapters else PROMPTS[:1])
     yield {
@@ -126,7 +126,7 @@ def _asks(component: Component, prompts: Sequence[str]) -> list[str]:
     return [codec.encode(request).decode() for request in requests]
 
 
-def _variant(endpoint: ModelEndpoint) -> Json:
+def _variant(endpoint: ModelEndpoint) -> Document:
     """A plain variant has one copy an instance."""
     deployment = endpoint.deployment
     component, machines = deployment.components[0], deployment.profile.endpoint

@@ -14,7 +14,7 @@ import orjson
 from loadproof.catalog.bedrock import BedrockModel
 from loadproof.localcloud.bedrock.payloads.converse import ConverseWriter, event_frame
 from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, Writer, malformed, parsed_request
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 _DEFAULT_TOKENS = {"meta": 512, "mistral": 512}
 

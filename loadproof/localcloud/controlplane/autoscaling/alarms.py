@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 # metric type -> (CloudWatch metric, statistic, period in seconds)
 PREDEFINED = {

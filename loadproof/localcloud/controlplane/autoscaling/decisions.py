@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 _ROUNDING = 1e-9  # 3 copies at exactly the target stay 3
 

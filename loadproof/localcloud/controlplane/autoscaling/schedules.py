@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from loadproof.errors import InputError
 from loadproof.localcloud.controlplane.autoscaling.rules import refuse
-from loadproof.localcloud.documents import Document
 from loadproof.simulation.schedules import due_minutes
+from loadproof.wire.documents import Document
 
 _FORM = re.compile(r"at\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\)|rate\([1-9]\d* (minute|hour|day)s?\)|cron\(\S+( \S+){5}\)")
 _NEVER = datetime.max.replace(tzinfo=UTC)

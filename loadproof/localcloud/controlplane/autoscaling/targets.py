@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Literal
 
 from loadproof.localcloud.controlplane.wire import Caller, known
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 COPIES = "sagemaker:inference-component:DesiredCopyCount"
 INSTANCES = "sagemaker:variant:DesiredInstanceCount"

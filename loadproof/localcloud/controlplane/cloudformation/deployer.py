@@ -24,7 +24,7 @@ from loadproof.localcloud.controlplane.cloudformation.stack import (
 )
 from loadproof.localcloud.controlplane.cloudformation.template import Resolver, Template
 from loadproof.localcloud.controlplane.wire import AwsError
-from loadproof.localcloud.documents import Document, Json
+from loadproof.wire.documents import Document, Json
 
 _DYNAMIC = re.compile(r"\{\{resolve:[^}]*\}\}")
 

@@ -6,7 +6,7 @@ from loadproof.localcloud.controlplane.cloudformation.changes import ChangeSet
 from loadproof.localcloud.controlplane.cloudformation.stack import Resource, Stack
 from loadproof.localcloud.controlplane.cloudformation.template import Template
 from loadproof.localcloud.controlplane.wire import known
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 Shown = Document
 

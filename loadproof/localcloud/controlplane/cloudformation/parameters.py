@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from loadproof.localcloud.controlplane.cloudformation.template import Resolver, Template, invalid
 from loadproof.localcloud.controlplane.wire import Caller
-from loadproof.localcloud.documents import Document, Json
+from loadproof.wire.documents import Document, Json
 
 SsmValue = Callable[[str], str]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from jsonschema import Draft7Validator
 
-from loadproof.localcloud.documents import Document, Json
+from loadproof.wire.documents import Document, Json
 
 
 @dataclass(frozen=True)

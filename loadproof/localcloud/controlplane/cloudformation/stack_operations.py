@@ -8,7 +8,7 @@ from loadproof.localcloud.controlplane.cloudformation.registry import Registry
 from loadproof.localcloud.controlplane.cloudformation.stack import now
 from loadproof.localcloud.controlplane.cloudformation.template import Template, invalid
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 class StackOperations(Registry):

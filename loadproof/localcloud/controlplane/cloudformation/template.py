@@ -12,7 +12,7 @@ from functools import cached_property
 import yaml
 
 from loadproof.localcloud.controlplane.wire import AwsError
-from loadproof.localcloud.documents import Document, Json
+from loadproof.wire.documents import Document, Json
 
 Lookup = Callable[[str, str | None], Json]  # (logical id, attribute or None for Ref) -> value
 _PLACEHOLDER = re.compile(r"\$\{(!?)([^${}]+)\}")

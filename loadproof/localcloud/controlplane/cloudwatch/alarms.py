@@ -17,7 +17,7 @@ from loadproof.localcloud.controlplane.cloudwatch.queries import (
 )
 from loadproof.localcloud.controlplane.cloudwatch.rules import Rule
 from loadproof.localcloud.controlplane.wire import Caller, Params
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 State = Literal["OK", "ALARM", "INSUFFICIENT_DATA"]
 ACTIONS_OF: Mapping[State, str] = {

@@ -15,7 +15,7 @@ from loadproof.localcloud.controlplane.cloudwatch.metrics import Dimensions, Met
 from loadproof.localcloud.controlplane.cloudwatch.queries import Queries, check_one_period, metric_query, queries_of
 from loadproof.localcloud.controlplane.cloudwatch.rules import parse_rule
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Regional, key, paged
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 _ACTION_LISTS = ("AlarmActions", "OKActions", "InsufficientDataActions")
 _MOST_POINTS = 100_800  # of one GetMetricData

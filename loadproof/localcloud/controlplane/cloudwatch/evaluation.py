@@ -13,7 +13,7 @@ from loadproof.localcloud.controlplane.cloudwatch.alarms import Alarm, State, Wa
 from loadproof.localcloud.controlplane.cloudwatch.expressions import Points
 from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricStore
 from loadproof.localcloud.controlplane.wire import Caller
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 log = logging.getLogger(__name__)
 

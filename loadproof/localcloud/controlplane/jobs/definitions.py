@@ -11,7 +11,7 @@ from jsonpath_ng.ext.parser import parse as parse_path
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
 from loadproof.localcloud.controlplane.jobs.tasks import is_provided
-from loadproof.localcloud.documents import Document, Json
+from loadproof.wire.documents import Document, Json
 
 State = Document
 _RESULT: Final = "Next End Parameters Arguments ResultSelector ResultPath Retry Catch"

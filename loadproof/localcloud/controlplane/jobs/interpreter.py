@@ -41,7 +41,7 @@ from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.jobs import tasks
 from loadproof.localcloud.controlplane.wire import Caller
-from loadproof.localcloud.documents import Document, Json
+from loadproof.wire.documents import Document, Json
 
 _LAST = (
     HistoryEventType.ExecutionSucceeded,

@@ -30,7 +30,7 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task.state_task_la
 from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.asl.utils import boto_client
 
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 _FUNCTION = re.compile(r"arn:[^:]+:lambda:[^:]+:\d{12}:function:\S+\Z")
 _INTEGRATION = re.compile(

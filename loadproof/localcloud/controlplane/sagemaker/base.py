@@ -9,7 +9,7 @@ from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, set
 from loadproof.localcloud.controlplane.sagemaker.rules import RoleCheck
 from loadproof.localcloud.controlplane.sagemaker.store import Store
 from loadproof.localcloud.controlplane.wire import Caller, Params, paged
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 class Operations:

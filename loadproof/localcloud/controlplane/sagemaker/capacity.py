@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from loadproof.catalog.readers import instances
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from loadproof.localcloud.controlplane.sagemaker.rules import (
 )
 from loadproof.localcloud.controlplane.sagemaker.store import Component, Rollout, Variant, refuse, utc_now
 from loadproof.localcloud.controlplane.wire import Caller, Params, key, known
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 class ComponentOperations(Operations):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 _PERCENT_BOUNDS = {"CanarySize": (1, 50), "LinearStepSize": (10, 50), "MaximumBatchSize": (5, 50)}
 

@@ -23,7 +23,7 @@ from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoin
 from loadproof.localcloud.controlplane.sagemaker.views import component_view, variant_view
 from loadproof.localcloud.controlplane.wire import Caller, key
 from loadproof.localcloud.directory import ComponentView, VariantView
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 Startable = Callable[[ComponentView | VariantView], str | None]  # why a container could not start; None when it can
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from loadproof.localcloud.controlplane.sagemaker.deployments import Course
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Regional, key
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 Kept = TypeVar("Kept")
 

@@ -14,7 +14,7 @@ from loadproof.localcloud.directory import (
     GroupView,
     VariantView,
 )
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 def variant_view(store: Store, endpoint: Endpoint, variant: Variant) -> VariantView:

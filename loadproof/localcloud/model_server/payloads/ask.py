@@ -8,7 +8,7 @@ from typing import Protocol
 
 import orjson
 
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from loadproof.localcloud.documents import Document
 from loadproof.localcloud.model_server import tokens
 from loadproof.localcloud.model_server.payloads.ask import Ask, count_field, map_field, seed_of, text_field
+from loadproof.wire.documents import Document
 
 
 def read_inputs(fields: Document, default_tokens: int) -> tuple[Ask, Document]:

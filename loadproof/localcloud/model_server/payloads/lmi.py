@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import orjson
 
-from loadproof.localcloud.documents import Document
 from loadproof.localcloud.model_server.payloads import openai
 from loadproof.localcloud.model_server.payloads.ask import (
     Ask,
@@ -20,6 +19,7 @@ from loadproof.localcloud.model_server.payloads.ask import (
     json_object,
 )
 from loadproof.localcloud.model_server.payloads.generated import GeneratedText, read_inputs
+from loadproof.wire.documents import Document
 
 DEFAULT_MAX_NEW_TOKENS = 30
 # The streaming handler reports completion_tokens + 1 in `details.generated_tokens`.

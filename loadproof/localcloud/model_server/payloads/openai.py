@@ -10,7 +10,6 @@ import uuid
 
 import orjson
 
-from loadproof.localcloud.documents import Document, Json
 from loadproof.localcloud.model_server import tokens
 from loadproof.localcloud.model_server.payloads.ask import (
     Ask,
@@ -23,6 +22,7 @@ from loadproof.localcloud.model_server.payloads.ask import (
     map_field,
     seed_of,
 )
+from loadproof.wire.documents import Document, Json
 
 # vLLM's completions default; chat fills the context instead.
 DEFAULT_COMPLETION_TOKENS = 16

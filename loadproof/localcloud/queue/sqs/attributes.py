@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from loadproof.localcloud.controlplane.wire import AwsError
-from loadproof.localcloud.documents import Document
 from loadproof.localcloud.queue.sqs.errors import invalid_value, unsupported
+from loadproof.wire.documents import Document
 
 _NUMBERS = {
     "DelaySeconds": (0, 900),

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 
 from loadproof.localcloud.controlplane.wire import AwsError, Params
-from loadproof.localcloud.documents import Document
 from loadproof.localcloud.queue.sqs.errors import older_code
 from loadproof.localcloud.queue.sqs.message import checked_attributes, size_of
+from loadproof.wire.documents import Document
 
 BATCH_LIMIT = 10
 _BATCH_BYTES = 1_048_576

@@ -14,8 +14,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from loadproof.localcloud.controlplane.wire import AwsError, known
-from loadproof.localcloud.documents import Document
 from loadproof.localcloud.queue.sqs.errors import invalid, invalid_value, missing
+from loadproof.wire.documents import Document
 
 _ALLOWED = "#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF"
 _NOT_ALLOWED = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from loadproof.wire.documents import Json
+from loadproof.wire.documents import Document
 
 from .claims import Claim
 from .clock import Clock
@@ -24,7 +24,7 @@ _ASK_AGAIN_S: Final = 1.0  # a wait for the pace is looked at again after this l
 class Model(Protocol):
     """What answers. Raises whatever broke, to be judged by `failure_of`, and CutOffError at the drain's end."""
 
-    def answer(self, request: Json, *, deadline_s: float) -> Json: ...
+    def answer(self, request: Document, *, deadline_s: float) -> Document: ...
 
 
 class PoisonError(Exception):
@@ -80,7 +80,7 @@ class Generation:
         self._max_attempts = max_attempts
         self._random = random.Random(seed)
 
-    def answer(self, request: Json, claim: Claim, limits: Limits, slot: int) -> Json:
+    def answer(self, request: Document, claim: Claim, limits: Limits, slot: int) -> Document:
         """The model's answer. What it took is counted in `claim`. Raises PoisonError, NotNowError, CutOffError."""
         failures, reason, no_right_s = 0, "", 0.0
         while True:

@@ -12,7 +12,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     picked,
     tag_map,
 )
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 _TARGET = ("ResourceId", "ScalableDimension", "ServiceNamespace")
 

@@ -14,7 +14,7 @@ from botocore.client import BaseClient
 
 from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Service
-from loadproof.localcloud.documents import Document, Json
+from loadproof.wire.documents import Document, Json
 
 Properties = Document
 

@@ -10,7 +10,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     names,
     tag_rows,
 )
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 class ApplicationInferenceProfile(ResourceType):

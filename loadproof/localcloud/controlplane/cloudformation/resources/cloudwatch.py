@@ -18,7 +18,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     tag_map,
     tagged,
 )
-from loadproof.localcloud.documents import Document, Json
+from loadproof.wire.documents import Document, Json
 
 
 class Alarm(PutType):

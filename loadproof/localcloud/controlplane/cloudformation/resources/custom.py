@@ -21,7 +21,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Work,
     names,
 )
-from loadproof.localcloud.documents import Document, Json
+from loadproof.wire.documents import Document, Json
 
 _MOST_BYTES = 4096  # AWS's limit for an answer
 _LONGEST_S = 3600  # unless the resource's ServiceTimeout says less

@@ -14,7 +14,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     tagged,
 )
 from loadproof.localcloud.controlplane.schedules import fault_of
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 # Where events are really delivered to here.
 _DELIVERED = ("sqs", "logs")

@@ -17,7 +17,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     picked,
     tag_map,
 )
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 class Function(ResourceType):

@@ -19,7 +19,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     tag_rows,
     tagged,
 )
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 class Role(ResourceType):

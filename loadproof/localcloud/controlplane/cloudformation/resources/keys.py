@@ -15,7 +15,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     picked,
     tag_rows,
 )
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 class Key(ResourceType):

@@ -15,7 +15,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     tag_map,
     tag_rows,
 )
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 class Queue(ResourceType):

@@ -14,7 +14,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     tagged,
 )
 from loadproof.localcloud.controlplane.wire import AwsError
-from loadproof.localcloud.documents import Document
+from loadproof.wire.documents import Document
 
 
 class _SageMakerType(ResourceType):

@@ -15,7 +15,7 @@ from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     picked,
     tag_rows,
 )
-from loadproof.localcloud.documents import Document, Json
+from loadproof.wire.documents import Document, Json
 
 _PLACE = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
 
