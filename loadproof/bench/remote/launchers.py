@@ -16,9 +16,9 @@ import orjson
 from botocore.exceptions import BotoCoreError, ClientError
 
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.wire.job import PROGRAM
 
-IMAGE_PROGRAM = "benchmarks.remote.host"  # the door that a job's image has (benchmarks/Dockerfile)
-HOST_PROGRAM = "loadproof.bench.remote.host"  # the same, on this machine
+HOST_PROGRAM = "loadproof.bench.remote.host"  # what the door of a job's image leads to
 GRACE_S = 5.0
 STATUS_INTERVAL_S = 15.0
 MOST_RUNTIME_S = 24 * 3600
@@ -89,7 +89,7 @@ def processing_job_request(settings: JobSettings, hosts: int, run_uri: str, regi
         "RoleArn": settings.role_arn,
         "AppSpecification": {
             "ImageUri": settings.image,
-            "ContainerEntrypoint": ["python", "-m", IMAGE_PROGRAM],
+            "ContainerEntrypoint": [*PROGRAM],
             "ContainerArguments": [run_uri],
         },
         "ProcessingResources": {

@@ -15,7 +15,6 @@ KEY = "remote.json"
 ML_FOLDER = Path(os.environ.get("LOADPROOF_ML_FOLDER", "/opt/ml"))  # of a SageMaker Processing container
 RESOURCES = ML_FOLDER / "config" / "resourceconfig.json"  # who is who
 EXIT_MESSAGE = ML_FOLDER / "output" / "message"  # becomes the job's ExitMessage
-MOST_HOSTS = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any, Final
 
 from loadproof.profiles.schema import BenchmarkJob, Environment
+from loadproof.wire.job import PROGRAM
 
 EVENT_SOURCE: Final = "loadproof"
 EVENT_TYPE: Final = "Loadproof Benchmark Verdict"
-HOST_PROGRAM: Final = ("python", "-m", "benchmarks.remote.host")
 _VOLUME_GIB: Final = 30
 
 State = dict[str, Any]
@@ -155,7 +155,7 @@ def _job(environment: Environment, job: BenchmarkJob) -> State:
         "RoleArn": "${JobRole}",
         "AppSpecification": {
             "ImageUri": job.image,
-            "ContainerEntrypoint": list(HOST_PROGRAM),
+            "ContainerEntrypoint": list(PROGRAM),
             "ContainerArguments.$": "States.Array(States.Format('s3://${Results}/runs/{}', $$.Execution.Name))",
         },
         "ProcessingResources": {"ClusterConfig": cluster},
