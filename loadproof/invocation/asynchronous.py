@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-import ssl
 import time
 import uuid
-from typing import Protocol
+from typing import Protocol, Unpack
 
 import orjson
 
 from loadproof.errors import InputError
 from loadproof.invocation.connections import Receiver, Timeouts
-from loadproof.invocation.credentials import CredentialSource, is_loopback
+from loadproof.invocation.credentials import is_loopback
 from loadproof.invocation.endpoints import aws_client
 from loadproof.invocation.faults import CanceledFault, ConnectionFault, HttpProtocolFault, TimeoutFault
-from loadproof.invocation.transports import SageMakerTransport, Unwrapper, request_bytes
+from loadproof.invocation.transports import Reach, SageMakerTransport, Unwrapper, request_bytes
 
 MAX_INLINE_BYTES = 128_000
 _S3_URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.*)")
@@ -57,9 +56,7 @@ class AsynchronousTransport(SageMakerTransport):
         invocation_timeout_s: int | None = None,
         look_every_s: float = 0.5,
         objects: Objects | None = None,
-        credentials: CredentialSource | None = None,
-        endpoint_url: str | None = None,
-        tls: ssl.SSLContext | None = None,
+        **reach: Unpack[Reach],
     ) -> None:
         """`input_uri`: prefix for requests above 128,000 bytes, which cannot go inline (None: they are refused).
 
@@ -68,7 +65,7 @@ class AsynchronousTransport(SageMakerTransport):
         S3; they grow to eight times that. Where the endpoint has no place for failures in S3, a failure is a time-out
         here. Raises InputError, CouldNotRunError (credentials).
         """
-        super().__init__(endpoint, region=region, credentials=credentials, endpoint_url=endpoint_url, tls=tls)
+        super().__init__(endpoint, region=region, **reach)
         limits = {"requestttlseconds": (ttl_s, 60, 21_600), "invocationtimeoutseconds": (invocation_timeout_s, 1, 3600)}
         for name, (value, low, high) in limits.items():
             if value is not None and not low <= value <= high:
@@ -78,7 +75,7 @@ class AsynchronousTransport(SageMakerTransport):
         self._limits = {f"{_PREFIX}{name}": str(value) for name, (value, _, _) in limits.items() if value is not None}
         self._input_uri = f"{input_uri.rstrip('/')}/" if input_uri else None
         self._look_every_s = look_every_s
-        self._objects = objects or S3Objects(region, endpoint_url)
+        self._objects = objects or S3Objects(region, reach.get("endpoint_url"))
         self._canceled = asyncio.Event()
 
     async def send(

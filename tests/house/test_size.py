@@ -10,7 +10,6 @@ ROOT = Path(__file__).parents[2]
 MOST_LINES, MOST_PARAMETERS = 60, 8
 DOORS = {"cli/queue/command.py: send", "cli/review/command.py: review"}
 STILL_BIGGER = {
-    "bench/imports/requests.py: _record",
     "capacity/curve.py: predict_level",
     "capacity/deployment.py: _deployment",
     "catalog/config_json.py: architecture_from_config",
@@ -19,9 +18,6 @@ STILL_BIGGER = {
     "constructs/cdk/python_function.py: __init__",
     "constructs/observability/cloudwatch.py: alarm_on_expression",
     "constructs/scaling/copy_scaling.py: __init__",
-    "invocation/asynchronous.py: __init__",
-    "invocation/engine.py: __init__",
-    "invocation/openai_path.py: __init__",
     "localcloud/runtime/service.py: __init__",
     "localcloud/server.py: serve",
 }

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,7 +25,7 @@ import orjson
 from loadproof.bench.load.batches import places_of, share_of
 from loadproof.bench.load.runner import CANCEL_GRACE_S, Batch
 from loadproof.bench.load.worker import LONGEST_LINE_BYTES
-from loadproof.bench.measure.records import MISSING, RequestRecord, parse_record
+from loadproof.bench.measure.records import MISSING, RequestRecord, bare_record, parse_record
 from loadproof.errors import CouldNotRunError
 from loadproof.invocation.faults import ConnectionFault
 
@@ -121,11 +121,6 @@ class Crew:
         """(level, index) -> when it left, oldest first; half a second old at most."""
         rows = sorted((left_ns, index) for member in self._living() for index, left_ns in member.under_way)
         return {(self._level, index): left_ns for left_ns, index in rows}
-
-    @property
-    def process_ids(self) -> tuple[int, ...]:
-        """Of the workers that live."""
-        return tuple(member.process.pid for member in self._living())
 
     def waiting_for_first_token(self) -> int:
         return sum(member.waiting for member in self._living())
@@ -300,27 +295,12 @@ def missing_records(
 
 def _missing(batch: Batch, index: int, session: int, start_ns: int, why: str) -> RequestRecord:
     """What is left to say of a request whose worker was lost: that it was to be sent, at the level's start or later."""
-    return RequestRecord(
+    return replace(
+        bare_record(index, start_ns, start_ns, MISSING),
         phase=batch.phase,
         session=session,
         level=batch.level,
         concurrency=batch.concurrency,
-        index=index,
-        intended_ns=start_ns,
-        dispatched_ns=start_ns,
-        sent_ns=None,
-        first_token_ns=None,
-        last_token_ns=None,
-        end_ns=start_ns,
-        token_times_ns=(),
-        tokens_at=(),
-        planned_input_tokens=0,
-        planned_output_tokens=0,
-        input_tokens=None,
-        output_tokens=None,
-        token_source="none",
-        stalls_ns=(),
-        outcome=MISSING,
         error_code="WorkerLost",
         error_message=why,
     )
