@@ -74,7 +74,7 @@ class ProfileBrief:
 class ProfileRef(ProfileBrief):
     """The profile a run is evidence for, whole, so that it can be told later what has changed since."""
 
-    document: dict[str, Any] | None = None
+    document: dict[str, object] | None = None
     """what the hash is over; in `plan.json` alone. null: only the hash is known"""
 
     def brief(self) -> ProfileBrief:
@@ -288,7 +288,7 @@ class BenchmarkSpec:
         needed = (self.requests_at_objectives or 0) if judged else 0
         return max(self.requests_per_level, needed, FEWEST_A_SLOT * concurrency)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return asdict(self)
 
     @classmethod

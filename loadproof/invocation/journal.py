@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import orjson
 
@@ -82,7 +82,7 @@ class Journal:
             self._real.unlink(missing_ok=True)
         os.close(self._file)
 
-    def append(self, row: dict[str, Any]) -> None:
+    def append(self, row: dict[str, object]) -> None:
         """Store how an item ended; `row` has `key`, `error` (None: answered), `request_sha256`, and may have `target`.
 
         Raises CouldNotRunError when the disk takes no more.
@@ -105,10 +105,10 @@ class Journal:
         os.ftruncate(self._file, self._began)
         self._end = self._began
 
-    def row(self, key: str) -> dict[str, Any]:
+    def row(self, key: str) -> dict[str, object]:
         """The last line of a key, read back. Raises KeyError without one."""
         place = self.stored[key]
-        row: dict[str, Any] = orjson.loads(os.pread(self._file, place.length, place.offset))
+        row: dict[str, object] = orjson.loads(os.pread(self._file, place.length, place.offset))
         return row
 
     def finish(self, order: Iterable[str] | None = None) -> None:
@@ -163,7 +163,7 @@ class Journal:
                 if line.endswith(b"\n") or line[: len(_BEGINNING)] != _BEGINNING[: len(line)]:
                     yield line
 
-    def _remember(self, row: dict[str, Any], offset: int, length: int) -> None:
+    def _remember(self, row: dict[str, object], offset: int, length: int) -> None:
         key = row["key"]
         if not isinstance(key, str):
             raise TypeError

@@ -22,7 +22,7 @@ from loadproof.bench.measure.records import RequestRecord, bare_record
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 AIPERF_RECORDS = "profile_export.jsonl"
-Request = Mapping[str, Any]
+Request = Mapping[str, object]
 
 
 def requests_of(file: Path) -> list[list[RequestRecord] | None]:
@@ -81,7 +81,7 @@ def _metric(row: Request, name: str) -> float | None:
     return number(mapping(row, "metrics", name).get("value"))
 
 
-def _vllm(document: Request) -> list[RequestRecord] | None:
+def _vllm(document: Mapping[str, Any]) -> list[RequestRecord] | None:
     columns = [document[name] for name in ("start_times", "ttfts", "itls", "output_lens")]
     inputs = document.get("input_lens") or [None] * len(columns[0])
     errors = document.get("errors") or [""] * len(columns[0])
@@ -129,7 +129,7 @@ def _guidellm(entry: Request) -> list[RequestRecord] | None:
     return [_guidellm_record(index, due_s, zero_s, row, kind) for index, (due_s, row, kind) in enumerate(starts)]
 
 
-def _rows(value: Any) -> list[Request]:
+def _rows(value: object) -> list[Request]:
     return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
 
 

@@ -21,7 +21,8 @@ from loadproof.bench.document import SCHEMA_VERSION, Level, Planned, RunWorkload
 from loadproof.bench.imports.detect import measured_file, read_measured
 from loadproof.bench.imports.levels import MeasuredLevel
 from loadproof.bench.imports.requests import requests_of
-from loadproof.bench.job import RunResult, judge_run, machine_conditions, shown_again
+from loadproof.bench.job import machine_conditions
+from loadproof.bench.judge.run import RunResult, judge_run, shown_again
 from loadproof.bench.judge.summary import RULES, conditions_of, target_of
 from loadproof.bench.judge.verdict import Judgement, Outcome, Verdict
 from loadproof.bench.measure.intervals import quantile_interval, ranks

@@ -18,20 +18,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import orjson
 
 from loadproof.bench.load.batches import places_of, share_of
 from loadproof.bench.load.runner import CANCEL_GRACE_S, Batch
-from loadproof.bench.load.worker import LONGEST_LINE_BYTES
+from loadproof.bench.load.worker import LONGEST_LINE_BYTES, Said
 from loadproof.bench.measure.records import MISSING, RequestRecord, bare_record, parse_record
 from loadproof.errors import CouldNotRunError
 from loadproof.invocation.faults import ConnectionFault
 
 LEAD_S = 0.05  # from telling the workers to start to the batch's zero
 START_S = 60.0  # what a worker may take to come up on a busy machine
-Said = dict[str, Any]
 
 
 @runtime_checkable
@@ -86,7 +85,7 @@ class _Member:
     under_way: tuple[tuple[int, int], ...] = ()
     recorded: Recorded = field(default_factory=Recorded)  # of the batch under way
 
-    def ask(self, what: str, **more: Any) -> asyncio.Future[Said | None]:
+    def ask(self, what: str, **more: object) -> asyncio.Future[Said | None]:
         """Tell the worker and await its one answer; None if it is lost."""
         self.answer = asyncio.get_running_loop().create_future()
         if self.lost is not None:
@@ -95,7 +94,7 @@ class _Member:
             self.tell(what, **more)
         return self.answer
 
-    def tell(self, what: str, **more: Any) -> None:
+    def tell(self, what: str, **more: object) -> None:
         self.writer.write(orjson.dumps({"tell": what, **more}) + b"\n")
 
 

@@ -14,13 +14,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from loadproof.bench.job import RunResult
 from loadproof.bench.load.sweep import Progress
 from loadproof.bench.measure.scaling import scaling_lines
+from loadproof.bench.output.words import answer_length
 from loadproof.terminal import Terminal
 
 if TYPE_CHECKING:
     from loadproof.bench.document import Level, Summary
+    from loadproof.bench.judge.run import RunResult
     from loadproof.bench.judge.verdict import Judgement
 
 PLAIN_WIDTH = 150
@@ -133,8 +134,6 @@ def print_result(result: RunResult, console: Console) -> None:
 
 
 def _print_notes(summary: Summary, console: Console) -> None:
-    from loadproof.bench.output.exports import answer_length  # noqa: PLC0415  a sender comes up without numpy
-
     knee = summary.knee
     for line in summary.search.lines() if summary.search else ():
         console.print(line, markup=False, soft_wrap=True)

@@ -6,15 +6,15 @@ import asyncio
 import os
 import time
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from loadproof.bench.load.batches import measured_batch, warm_up_batch
 from loadproof.bench.load.runner import Batch
+from loadproof.bench.load.worker import Said
 from loadproof.bench.load.workers import Crew
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.plan import RunPlan, read_plan
-from loadproof.bench.remote.mailbox import LEADER, Inbox, Outbox, Said, host_box, parsed_line
+from loadproof.bench.remote.mailbox import LEADER, Inbox, Outbox, host_box, parsed_line
 from loadproof.bench.remote.settings import Hosts, Terms
 from loadproof.bench.remote.store import Store
 from loadproof.errors import CouldNotRunError, LoadproofError
@@ -94,7 +94,7 @@ class Agent:
             said = await orders.get()
             self._outbox.tell("done", order=said["order"], **await self._do(crew, said))
 
-    async def _do(self, crew: Crew, said: Said) -> dict[str, Any]:
+    async def _do(self, crew: Crew, said: Said) -> dict[str, object]:
         if said["tell"] == "warm":
             try:
                 await crew.warm(_part(said["count"], self._hosts))

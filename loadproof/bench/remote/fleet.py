@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from loadproof.bench.load.runner import Batch
 from loadproof.bench.load.sweep import Progress
+from loadproof.bench.load.worker import Said
 from loadproof.bench.load.workers import Lost, Recorded, missing_records
 from loadproof.bench.measure.records import RequestRecord, parse_record
-from loadproof.bench.remote.mailbox import LEADER, Inbox, Outbox, Said, host_box, parsed_line
+from loadproof.bench.remote.mailbox import LEADER, Inbox, Outbox, host_box, parsed_line
 from loadproof.bench.remote.settings import Terms
 from loadproof.bench.remote.store import Store
 from loadproof.errors import CouldNotRunError
@@ -153,7 +153,7 @@ class Fleet:
                     host, f"has a clock {abs(least_s):.1f} s {'ahead of' if least_s < 0 else 'behind'} its leader's"
                 )
 
-    async def _ask(self, what: str, **more: Any) -> list[Said | None]:
+    async def _ask(self, what: str, **more: object) -> list[Said | None]:
         """Tell every host, wait for each one's answer: None of one that is lost. Stopped, it does not wait long."""
         self._refuse_none()
         self._order += 1

@@ -21,7 +21,8 @@ from pathlib import Path
 
 import orjson
 
-from loadproof.bench.job import RunResult, judge_run, machine_conditions
+from loadproof.bench.job import machine_conditions
+from loadproof.bench.judge.run import RunResult, judge_run
 from loadproof.bench.load.process import loop_factory, raised_priority
 from loadproof.bench.load.sweep import Sweep
 from loadproof.bench.measure.observer import observing

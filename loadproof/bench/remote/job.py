@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from loadproof.bench.document import read_summary
-from loadproof.bench.job import RunResult, claim, judge_run, new_folder, release
+from loadproof.bench.job import claim, new_folder, release
+from loadproof.bench.judge.run import RunResult, judge_run
 from loadproof.bench.load.sweep import OnProgress, Progress
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.plan import RunPlan, run_id_of, write_plan

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from loadproof.bench.job import RunResult
+from loadproof.bench.judge.run import RunResult
 from loadproof.bench.load.batches import measured_batch
 from loadproof.bench.load.workers import Lost, Recorded, missing_records
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
 
 from loadproof.invocation.codecs.types import Completion, TokenChunk
 from loadproof.invocation.codecs.values import (
@@ -56,11 +55,11 @@ class LineDecoder(ABC):
         )
 
     @abstractmethod
-    def _take(self, event: dict[str, Any]) -> tuple[str, str]:
+    def _take(self, event: dict[str, object]) -> tuple[str, str]:
         """What an event says and what it thinks, if anything."""
 
 
-def whole_answer(body: bytes) -> tuple[dict[str, Any], str]:
+def whole_answer(body: bytes) -> tuple[dict[str, object], str]:
     """A whole answer and why it ended. Raises InBandError, PayloadError, TruncatedStreamError."""
     answer = load_object(body)
     refuse_error(answer)

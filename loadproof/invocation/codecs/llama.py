@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from loadproof.invocation.codecs.lines import LineDecoder, whole_answer
 from loadproof.invocation.codecs.types import Completion, GenerationRequest, PayloadProtocol
@@ -20,7 +20,7 @@ class LlamaDecoder(LineDecoder):
 
     end_marker = "a stop_reason"
 
-    def _take(self, event: dict[str, Any]) -> tuple[str, str]:
+    def _take(self, event: dict[str, object]) -> tuple[str, str]:
         refuse_error(event)
         output_tokens = count_of(event.get("generation_token_count"))
         input_tokens = count_of(event.get("prompt_token_count"))
@@ -41,7 +41,7 @@ class LlamaCodec:
 
     def encode(self, request: GenerationRequest) -> bytes:
         refuse_images(request.images)
-        payload: dict[str, Any] = {"prompt": request.prompt, "max_gen_len": request.max_output_tokens}
+        payload: dict[str, object] = {"prompt": request.prompt, "max_gen_len": request.max_output_tokens}
         if request.temperature is not None:
             payload["temperature"] = request.temperature
         return dump(payload)

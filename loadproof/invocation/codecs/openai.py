@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from loadproof.invocation.codecs.types import Completion, GenerationRequest, PayloadProtocol, TokenChunk, TokenSource
 from loadproof.invocation.codecs.values import (
@@ -72,7 +72,7 @@ class OpenAiDecoder:
             token_source=source,
         )
 
-    def _take(self, event: dict[str, Any]) -> TokenChunk | None:
+    def _take(self, event: dict[str, object]) -> TokenChunk | None:
         refuse_error(event)
         said, thought = "", ""
         for choice in list_of(event.get("choices")):
@@ -95,7 +95,7 @@ class OpenAiDecoder:
         self._text_length += len(text)
         return TokenChunk(text, tokens, thought)
 
-    def _take_usage(self, usage: dict[str, Any]) -> None:
+    def _take_usage(self, usage: dict[str, object]) -> None:
         output_tokens, input_tokens = count_of(usage.get("completion_tokens")), count_of(usage.get("prompt_tokens"))
         self._output_tokens = self._output_tokens if output_tokens is None else output_tokens
         self._input_tokens = self._input_tokens if input_tokens is None else input_tokens
@@ -105,7 +105,7 @@ def _grown(before: int | None, after: int | None) -> int:
     return max(1, (after or 0) - (before or 0))
 
 
-def _texts_of_choice(choice: dict[str, Any]) -> tuple[str, str]:
+def _texts_of_choice(choice: dict[str, object]) -> tuple[str, str]:
     """What is said, tools' calls included, and what is thought."""
     delta = choice.get("delta") or choice.get("message")
     if delta is None:
@@ -118,12 +118,12 @@ def _texts_of_choice(choice: dict[str, Any]) -> tuple[str, str]:
     return text, "".join(text_of(fields.get(name)) for name in _THOUGHT_FIELDS)
 
 
-def _messages(request: GenerationRequest) -> list[dict[str, Any]]:
-    content: str | list[dict[str, Any]] = request.prompt
+def _messages(request: GenerationRequest) -> list[dict[str, object]]:
+    content: object = request.prompt
     if request.images:
         pictures = [{"type": "image_url", "image_url": {"url": url}} for url in request.images]
         content = [{"type": "text", "text": request.prompt}, *pictures]
-    history = [{"role": role, "content": text} for role, text in request.history]
+    history: list[dict[str, object]] = [{"role": role, "content": text} for role, text in request.history]
     return [*history, {"role": "user", "content": content}]
 
 
@@ -144,7 +144,7 @@ class OpenAiCodec:
         return "text/event-stream" if stream else "application/json"
 
     def encode(self, request: GenerationRequest) -> bytes:
-        payload: dict[str, Any] = {} if self._model is None else {"model": self._model}
+        payload: dict[str, object] = {} if self._model is None else {"model": self._model}
         if self._chat:
             payload["messages"] = _messages(request)
         else:

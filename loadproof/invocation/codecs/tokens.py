@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import orjson
 
@@ -38,7 +37,7 @@ class TokenEventDecoder:
         self._one_over = one_over
         self._counted = 0
         self._text_length = 0
-        self._end: dict[str, Any] | None = None
+        self._end: dict[str, object] | None = None
 
     def feed(self, data: bytes) -> Iterable[TokenChunk]:
         payloads = self._splitter.feed(data)
@@ -70,7 +69,7 @@ class TokenEventDecoder:
             token_source=source,
         )
 
-    def _take(self, event: dict[str, Any]) -> TokenChunk | None:
+    def _take(self, event: dict[str, object]) -> TokenChunk | None:
         refuse_error(event)
         details = event.get("details")
         if details is not None:
@@ -100,7 +99,7 @@ class TokenCodec(ABC):
 
     def encode(self, request: GenerationRequest) -> bytes:
         refuse_images(request.images)
-        parameters: dict[str, Any] = {"max_new_tokens": request.max_output_tokens, "details": True}
+        parameters: dict[str, object] = {"max_new_tokens": request.max_output_tokens, "details": True}
         if request.temperature is not None:
             parameters["do_sample"] = request.temperature > 0
             if request.temperature > 0:
@@ -111,7 +110,7 @@ class TokenCodec(ABC):
         return dump({"inputs": request.prompt, "parameters": parameters, "stream": request.stream})
 
     @abstractmethod
-    def _extend(self, parameters: dict[str, Any], request: GenerationRequest) -> None: ...
+    def _extend(self, parameters: dict[str, object], request: GenerationRequest) -> None: ...
 
     def decode_unary(self, body: bytes) -> Completion:
         answer = _unwrapped(body)
@@ -130,7 +129,7 @@ class TokenCodec(ABC):
         )
 
 
-def _unwrapped(body: bytes) -> dict[str, Any]:
+def _unwrapped(body: bytes) -> dict[str, object]:
     """TGI answers on `/invocations` with a list of one, on `/generate` with the object itself."""
     try:
         value = orjson.loads(body)

@@ -83,7 +83,7 @@ class Completion:
 
 
 class StreamDecoder(Protocol):
-    """Sans-IO decoder of one streamed answer. Any chunking of the bytes gives the same tokens."""
+    """Sans-IO decoder of one streamed answer. However the bytes are cut, it gives the same tokens."""
 
     def feed(self, data: bytes) -> Iterable[TokenChunk]:
         """The chunks that `data` completes; take them all. Raises InBandError, PayloadError after those."""
