@@ -27,16 +27,7 @@ import accuracy_pictures  # noqa: E402
 import accuracy_published  # noqa: E402
 import accuracy_ranges  # noqa: E402
 import accuracy_unseen  # noqa: E402
-from accuracy_cells import (  # noqa: E402
-    SPLITS,
-    Cell,
-    fingerprint,
-    fit_held_out,
-    held_out_cells,
-    shipped_cells,
-    spread,
-    table,
-)
+from accuracy_cells import SPLITS, Cell, fingerprint, fit_held_out, held_out_cells, shipped_cells, spread, table  # noqa: E402
 from fit_step_model import cases_of_tables  # noqa: E402
 
 DOCS = REPOSITORY / "docs"

@@ -6,15 +6,7 @@ from typing import Final
 
 from loadproof.invocation.codecs.lines import LineDecoder, whole_answer
 from loadproof.invocation.codecs.types import Completion, GenerationRequest, PayloadProtocol
-from loadproof.invocation.codecs.values import (
-    count_of,
-    data_image,
-    dump,
-    list_of,
-    object_of,
-    refuse_error,
-    text_of,
-)
+from loadproof.invocation.codecs.values import count_of, data_image, dump, list_of, object_of, refuse_error, text_of
 
 _VERSION = "bedrock-2023-05-31"  # the one value that Bedrock takes
 

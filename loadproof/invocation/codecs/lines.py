@@ -6,12 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from loadproof.invocation.codecs.types import Completion, TokenChunk
-from loadproof.invocation.codecs.values import (
-    load_at_end,
-    load_object,
-    refuse_error,
-    text_of,
-)
+from loadproof.invocation.codecs.values import load_at_end, load_object, refuse_error, text_of
 from loadproof.invocation.faults import TruncatedStreamError
 from loadproof.invocation.sse import JsonLines
 

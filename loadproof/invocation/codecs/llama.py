@@ -6,13 +6,7 @@ from typing import Final
 
 from loadproof.invocation.codecs.lines import LineDecoder, whole_answer
 from loadproof.invocation.codecs.types import Completion, GenerationRequest, PayloadProtocol
-from loadproof.invocation.codecs.values import (
-    count_of,
-    dump,
-    refuse_error,
-    refuse_images,
-    text_of,
-)
+from loadproof.invocation.codecs.values import count_of, dump, refuse_error, refuse_images, text_of
 
 
 class LlamaDecoder(LineDecoder):
