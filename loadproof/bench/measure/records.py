@@ -17,7 +17,6 @@ from functools import lru_cache
 from itertools import accumulate
 from operator import sub
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Literal, Self, cast, overload
 
 import orjson
@@ -181,9 +180,7 @@ class RecordWriter:
         self._file = self._path.open("ab", buffering=0)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None

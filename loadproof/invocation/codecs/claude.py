@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loadproof.invocation.codecs.lines import LineDecoder, whole_answer
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, PayloadProtocol
+from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, PayloadProtocol
 from loadproof.invocation.codecs.values import count_of, data_image, dump, list_of, object_of, refuse_error, text_of
 
 _VERSION = "bedrock-2023-05-31"  # the one value that Bedrock takes
@@ -33,13 +33,8 @@ class ClaudeDecoder(LineDecoder):
         return "", ""
 
 
-class ClaudeCodec:
+class ClaudeCodec(JsonCodec):
     """Messages of Anthropic's models."""
-
-    content_type = "application/json"
-
-    def accept(self, stream: bool) -> str:
-        return "application/json"
 
     def encode(self, request: GenerationRequest) -> bytes:
         content: list[dict[str, object]] = [{"type": "text", "text": request.prompt}]

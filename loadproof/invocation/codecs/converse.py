@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from loadproof.errors import InputError
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, PayloadProtocol, TokenChunk
+from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, PayloadProtocol, TokenChunk
 from loadproof.invocation.codecs.values import count_of, data_image, dump, list_of, load_object, object_of, text_of
 from loadproof.invocation.eventstream import FrameDecoder, refuse
 from loadproof.invocation.faults import InBandError, PayloadError, TruncatedStreamError
@@ -20,10 +20,8 @@ SERVICE_TIERS = ("default", "priority", "flex", "reserved")
 _EVENTS = frozenset({"contentBlockStart", "contentBlockDelta", "messageStop", "metadata"})
 
 
-class ConverseCodec:
+class ConverseCodec(JsonCodec):
     """Requests for Converse and ConverseStream. Neither has a seed or a way to go on past the model's own end."""
-
-    content_type = "application/json"
 
     def __init__(self, *, service_tier: str | None = None) -> None:
         """`service_tier` None leaves the field out, which AWS reads as default. Raises InputError."""

@@ -40,14 +40,8 @@ class LineDecoder(ABC):
             self._take(load_at_end(line))
         if not self._ended:
             raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without {self.end_marker}")
-        known = self._output_tokens is not None
-        return Completion(
-            text_length=self._text_length,
-            finish_reason=self._finish_reason,
-            output_tokens=self._output_tokens if known else self._counted or None,
-            input_tokens=self._input_tokens,
-            token_source="server" if known else "chunks" if self._counted else "none",
-        )
+        counts = self._counted, self._output_tokens, self._input_tokens
+        return Completion.streamed(self._text_length, self._finish_reason, *counts)
 
     @abstractmethod
     def _take(self, event: dict[str, object]) -> tuple[str, str]:

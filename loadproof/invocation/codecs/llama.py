@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loadproof.invocation.codecs.lines import LineDecoder, whole_answer
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, PayloadProtocol
+from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, PayloadProtocol
 from loadproof.invocation.codecs.values import count_of, dump, refuse_error, refuse_images, text_of
 
 
@@ -25,13 +25,8 @@ class LlamaDecoder(LineDecoder):
         return text_of(event.get("generation")), ""
 
 
-class LlamaCodec:
+class LlamaCodec(JsonCodec):
     """Prompts of Meta's Llama models. The prompt goes out as it is: the chat template is the caller's."""
-
-    content_type = "application/json"
-
-    def accept(self, stream: bool) -> str:
-        return "application/json"
 
     def encode(self, request: GenerationRequest) -> bytes:
         refuse_images(request.images)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, PayloadProtocol, TokenChunk, TokenSource
+from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, PayloadProtocol, TokenChunk
 from loadproof.invocation.codecs.values import (
     count_of,
     dump,
@@ -63,14 +63,8 @@ class OpenAiDecoder:
         refuse_failed(self._finish_reason)
         if self._splitter.framed and not self._done:
             raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without [DONE]")
-        source: TokenSource = "server" if self._output_tokens is not None else "chunks" if self._counted else "none"
-        return Completion(
-            text_length=self._text_length,
-            finish_reason=self._finish_reason,
-            output_tokens=self._output_tokens if source == "server" else self._counted or None,
-            input_tokens=self._input_tokens,
-            token_source=source,
-        )
+        counts = self._counted, self._output_tokens, self._input_tokens
+        return Completion.streamed(self._text_length, self._finish_reason, *counts)
 
     def _take(self, event: dict[str, object]) -> TokenChunk | None:
         refuse_error(event)
@@ -127,14 +121,12 @@ def _messages(request: GenerationRequest) -> list[dict[str, object]]:
     return [*history, {"role": "user", "content": content}]
 
 
-class OpenAiCodec:
+class OpenAiCodec(JsonCodec):
     """Requests for `/v1/completions` or, with `chat`, `/v1/chat/completions`; both kinds of answers are read.
 
     `model` may stay None behind SageMaker, whose vLLM and SGLang containers serve one model. `ignore_eos` is an
     extension of vLLM and SGLang and is sent only when asked for.
     """
-
-    content_type = "application/json"
 
     def __init__(self, *, chat: bool, model: str | None = None) -> None:
         self._chat = chat

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, TokenChunk, TokenSource
+from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, TokenChunk
 from loadproof.invocation.codecs.values import (
     count_of,
     dump,
@@ -60,14 +60,11 @@ class TokenEventDecoder:
         details = self._end
         finish_reason = text_of(details.get("finish_reason"))
         refuse_failed(finish_reason)
-        output_tokens, source = self._output_tokens(count_of(details.get("generated_tokens")))
-        return Completion(
-            text_length=self._text_length,
-            finish_reason=finish_reason,
-            output_tokens=output_tokens,
-            input_tokens=count_of(details.get("input_length")),
-            token_source=source,
-        )
+        reported = count_of(details.get("generated_tokens"))
+        if self._one_over and self._counted and reported == self._counted + 1:
+            reported = None
+        input_tokens = count_of(details.get("input_length"))
+        return Completion.streamed(self._text_length, finish_reason, self._counted, reported, input_tokens)
 
     def _take(self, event: dict[str, object]) -> TokenChunk | None:
         refuse_error(event)
@@ -84,18 +81,9 @@ class TokenEventDecoder:
         self._text_length += len(text)
         return TokenChunk(text, 1)
 
-    def _output_tokens(self, reported: int | None) -> tuple[int | None, TokenSource]:
-        if reported is None:
-            return (self._counted, "chunks") if self._counted else (None, "none")
-        if self._one_over and self._counted and reported == self._counted + 1:
-            return self._counted, "chunks"
-        return reported, "server"
 
-
-class TokenCodec(ABC):
+class TokenCodec(JsonCodec, ABC):
     """What TGI and LMI share: the request's shape and the unary answer."""
-
-    content_type = "application/json"
 
     def encode(self, request: GenerationRequest) -> bytes:
         refuse_images(request.images)
