@@ -24,7 +24,7 @@ from loadproof.bench.measure.observer import observing
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
 from loadproof.bench.measure.records import RecordWriter, each_record, read_records
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
-from loadproof.bench.plan import RunPlan, planned_in_full, read_plan, run_id_of, utc_text, write_plan
+from loadproof.bench.plan import RunPlan, new_plan, planned_in_full, read_plan, run_id_of, write_plan
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation import Invoker
@@ -45,16 +45,9 @@ def run_benchmark(
     """
     invoker = open_invoker(spec.target, spec.request_timeout_s)
     now_ns = time.time_ns()
-    run_id = run_id_of(now_ns, run_name(spec))
-    if folder is None:
-        folder = new_folder(Path("runs"), run_id)
-        run_id = folder.name
-    claim(folder)
-    spec = replace(spec, workload=replace(spec.workload, salt=run_id))
+    folder, run_id = claimed(folder, run_id_of(now_ns, run_name(spec)))
     try:
-        plan = planned_in_full(
-            RunPlan(run_id, utc_text(now_ns), now_ns, spec, machine_conditions(), (utc_text(now_ns),))
-        )
+        plan = new_plan(spec, run_id, now_ns, machine_conditions())
         return _run_session(folder, plan, invoker, on_progress, observe)
     except (CouldNotRunError, InputError):
         release(folder)
@@ -158,6 +151,15 @@ def new_folder(runs: Path, run_id: str) -> Path:
             folder = runs / f"{run_id}-{number}"
         except OSError as error:
             raise InputError(f"{folder}: cannot be made ({error.strerror}); give another --out") from None
+
+
+def claimed(folder: Path | None, run_id: str) -> tuple[Path, str]:
+    """The new or empty folder of a run, and the run's id: `runs/<run-id>` where none was named. Raises InputError."""
+    if folder is None:
+        folder = new_folder(Path("runs"), run_id)
+        run_id = folder.name
+    claim(folder)
+    return folder, run_id
 
 
 def claim(folder: Path) -> None:

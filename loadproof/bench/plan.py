@@ -47,10 +47,7 @@ def planned_level(load: Load, workload: WorkloadSpec, level: int) -> PlannedLeve
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """One run. Times in records count from `zero_unix_ns`; each start of the program on this run is a session.
-
-    `levels` holds every level planned so far; those of a search are added one by one.
-    """
+    """One run. Times in records count from `zero_unix_ns`; each start of the program on this run is a session."""
 
     run_id: str
     """the folder's name: time and profile"""
@@ -98,6 +95,13 @@ def planned_in_full(plan: RunPlan) -> RunPlan:
     workload = plan.spec.workload
     levels = (planned_level(load, workload, level) for level, load in enumerate(plan.spec.fixed_loads))
     return replace(plan, levels=tuple(levels))
+
+
+def new_plan(spec: BenchmarkSpec, run_id: str, now_unix_ns: int, conditions: dict[str, Any]) -> RunPlan:
+    """A run that begins now, planned in full, its prompts unlike any other run's. Raises InputError."""
+    now_utc = utc_text(now_unix_ns)
+    spec = replace(spec, workload=replace(spec.workload, salt=run_id))
+    return planned_in_full(RunPlan(run_id, now_utc, now_unix_ns, spec, conditions, (now_utc,)))
 
 
 def run_id_of(unix_ns: int, name: str) -> str:

@@ -14,11 +14,11 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import orjson
 
@@ -31,29 +31,6 @@ from loadproof.invocation.faults import ConnectionFault
 
 LEAD_S = 0.05  # from telling the workers to start to the batch's zero
 START_S = 60.0  # what a worker may take to come up on a busy machine
-
-
-@runtime_checkable
-class Together(Protocol):
-    """What drives batches from several processes, here (`Crew`) or on several machines (`remote.fleet`)."""
-
-    on_record: Callable[[RequestRecord], None]
-    session: int
-    stopped: bool
-    incomplete: bool  # is a part of the last batch missing?
-
-    @property
-    def under_way(self) -> Mapping[tuple[int, int], int]: ...
-
-    def waiting_for_first_token(self) -> int: ...
-
-    async def warm(self, count: int) -> None: ...
-
-    async def run(self, batch: Batch) -> None: ...
-
-    def stop(self) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -98,22 +75,63 @@ class _Member:
         self.writer.write(orjson.dumps({"tell": what, **more}) + b"\n")
 
 
-class Crew:
+class Together(ABC):
+    """What drives batches from several processes, here (`Crew`) or on several machines (`remote.fleet`).
+
+    Records are handed on as they come; where that fails, the run ends.
+    """
+
+    def __init__(self) -> None:
+        self.on_record: Callable[[RequestRecord], None] = lambda record: None
+        self.session = 0
+        self.stopped = False
+        self.incomplete = False  # is a part of the last batch missing?
+        self._failure: Exception | None = None
+
+    @property
+    @abstractmethod
+    def under_way(self) -> Mapping[tuple[int, int], int]: ...
+
+    @abstractmethod
+    def waiting_for_first_token(self) -> int: ...
+
+    @abstractmethod
+    async def warm(self, count: int) -> None: ...
+
+    @abstractmethod
+    async def run(self, batch: Batch) -> None: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    def stop(self) -> None:
+        """Send nothing more and end what is in flight."""
+        self.stopped = True
+
+    def _keep(self, record: RequestRecord) -> None:
+        try:
+            self.on_record(record)
+        except Exception as error:  # a full disk: end the run, which then raises it
+            self._failure = self._failure or error
+            self.stop()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+class Crew(Together):
     """Drives batches like a `Runner`, and opens connections like its sender, with `workers` processes."""
 
     def __init__(
         self, folder: Path, workers: int, zero_ns: int, *, clock_ns: Callable[[], int] = time.perf_counter_ns
     ) -> None:
         """`folder` holds the run's plan.json. The processes start with the first `warm` and end with `close`."""
+        super().__init__()
         self._folder, self._size, self._zero_ns, self._clock_ns = folder, workers, zero_ns, clock_ns
         self._members: list[_Member] = []
         self._level = 0
         self._prepared: tuple[list[_Member], Batch] | None = None
-        self._failure: Exception | None = None
-        self.on_record: Callable[[RequestRecord], None] = lambda record: None
-        self.session = 0
-        self.stopped = False
-        self.incomplete = False  # is a part of the last batch missing?
 
     @property
     def under_way(self) -> dict[tuple[int, int], int]:
@@ -174,12 +192,10 @@ class Crew:
             await asyncio.wait(ended, timeout=2 * CANCEL_GRACE_S)
         if not self.stopped:
             self._record_losses(share, living, start_ns)
-        if self._failure is not None:
-            raise self._failure
+        self._raise_failure()
 
     def stop(self) -> None:
-        """Send nothing more and end what is in flight."""
-        self.stopped = True
+        super().stop()
         for member in self._living():
             member.tell("stop")
 
@@ -246,13 +262,6 @@ class Crew:
             member.under_way, member.waiting = tuple(map(tuple, said["under_way"])), said["waiting"]
         elif not member.answer.done():
             member.answer.set_result(said)
-
-    def _keep(self, record: RequestRecord) -> None:
-        try:
-            self.on_record(record)
-        except Exception as error:  # a full disk: end the run, which then raises it
-            self._failure = self._failure or error
-            self.stop()
 
     def _record_losses(self, batch: Batch, members: list[_Member], start_ns: int) -> None:
         lost = {

@@ -12,10 +12,9 @@ from loadproof.bench.load.runner import Batch
 from loadproof.bench.load.worker import Said
 from loadproof.bench.load.workers import Crew
 from loadproof.bench.measure.records import RequestRecord
-from loadproof.bench.plan import FILE_NAME as PLAN_FILE
-from loadproof.bench.plan import RunPlan, read_plan
+from loadproof.bench.plan import RunPlan
 from loadproof.bench.remote.mailbox import LEADER, Inbox, Outbox, host_box, parsed_line
-from loadproof.bench.remote.settings import Hosts, Terms
+from loadproof.bench.remote.settings import Hosts, Terms, fetch_plan
 from loadproof.bench.remote.store import Store
 from loadproof.errors import CouldNotRunError, LoadproofError
 from loadproof.invocation.faults import InvocationFault
@@ -121,11 +120,7 @@ class Agent:
         self._outbox.tell("state", unix_ns=time.time_ns(), under_way=under_way, waiting=crew.waiting_for_first_token())
 
     def _read_plan(self) -> RunPlan:
-        body = self._store.get(PLAN_FILE)
-        if body is None:
-            raise CouldNotRunError(f"no {PLAN_FILE} under the run's prefix")
-        (self._folder / PLAN_FILE).write_bytes(body)
-        self._plan = read_plan(self._folder)
+        self._plan = fetch_plan(self._store, self._folder)
         return self._plan
 
     def _fetch(self) -> None:
