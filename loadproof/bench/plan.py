@@ -126,19 +126,24 @@ def write_plan(folder: Path, plan: RunPlan) -> None:
     )
 
 
-def read_plan(folder: Path) -> RunPlan:
-    """Raises InputError when the folder holds no plan this version understands."""
-    path = folder / FILE_NAME
+def read_document(path: Path, missing: str, mend: str) -> dict[str, Any]:
+    """The object in a JSON file of this schema version. Raises InputError: `missing` takes why it cannot be read."""
     try:
         row = orjson.loads(path.read_bytes())
     except OSError as error:
-        raise InputError(f"{path}: not a run folder ({error.strerror}); give the folder of an earlier run") from None
+        raise InputError(f"{path}: {missing.format(error.strerror)}") from None
     except orjson.JSONDecodeError as error:
-        raise InputError(
-            f"{path}: not JSON ({error}); the plan of a run is written once, restore it or start anew"
-        ) from None
+        raise InputError(f"{path}: not JSON ({error}); {mend}") from None
     if not isinstance(row, dict) or row.get("schema_version") != SCHEMA_VERSION:
         raise InputError(f"{path}: expected schema_version {SCHEMA_VERSION}; use the Loadproof that wrote it")
+    return row
+
+
+def read_plan(folder: Path) -> RunPlan:
+    """Raises InputError when the folder holds no plan this version understands."""
+    path = folder / FILE_NAME
+    missing = "not a run folder ({}); give the folder of an earlier run"
+    row = read_document(path, missing, "the plan of a run is written once, restore it or start anew")
     try:
         return RunPlan(
             run_id=row["run_id"],
