@@ -13,10 +13,10 @@ from typing import Final
 
 from loadproof.profiles.schema import BenchmarkJob, Environment
 from loadproof.wire.documents import Document
+from loadproof.wire.job import PROGRAM
 
 EVENT_SOURCE: Final = "loadproof"
 EVENT_TYPE: Final = "Loadproof Benchmark Verdict"
-HOST_PROGRAM: Final = ("python", "-m", "benchmarks.remote.host")
 _VOLUME_GIB: Final = 30
 
 State = Document
@@ -187,7 +187,7 @@ def _job(environment: Environment, job: BenchmarkJob) -> State:
         "RoleArn": "${JobRole}",
         "AppSpecification": {
             "ImageUri": job.image,
-            "ContainerEntrypoint": list(HOST_PROGRAM),
+            "ContainerEntrypoint": list(PROGRAM),
             "ContainerArguments.$": "States.Array(States.Format('s3://${Results}/runs/{}', $$.Execution.Name))",
         },
         "ProcessingResources": {"ClusterConfig": cluster},

@@ -24,10 +24,10 @@ from typing import Final
 
 from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, known
+from loadproof.wire.job import PROGRAM
 
 log = logging.getLogger(__name__)
-PROGRAM: Final = ("python", "-m", "benchmarks.remote.host")  # the door that a job's image has
-MODULE: Final = "loadproof.bench.remote.host"  # what stands behind that door
+MODULE: Final = "loadproof.bench.remote.host"  # what stands behind the door that a job's image has
 LOG_GROUP: Final = "/aws/sagemaker/ProcessingJobs"
 _IMAGE = re.compile(
     r"(?P<account>\d{12})\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/(?P<repository>[^:@]+)"
