@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal
 
-from loadproof.catalog.readers import HostImage, rows
+from loadproof.catalog.readers import HostImage, table
 
 Outcome = Literal["starting", "asked"]
 _VERSION: Final = r"(\d+(?:\.\d+)+)"
@@ -83,30 +83,20 @@ class Running:
 @cache
 def facts() -> tuple[Fact, ...]:
     """Every fact of every image."""
-    return tuple(Fact(**row) for row in rows("container_contracts.csv"))
+    return tuple(table(Fact, "container_contracts.csv"))
 
 
 @cache
 def contract_refusals() -> tuple[ContractRefusal, ...]:
     """Every published refusal."""
-    return tuple(ContractRefusal(**row) for row in rows("container_refusals.csv"))
+    return tuple(table(ContractRefusal, "container_refusals.csv"))
 
 
 @cache
 def default_hosts() -> Mapping[str, HostImage]:
     """The host that SageMaker takes where no InferenceAmiVersion is named, by instance family (`g5`)."""
-    return {
-        row["instance_family"]: HostImage(
-            ami_version=f"default host of {row['instance_family']}",
-            vendor="NVIDIA",
-            driver=row["driver"],
-            cuda=row["cuda"] or None,
-            source=row["source"],
-            date=row["date"],
-            starts_cuda=frozenset(row["starts_cuda"].split()),
-        )
-        for row in rows("default_hosts.csv")
-    }
+    named = {"ami_version": "instance_family"}
+    return {row.ami_version: row for row in table(HostImage, "default_hosts.csv", named)}
 
 
 def cuda_of_image(image: str) -> str | None:

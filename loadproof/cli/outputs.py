@@ -23,8 +23,8 @@ from loadproof.terminal import Terminal
 
 if TYPE_CHECKING:
     from loadproof.bench.document import Summary
-    from loadproof.bench.job import RunResult
     from loadproof.bench.judge.regression import Comparison
+    from loadproof.bench.judge.run import RunResult
     from loadproof.terminal import Terminal
 
 Tolerance = Annotated[float, typer.Option(min=0, max=10, help="change that counts as none (0.05 is 5%)")]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from loadproof.bench.evidence.document import mismatches
-from loadproof.bench.job import shown_again
+from loadproof.bench.judge.run import shown_again
 from loadproof.cli.options import grouped
 from loadproof.cli.outputs import Format, Outputs, show
 from loadproof.errors import ExitCode

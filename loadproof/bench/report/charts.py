@@ -190,12 +190,7 @@ def _series(points: Sequence[Point], name: str, look: Look, *, named: Sequence[s
         name,
         look,
         tuple(
-            Mark(
-                x,
-                y,
-                tip_of(name, y, unit, f"{concurrency:,} in flight"),
-                beside,
-            )
+            Mark(x, y, tip_of(name, y, unit, f"{concurrency:,} in flight"), beside)
             for (x, y, concurrency), beside in zip(points, named or [""] * len(points), strict=True)
             if x is not None
         ),

@@ -164,40 +164,26 @@ def _figures(runs: Sequence[Shown]) -> dict[str, Figure]:
 
 def _curve(runs: Sequence[Shown], latency: str) -> Figure | None:
     """p95 over output tokens/s; each mark is a level, named by its requests in flight."""
-    series = tuple(
-        Series(
-            run.name,
-            run.look,
-            tuple(
-                Mark(
-                    level.output_tokens_per_s,
-                    charts.at(level, latency, "p95"),
-                    tip_of(run.name, charts.at(level, latency, "p95"), "ms", f"{level.concurrency:,} in flight"),
-                    f"{level.concurrency:,}",
-                )
-                for level in run.summary.levels
-                if level.output_tokens_per_s is not None
-            ),
-        )
-        for run in runs
-    )
-    return figure_of(Figure(("output tokens per second", f"{wording.SHORT[latency]} p95 (ms)"), series))
+
+    def mark(name: str, level: Level) -> Mark | None:
+        x, y, in_flight = level.output_tokens_per_s, charts.at(level, latency, "p95"), f"{level.concurrency:,}"
+        return None if x is None else Mark(x, y, tip_of(name, y, "ms", f"{in_flight} in flight"), in_flight)
+
+    return figure_of(Figure(("output tokens per second", f"{wording.SHORT[latency]} p95 (ms)"), _series(runs, mark)))
 
 
 def _by_load(runs: Sequence[Shown], figure: Callable[[Level], float | None], title: str, unit: str) -> Figure | None:
-    series = tuple(
-        Series(
-            run.name,
-            run.look,
-            tuple(
-                Mark(level.concurrency, figure(level), tip_of(run.name, figure(level), unit, _place(level)))
-                for level in run.summary.levels
-            ),
-        )
-        for run in runs
-    )
+    def mark(name: str, level: Level) -> Mark:
+        return Mark(level.concurrency, figure(level), tip_of(name, figure(level), unit, _place(level)))
+
     ticks = levels_ticks([level.concurrency for run in runs for level in run.summary.levels])
-    return figure_of(Figure((charts.IN_FLIGHT, title), series, x_ticks=ticks))
+    return figure_of(Figure((charts.IN_FLIGHT, title), _series(runs, mark), x_ticks=ticks))
+
+
+def _series(runs: Sequence[Shown], mark: Callable[[str, Level], Mark | None]) -> tuple[Series, ...]:
+    """A line a run; levels without a mark are left out."""
+    marks = ((run, [mark(run.name, level) for level in run.summary.levels]) for run in runs)
+    return tuple(Series(run.name, run.look, tuple(one for one in found if one)) for run, found in marks)
 
 
 def _common_loads(runs: Sequence[Shown]) -> list[str]:

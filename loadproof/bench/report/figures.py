@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from loadproof.pages.looks import PREDICTED, Look
+from loadproof.pages.looks import Look
 from loadproof.pages.svg import LINE_PX, Drawing, Plot, Point, Spot, plot
 from loadproof.pages.wording import number
 
@@ -178,7 +178,3 @@ def levels_ticks(levels: Sequence[int]) -> tuple[tuple[float, str], ...]:
 def tip_of(name: str, value: float | None, unit: str, place: str) -> str:
     """`p95 measured: 412 ms at 8 in flight`."""
     return f"{name}: {number(value)} {unit} at {place}"
-
-
-def is_predicted(series: Series) -> bool:
-    return series.look is PREDICTED

@@ -27,7 +27,7 @@ from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.untrusted import with_escapes
 
 if TYPE_CHECKING:
-    from loadproof.bench.job import RunResult
+    from loadproof.bench.judge.run import RunResult
     from loadproof.bench.load.sweep import OnProgress
     from loadproof.bench.remote.launchers import JobSettings
     from loadproof.bench.spec import BenchmarkSpec

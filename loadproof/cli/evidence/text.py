@@ -17,7 +17,8 @@ from loadproof.bench.document import as_json
 from loadproof.bench.evidence.places import PACKED
 from loadproof.bench.evidence.status import EvidenceStatus, age_of, in_days
 from loadproof.bench.evidence.store import part_of
-from loadproof.bench.output.exports import figure, interval, properties
+from loadproof.bench.output.exports import properties
+from loadproof.bench.output.words import figure, interval
 from loadproof.errors import InputError
 from loadproof.terminal import Terminal
 

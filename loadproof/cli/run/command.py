@@ -193,8 +193,7 @@ def _quotas(requests_per_min: float | None, tokens_per_min: float | None) -> dic
     """The options of the engine that keep quotas; none where there are none."""
     if requests_per_min is None and tokens_per_min is None:
         return {}
-    quotas = Quotas(Quota(requests_per_min, tokens_per_min), time.monotonic())
-    return {"quotas": quotas, "count_input_tokens": _estimated_tokens}
+    return {"quotas": Quotas(Quota(requests_per_min, tokens_per_min), time.monotonic(), _estimated_tokens)}
 
 
 def _estimated_tokens(request: GenerationRequest) -> int:

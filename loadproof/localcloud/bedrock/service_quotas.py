@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 from loadproof.localcloud.bedrock.quotas import Quota, listed_quotas
 from loadproof.localcloud.bedrock.store import BedrockStore
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
+from loadproof.wire.documents import Document
 
 SERVICE_CODE = "bedrock"
 
@@ -18,21 +18,18 @@ class ServiceQuotasApi:
     def __init__(self, store: BedrockStore) -> None:
         self._store = store
 
-    def ListServiceQuotas(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListServiceQuotas(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         quotas = [one for one in self._listed(caller, params) if params.get("QuotaCode") in (None, one.code)]
-        start = int(params.get("NextToken") or 0)
-        stop = start + int(params.get("MaxResults", 100))
-        rows = [_shown(caller, quota) for quota in quotas[start:stop]]
-        return {"Quotas": rows, **({"NextToken": str(stop)} if stop < len(quotas) else {})}
+        return paged([_shown(caller, quota) for quota in quotas], params, "Quotas", 100)
 
-    def ListAWSDefaultServiceQuotas(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListAWSDefaultServiceQuotas(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         """As listed before anybody asked for another value."""
         return ServiceQuotasApi(BedrockStore(now_s=self._store.now_s)).ListServiceQuotas(caller, params)
 
-    def GetServiceQuota(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def GetServiceQuota(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         return {"Quota": _shown(caller, self._quota(caller, params))}
 
-    def RequestServiceQuotaIncrease(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def RequestServiceQuotaIncrease(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         quota = self._quota(caller, params)
         value = float(params["DesiredValue"])
         with self._store.lock:
@@ -60,7 +57,7 @@ class ServiceQuotasApi:
         return listed_quotas(self._store, caller)
 
 
-def _shown(caller: Caller, quota: Quota) -> dict[str, Any]:
+def _shown(caller: Caller, quota: Quota) -> Document:
     return {
         "ServiceCode": SERVICE_CODE,
         "ServiceName": "Amazon Bedrock",

@@ -46,12 +46,13 @@ def check_contract(view: ContainerView, place: Place, family: Family) -> None:
     host = host_images().get(view.ami_version or "") or (default_hosts().get(row.family) if row else None)
     cuda = cuda_of_image(view.image)
     if cuda is not None and host is not None and host.vendor == "NVIDIA" and not starts_on(cuda, host, view.image):
+        named = view.ami_version or f"the default host of {host.ami_version}"
         driver = f"driver {host.driver}" if host.driver else "a driver older than CUDA 13"
         raise CannotStartError(
-            f"{_NO_LOG}'docker run <image> serve'. (The image is of CUDA {cuda}, {host.ami_version} with {driver} "
+            f"{_NO_LOG}'docker run <image> serve'. (The image is of CUDA {cuda}, {named} with {driver} "
             f"starts CUDA {' and '.join(sorted(host.starts_cuda))}; on AWS there would be no log.)"
         )
-    named = FAMILIES[family].model_variables
+    names = FAMILIES[family].model_variables
     running = Running(
         image=view.image,
         model_id=view.tags.get("loadproof:model-id"),
@@ -60,7 +61,7 @@ def check_contract(view: ContainerView, place: Place, family: Family) -> None:
         quantization=quantization_from_variables(family, view.environment),
         variables=view.environment,
         mounted=view.model_data_s3_uri is not None and not view.adapter,
-        remote_code=named is None or view.environment.get(named.trust_remote_code, "").lower() == "true",
+        remote_code=names is None or view.environment.get(names.trust_remote_code, "").lower() == "true",
     )
     for refusal in refusals_of(running, "starting"):
         raise CannotStartError(f"{refusal.says} (published: {refusal.source}; {refusal.mend})")

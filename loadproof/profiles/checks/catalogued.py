@@ -40,10 +40,8 @@ _NO_BF16: Final = frozenset({"T4", "V100"})
     mend="Use a type of that list; `loadproof catalog audit` says when the installed SDK knows more.",
 )
 def unknown_instance(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    hosted = listed("instance_type")
-    for path, name in instance_types(endpoint) if endpoint else ():
-        if name not in hosted:
+    for path, name in instance_types(subject.endpoint):
+        if name not in listed("instance_type"):
             family = f"{name.rsplit('.', 1)[0]}."
             sizes = [known for known in catalog.instances() if known.startswith(family)]
             near = f"use one of {', '.join(sizes)}" if sizes else _near(name, catalog.instances()).removesuffix(", or ")
@@ -57,8 +55,7 @@ def unknown_instance(subject: Subject) -> Iterator[Found]:
     mend="Use a type of `loadproof catalog list instances`, or add its row to loadproof/catalog/data/instances.csv.",
 )
 def instance_without_shape(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    for path, name in instance_types(endpoint) if endpoint else ():
+    for path, name in instance_types(subject.endpoint):
         if name in listed("instance_type") and name not in catalog.instances():
             found = f"SageMaker hosts `{name}`, the catalog has no accelerators of it"
             mend = f"{_near(name, catalog.instances())}add its row to loadproof/catalog/data/instances.csv"
@@ -152,9 +149,7 @@ def older_than_the_chip(placed: Placed) -> Iterator[Found]:
     mend="Give pools instance types of one maker, and images of one CUDA generation.",
 )
 def no_common_host(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None:
-        return
+    endpoint = subject.endpoint
     chips = {accelerator_of(instance) for _, instance in known_instances(endpoint)}
     makers = {chip.vendor for chip in chips}
     if len(makers) > 1:
@@ -180,11 +175,9 @@ def no_common_host(subject: Subject) -> Iterator[Found]:
     mend="Leave volume_gib out.",
 )
 def volume_refused(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None or endpoint.volume_gib is None:
-        return
+    endpoint = subject.endpoint
     for _, instance in known_instances(endpoint):
-        if instance.has_local_disk:
+        if endpoint.volume_gib is not None and instance.has_local_disk:
             found = f"{instance.instance_type} has local disks and takes no volume"
             yield Found(("endpoint", "volume_gib"), found, "delete it")
 
@@ -283,13 +276,12 @@ def fp8_emulated(placed: Placed) -> Iterator[Found]:
 def image_not_in_region(subject: Subject) -> Iterator[Found]:
     for placed in subject.components:
         image = catalog_image(placed.component.container)
-        if image is None or subject.environment is None:
+        if image is None:
             continue
-        region = subject.environment.region
         try:
-            catalog.image_uri(image, region)
+            catalog.image_uri(image, subject.region)
         except InputError:
-            found = f"the catalog has no {image.family} {image.version} image in {region}"
+            found = f"the catalog has no {image.family} {image.version} image in {subject.region}"
             yield Found(placed.at("container"), found, "use another version, or give container.image")
 
 
@@ -300,13 +292,10 @@ def image_not_in_region(subject: Subject) -> Iterator[Found]:
     mend="Use a type or a region that the catalog pairs, or add the region in instance_regions.csv.",
 )
 def instance_not_in_region(subject: Subject) -> Iterator[Found]:
-    endpoint, environment = subject.profile.endpoint, subject.environment
-    if endpoint is None or environment is None:
-        return
-    for path, name in instance_types(endpoint):
+    for path, name in instance_types(subject.endpoint):
         offered = catalog.instance_regions().get(name)
-        if offered is not None and environment.region not in offered:
-            found = f"{name} is not offered in {environment.region}"
+        if offered is not None and subject.region not in offered:
+            found = f"{name} is not offered in {subject.region}"
             yield Found(path, found, f"it is in {', '.join(sorted(offered))}")
 
 
@@ -317,11 +306,8 @@ def instance_not_in_region(subject: Subject) -> Iterator[Found]:
     mend="Keep one instance, or use another region; delete the row in region_limits.csv if AWS has changed it.",
 )
 def zero_not_in_region(subject: Subject) -> Iterator[Found]:
-    endpoint, environment = subject.profile.endpoint, subject.environment
-    if endpoint is None or environment is None or endpoint.min_instances != 0:
-        return
-    if environment.region in catalog.regions_without("scale_to_zero"):
-        found = f"{environment.region} refuses a minimum of 0 instances"
+    if subject.endpoint.min_instances == 0 and subject.region in catalog.regions_without("scale_to_zero"):
+        found = f"{subject.region} refuses a minimum of 0 instances"
         yield Found(("endpoint", "min_instances"), found, "write 1")
 
 
@@ -332,11 +318,9 @@ def zero_not_in_region(subject: Subject) -> Iterator[Found]:
     mend="Write hosting: plain_variant, or use another region; delete the row in region_limits.csv once AWS has them.",
 )
 def components_not_in_region(subject: Subject) -> Iterator[Found]:
-    endpoint, environment = subject.profile.endpoint, subject.environment
-    if endpoint is None or environment is None or endpoint.hosting != "inference_components":
-        return
-    if environment.region in catalog.regions_without("inference_components"):
-        found = f"{environment.region} has no inference components"
+    components = subject.endpoint.hosting == "inference_components"
+    if components and subject.region in catalog.regions_without("inference_components"):
+        found = f"{subject.region} has no inference components"
         yield Found(("endpoint", "hosting"), found, "write hosting: plain_variant, or use another region")
 
 
