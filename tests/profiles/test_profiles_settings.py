@@ -24,7 +24,8 @@ from loadproof.profiles import (
     settings_from_variables,
     tensor_parallel_degree,
 )
-from loadproof.profiles.schema import Adapter, (
+from loadproof.profiles.schema import (
+    Adapter,
     Copies,
     HubSource,
     Model,
