@@ -19,6 +19,7 @@ _VERSION: Final = r"(\d+(?:\.\d+)+)"
 _CUDA_TAG: Final = re.compile(r"(?:^|[^a-z])cu(?:da)?-?(\d\d)\.?(\d)(?!\d)")
 # Software -> the repositories whose tags name it, and how.
 _NAMED: Final = (
+    ("djl", r"^djl-inference$", rf"^v?{_VERSION}"),
     ("lmi_image", r"^djl-inference$", rf"-lmi{_VERSION}"),
     ("trtllm", r"^djl-inference$", rf"-tensorrtllm{_VERSION}"),
     ("tgi", r"tgi-inference$", rf"(?:^|-)tgi{_VERSION}"),

@@ -26,8 +26,8 @@ GPU_4 = host_images()["al2023-ami-sagemaker-inference-gpu-4-1"]
 @pytest.mark.parametrize(
     ("image", "software"),
     [
-        (LMI, {"lmi_image": "29.0.0", "vllm": "0.28.0"}),  # DLC's own page says what it packs
-        ("djl-inference:0.33.0-tensorrtllm0.21.0-cu128", {"trtllm": "0.21.0"}),
+        (LMI, {"djl": "0.38.0", "lmi_image": "29.0.0", "vllm": "0.28.0"}),  # DLC's own page says what it packs
+        ("djl-inference:0.33.0-tensorrtllm0.21.0-cu128", {"djl": "0.33.0", "trtllm": "0.21.0"}),
         ("huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6-gpu-py311-cu124-ubuntu22.04", {"tgi": "3.3.6"}),
         ("huggingface-pytorch-tgi-inference:1.13.1-optimum0.0.20-neuronx-py310", {"optimum_neuron": "0.0.20"}),
         ("vllm:0.30.0-gpu-py312-cu130-ubuntu24.04-sagemaker", {"vllm": "0.30.0"}),
