@@ -6,24 +6,20 @@ import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 import typer
 from rich import box
 from rich.table import Table
 
-from loadproof.bench.judge.regression import compare_runs, read_run
-from loadproof.bench.report.comparison import comparison_page, facts, read_runs, tables
+from loadproof.bench.judge.regression import Comparison, compare_runs, read_run
+from loadproof.bench.report.comparison import Shown, comparison_page, facts, read_runs, tables
 from loadproof.cli.outputs import Tolerance
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.pages.file import write_whole
 from loadproof.pages.wording import number
 from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.bench.judge.regression import Comparison
-    from loadproof.bench.report.comparison import Shown
 
 
 class CompareFormat(StrEnum):

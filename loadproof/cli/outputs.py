@@ -7,25 +7,20 @@ import sys
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import orjson
 import typer
 
-from loadproof.bench.document import FILE_NAME
-from loadproof.bench.judge.regression import compare_runs, read_run
+from loadproof.bench.document import FILE_NAME, Summary
+from loadproof.bench.job import RunResult
+from loadproof.bench.judge.regression import Comparison, compare_runs, read_run
 from loadproof.bench.output.console import print_result
 from loadproof.bench.output.exports import to_csv, to_junit
 from loadproof.bench.output.markdown import to_markdown
 from loadproof.bench.plan import read_plan
 from loadproof.errors import ExitCode, InputError
 from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.bench.document import Summary
-    from loadproof.bench.job import RunResult
-    from loadproof.bench.judge.regression import Comparison
-    from loadproof.terminal import Terminal
 
 Tolerance = Annotated[float, typer.Option(min=0, max=10, help="change that counts as none (0.05 is 5%)")]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from loadproof.errors import InputError, Problem
-from loadproof.profiles import check_file
+from loadproof.profiles import Checked, check_file
 from loadproof.profiles.inheritance import read_with_parents
 from loadproof.profiles.names import stack_name
 from loadproof.profiles.secrets import shown_path
@@ -21,9 +21,6 @@ from loadproof.review.model import Side
 from loadproof.scaffold import team_files
 from loadproof.sides.affected import ENVIRONMENT, OF_ENVIRONMENT, Found, Place
 from loadproof.sides.tree import PROFILES, Tree, digest_of
-
-if TYPE_CHECKING:
-    from loadproof.profiles import Checked
 
 _CACHED_FORM: Final = "3"  # of what is kept and how it is made; another one finds nothing
 _LFS: Final = b"version https://git-lfs.github.com/spec/"

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import boto3
 import orjson
@@ -16,21 +16,17 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 
 from loadproof.bench.imports.run import ImportRequest, import_run
-from loadproof.bench.job import new_folder, run_name
+from loadproof.bench.job import RunResult, new_folder, run_name
+from loadproof.bench.load.sweep import OnProgress
 from loadproof.bench.plan import run_id_of
 from loadproof.bench.remote.aiperf import managed_levels, run_managed
 from loadproof.bench.remote.job import Launcher, drive, upload
 from loadproof.bench.remote.launchers import JobSettings, LocalHosts, ProcessingJob, host_names, processing_job_request
 from loadproof.bench.remote.settings import LOCAL_TERMS, Terms
 from loadproof.bench.remote.store import S3Store, parse_uri, s3_client
+from loadproof.bench.spec import BenchmarkSpec
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.untrusted import with_escapes
-
-if TYPE_CHECKING:
-    from loadproof.bench.job import RunResult
-    from loadproof.bench.load.sweep import OnProgress
-    from loadproof.bench.remote.launchers import JobSettings
-    from loadproof.bench.spec import BenchmarkSpec
 
 PANEL = "Several hosts, another engine"
 

@@ -6,18 +6,15 @@ import sys
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from loadproof.capacity.duration import gate_problem
 from loadproof.cli.check import formats as check_formats
 from loadproof.errors import ExitCode, Problem
-from loadproof.profiles import check_file, place_in
+from loadproof.profiles import Checked, check_file, place_in
 from loadproof.profiles.folders import default_folder, files_of
-
-if TYPE_CHECKING:
-    from loadproof.profiles import Checked
 
 
 class Format(StrEnum):

@@ -6,20 +6,17 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
 
+from loadproof.bench.judge.regression import Change, Comparison
 from loadproof.bench.measure.bootstrap import RESAMPLES
 from loadproof.bench.measure.statistics import CONFIDENCE
 from loadproof.bench.output.markdown import comparison_markdown, size_of_change
 from loadproof.bench.report.wording import number
 from loadproof.cli.evidence.text import print_json
 from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.bench.judge.regression import Change, Comparison
 
 _QUIET_S = 2.0
 

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from rich import box
@@ -15,15 +15,11 @@ from rich.text import Text
 
 from loadproof.bench.document import as_json
 from loadproof.bench.evidence.places import PACKED
-from loadproof.bench.evidence.status import EvidenceStatus, age_of, in_days
-from loadproof.bench.evidence.store import part_of
+from loadproof.bench.evidence.status import EvidenceStatus, Proof, age_of, in_days
+from loadproof.bench.evidence.store import StoredRun, part_of
 from loadproof.bench.output.exports import figure, interval, properties
 from loadproof.errors import InputError
 from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.bench.evidence.status import EvidenceStatus, Proof
-    from loadproof.bench.evidence.store import StoredRun
 
 _MOST_FIELDS = 4
 _PLAIN_WIDTH = 160

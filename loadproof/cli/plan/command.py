@@ -6,30 +6,23 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
+from rich.status import Status
 
+from loadproof.advice.alternatives import Alternatives, Goal
 from loadproof.advice.comparison import Constraints, find_alternatives, settle
 from loadproof.advice.document import plan_document
 from loadproof.advice.page import write_page
-from loadproof.capacity import make_plan
+from loadproof.capacity import Plan, make_plan
 from loadproof.capacity.bedrock import quota_outlook
 from loadproof.cli.plan import text as plan_text
 from loadproof.cli.plan import write as plan_write
 from loadproof.cli.plan.bedrock import as_json, as_text
 from loadproof.errors import ExitCode, InputError
-from loadproof.profiles import check_file, load_profile
+from loadproof.profiles import Environment, Profile, check_file, load_profile
 from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from rich.status import Status
-
-    from loadproof.advice.alternatives import Alternatives, Goal
-    from loadproof.advice.comparison import Constraints
-    from loadproof.capacity import Plan
-    from loadproof.profiles import Environment, Profile
-
 
 NARROWEST = 80  # columns
 

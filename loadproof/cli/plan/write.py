@@ -8,22 +8,16 @@ import difflib
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
 from loadproof.advice.changes import Change
+from loadproof.advice.comparison import Settled
 from loadproof.errors import InputError
-from loadproof.profiles import check_file, yaml_edit
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from loadproof.advice.changes import Change
-    from loadproof.advice.comparison import Settled
-    from loadproof.profiles import Profile
+from loadproof.profiles import Profile, check_file, yaml_edit
 
 _BOM = "\ufeff"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 import typer
@@ -18,18 +18,13 @@ import typer
 from loadproof.cli.options import EndpointUrl, Env
 from loadproof.cli.outputs import Format
 from loadproof.cli.queue.input import Defaults, check_lines, message_of_prompt, messages_in
-from loadproof.cli.queue.places import buffered, deployed, payload_maker, slots_of
+from loadproof.cli.queue.places import Deployed, buffered, deployed, payload_maker, slots_of
 from loadproof.cli.queue.send import Rows, Tally, open_output, queue_now_ms, send_all, wait_for
 from loadproof.cli.queue.view import letter_lines, status_document, status_lines
 from loadproof.errors import ExitCode, InputError
-from loadproof.invocation.buffer import DeadLetters, Producer, status_of
+from loadproof.invocation.buffer import DeadLetter, DeadLetters, Producer, status_of
 from loadproof.invocation.buffer.status import count_claims
 from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.cli.queue.places import Deployed
-    from loadproof.cli.queue.send import Rows, Tally
-    from loadproof.invocation.buffer import DeadLetter, DeadLetters
 
 app = typer.Typer(help="The buffer in front of a deployed profile: its queue and dead letters.", no_args_is_help=True)
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from loadproof.invocation.buffer import BufferStatus, DeadLetter, PaceNow
 from loadproof.pages.durations import duration
-
-if TYPE_CHECKING:
-    from loadproof.invocation.buffer import BufferStatus, DeadLetter, PaceNow
 
 _GATES = {"no_capacity": "no copy is up", "unavailable": "nothing is answered"}
 

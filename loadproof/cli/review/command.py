@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -20,17 +20,12 @@ from loadproof.cli.review.write import Format, targets_of, write
 from loadproof.errors import ExitCode, InputError
 from loadproof.review.assemble import review as assembled
 from loadproof.review.document import DOCS_PAGE, document
-from loadproof.review.model import SEVERITIES
+from loadproof.review.model import SEVERITIES, Review
 from loadproof.review.verdict import verdict_of
 from loadproof.sides.cache import Cache, cache_folder
 from loadproof.sides.pairs import Choice, find_sides
 from loadproof.sides.refs import find_trees
 from loadproof.untrusted import with_escapes
-
-if TYPE_CHECKING:
-    from loadproof.review.model import Review
-    from loadproof.sides.pairs import Choice
-
 
 _HTTPS: Final = re.compile(r"https://[\w./?=&%:~+-]+")
 

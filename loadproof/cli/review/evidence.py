@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from loadproof.bench.evidence.status import judged_otherwise
-from loadproof.bench.evidence.store import DEFAULT_PLACES, EVIDENCE, PLAN, SUMMARY, stored_runs
+from loadproof.bench.evidence.store import DEFAULT_PLACES, EVIDENCE, PLAN, SUMMARY, StoredRun, stored_runs
 from loadproof.profiles import profile_hash
+from loadproof.review.model import MeasuredRun, Pair
 from loadproof.sides.pairs import HEAD
 from loadproof.sides.tree import CommitSource, Tree
-
-if TYPE_CHECKING:
-    from loadproof.bench.evidence.store import StoredRun
-    from loadproof.review.model import MeasuredRun, Pair
 
 
 def runs_for(head: Tree, pairs: Sequence[Pair], places: Sequence[str], work: Path) -> tuple[MeasuredRun, ...]:

@@ -7,15 +7,13 @@ import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from loadproof.cli.check.formats import wants_colour
 from loadproof.errors import InputError
 from loadproof.review.formats import formatted
+from loadproof.review.shapes import Document
 from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.review.shapes import Document
 
 WIDTH_OF_A_LOG: Final = 120  # columns
 

@@ -6,10 +6,11 @@ import time
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
+from loadproof.bench.spec import BenchmarkSpec, Target
 from loadproof.capacity import deployment_of
 from loadproof.capacity.memory import batch_limits
 from loadproof.cli.bench.spec import Options, Source, spec_from_profile, spec_from_target
@@ -17,22 +18,17 @@ from loadproof.cli.options import grouped
 from loadproof.cli.outputs import Format
 from loadproof.cli.run.drive import RunPlan, drive, print_ended, target_name
 from loadproof.errors import InputError
-from loadproof.invocation.adaptive import Bound
+from loadproof.invocation import GenerationRequest
+from loadproof.invocation.adaptive import Bound, Metric
+from loadproof.invocation.concurrency import Pace
 from loadproof.invocation.journal import Journal
 from loadproof.invocation.many import MOST_IN_FLIGHT, pace_of
-from loadproof.invocation.prompt_file import Shape, check_input, check_stored
+from loadproof.invocation.prompt_file import Input, Shape, check_input, check_stored
 from loadproof.invocation.quotas import Quota, Quotas
 from loadproof.loads import MOST_CONCURRENCY
 from loadproof.profiles import components_of, load_profile
 from loadproof.profiles.on_bedrock import bedrock_settings
 from loadproof.protocols import Protocol
-
-if TYPE_CHECKING:
-    from loadproof.bench.spec import BenchmarkSpec, Target
-    from loadproof.invocation import GenerationRequest
-    from loadproof.invocation.adaptive import Metric
-    from loadproof.invocation.concurrency import Pace
-    from loadproof.invocation.prompt_file import Input
 
 CHARACTERS_A_TOKEN = 4  # an estimate for quotas; what the server counted replaces it when the answer is there
 

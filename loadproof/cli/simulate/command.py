@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,13 +17,10 @@ from loadproof.cli.options import grouped
 from loadproof.cli.simulate.text import print_simulation
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import load_profile
+from loadproof.profiles.schema import Profile
 from loadproof.simulation import OpenLoop, StartUp, Traffic, simulate_profile, start_up_of, traffic_of
 from loadproof.simulation.document import simulation_document
 from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.profiles.schema import Profile
-    from loadproof.simulation import StartUp, Traffic
 
 
 class Arrivals(StrEnum):
