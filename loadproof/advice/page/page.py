@@ -14,6 +14,7 @@ from loadproof.advice.page.levels import rows_of
 from loadproof.capacity import Plan, PredictedLevel
 from loadproof.capacity.cost import usd_per_million_tokens
 from loadproof.errors import InputError
+from loadproof.pages.figures import swatch
 from loadproof.pages.file import write_whole
 from loadproof.pages.style import house_style
 from loadproof.pages.wording import SHORT, objective_title, objective_value, visible
@@ -52,6 +53,7 @@ def page_of(plan: Plan, alternatives: Alternatives | None = None) -> str:
         curve_pictures={latency: curves.curve(plan, latency) for latency in _TITLES},
         series={latency: curves.series_of(plan, latency) for latency in _TITLES},
         bounds={latency: curves.bounds_of(plan, latency) for latency in _TITLES},
+        swatch=swatch,
         shares_picture=shares.shares(plan),
         parts=shares.PARTS,
         percent=shares.percent,

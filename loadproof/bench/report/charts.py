@@ -12,8 +12,8 @@ from loadproof.bench.document import Level, Summary
 from loadproof.bench.judge.verdict import Judgement
 from loadproof.bench.measure.histogram import Histogram
 from loadproof.bench.measure.statistics import Spread
-from loadproof.bench.report.figures import Figure, Mark, Series, figure_of, levels_ticks, tip_of
 from loadproof.bench.spec import PredictedPoint
+from loadproof.pages.figures import Figure, Mark, Series, figure_of, levels_ticks, tip_of
 from loadproof.pages.looks import FAR_TAIL, MIDDLE, PREDICTED, TAIL, Look
 from loadproof.pages.wording import SHORT, latency_of, number
 
@@ -40,12 +40,16 @@ def curve(summary: Summary, latency: str, noun: str) -> Figure | None:
     ]
     series.append(_series(expected, "predicted mean", PREDICTED))
     titles = "output tokens per second", f"{SHORT[latency]} (ms)"
-    ring = None
-    for level in levels:
-        x, y = level.output_tokens_per_s, at(level, latency, tail)
-        if level.concurrency == summary.knee_concurrency and x is not None and y is not None:
-            ring = f"knee: {level.concurrency} in flight", x, y
-    return figure_of(Figure(titles, tuple(series), _named(bounds), ring=ring, band=_band(summary, latency)))
+    rings = [
+        (f"knee: {level.concurrency} in flight", x, y)
+        for level in levels
+        if level.concurrency == summary.knee_concurrency
+        and (x := level.output_tokens_per_s) is not None
+        and (y := at(level, latency, tail)) is not None
+    ]
+    return figure_of(
+        Figure(titles, tuple(series), _named(bounds), rings=tuple(rings[-1:]), band=_band(summary, latency))
+    )
 
 
 def percentiles(summary: Summary, latency: str, noun: str) -> Figure | None:

@@ -17,9 +17,9 @@ from loadproof.bench.judge.regression import Comparison
 from loadproof.bench.measure.histogram import Histogram
 from loadproof.bench.measure.scaling import Deployed
 from loadproof.bench.report import charts, wording
-from loadproof.bench.report.figures import Figure, Mark, Series, draw, figure_of, levels_ticks, swatch, tip_of
 from loadproof.bench.report.page import POLICY, environment, histogram_of_row, style
 from loadproof.errors import InputError
+from loadproof.pages.figures import Figure, Mark, Series, draw, figure_of, levels_ticks, swatch, tip_of
 from loadproof.pages.looks import RUNS, Look
 
 MOST_RUNS = 12

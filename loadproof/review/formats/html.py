@@ -10,6 +10,7 @@ from typing import Any, Final
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from loadproof.pages.figures import swatch
 from loadproof.pages.style import house_style
 from loadproof.pages.wording import SHORT, visible
 from loadproof.review import wording
@@ -42,6 +43,7 @@ def as_html(document: Document) -> str:
             short=SHORT,
             pictures=pictures,
             series_of=series_of,
+            swatch=swatch,
             place=place,
             is_link=_LINK.fullmatch,
             opened=lambda profile: len(document["profiles"]) <= OPEN_UP_TO or bool(profile["findings"]),

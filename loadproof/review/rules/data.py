@@ -67,7 +67,7 @@ def timeouts(change: Change) -> Iterator[Found]:
     severity="break",
 )
 def messages_lost(change: Change) -> Iterator[Found]:
-    lost = list(_lost(change, QUEUE))
+    lost = _lost(change, QUEUE)
     if lost:
         message = _loss(change, lost, "queue", DATA[QUEUE])
         yield Found(
@@ -86,7 +86,7 @@ def messages_lost(change: Change) -> Iterator[Found]:
 )
 def data_lost(change: Change) -> Iterator[Found]:
     for kind in _STORES:
-        lost = list(_lost(change, kind))
+        lost = _lost(change, kind)
         if lost:
             message = _loss(change, lost, _word(kind), DATA[kind])
             yield Found(_subject(change, lost), message, "write Retain for it, or copy the data first", _severity(lost))
@@ -102,7 +102,7 @@ def data_lost(change: Change) -> Iterator[Found]:
     severity="warning",
 )
 def logs_lost(change: Change) -> Iterator[Found]:
-    lost = list(_lost(change, _LOGS))
+    lost = _lost(change, _LOGS)
     if lost:
         message = _loss(change, lost, "log group", DATA[_LOGS])
         yield Found(_subject(change, lost), message, "export what is still needed")
@@ -118,10 +118,7 @@ def logs_lost(change: Change) -> Iterator[Found]:
 )
 def kept_shorter(change: Change) -> Iterator[Found]:
     shorter: dict[tuple[str, str, str], list[Resource]] = {}
-    for one in change.resources(_LOGS, QUEUE, _BUCKET, action="update"):
-        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
-        if before is None or after is None:
-            continue
+    for one, before, after in change.updated(_LOGS, QUEUE, _BUCKET):
         old, new = _keeps_s(before), _keeps_s(after)
         if old is not None and new is not None and new < old:
             shorter.setdefault((_what(one.type), _time(old), _time(new)), []).append(after)
@@ -141,19 +138,14 @@ def kept_shorter(change: Change) -> Iterator[Found]:
     severity="risk",
 )
 def not_retained(change: Change) -> Iterator[Found]:
-    for resource in change.after.of(*DATA) if change.has_both else ():
-        for stack in change.after.templates:
-            if change.after.find(stack, resource.logical_id) is not resource:
-                continue
-            was = change.before.policy(stack, resource.logical_id, "DeletionPolicy")
-            becomes = change.after.policy(stack, resource.logical_id, "DeletionPolicy")
-            if was.startswith("Retain") and not becomes.startswith("Retain"):
-                if change.before.find(stack, resource.logical_id) is None:
-                    continue
-                named = f"{_word(resource.type)} {label(resource)}"
-                message = f"{named} will be deleted with its stack, until now it would be kept"
-                subject = change.field("environment.yaml: results_on_destroy", otherwise=resource.logical_id)
-                yield Found(subject, message, "keep its DeletionPolicy at Retain")
+    for stack, resource in change.after.placed(*DATA) if change.has_both else ():
+        name = resource.logical_id
+        was, becomes = (view.policy(stack, name, "DeletionPolicy") for view in (change.before, change.after))
+        if was.startswith("Retain") and not becomes.startswith("Retain"):
+            named = f"{_word(resource.type)} {label(resource)}"
+            message = f"{named} will be deleted with its stack, until now it would be kept"
+            subject = change.field("environment.yaml: results_on_destroy", otherwise=name)
+            yield Found(subject, message, "keep its DeletionPolicy at Retain")
 
 
 @rule(
@@ -166,7 +158,7 @@ def not_retained(change: Change) -> Iterator[Found]:
     severity="info",
 )
 def left_behind(change: Change) -> Iterator[Found]:
-    kept = [one for one in _gone(change, *DATA) if one.kept]
+    kept = [one for one, _, _ in change.gone(*DATA) if one.kept]
     if kept:
         names, stay = listing([label(change.old(one)) for one in kept]), "stays" if len(kept) == 1 else "stay"
         message = f"{names} {stay} in the account with all data, and in no stack any more"
@@ -183,10 +175,7 @@ def left_behind(change: Change) -> Iterator[Found]:
     severity="risk",
 )
 def no_dead_letters(change: Change) -> Iterator[Found]:
-    for one in change.resources(QUEUE, action="update"):
-        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
-        if before is None or after is None:
-            continue
+    for one, before, after in change.updated(QUEUE):
         if before.properties.get("RedrivePolicy") and not after.properties.get("RedrivePolicy"):
             lacks = f"queue {label(after)} has no dead-letter queue any more"
             message = f"{lacks}: messages that fail are tried until they expire"
@@ -226,16 +215,9 @@ def _seconds(properties: Mapping[str, Any], name: str, default: int) -> int | No
     return number(properties[name]) if name in properties else default
 
 
-def _gone(change: Change, *types: str) -> Iterator[ResourceChange]:
-    """Physical resources that leave their stack."""
-    for one in change.resources(*types):
-        if one.action in ("remove", "replace"):
-            yield one
-
-
-def _lost(change: Change, *types: str) -> Iterator[ResourceChange]:
-    """Those of them that nothing keeps."""
-    return (one for one in _gone(change, *types) if not one.kept)
+def _lost(change: Change, kind: str) -> list[ResourceChange]:
+    """Physical resources of the type that leave their stack, and that nothing keeps."""
+    return [one for one, _, _ in change.gone(kind) if not one.kept]
 
 
 def _subject(change: Change, lost: list[ResourceChange]) -> str:

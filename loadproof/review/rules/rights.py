@@ -211,8 +211,8 @@ def _others(change: Change) -> Iterator[Found]:
                 message = f"{grant.who} is newly allowed {allowed}" + _without(grant, known)
                 yield Found(resource.logical_id, message, "check that it must", "risk")
     for one in change.resources(_PERMISSION):
-        after = change.after.find(one.stack, one.logical_id)
-        if after is None or one.action == "remove":
+        after = change.sides(one)[1]
+        if after is None:
             continue
         names = references(after.properties.get("FunctionName"))
         function = next((change.before.find(one.stack, name) for name in names), None)

@@ -74,9 +74,8 @@ def no_room(change: Change) -> Iterator[Found]:
     severity="risk",
 )
 def no_rollback(change: Change) -> Iterator[Found]:
-    for one in change.resources(ENDPOINT, COMPONENT, action="update"):
-        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
-        if before is None or after is None or not _rollback_alarms(before) or _rollback_alarms(after):
+    for one, before, after in change.updated(ENDPOINT, COMPONENT):
+        if not _rollback_alarms(before) or _rollback_alarms(after):
             continue
         if not _policy(after) and one.type == COMPONENT:
             why = "one copy is replaced at once, without a batch that an alarm could stop"

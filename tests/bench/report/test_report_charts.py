@@ -18,7 +18,7 @@ from loadproof.bench.document import read_summary
 from loadproof.bench.judge.verdict import Judgement
 from loadproof.bench.measure.histogram import histogram_of
 from loadproof.bench.report import charts
-from loadproof.bench.report.figures import Series, draw, levels_ticks
+from loadproof.pages.figures import Series, draw, levels_ticks
 from loadproof.pages.looks import MIDDLE, PREDICTED
 
 
