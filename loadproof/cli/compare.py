@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 import typer
@@ -75,7 +75,7 @@ def _print_json(runs: list[Shown], comparisons: list[Comparison | str]) -> None:
         }
         for load, rows in tables(runs)
     ]
-    document: dict[str, Any] = {
+    document: dict[str, object] = {
         "schema_version": 1,
         "runs": [
             {"name": run.name, "run_id": run.summary.run_id, "verdict": run.summary.verdict.outcome} for run in runs

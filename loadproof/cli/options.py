@@ -25,7 +25,7 @@ def grouped(verb: Callable[..., int]) -> Callable[..., int]:
         shown += _options(groups[name]) if name in groups else [_option(name, parameter.default, hints[name])]
 
     @wraps(verb)
-    def spelled_out(**given: Any) -> int:
+    def spelled_out(**given: object) -> int:
         made = {name: _made(group, given) for name, group in groups.items()}
         return verb(**made, **{name: value for name, value in given.items() if name in hints})
 

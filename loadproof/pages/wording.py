@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from loadproof.untrusted import with_escapes
 
@@ -67,7 +67,7 @@ def joined(words: Iterable[object], last: str) -> str:
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {last} {texts[-1]}"
 
 
-def visible(value: Any, longest: int = LONGEST_TEXT) -> str:
+def visible(value: object, longest: int = LONGEST_TEXT) -> str:
     r"""Foreign text with control and direction characters spelled out (`\\u202e`) and its tail cut.
 
     Escaping for HTML is the template's work; this keeps text from reordering or hiding what stands beside it, and

@@ -172,7 +172,7 @@ def _objective(row: ObjectiveChange) -> ObjectiveDocument:
     return {"name": row.name, "comparison": row.comparison, "before": side(row.before), "after": side(row.after)}
 
 
-def _evidence(evidence: EvidenceState) -> dict[str, Any]:
+def _evidence(evidence: EvidenceState) -> dict[str, object]:
     run = evidence.run
     return {
         "state": evidence.state,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from loadproof.review.definitions import part, with_definitions
 from loadproof.review.leaves import ABSENT, Path, differing
@@ -18,7 +18,7 @@ from loadproof.review.references import EXPORT, is_function, references
 from loadproof.review.schemas import BY_DESIGN, Replaces, is_known, replacement
 from loadproof.review.values import shown_pair
 
-Template = Mapping[str, Any]
+Template = Mapping[str, object]
 _IGNORED: Final = frozenset({"AWS::CDK::Metadata"})  # says which libraries made the template
 _ATTRIBUTES: Final = ("Condition", "DeletionPolicy", "UpdateReplacePolicy", "UpdatePolicy", "CreationPolicy")
 _KEPT: Final = ("Retain", "RetainExceptOnCreate")
@@ -64,7 +64,7 @@ def unknown_types(changes: Iterable[ResourceChange]) -> tuple[str, ...]:
 
 
 def _own_changes(
-    stack: str, before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]
+    stack: str, before: Mapping[str, Mapping[str, object]], after: Mapping[str, Mapping[str, object]]
 ) -> Iterator[ResourceChange]:
     for logical_id in sorted(before.keys() | after.keys()):
         old, new = before.get(logical_id), after.get(logical_id)
@@ -77,7 +77,9 @@ def _own_changes(
             yield from _changed(stack, logical_id, old, new)
 
 
-def _changed(stack: str, logical_id: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[ResourceChange]:
+def _changed(
+    stack: str, logical_id: str, old: Mapping[str, object], new: Mapping[str, object]
+) -> Iterator[ResourceChange]:
     """At most one change of a resource that both sides have."""
     kind = str(new["Type"])
     if old["Type"] != new["Type"]:
@@ -99,14 +101,14 @@ def _changed(stack: str, logical_id: str, old: Mapping[str, Any], new: Mapping[s
     yield _as_replaced(change, old, new, "", possible=possible) if replaced else change
 
 
-def _property_change(path: Path, before: Any, after: Any, *, replaces: bool) -> PropertyChange:
+def _property_change(path: Path, before: object, after: object, *, replaces: bool) -> PropertyChange:
     old, new = (None if value is ABSENT else value for value in (before, after))
     shown_old, shown_new = shown_pair(old, new, path)
     return PropertyChange("/".join(path), shown_old, shown_new, replaces)
 
 
 def _as_replaced(
-    change: ResourceChange, old: Mapping[str, Any], new: Mapping[str, Any], cause: str, *, possible: bool
+    change: ResourceChange, old: Mapping[str, object], new: Mapping[str, object], cause: str, *, possible: bool
 ) -> ResourceChange:
     return replace(
         change,
@@ -118,7 +120,7 @@ def _as_replaced(
     )
 
 
-def _outlives(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+def _outlives(old: Mapping[str, object], new: Mapping[str, object]) -> bool:
     """Both sides must say so: which one counts, AWS does not write."""
     return all(side.get("UpdateReplacePolicy") in _KEPT for side in (old, new))
 
@@ -159,8 +161,8 @@ def _gone(
 def _caused(
     stack: str,
     changes: Mapping[tuple[str, str], ResourceChange],
-    before: Mapping[str, Mapping[str, Any]],
-    after: Mapping[str, Mapping[str, Any]],
+    before: Mapping[str, Mapping[str, object]],
+    after: Mapping[str, Mapping[str, object]],
     gone: Mapping[str, _Gone],
 ) -> Iterator[tuple[str, ResourceChange]]:
     """Resources whose references lead to something replaced, and that do not say so yet."""
@@ -179,8 +181,8 @@ def _caused(
 def _following(
     change: ResourceChange,
     found: Sequence[tuple[Path, _Gone, Replaces]],
-    old: Mapping[str, Any],
-    new: Mapping[str, Any],
+    old: Mapping[str, object],
+    new: Mapping[str, object],
 ) -> ResourceChange:
     """The change with what its references bring about: a replacement, or an update it had no other reason for."""
     causes: dict[Replaces, str] = {}
@@ -196,7 +198,7 @@ def _following(
 
 
 def _referring(
-    kind: str, properties: Mapping[str, Any], gone: Mapping[str, _Gone]
+    kind: str, properties: Mapping[str, object], gone: Mapping[str, _Gone]
 ) -> Iterator[tuple[Path, _Gone, Replaces]]:
     """(path, what it refers to, `will`, `may` or `no`) of every value that refers to something replaced."""
     for path, value in _values(properties, ()):
@@ -206,7 +208,7 @@ def _referring(
             yield path, target, "may" if effect == "will" and target.possible else effect
 
 
-def _values(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+def _values(value: object, path: Path) -> Iterator[tuple[Path, object]]:
     """Functions with their paths: only they refer to anything."""
     if is_function(value):
         yield path, value
@@ -229,7 +231,7 @@ def _with(change: ResourceChange, found: Iterable[tuple[Path, _Gone, Replaces]])
     return replace(change, properties=(*change.properties, *added))
 
 
-def _resources(template: Template) -> Mapping[str, Mapping[str, Any]]:
+def _resources(template: Template) -> Mapping[str, Mapping[str, object]]:
     return {
         logical_id: body
         for logical_id, body in part(template, "Resources").items()

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from loadproof.pages.wording import NO_DATA as NO_DATA
 from loadproof.pages.wording import objective_title, objective_value
@@ -135,7 +135,7 @@ def judged(profile: ProfileDocument) -> bool:
     return profile["state"] in ("added", "changed")
 
 
-def value(found: Any, longest: int = LONGEST_VALUE) -> str:
+def value(found: object, longest: int = LONGEST_VALUE) -> str:
     """A value of a field or property on one line: text as it is, all else as JSON, cut where it is long."""
     if found is None:
         return "none"

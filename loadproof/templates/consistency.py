@@ -128,13 +128,13 @@ def state_missing(template: Template) -> Iterator[Found]:
             yield Found(machine.logical_id, fault, "name an existing state")
 
 
-def _crossed(resource: Resource, holder: Mapping[str, Any], low: str, high: str) -> Iterator[Found]:
+def _crossed(resource: Resource, holder: Mapping[str, object], low: str, high: str) -> Iterator[Found]:
     minimum, maximum = holder.get(low), holder.get(high)
     if isinstance(minimum, int | float) and isinstance(maximum, int | float) and minimum > maximum:
         yield Found(resource.logical_id, f"{low} {minimum} is above {high} {maximum}", "correct one of them")
 
 
-def _one_result(policy: Resource, specification: Mapping[str, Any]) -> Iterator[Found]:
+def _one_result(policy: Resource, specification: Mapping[str, object]) -> Iterator[Found]:
     """Metric math needs exactly one query that is returned; ReturnData is true where it is not said."""
     queries = listed(specification, "Metrics")
     returned = [query for query in queries if query.get("ReturnData", True)]
@@ -146,7 +146,7 @@ def _one_result(policy: Resource, specification: Mapping[str, Any]) -> Iterator[
         yield Found(policy.logical_id, "a customized metric without a metric", "give MetricName or Metrics")
 
 
-def _widget_fault(widget: Any) -> str | None:
+def _widget_fault(widget: object) -> str | None:
     """Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html"""
     if not isinstance(widget, dict) or widget.get("type") not in _WIDGET_KINDS:
         return f"has no type of {', '.join(_WIDGET_KINDS)}"
@@ -193,7 +193,7 @@ def _machine_faults(machine: Any) -> Iterator[str]:
         yield f"state {name} is never reached"
 
 
-def _transitions(state: Mapping[str, Any]) -> Iterator[str]:
+def _transitions(state: Mapping[str, object]) -> Iterator[str]:
     for holder in (state, *listed(state, "Catch"), *listed(state, "Choices")):
         if "Next" in holder:
             yield str(holder["Next"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from loadproof.catalog import instances
 from loadproof.profiles.secrets import is_secret_key, is_secret_value, shown_key
@@ -286,7 +286,7 @@ def _configs(template: Template) -> Iterator[Resource]:
     return template.of("AWS::SageMaker::EndpointConfig")
 
 
-def _keys(template: Template) -> Iterator[tuple[Resource, str, Any]]:
+def _keys(template: Template) -> Iterator[tuple[Resource, str, object]]:
     """Every store of data that takes a key, what it is, and its key."""
     for config in _configs(template):
         if not _has_local_disk(config):
@@ -315,9 +315,9 @@ def _has_local_disk(config: Resource) -> bool:
     return any(row is not None and row.has_local_disk for row in known)
 
 
-def _actions(statement: Mapping[str, Any]) -> list[str]:
+def _actions(statement: Mapping[str, object]) -> list[str]:
     return [str(action) for action in listed(statement, "Action")]
 
 
-def _resources(statement: Mapping[str, Any]) -> list[str]:
+def _resources(statement: Mapping[str, object]) -> list[str]:
     return [text(place) for place in listed(statement, "Resource")]

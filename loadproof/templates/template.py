@@ -73,7 +73,7 @@ def listed(properties: Mapping[str, Any], name: str) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A value as text, with `${…}` for references and everything else that is not known before deployment."""
     if isinstance(value, dict) and len(value) == 1:
         ((function, argument),) = value.items()

@@ -152,7 +152,7 @@ def parse_image(text: str) -> ImageSpec:
     return ImageSpec(*sizes)
 
 
-def _named(name: str) -> dict[str, Any]:
+def _named(name: str) -> dict[str, object]:
     from loadproof.profiles.workloads import NAMED_WORKLOADS  # noqa: PLC0415  brings pydantic along
 
     found = NAMED_WORKLOADS.get(name)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 from loadproof.cli.calibrate.levels import ObservedLevel
 from loadproof.errors import InputError
@@ -47,7 +46,7 @@ def calibration_text(calibration: Calibration) -> str:
     return _HEAD + "\n".join(_lines(calibration.model_dump(mode="json", exclude_none=True))) + "\n"
 
 
-def _lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+def _lines(values: Mapping[str, object], indent: str = "") -> Iterator[str]:
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield f"{indent}{key}:"

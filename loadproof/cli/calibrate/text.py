@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -72,7 +71,7 @@ def as_json(found: Fit, document: Calibration, left_out: Sequence[str]) -> str:
         }
         for level in found.levels
     ]
-    whole: dict[str, Any] = {
+    whole: dict[str, object] = {
         "schema_version": 1,
         "calibration": document.model_dump(mode="json"),
         "levels": levels,

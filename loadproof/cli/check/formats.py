@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 from urllib.parse import quote
 
 from loadproof.errors import Problem, Severity
@@ -106,7 +106,7 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _file(checked: Checked) -> dict[str, Any]:
+def _file(checked: Checked) -> dict[str, object]:
     profile = checked.profile
     return {
         "file": str(checked.file),
@@ -118,7 +118,7 @@ def _file(checked: Checked) -> dict[str, Any]:
     }
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
+def _problem(problem: Problem) -> dict[str, object]:
     return {
         "file": problem.file,
         "line": problem.line,
@@ -132,7 +132,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _sarif_result(problem: Problem, positions: dict[str, int]) -> dict[str, Any]:
+def _sarif_result(problem: Problem, positions: dict[str, int]) -> dict[str, object]:
     subject = f"{problem.path}: " if problem.path else ""
     return {
         "ruleId": problem.code,

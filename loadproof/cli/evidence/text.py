@@ -26,7 +26,7 @@ _PLAIN_WIDTH = 160
 _UNITS = {"h": "hours", "d": "days"}
 
 
-def print_json(document: Mapping[str, Any]) -> None:
+def print_json(document: Mapping[str, object]) -> None:
     sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
@@ -158,7 +158,7 @@ def print_proofs(proofs: Sequence[Proof], now: datetime) -> None:
     say(f"{len(proofs) - short} of {len(proofs)} profiles proven")
 
 
-def run_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[str, Any]:
+def run_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[str, object]:
     age = age_of(run, now)
     return {
         "run_id": run.run_id,
@@ -178,7 +178,7 @@ def run_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[
     }
 
 
-def shown_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[str, Any]:
+def shown_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[str, object]:
     """`run_document`, with what its verdict rests on."""
     said = as_json(run.summary) if run.summary else {}
     verdict = run.summary.verdict if run.summary else None
@@ -193,7 +193,7 @@ def shown_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dic
     }
 
 
-def proof_document(proof: Proof, now: datetime) -> dict[str, Any]:
+def proof_document(proof: Proof, now: datetime) -> dict[str, object]:
     status = EvidenceStatus("current" if proof.holds else "unknown")
     run = None if proof.run is None else run_document(proof.run, status, now)
     return {

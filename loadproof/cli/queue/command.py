@@ -76,7 +76,7 @@ def send(
         raise InputError("--key names one prompt's result; lines of a file have a `key` of their own")
     if input is not None and wait and output is None:
         raise InputError("--wait with --input needs --output, for example: --output results.jsonl")
-    fields: dict[str, Any] = {"priority": priority.value, "tenant": tenant, "callback": callback}
+    fields: dict[str, object] = {"priority": priority.value, "tenant": tenant, "callback": callback}
     fields |= {"deadline_ms": int((time.time() + deadline_s) * 1000)} if deadline_s is not None else {}
     loaded = buffered(profile)
     allowed = loaded.buffer.callbacks if loaded.buffer is not None else ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from loadproof.invocation.buffer import BufferStatus, DeadLetter, PaceNow
 from loadproof.pages.durations import duration
@@ -35,8 +34,8 @@ def status_lines(
 
 def status_document(
     status: BufferStatus, reasons: Counter[str], claims: Counter[str] | None, slots: int | None
-) -> dict[str, Any]:
-    document: dict[str, Any] = asdict(status) | {"dead_letters_by_reason": dict(reasons), "slots": slots}
+) -> dict[str, object]:
+    document: dict[str, object] = asdict(status) | {"dead_letters_by_reason": dict(reasons), "slots": slots}
     return document | ({} if claims is None else {"keys": dict(claims)})
 
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
 
@@ -185,7 +185,7 @@ def admitted_by(file: Path, component: str | None) -> int:
     return batch_limits(deployment_of(profile, model)).max_admitted_requests * copies
 
 
-def _quotas(requests_per_min: float | None, tokens_per_min: float | None) -> dict[str, Any]:
+def _quotas(requests_per_min: float | None, tokens_per_min: float | None) -> dict[str, object]:
     """The options of the engine that keep quotas; none where there are none."""
     if requests_per_min is None and tokens_per_min is None:
         return {}

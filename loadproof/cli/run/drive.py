@@ -44,7 +44,7 @@ class Ended:
     """How a run ended; `problem`: why it could not go on."""
 
     tally: Tally
-    document: dict[str, Any]
+    document: dict[str, object]
     code: ExitCode
     problem: str | None
 
@@ -131,7 +131,7 @@ def target_name(target: Target) -> str:
     return name if target.local_cloud is None else f"{name} on a local cloud"
 
 
-def row_of(result: ItemResult, target: str) -> dict[str, Any]:
+def row_of(result: ItemResult, target: str) -> dict[str, object]:
     """One line of the results file. Times count from the sending of the last attempt; null: there is none."""
     invocation, outcome = result.invocation, result.outcome
     error = None
@@ -143,7 +143,7 @@ def row_of(result: ItemResult, target: str) -> dict[str, Any]:
             "message": outcome.message,
             "gave_up": result.give_up,
         }
-    row: dict[str, Any] = {
+    row: dict[str, object] = {
         "key": result.item.key,
         "text": (invocation.text or "") if invocation is not None and outcome.ok else None,
         "finish_reason": invocation.finish_reason if invocation is not None else None,

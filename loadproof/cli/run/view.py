@@ -48,7 +48,7 @@ class Tally:
     def done(self) -> int:
         return self.answered + self.failed
 
-    def document(self, many: Many, duration_s: float) -> dict[str, Any]:
+    def document(self, many: Many, duration_s: float) -> dict[str, object]:
         """What `--format json` prints; a rate without a duration is null."""
         return {
             "items": self.items,

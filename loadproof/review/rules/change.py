@@ -212,11 +212,11 @@ def _branches(value: Any) -> list[Any]:
     return [branch for branch in value["Fn::If"][1:] if branch != {"Ref": "AWS::NoValue"}]
 
 
-def _is_if(value: Any) -> bool:
+def _is_if(value: object) -> bool:
     return isinstance(value, Mapping) and len(value) == 1 and isinstance(value.get("Fn::If"), list)
 
 
-def rendered(value: Any) -> str:
+def rendered(value: object) -> str:
     """A value as text, references as `${LogicalId}` or `${LogicalId.Attribute}`: equal texts mean the same thing."""
     if isinstance(value, dict) and len(value) == 1:
         ((function, argument),) = value.items()
@@ -231,7 +231,7 @@ def rendered(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _substituted(argument: Any) -> str:
+def _substituted(argument: object) -> str:
     """The text of an `Fn::Sub`, with what its own variables stand for."""
     text, own = argument if isinstance(argument, list) and len(argument) == 2 else (argument, {})
     text = str(text[0] if isinstance(text, list) and text else text)
@@ -240,7 +240,7 @@ def _substituted(argument: Any) -> str:
     return text
 
 
-def references(value: Any) -> tuple[str, ...]:
+def references(value: object) -> tuple[str, ...]:
     """The logical ids that a rendered value refers to."""
     return tuple(_REFERENCE.findall(rendered(value)))
 

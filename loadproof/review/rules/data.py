@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from loadproof.review.model import ResourceChange, Severity
 from loadproof.review.rules.change import Change, View, references
@@ -205,12 +205,12 @@ def _short_visibilities(view: View) -> Iterator[tuple[str, float, Found]]:
         yield queue.logical_id, visibility_s / needed_s, found
 
 
-def _referred(view: View, value: Any, kind: str) -> Resource | None:
+def _referred(view: View, value: object, kind: str) -> Resource | None:
     found = [view.named(name) for name in references(value)]
     return next((one for one in found if one is not None and one.type == kind), None)
 
 
-def _seconds(properties: Mapping[str, Any], name: str, default: int) -> int | None:
+def _seconds(properties: Mapping[str, object], name: str, default: int) -> int | None:
     """As written, AWS's default where nothing is; None for what only the deployment knows."""
     return number(properties[name]) if name in properties else default
 
@@ -265,7 +265,7 @@ def _keeps_s(resource: Resource) -> float | None:
     if resource.type == _LOGS:
         days = number(properties.get("RetentionInDays"))
         return math.inf if "RetentionInDays" not in properties else None if days is None else days * _DAY_S
-    rules: Iterable[Mapping[str, Any]] = listed(properties.get("LifecycleConfiguration") or {}, "Rules")
+    rules: Iterable[Mapping[str, object]] = listed(properties.get("LifecycleConfiguration") or {}, "Rules")
     expiries = [number(one.get("ExpirationInDays")) for one in rules if one.get("Status") == "Enabled"]
     return min((day * _DAY_S for day in expiries if day is not None), default=math.inf)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from loadproof.profiles import profile_hash
 from loadproof.profiles.schema import Objectives
@@ -227,7 +227,7 @@ def _throughput(view: View) -> tuple[int, str] | None:
     return (bought.model_units, bought.commitment) if bought else None
 
 
-def _word(value: Any) -> str:
+def _word(value: object) -> str:
     """A field's value; booleans and nothing as YAML writes them."""
     if value is None:
         return "none"
