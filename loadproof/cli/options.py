@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
+Format = Literal["text", "json"]
+
+
+TextOrJson = Annotated[Format, typer.Option("--format", help="text for people, json for programs")]
+OneDocument = Annotated[Format, typer.Option("--format", help="text for people; json prints one document")]
 EndpointUrl = Annotated[
     str | None, typer.Option(help="AWS endpoint URL, for example a local cloud's; default: AWS_ENDPOINT_URL")
 ]

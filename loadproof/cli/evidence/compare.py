@@ -15,8 +15,7 @@ from loadproof.bench.measure.bootstrap import RESAMPLES
 from loadproof.bench.measure.statistics import CONFIDENCE
 from loadproof.bench.output.markdown import comparison_markdown, size_of_change
 from loadproof.bench.report.wording import number
-from loadproof.cli.evidence.text import print_json
-from loadproof.terminal import Terminal
+from loadproof.cli.printing import print_json, say, tables_on
 
 _QUIET_S = 2.0
 
@@ -48,11 +47,9 @@ def print_comparison(comparison: Comparison, places: Sequence[str], format: str)
 
 
 def _print_text(comparison: Comparison, places: Sequence[str]) -> None:
-    console = Terminal(highlight=False)
-    if not console.is_terminal:
-        console = Terminal(highlight=False, width=150)
+    console = tables_on(150)
     console.print(f"{comparison.outcome}: {comparison.after} against {comparison.before}", markup=False, style="bold")
-    console.print(f"  {comparison.reason}", markup=False, soft_wrap=True)
+    say(f"  {comparison.reason}", console=console)
     for place in dict.fromkeys(change.place for change in comparison.changes):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"At {place}", title_justify="left")
         for name in ("figure", "before", "after", "change", "95% interval", "outcome"):
@@ -61,12 +58,13 @@ def _print_text(comparison: Comparison, places: Sequence[str]) -> None:
             if change.place == place:
                 table.add_row(*_cells(change))
         console.print(table)
-    console.print("* decides; the others are shown beside it", markup=False)
-    for name, before, after in comparison.differences:
-        console.print(f"differs: {name}: {before} → {after}", markup=False, soft_wrap=True)
-    console.print(f"Held to a change of {comparison.tolerance:.0%}. {_method()}", markup=False, soft_wrap=True)
-    for which, place in zip(("before", "after"), places, strict=True):
-        console.print(f"{which}: {place}", markup=False, soft_wrap=True)
+    say(
+        "* decides; the others are shown beside it",
+        *(f"differs: {name}: {before} → {after}" for name, before, after in comparison.differences),
+        f"Held to a change of {comparison.tolerance:.0%}. {_method()}",
+        *(f"{which}: {place}" for which, place in zip(("before", "after"), places, strict=True)),
+        console=console,
+    )
 
 
 def _cells(change: Change) -> tuple[str, ...]:

@@ -14,8 +14,7 @@ from loadproof.bench.spec import BenchmarkSpec, Target
 from loadproof.capacity import deployment_of
 from loadproof.capacity.memory import batch_limits
 from loadproof.cli.bench.spec import Options, Source, spec_from_profile, spec_from_target
-from loadproof.cli.options import grouped
-from loadproof.cli.outputs import Format
+from loadproof.cli.options import Format, grouped
 from loadproof.cli.run.drive import RunPlan, drive, print_ended, target_name
 from loadproof.errors import InputError
 from loadproof.invocation import GenerationRequest
@@ -92,9 +91,7 @@ def run(
     profile: Annotated[Path | None, typer.Argument(help="profile whose deployed model to invoke")] = None,
     source: RunSource,
     options: RunOptions,
-    format: Annotated[
-        Format, typer.Option(help="text for people; json prints the totals as one document")
-    ] = Format.TEXT,
+    format: Annotated[Format, typer.Option(help="text for people; json prints the totals as one document")] = "text",
 ) -> int:
     """Invoke a model for every line of a file: in parallel, tried again where that helps, never paid for twice.
 
@@ -116,7 +113,7 @@ def run(
         plan = RunPlan(
             checked, spec.target, pace, chat, options.timeout_s, options.retry_failed, options.ordered, waits
         )
-        return print_ended(drive(plan, journal), journal, as_json=format is Format.JSON)
+        return print_ended(drive(plan, journal), journal, as_json=format == "json")
 
 
 def _files(options: RunOptions) -> tuple[Path, Path]:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from loadproof.bench.connect import open_invoker
 from loadproof.bench.load.process import heard_signals, loop_factory
 from loadproof.bench.spec import Target
+from loadproof.cli.printing import say
 from loadproof.cli.run.view import RunView, Tally, totals
 from loadproof.errors import CouldNotRunError, ExitCode
 from loadproof.invocation.chains import chat_turn, prompt_turn
@@ -64,11 +65,9 @@ def print_ended(ended: Ended, journal: Journal, *, as_json: bool) -> ExitCode:
     if as_json:
         print(json.dumps(ended.document | {"output": str(journal.path)}, indent=2))
     else:
-        console = Terminal(highlight=False)
-        for line in totals(ended.tally, ended.document, str(journal.path)):
-            console.print(line, markup=False, soft_wrap=True)
+        say(*totals(ended.tally, ended.document, str(journal.path)))
         if ended.document["not_ended"]:
-            console.print("Go on with the same command and --resume.", markup=False)
+            say("Go on with the same command and --resume.")
     if ended.problem is not None:
         raise CouldNotRunError(ended.problem)
     return ended.code
@@ -137,7 +136,7 @@ def row_of(result: ItemResult, target: str) -> dict[str, object]:
     error = None
     if not outcome.ok:
         error = {
-            "kind": outcome.kind.value,
+            "kind": outcome.kind,
             "code": outcome.code,
             "http_status": outcome.http_status,
             "message": outcome.message,

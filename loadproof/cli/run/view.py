@@ -40,7 +40,7 @@ class Tally:
             self.output_tokens += result.invocation.output_tokens or 0
             return
         self.failed += 1
-        kind = result.outcome.code or result.outcome.kind.value
+        kind = result.outcome.code or result.outcome.kind
         self.kinds[kind] += 1
         self.examples.setdefault(kind, result.outcome.message)
 
