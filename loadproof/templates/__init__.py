@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from loadproof.templates.rule import RULES, Finding
 from loadproof.templates.template import Template
