@@ -15,7 +15,7 @@ from loadproof.bench.measure.statistics import Spread
 from loadproof.bench.spec import PredictedPoint
 from loadproof.pages.figures import Figure, Mark, Series, figure_of, levels_ticks, tip_of
 from loadproof.pages.looks import FAR_TAIL, MIDDLE, PREDICTED, TAIL, Look
-from loadproof.pages.wording import SHORT, latency_of, number
+from loadproof.pages.wording import SHORT, latency_of, number, on_a_bar
 
 IN_FLIGHT = "requests in flight"
 _RANKS = ((50.0, "50"), (75.0, "75"), (90.0, "90"), (95.0, "95"), (99.0, "99"), (99.9, "99.9"))
@@ -133,11 +133,7 @@ def position(objective: Judgement) -> dict[str, float] | None:
         return None
     low = objective.observed if objective.low is None else objective.low
     high = objective.observed if objective.high is None else objective.high
-    longest = 1.15 * max(objective.bound, objective.observed, high)
-    if longest <= 0:
-        return None
-    marks = {"bound": objective.bound, "observed": objective.observed, "low": low, "high": high}
-    return {name: round(100 * max(0.0, value) / longest, 2) for name, value in marks.items()}
+    return on_a_bar(1.15, bound=objective.bound, observed=objective.observed, low=low, high=high)
 
 
 def _one_a_load(summary: Summary) -> Sequence[Level]:

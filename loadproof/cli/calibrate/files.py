@@ -11,6 +11,7 @@ from pathlib import Path
 
 from loadproof.cli.calibrate.levels import ObservedLevel
 from loadproof.errors import InputError
+from loadproof.pages.file import write_whole
 from loadproof.profiles.schema import Calibration, CalibrationSource
 
 _HEAD = """\
@@ -33,10 +34,8 @@ def sources_of(levels: Sequence[ObservedLevel]) -> list[CalibrationSource]:
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
     """Write the file whole or not at all. Raises InputError where that cannot be done."""
-    beside = path.with_name(f".{path.name}.part")
     try:
-        beside.write_text(calibration_text(calibration), encoding="utf-8")
-        beside.replace(path)
+        write_whole(calibration_text(calibration), path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}; name another with --output") from None
 

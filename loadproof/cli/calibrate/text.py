@@ -13,6 +13,7 @@ from rich.table import Table
 
 from loadproof.capacity.calibration import Fit, LevelFit
 from loadproof.capacity.observations import FIGURES, FigureName
+from loadproof.pages.wording import counted
 from loadproof.profiles.schema import Calibration
 
 _HEADINGS: dict[FigureName, str] = {
@@ -29,8 +30,7 @@ def render(found: Fit, document: Calibration, left_out: Sequence[str], output: P
     """The parts in reading order; `left_out` says which levels were not fitted to, and why."""
     server = f"{document.server.family} {document.server.version}".strip()
     where = f"{found.hardware} in place of {document.accelerator}" if found.hardware else document.accelerator
-    levels = "1 level" if document.levels == 1 else f"{document.levels} levels"
-    files = "1 file" if len(document.sources) == 1 else f"{len(document.sources)} files"
+    levels, files = counted(document.levels, "level"), counted(len(document.sources), "file")
     yield escape(f"{server} on {where}: {levels} in {files}")
     yield ""
     yield _levels_table(found)

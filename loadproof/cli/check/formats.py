@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from loadproof.errors import Problem, Severity
 from loadproof.pages.sarif import sarif_log
+from loadproof.pages.wording import counted
 from loadproof.profiles import Checked, profile_hash
 from loadproof.profiles.checks import RULES
 
@@ -92,18 +93,14 @@ def _line(problem: Problem, coloured: bool) -> str:
 
 
 def _summary(outcome: Outcome, coloured: bool) -> str:
-    files = _count(len(outcome.checked), "file")
+    files = counted(len(outcome.checked), "file")
     if not outcome.errors and not outcome.warnings:
         said = f"{files} checked: all well"
     else:
-        said = f"{files} checked: {_count(outcome.errors, 'error')}, {_count(outcome.warnings, 'warning')}"
+        said = f"{files} checked: {counted(outcome.errors, 'error')}, {counted(outcome.warnings, 'warning')}"
     if not coloured:
         return said
     return f"{_BOLD}{_RED if outcome.errors else _YELLOW if outcome.warnings else _GREEN}{said}{_PLAIN}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _file(checked: Checked) -> dict[str, object]:

@@ -13,6 +13,7 @@ from loadproof.advice.alternatives import Alternatives
 from loadproof.capacity import Knee, MemoryFit, Plan, PredictedLevel
 from loadproof.capacity.search import InvocationLimit
 from loadproof.cli.plan.alternatives_text import render_alternatives, settings_table
+from loadproof.pages.wording import counted
 
 BAR_CHARACTERS = 60
 WIDE = 100  # columns from which on every figure has room
@@ -48,7 +49,7 @@ def render(
 
 def _title(plan: Plan) -> Text:
     deployment = plan.deployment
-    copies = "1 copy" if deployment.copies == 1 else f"{deployment.copies} copies"
+    copies = counted(deployment.copies, "copy", "copies")
     server = f"{deployment.family} {deployment.version}".strip()
     where = f"{deployment.accelerators} x {deployment.accelerator.name} a copy on {deployment.instance.instance_type}"
     return Text.assemble(
@@ -216,17 +217,13 @@ def _cost(plan: Plan) -> str:
     cost = plan.cost
     if cost.usd_per_hour_min is None or cost.usd_per_hour_max is None:
         return "unknown: no on-demand price in the catalog"
-    low = f"{cost.usd_per_hour_min:,.2f} USD an hour with {_instances(cost.instances_min)}"
+    low = f"{cost.usd_per_hour_min:,.2f} USD an hour with {counted(cost.instances_min, 'instance')}"
     high = ""
     if cost.instances_max > cost.instances_min:
-        high = f", {cost.usd_per_hour_max:,.2f} with {_instances(cost.instances_max)}"
+        high = f", {cost.usd_per_hour_max:,.2f} with {counted(cost.instances_max, 'instance')}"
     # Prices of regions that were compared carry the comparison with them; the region is what a reader needs.
     region = plan.deployment.instance.price_region.split(" ", 1)[0]
     return f"{low}{high}; on-demand price of {region}"
-
-
-def _instances(count: int) -> str:
-    return "1 instance" if count == 1 else f"{count} instances"
 
 
 def _scaling(plan: Plan) -> Table:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from loadproof.invocation.buffer import BufferStatus, DeadLetter, PaceNow
 from loadproof.pages.durations import duration
+from loadproof.pages.wording import counted
 
 _GATES = {"no_capacity": "no copy is up", "unavailable": "nothing is answered"}
 
@@ -58,7 +59,7 @@ def letter_lines(letters: Sequence[DeadLetter], now_s: float) -> list[str]:
     lines = []
     for letter in letters:
         age = duration(now_s - letter.first_sent_ms / 1000)
-        tried = f"{letter.attempts} attempts" if letter.attempts != 1 else "1 attempt"
+        tried = counted(letter.attempts, "attempt")
         lines.append(f"{age:>9}  {letter.key or '(no key)'}  {tried}  {letter.reason}")
         if letter.body is not None:
             lines.append(f"{'':>9}  {letter.body}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from loadproof.pages.wording import counted
 from loadproof.profiles import profile_hash
 from loadproof.profiles.schema import Objectives
 from loadproof.review.model import ObjectiveChange
 from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import ALARM
-from loadproof.review.rules.words import label, listing, plural
+from loadproof.review.rules.words import label, listing
 from loadproof.templates.template import listed
 
 _ALARMS: Final = (ALARM, "AWS::CloudWatch::CompositeAlarm")
@@ -185,7 +186,7 @@ def alarms_lost(change: Change) -> Iterator[Found]:
     gone = [one for one in change.resources(*_ALARMS, action="remove") if _watches(change, one.logical_id)]
     if gone:
         names = listing([label(change.old(one)) for one in gone])
-        message = f"{len(gone)} {plural(len(gone), 'alarm', 'alarms')} removed: {names}"
+        message = f"{counted(len(gone), 'alarm')} removed: {names}"
         subject = change.field("buffer.enabled", "objectives", otherwise=gone[0].logical_id)
         yield Found(subject, message, "keep what watches the endpoint")
     silent = [
@@ -194,7 +195,7 @@ def alarms_lost(change: Change) -> Iterator[Found]:
         if _tells(change.before, one.logical_id) and not _tells(change.after, one.logical_id)
     ]
     if silent:
-        verb = plural(len(silent), "tells", "tell")
+        verb = "tells" if len(silent) == 1 else "tell"
         message = f"{listing([label(change.old(one)) for one in silent])} {verb} nobody any more"
         subject = change.field(
             "environment.yaml: alarm_topic_arn", "environment.yaml: alarm_emails", otherwise=silent[0].logical_id
@@ -216,8 +217,7 @@ def commitment(change: Change) -> Iterator[Found]:
     if after is None or after[1] not in _COMMITTED or after == before:
         return
     units, term = after
-    are = plural(units, "model unit is", "model units are")
-    message = f"{units} {are} paid for {_COMMITTED[term]}, used or not"
+    message = f"{counted(units, 'model unit is', 'model units are')} paid for {_COMMITTED[term]}, used or not"
     yield Found("bedrock.provisioned_throughput.commitment", message, "take it without a commitment first")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from loadproof.pages.wording import counted
 from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import (
@@ -25,7 +26,6 @@ from loadproof.review.rules.serving import (
     variant_pairs,
     variants,
 )
-from loadproof.review.rules.words import plural
 from loadproof.templates.template import Resource, listed
 
 _TYPE_FIELDS: Final = ("endpoint.instance_type", "endpoint.instance_pools")
@@ -76,8 +76,8 @@ def counts_reset(change: Change) -> Iterator[Found]:
             continue
         if target_of_component(change.after, after) is not None:
             message = (
-                f"the update sets inference component `{component_label(after)}` back to {count} "
-                f"{plural(count, 'copy', 'copies')}, whatever autoscaling has reached"
+                f"the update sets inference component `{component_label(after)}` back to "
+                f"{counted(count, 'copy', 'copies')}, whatever autoscaling has reached"
             )
             yield Found(one.logical_id, message, "let CopyCount come from what runs, not from the template")
 
