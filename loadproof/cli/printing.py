@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 import orjson
 from rich.console import RenderableType
+from rich.table import Table
 
 from loadproof.errors import InputError
 from loadproof.terminal import Terminal
@@ -28,6 +30,14 @@ def print_parts(parts: Iterable[RenderableType], console: Terminal) -> None:
     """Tables and lines in reading order; a line is not broken."""
     for part in parts:
         console.print(part, soft_wrap=isinstance(part, str))
+
+
+def table_of(title: str, *columns: str, right: Collection[str] = (), **looks: Any) -> Table:
+    """A table with its title above it: words are folded, what stands in the columns `right` is aligned there."""
+    table = Table(title=title, title_justify="left", **looks)
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    return table
 
 
 def say(*lines: str, console: Terminal | None = None, style: str = "") -> None:

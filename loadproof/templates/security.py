@@ -108,7 +108,10 @@ def remote_code(template: Template) -> Iterator[Found]:
     mend="EnableNetworkIsolation on the model or the endpoint configuration; stage weights in S3.",
 )
 def not_isolated(template: Template) -> Iterator[Found]:
-    isolated = [config.properties.get("EnableNetworkIsolation") is True for config in _configs(template)]
+    isolated = [
+        config.properties.get("EnableNetworkIsolation") is True
+        for config in template.of("AWS::SageMaker::EndpointConfig")
+    ]
     if isolated and all(isolated):
         return
     for resource in template.of("AWS::SageMaker::Model"):
@@ -270,13 +273,9 @@ def _names_a_place(value: str) -> bool:
     )
 
 
-def _configs(template: Template) -> Iterator[Resource]:
-    return template.of("AWS::SageMaker::EndpointConfig")
-
-
 def _keys(template: Template) -> Iterator[tuple[Resource, str, object]]:
     """Every store of data that takes a key, what it is, and its key."""
-    for config in _configs(template):
+    for config in template.of("AWS::SageMaker::EndpointConfig"):
         if not _has_local_disk(config):
             yield config, "the volume", config.properties.get("KmsKeyId")
         capture = config.properties.get("DataCaptureConfig")

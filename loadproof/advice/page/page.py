@@ -61,7 +61,7 @@ def page_of(plan: Plan, alternatives: Alternatives | None = None) -> str:
         objective_value=objective_value,
         interval=lambda level, name: _interval(plan, level, name),
         sources=_sources(plan),
-        style=Markup(_style()),
+        style=Markup(f"{house_style()}\n{_text('page.css')}"),
     )
 
 
@@ -106,11 +106,6 @@ def _sources(plan: Plan) -> list[tuple[str, str]]:
         (instance.instance_type, instance.source),
         ("Price", "none known" if cost.usd_per_hour_min is None else f"{instance.price_region}: {cost.price_source}"),
     ]
-
-
-def _style() -> str:
-    """What all pages share, then what this one adds."""
-    return f"{house_style()}\n{_text('page.css')}"
 
 
 def _text(name: str) -> str:

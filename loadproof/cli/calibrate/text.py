@@ -102,8 +102,8 @@ def _levels_table(found: Fit) -> Table:
 
 def _parameters_table(found: Fit) -> Table:
     table = Table(show_edge=False)
-    for name, justify in (("parameter", "left"), ("prior", "right"), ("fitted", "right"), ("unit", "left")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for name in ("parameter", "prior", "fitted", "unit"):
+        table.add_column(name, justify="right" if name in ("prior", "fitted") else "left")
     for name, value in found.parameters.items():
         unit = next(unit for ending, unit in _UNITS.items() if f"_{ending}" in name)
         table.add_row(name, f"{found.priors[name]:.4g}", f"{value:.4g}", unit)

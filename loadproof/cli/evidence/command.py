@@ -171,17 +171,13 @@ def check(
     profiles = profiles_to_prove(profile)
     runs, now = read_stored(places_of(place or (), must_exist=False)), _now()  # before the first run nothing is kept
     proofs = [proof_of(one, runs, now, most, local_cloud=local_cloud) for one in profiles]
+    all_hold = all(proof.holds for proof in proofs)
     if format == "json":
-        print_json(
-            {
-                "schema_version": 1,
-                "ok": all(proof.holds for proof in proofs),
-                "profiles": [proof_document(proof, now) for proof in proofs],
-            }
-        )
+        documents = [proof_document(proof, now) for proof in proofs]
+        print_json({"schema_version": 1, "ok": all_hold, "profiles": documents})
     else:
         print_proofs(proofs, now)
-    return ExitCode.OK if all(proof.holds for proof in proofs) else ExitCode.MISSED
+    return ExitCode.OK if all_hold else ExitCode.MISSED
 
 
 def _now() -> datetime:

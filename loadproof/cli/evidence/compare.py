@@ -37,9 +37,9 @@ class Progress:
 def print_comparison(comparison: Comparison, places: Sequence[str], format: str) -> None:
     """`format`: text, json or markdown."""
     if format == "json":
-        print_json(
-            {"schema_version": 1, "runs": list(places), "intervals": _intervals(), "comparison": asdict(comparison)}
-        )
+        intervals = {"method": "bootstrap over requests", "resamples": RESAMPLES, "confidence": CONFIDENCE}
+        runs = {"schema_version": 1, "runs": list(places)}
+        print_json({**runs, "intervals": intervals, "comparison": asdict(comparison)})
     elif format == "markdown":
         sys.stdout.write(comparison_markdown(comparison, _method()))
     else:
@@ -84,7 +84,3 @@ def _method() -> str:
         f"Intervals: bootstrap over requests ({RESAMPLES:,} resamples, seeded; blocks of neighbours where they hang "
         "together, whole conversations); of the share of failed requests Newcombe's."
     )
-
-
-def _intervals() -> dict[str, object]:
-    return {"method": "bootstrap over requests", "resamples": RESAMPLES, "confidence": CONFIDENCE}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -49,28 +48,20 @@ def print_runs(rows: Sequence[tuple[StoredRun, EvidenceStatus]], now: datetime) 
         table.add_column(name, overflow="fold", no_wrap=name in ("verdict", "age", "profile hash"))
     for run, status in rows:
         age = age_of(run, now)
-        table.add_row(
-            *map(
-                _plain,
-                (
-                    run.run_id,
-                    _profile_of(run),
-                    str(run.profile.get("sha256") or "–")[:12],
-                    run.verdict if not run.problem else "unreadable",
-                    "–" if age is None else in_days(age),
-                    _status(status),
-                    run.where,
-                ),
-            )
+        cells = (
+            run.run_id,
+            _profile_of(run),
+            str(run.profile.get("sha256") or "–")[:12],
+            run.verdict if not run.problem else "unreadable",
+            "–" if age is None else in_days(age),
+            _status(status),
+            run.where,
         )
+        table.add_row(*map(Text, cells))  # a run's own words are no markup
     console.print(table)
     for run, _ in rows:
         notes = (*notes_of(run), *((run.problem,) if run.problem else ()))
         say(*(f"{run.where}: {note}" for note in notes), console=console)
-
-
-def _plain(text: str) -> Any:
-    return Text(text)  # a run's own words are no markup
 
 
 def notes_of(run: StoredRun) -> tuple[str, ...]:
@@ -94,7 +85,8 @@ def print_run(run: StoredRun, status: EvidenceStatus, now: datetime) -> None:
     say(f"Kept         {run.where}")
     if run.summary and run.summary.objectives:
         say(f"Objectives at {run.summary.verdict.at_load or '–'}", *(f"  {row}" for row in _objectives(run)))
-    for title, rows in (("Conditions", _conditions(run)), ("Files", _files(run))):
+    conditions = properties(run.summary) if run.summary else ()
+    for title, rows in (("Conditions", conditions), ("Files", _files(run))):
         say(title, *(f"  {name:<24} {value}" for name, value in rows))
     say(*(f"Note: {note}" for note in notes_of(run)))
 
@@ -107,10 +99,6 @@ def _objectives(run: StoredRun) -> list[str]:
         f"95% interval {interval(row.low, row.high)}  {row.verdict}"
         for row in rows
     ]
-
-
-def _conditions(run: StoredRun) -> list[tuple[str, str]]:
-    return [(key, str(value)) for key, value in properties(run.summary)] if run.summary else []
 
 
 def _files(run: StoredRun) -> list[tuple[str, str]]:

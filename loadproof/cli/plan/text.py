@@ -13,6 +13,7 @@ from loadproof.advice.alternatives import Alternatives
 from loadproof.capacity import Knee, MemoryFit, Plan, PredictedLevel
 from loadproof.capacity.search import InvocationLimit
 from loadproof.cli.plan.alternatives_text import render_alternatives, settings_table
+from loadproof.cli.printing import table_of
 from loadproof.pages.wording import counted
 
 BAR_CHARACTERS = 60
@@ -152,9 +153,7 @@ def _remarks(plan: Plan, level: PredictedLevel) -> Iterator[str]:
 
 def _facts(plan: Plan) -> Table:
     """What follows from the curve, one line a fact; long reasons wrap below themselves."""
-    table = Table.grid(padding=(0, 1))
-    table.add_column(min_width=10, no_wrap=True)
-    table.add_column(overflow="fold")
+    table = _labelled()
     for at, knee in enumerate(plan.knees):
         table.add_row("Knees" if at == 0 else "", f"{knee.rule}: {_knee(knee)}")
     for at, binding in enumerate(plan.bindings):
@@ -164,6 +163,14 @@ def _facts(plan: Plan) -> Table:
     if plan.invocation_limit is not None:
         table.add_row("60 s limit", _limit(plan.invocation_limit))
     table.add_row("Cost", _cost(plan))
+    return table
+
+
+def _labelled() -> Table:
+    """Lines with a word each at their left."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(min_width=10, no_wrap=True)
+    table.add_column(overflow="fold")
     return table
 
 
@@ -185,9 +192,7 @@ def _limit(limit: InvocationLimit) -> str:
 
 
 def _grade(plan: Plan) -> Table:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(min_width=10, no_wrap=True)
-    table.add_column(overflow="fold")
+    table = _labelled()
     confidence = plan.confidence
     table.add_row(
         f"Grade {plan.grade}",
@@ -228,21 +233,17 @@ def _cost(plan: Plan) -> str:
 
 def _scaling(plan: Plan) -> Table:
     """What each `auto` of the profile's scaling stands for: the numbers a deployment gets."""
-    table = Table(title="Scaling, derived from auto", title_justify="left", padding=(0, 0, 0, 1), show_edge=False)
-    table.add_column("field", overflow="fold")
-    table.add_column("value", justify="right")
-    table.add_column("why (predicted)", overflow="fold")
+    columns = ("field", "value", "why (predicted)")
+    table = table_of("Scaling, derived from auto", *columns, right={"value"}, padding=(0, 0, 0, 1), show_edge=False)
     for row in plan.scaling:
         table.add_row(escape(row.field), "none" if row.value is None else f"{row.value:g}", escape(row.reason))
     return table
 
 
 def _objectives(plan: Plan) -> Table:
-    table = Table(title=f"Outlook of the objectives at {plan.objectives_at} in flight", title_justify="left")
-    table.add_column("objective")
-    for name in ("bound", "predicted", "range"):
-        table.add_column(name, justify="right")
-    table.add_column("outlook")
+    figures = ("bound", "predicted", "range")
+    title = f"Outlook of the objectives at {plan.objectives_at} in flight"
+    table = table_of(title, "objective", *figures, "outlook", right=figures)
     for row in plan.outlook:
         digits = 3 if row.name == "error_rate_max" else 1 if row.bound < 1000 else 0
         table.add_row(

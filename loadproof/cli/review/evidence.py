@@ -26,7 +26,7 @@ def runs_for(head: Tree, pairs: Sequence[Pair], places: Sequence[str], work: Pat
     if root is None:
         root = work / "evidence-of-head"
         _lay_out(head, root)
-    return tuple(run for name in _default_places() for run in _beside(root, name, counts))
+    return tuple(run for name in DEFAULT_PLACES for run in _beside(root, name, counts))
 
 
 def _judge(head: Tree, pairs: Sequence[Pair], root: Path) -> Callable[[StoredRun], bool]:
@@ -47,10 +47,6 @@ def _judge(head: Tree, pairs: Sequence[Pair], root: Path) -> Callable[[StoredRun
     return counts
 
 
-def _default_places() -> tuple[str, ...]:
-    return DEFAULT_PLACES
-
-
 def _beside(root: Path, name: str, counts: Callable[[StoredRun], bool]) -> list[MeasuredRun]:
     """Linked as in the repository, wherever they were read."""
     if not (root / name).is_dir():
@@ -66,7 +62,7 @@ def _lay_out(head: Tree, root: Path) -> None:
     chosen = [
         path
         for path in head.source.blobs
-        if path.partition("/")[0] in _default_places()
+        if path.partition("/")[0] in DEFAULT_PLACES
         and path.rpartition("/")[2] in (PLAN, SUMMARY, EVIDENCE)
         and path not in head.source.links
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from loadproof.review.model import ResourceChange, Severity
@@ -26,6 +27,7 @@ _VISIBILITY_S: Final = 30
 _FUNCTION_S: Final = 3
 _RETENTION_S: Final = 345_600
 _DAY_S: Final = 86_400
+_HELD: Final = {_LOGS: "logs", QUEUE: "messages", _BUCKET: "objects"}
 _TIMES: Final = 6  # visibility ≥ 6 x the function's time-out + the batch window, as Lambda's guide asks
 _FIELDS: Final = (
     "backend",
@@ -67,12 +69,7 @@ def timeouts(change: Change) -> Iterator[Found]:
     severity="break",
 )
 def messages_lost(change: Change) -> Iterator[Found]:
-    lost = _lost(change, QUEUE)
-    if lost:
-        message = _loss(change, lost, "queue", DATA[QUEUE])
-        yield Found(
-            _subject(change, lost), message, "stop the senders and let the queue run empty first", _severity(lost)
-        )
+    yield from _losses(change, "stop the senders and let the queue run empty first", QUEUE)
 
 
 @rule(
@@ -85,11 +82,7 @@ def messages_lost(change: Change) -> Iterator[Found]:
     severity="break",
 )
 def data_lost(change: Change) -> Iterator[Found]:
-    for kind in _STORES:
-        lost = _lost(change, kind)
-        if lost:
-            message = _loss(change, lost, _word(kind), DATA[kind])
-            yield Found(_subject(change, lost), message, "write Retain for it, or copy the data first", _severity(lost))
+    yield from _losses(change, "write Retain for it, or copy the data first", *_STORES)
 
 
 @rule(
@@ -102,10 +95,8 @@ def data_lost(change: Change) -> Iterator[Found]:
     severity="warning",
 )
 def logs_lost(change: Change) -> Iterator[Found]:
-    lost = _lost(change, _LOGS)
-    if lost:
-        message = _loss(change, lost, "log group", DATA[_LOGS])
-        yield Found(_subject(change, lost), message, "export what is still needed")
+    for found in _losses(change, "export what is still needed", _LOGS):
+        yield replace(found, severity=None)
 
 
 @rule(
@@ -121,7 +112,7 @@ def kept_shorter(change: Change) -> Iterator[Found]:
     for one, before, after in change.updated(_LOGS, QUEUE, _BUCKET):
         old, new = _keeps_s(before), _keeps_s(after)
         if old is not None and new is not None and new < old:
-            shorter.setdefault((_what(one.type), _time(old), _time(new)), []).append(after)
+            shorter.setdefault((_HELD[one.type], _time(old), _time(new)), []).append(after)
     for (what, was, becomes), held in shorter.items():
         message = f"{what} of {listing([label(one) for one in held])} are kept for {becomes}, until now {was}"
         subject = change.field("buffer.retention_s") if what == "messages" else ""
@@ -215,9 +206,12 @@ def _seconds(properties: Mapping[str, object], name: str, default: int) -> int |
     return number(properties[name]) if name in properties else default
 
 
-def _lost(change: Change, kind: str) -> list[ResourceChange]:
-    """Physical resources of the type that leave their stack, and that nothing keeps."""
-    return [one for one, _, _ in change.gone(kind) if not one.kept]
+def _losses(change: Change, mend: str, *kinds: str) -> Iterator[Found]:
+    """Physical resources that leave their stack and that nothing keeps: a finding for each type of them."""
+    for kind in kinds:
+        lost = [one for one, _, _ in change.gone(kind) if not one.kept]
+        if lost:
+            yield Found(_subject(change, lost), _loss(change, lost, _word(kind), DATA[kind]), mend, _severity(lost))
 
 
 def _subject(change: Change, lost: list[ResourceChange]) -> str:
@@ -234,13 +228,8 @@ def _severity(lost: list[ResourceChange]) -> Severity | None:
 def _loss(change: Change, lost: list[ResourceChange], word: str, what: str) -> str:
     """`queue a is deleted: the messages in it are lost`; `what` as for one."""
     actions = {one.action for one in lost}
-    done = (
-        "deleted"
-        if actions == {"remove"}
-        else "replaced by empty ones"
-        if len(lost) > 1
-        else "replaced by an empty one"
-    )
+    empty = "empty ones" if len(lost) > 1 else "an empty one"
+    done = "deleted" if actions == {"remove"} else f"replaced by {empty}"
     names = listing([label(change.old(one)) for one in lost])
     if len(lost) == 1:
         return f"{word} {names} is {done}; lost with it: {what}"
@@ -251,10 +240,6 @@ def _loss(change: Change, lost: list[ResourceChange], word: str, what: str) -> s
 def _word(kind: str) -> str:
     """`bucket` of `AWS::S3::Bucket`."""
     return {_LOGS: "log group"}.get(kind, kind.rpartition("::")[2].lower())
-
-
-def _what(kind: str) -> str:
-    return {_LOGS: "logs", QUEUE: "messages", _BUCKET: "objects"}[kind]
 
 
 def _keeps_s(resource: Resource) -> float | None:

@@ -179,11 +179,8 @@ def _leaves_out_no_more(own: frozenset[str], other: frozenset[str], of: str) -> 
 
 def _overlap(one: str, two: str) -> bool:
     """True where two patterns may name the same thing: rather once too often."""
-    return _matches(one, two) or _matches(two, one) or (_both_wild(one, two) and _begin_alike(one, two))
-
-
-def _both_wild(one: str, two: str) -> bool:
-    return bool(_WILD.search(one) and _WILD.search(two))
+    both_wild = bool(_WILD.search(one) and _WILD.search(two))
+    return _matches(one, two) or _matches(two, one) or (both_wild and _begin_alike(one, two))
 
 
 def _begin_alike(one: str, two: str) -> bool:

@@ -11,7 +11,7 @@ from loadproof.profiles.schema import Objectives
 from loadproof.review.model import ObjectiveChange
 from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.rule import Found, rule
-from loadproof.review.rules.serving import ALARM
+from loadproof.review.rules.serving import ALARM, SCALING_POLICY
 from loadproof.review.rules.words import label, listing
 from loadproof.templates.template import listed
 
@@ -31,15 +31,9 @@ _COMMITTED: Final = {"one_month": "a month", "six_months": "six months"}
     severity="risk",
 )
 def predicted_miss(change: Change) -> Iterator[Found]:
-    for one in change.context.objectives:
-        if one.after is None or one.after.expected != "misses" or (one.before and one.before.expected == "misses"):
-            continue
-        yield Found(
-            f"objectives.{one.name}",
-            f"{_figures(one)}: predicted to be missed",
-            "see `loadproof plan` for what would hold it",
-            evidence=f"predicted, grade {one.after.grade}",
-        )
+    for one, grade in _newly(change, "misses", unless=("misses",)):
+        message = f"{_figures(one)}: predicted to be missed"
+        yield Found(f"objectives.{one.name}", message, "see `loadproof plan` for what would hold it", evidence=grade)
 
 
 @rule(
@@ -51,15 +45,9 @@ def predicted_miss(change: Change) -> Iterator[Found]:
     severity="warning",
 )
 def in_doubt(change: Change) -> Iterator[Found]:
-    for one in change.context.objectives:
-        if one.after is None or one.after.expected != "near" or (one.before and one.before.expected != "meets"):
-            continue
-        yield Found(
-            f"objectives.{one.name}",
-            f"{_figures(one)}: it may hold or not",
-            "benchmark it before production",
-            evidence=f"predicted, grade {one.after.grade}",
-        )
+    for one, grade in _newly(change, "near", unless=("near", "misses", "unknown")):
+        message = f"{_figures(one)}: it may hold or not"
+        yield Found(f"objectives.{one.name}", message, "benchmark it before production", evidence=grade)
 
 
 @rule(
@@ -221,6 +209,14 @@ def commitment(change: Change) -> Iterator[Found]:
     yield Found("bedrock.provisioned_throughput.commitment", message, "take it without a commitment first")
 
 
+def _newly(change: Change, expected: str, unless: tuple[str, ...]) -> Iterator[tuple[ObjectiveChange, str]]:
+    """Objectives that are expected so now and were none of `unless` before, each with the grade of its prediction."""
+    for one in change.context.objectives:
+        was = one.before.expected if one.before is not None else ""
+        if one.after is not None and one.after.expected == expected and was not in unless:
+            yield one, f"predicted, grade {one.after.grade}"
+
+
 def _throughput(view: View) -> tuple[int, str] | None:
     bedrock = view.profile.bedrock if view.profile else None
     bought = bedrock.provisioned_throughput if bedrock else None
@@ -254,12 +250,9 @@ def _watches(change: Change, logical_id: str) -> bool:
     names = {name for one in gone for name in (one.logical_id, label(change.old(one)))}
     if alarm is not None and any(f"'{name}'" in str(alarm.properties) for name in names):
         return False
-    steered = {name for policy in change.before.of(_SCALING) for name in (policy.logical_id,)}
+    steered = {policy.logical_id for policy in change.before.of(SCALING_POLICY)}
     actions = listed(alarm.properties, "AlarmActions") if alarm is not None else []
     return not any(name in steered for action in actions for name in references(action))
-
-
-_SCALING: Final = "AWS::ApplicationAutoScaling::ScalingPolicy"
 
 
 def _tells(view: View, logical_id: str) -> bool:

@@ -80,7 +80,8 @@ def component_replaced(change: Change) -> Iterator[Found]:
             found = f"becomes `{new}`" if new != old else "is made anew"
             message = f"inference component `{old}` {found}: all its copies are deleted and the model is loaded again"
             mend = "keep its name, or add the new component beside it and remove the old one in a later deployment"
-        yield Found(_component_subject(change, one.logical_id), message, mend, _severity(one), _why(one))
+        subject = change.field("components", "adapters", otherwise=one.logical_id)
+        yield Found(subject, message, mend, _severity(one), _why(one))
 
 
 @rule(
@@ -243,10 +244,6 @@ def _collision(
     found = f"{_kind(resource.type)} `{name}` {how} under its old name"
     message = f"{found}: AWS refuses a second one, the deployment fails"
     return Found(subject, message, "leave the name out, or change it together with the replacement", severity, evidence)
-
-
-def _component_subject(change: Change, logical_id: str) -> str:
-    return change.field("components", "adapters", otherwise=logical_id)
 
 
 def _why(one: ResourceChange) -> str:
