@@ -164,24 +164,13 @@ def _figures(runs: Sequence[Shown]) -> dict[str, Figure]:
 
 def _curve(runs: Sequence[Shown], latency: str) -> Figure | None:
     """p95 over output tokens/s; each mark is a level, named by its requests in flight."""
-    series = tuple(
-        Series(
-            run.name,
-            run.look,
-            tuple(
-                Mark(
-                    level.output_tokens_per_s,
-                    charts.at(level, latency, "p95"),
-                    tip_of(run.name, charts.at(level, latency, "p95"), "ms", f"{level.concurrency:,} in flight"),
-                    f"{level.concurrency:,}",
-                )
-                for level in run.summary.levels
-                if level.output_tokens_per_s is not None
-            ),
-        )
-        for run in runs
-    )
-    return figure_of(Figure(("output tokens per second", f"{wording.SHORT[latency]} p95 (ms)"), series))
+    series = []
+    for run in runs:
+        levels = run.summary.levels
+        points = [(level.output_tokens_per_s, charts.at(level, latency, "p95"), level.concurrency) for level in levels]
+        named = [f"{level.concurrency:,}" for level in levels]
+        series.append(charts.series_of(points, run.name, run.look, named=named))
+    return figure_of(Figure(("output tokens per second", f"{wording.SHORT[latency]} p95 (ms)"), tuple(series)))
 
 
 def _by_load(runs: Sequence[Shown], figure: Callable[[Level], float | None], title: str, unit: str) -> Figure | None:
