@@ -285,6 +285,12 @@ def test_a_name_of_two_parts_is_told_by_its_first() -> None:
     assert one({"Old": policy}, {"New": policy}, "LR004").message.startswith("IAM RolePolicy `p` takes the place of ")
 
 
+def test_a_name_is_known_only_where_all_its_parts_are() -> None:
+    """The same policy name on a role that only the deployment knows."""
+    policy = resource("IAM::RolePolicy", PolicyName="p", RoleName={"Ref": "P"}, PolicyDocument={})
+    assert found({"Old": policy}, {"New": policy}, "LR004") == []
+
+
 def test_another_stacks_name_may_be_free_in_time() -> None:
     """Which stack is deployed first decides."""
     before, after = stacks(a={"Old": QUEUE}, b={}), stacks(a={}, b={"New": QUEUE})
