@@ -17,7 +17,6 @@ from tiny_llama import vocabulary, write_tiny_llama
 
 from loadproof.bench.connect import open_invoker, parse_target
 from loadproof.bench.job import run_benchmark
-from loadproof.bench.judge import verdict
 from loadproof.bench.load.sweep import Progress
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.objectives import Objective
@@ -26,6 +25,7 @@ from loadproof.invocation import GenerationRequest
 from loadproof.loads import Load
 
 pytest.importorskip("xllamacpp", reason="there is no wheel for every platform")
+pytestmark = pytest.mark.usefixtures("patient")
 SLOTS = 4
 OUTPUT_TOKENS = 300
 SERVER = Path(__file__).parent / "llama_cpp_server.py"
@@ -43,13 +43,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(10)
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests share their machine: being late is no matter here."""
-    monkeypatch.setattr(verdict, "LAG_LIMIT_MS", 10_000.0)
-    monkeypatch.setattr(verdict, "LAG_SHARE_OF_OBJECTIVE", 1e6)
 
 
 def spec_for(server: str, *loads: Load, **more: Any) -> BenchmarkSpec:

@@ -17,20 +17,16 @@ from bench_fakes import FakeEndpoint, serving
 
 from loadproof.bench.connect import parse_target
 from loadproof.bench.job import resume_benchmark, run_benchmark
-from loadproof.bench.judge import verdict
 from loadproof.bench.load.sweep import Progress
 from loadproof.bench.measure.records import MISSING, read_records
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
 from loadproof.errors import CouldNotRunError, ExitCode
 from loadproof.loads import Load
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="workers need socket pairs")
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests share their machine: being late is no matter here."""
-    monkeypatch.setattr(verdict, "LAG_LIMIT_MS", 10_000.0)
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="workers need socket pairs"),
+    pytest.mark.usefixtures("patient"),
+]
 
 
 def spec_for(endpoint: FakeEndpoint, *loads: Load, workers: int = 2) -> BenchmarkSpec:
