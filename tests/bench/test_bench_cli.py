@@ -48,7 +48,7 @@ def bench_here(cwd: Path, command: Sequence[str]) -> subprocess.CompletedProcess
 
 
 def wait_for_lines(path: Path, count: int) -> None:
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 120
     while not path.exists() or path.read_bytes().count(b"\n") < count:
         assert time.monotonic() < deadline_s, "the run wrote no records"
         time.sleep(0.02)
@@ -277,7 +277,7 @@ def test_an_interrupted_run_reports_what_there_is(tmp_path: Path, number: signal
         while len(endpoint.served) < stuck_from + 3:
             time.sleep(0.01)
         process.send_signal(number)
-        stdout, _ = process.communicate(timeout=40)
+        stdout, _ = process.communicate(timeout=50)
     summary = json.loads(stdout)
     (level,) = summary["levels"]
     assert process.returncode == 130

@@ -42,7 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield process.stdout.readline().strip()
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def spec_for(server: str, *loads: Load, **more: Any) -> BenchmarkSpec:

@@ -162,8 +162,8 @@ def test_workers_end_with_a_killed_run_and_resume_completes_it(tmp_path: Path) -
             time.sleep(0.01)
         workers = [one for one in parent.children() if "loadproof.bench.load.worker" in one.cmdline()]
         parent.kill()
-        parent.wait(10)
-        gone, left = psutil.wait_procs(workers, timeout=10)
+        parent.wait(60)
+        gone, left = psutil.wait_procs(workers, timeout=60)
         assert (len(gone), left) == (2, [])
         kept = len(read_records(tmp_path / "run" / "requests.jsonl").records)
         resumed = resume_benchmark(tmp_path / "run", quiet)

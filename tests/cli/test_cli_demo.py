@@ -41,7 +41,7 @@ def processes_of(environment: dict[str, str]) -> Iterator[psutil.Process]:
 
 
 def assert_nothing_left(environment: dict[str, str]) -> None:
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 120
     while (left := list(processes_of(environment))) and time.monotonic() < deadline_s:
         time.sleep(0.2)
     assert left == []
@@ -58,7 +58,7 @@ def test_the_demo_deploys_benchmarks_and_judges_every_profile_of_dev(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=900,
         check=False,
     )
 
@@ -99,7 +99,7 @@ def test_an_interruption_takes_everything_down(
     ):  # not in the repository's own cdk.out, which the CDK CLI would lock against a second demo
         assert len(list((tmp_path / "runs").glob("demo-*/cdk.out/manifest.json"))) == 1
     process.send_signal(number)
-    said, _ = process.communicate(timeout=30)
+    said, _ = process.communicate(timeout=120)
 
     assert process.returncode == {signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[number]
     assert ("nothing is left running" in said) == (number == signal.SIGINT)

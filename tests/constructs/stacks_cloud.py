@@ -71,7 +71,7 @@ class Cloud:
 
     def ended(self, name: str) -> str:
         """The status of a stack when its operation is over."""
-        cfn, patience = self.client("cloudformation"), time.monotonic() + 90
+        cfn, patience = self.client("cloudformation"), time.monotonic() + 240
         while time.monotonic() < patience:
             status = str(cfn.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"])
             if status.endswith(_ENDED) and "_IN_PROGRESS" not in status:

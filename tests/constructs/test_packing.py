@@ -60,7 +60,7 @@ def test_a_package_imports_its_own_wire(place: str, module: str, tmp_path: Path)
         [sys.executable, "-I", "-S", "-c", code, str(tmp_path / "package"), str(tmp_path / "runtime")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
         env={**os.environ, "AWS_DEFAULT_REGION": "us-east-1"},
     )
@@ -74,7 +74,11 @@ def test_a_file_in_a_template_needs_no_other(place: str, tmp_path: Path) -> None
     (tmp_path / "index.py").write_text(text)
     code = "import sys; sys.path.insert(0, sys.argv[1]); import index; print(callable(index.handler))"
     ran = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-I", "-S", "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert ran.stdout.strip() == "True", ran.stderr
 

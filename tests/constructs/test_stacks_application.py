@@ -277,7 +277,7 @@ def test_a_python_without_the_packages_says_what_to_do(tmp_path: Path) -> None:
     """An activated environment of somebody else's is respected, and told apart by exit 3 and one line."""
     venv.create(tmp_path / "other", with_pip=False)
     python = tmp_path / "other" / "bin" / "python"
-    done = subprocess.run([str(python), str(ROOT / "app.py")], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([str(python), str(ROOT / "app.py")], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 3
     assert done.stderr.startswith(f"loadproof: {python} (Python 3.")
     assert done.stderr.endswith("lacks what the stacks need; run `make setup` and leave other environments\n")

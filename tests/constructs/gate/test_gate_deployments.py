@@ -81,7 +81,7 @@ def received(cloud: Cloud, queue: str) -> list[dict[str, Any]]:
 
 def executions(cloud: Cloud) -> list[dict[str, Any]]:
     """Of the benchmark's state machine, newest first, all at their end."""
-    machines, patience = cloud.client("stepfunctions"), time.monotonic() + 60
+    machines, patience = cloud.client("stepfunctions"), time.monotonic() + 180
     while time.monotonic() < patience:
         found: list[dict[str, Any]] = machines.list_executions(stateMachineArn=MACHINE)["executions"]
         if all(one["status"] != "RUNNING" for one in found):

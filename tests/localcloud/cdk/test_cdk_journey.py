@@ -46,7 +46,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=180,
+            timeout=400,
         )
         assert done.returncode == code, done.stdout[-4000:]
         return done.stdout
