@@ -17,9 +17,9 @@ from loadproof.bench.judge.regression import Comparison
 from loadproof.bench.measure.histogram import Histogram
 from loadproof.bench.measure.scaling import Deployed
 from loadproof.bench.report import charts, wording
-from loadproof.bench.report.figures import Figure, Mark, Series, draw, figure_of, levels_ticks, swatch, tip_of
 from loadproof.bench.report.page import POLICY, environment, histogram_of_row, style
 from loadproof.errors import InputError
+from loadproof.pages.figures import Figure, Mark, Series, draw, figure_of, levels_ticks, swatch, tip_of
 from loadproof.pages.looks import RUNS, Look
 
 MOST_RUNS = 12
@@ -164,12 +164,13 @@ def _figures(runs: Sequence[Shown]) -> dict[str, Figure]:
 
 def _curve(runs: Sequence[Shown], latency: str) -> Figure | None:
     """p95 over output tokens/s; each mark is a level, named by its requests in flight."""
-
-    def mark(name: str, level: Level) -> Mark | None:
-        x, y, in_flight = level.output_tokens_per_s, charts.at(level, latency, "p95"), f"{level.concurrency:,}"
-        return None if x is None else Mark(x, y, tip_of(name, y, "ms", f"{in_flight} in flight"), in_flight)
-
-    return figure_of(Figure(("output tokens per second", f"{wording.SHORT[latency]} p95 (ms)"), _series(runs, mark)))
+    series = []
+    for run in runs:
+        levels = run.summary.levels
+        points = [(level.output_tokens_per_s, charts.at(level, latency, "p95"), level.concurrency) for level in levels]
+        named = [f"{level.concurrency:,}" for level in levels]
+        series.append(charts.series_of(points, run.name, run.look, named=named))
+    return figure_of(Figure(("output tokens per second", f"{wording.SHORT[latency]} p95 (ms)"), tuple(series)))
 
 
 def _by_load(runs: Sequence[Shown], figure: Callable[[Level], float | None], title: str, unit: str) -> Figure | None:
