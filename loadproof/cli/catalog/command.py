@@ -71,13 +71,13 @@ def refresh(
 
 @app.command("audit")
 def audit(
-    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+    format: TextOrJson = "text",
     strict: Annotated[
         bool, typer.Option("--strict", help="exit 1 on any finding, not only on what is missing")
     ] = False,
 ) -> int:
     """Say what the catalog lacks, what is stale, and what is from memory. Exit 1 where the installed SDK knows more."""
-    return audit_rows(as_json=format is Format.JSON, strict=strict)
+    return audit_rows(as_json=format == "json", strict=strict)
 
 
 def _print_json(document: dict[str, object]) -> None:
