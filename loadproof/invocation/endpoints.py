@@ -109,7 +109,13 @@ def _inference_profile(client: Any, name: str) -> tuple[str, str]:
 
 
 def aws_client(
-    service: str, region: str | None, endpoint_url: str | None, *, connect_timeout_s: float = 10, connections: int = 10
+    service: str,
+    region: str | None,
+    endpoint_url: str | None,
+    *,
+    connect_timeout_s: float = 10,
+    read_timeout_s: float = 30,
+    connections: int = 10,
 ) -> Any:
     """A boto3 client that tries once; with a local cloud's own keys there.
 
@@ -125,7 +131,7 @@ def aws_client(
         config = Config(
             retries={"total_max_attempts": 1},
             connect_timeout=connect_timeout_s,
-            read_timeout=30,
+            read_timeout=read_timeout_s,
             max_pool_connections=connections,
             s3={"addressing_style": "path"} if here else {},  # loopback has no subdomains
         )

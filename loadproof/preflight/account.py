@@ -1,0 +1,124 @@
+"""What an account answers: every question asked once, in time, and an answer told apart from none."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from typing import Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from loadproof.preflight.rights import READS
+
+CONNECT_S: Final = 3.0
+READ_S: Final = 5.0  # for one call; with it, nothing that began in time ends later than this
+_DENIED: Final = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError", "403")
+_THROTTLED: Final = ("Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded")
+_TRIES: Final = 3
+_PAUSE_S: Final = 0.5
+Params = Mapping[str, Any]
+
+
+class UnseenError(Exception):
+    """The account did not say: a right that is missing, no answer in time, or an answer nobody expected."""
+
+
+class Account:
+    """One account and region, asked by read-only calls until `until_s` of the monotonic clock.
+
+    `client` makes a boto3 client of a service. Questions may come from several threads; the same one is asked once.
+    """
+
+    def __init__(
+        self,
+        client: Callable[[str], Any],
+        *,
+        account: str,
+        region: str,
+        until_s: float,
+        clock_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.id, self.region = account, region
+        self._make, self._until_s, self._clock_s, self._sleep = client, until_s, clock_s, sleep
+        self._clients: dict[str, Any] = {}
+        self._making, self._asking = threading.Lock(), threading.Lock()
+        self._answers: dict[str, Future[Any]] = {}
+
+    def read(
+        self, service: str, operation: str, params: Params | None = None, absent: Collection[str] = ()
+    ) -> dict[str, Any] | None:
+        """The answer; None for an error whose code is in `absent`: what was asked about is not there.
+
+        Raises UnseenError for every other error.
+        """
+
+        def ask() -> dict[str, Any]:
+            answer: dict[str, Any] = getattr(self._client(service), operation)(**params or {})
+            return answer
+
+        found: dict[str, Any] | None = self._once(service, operation, params or {}, absent, ask)
+        return found
+
+    def listed(
+        self, service: str, operation: str, key: str, params: Params | None = None, absent: Collection[str] = ()
+    ) -> list[Any]:
+        """Everything under `key` of all pages; nothing for an error whose code is in `absent`. Raises UnseenError."""
+
+        def ask() -> list[Any]:
+            found: list[Any] = []
+            for page in self._client(service).get_paginator(operation).paginate(**params or {}):
+                found += page.get(key, [])
+                self._in_time(service, operation)
+            return found
+
+        return self._once(service, operation, params or {}, absent, ask) or []
+
+    def _once(
+        self, service: str, operation: str, params: Params, absent: Collection[str], ask: Callable[[], Any]
+    ) -> Any:
+        assert (service, operation) in READS, f"{service}.{operation}: add the right it needs to READS"
+        name = f"{service} {operation} {sorted(params.items())} {sorted(absent)}"
+        with self._asking:
+            known = self._answers.get(name)
+            if known is None:
+                answer = self._answers[name] = Future()
+        if known is not None:
+            return known.result()
+        try:
+            answer.set_result(self._asked(service, operation, absent, ask))
+        except BaseException as error:
+            answer.set_exception(error)
+        return answer.result()
+
+    def _asked(self, service: str, operation: str, absent: Collection[str], ask: Callable[[], Any]) -> Any:
+        right = READS[service, operation].action
+        for attempt in range(_TRIES):
+            self._in_time(service, operation)
+            try:
+                return ask()
+            except ClientError as error:
+                told = error.response.get("Error", {})
+                code = told.get("Code", "?")
+                if code in absent:
+                    return None
+                if code in _DENIED:
+                    raise UnseenError(f"the right {right} is missing") from error
+                if code not in _THROTTLED or attempt == _TRIES - 1:
+                    raise UnseenError(f"{right} was answered by {code}: {told.get('Message', '?')}") from error
+                self._sleep(_PAUSE_S * 2**attempt)
+            except BotoCoreError as error:
+                raise UnseenError(f"{right} got no answer: {error}") from error
+        raise AssertionError("every attempt returns or raises")
+
+    def _in_time(self, service: str, operation: str) -> None:
+        if self._clock_s() > self._until_s:
+            raise UnseenError(f"there was no time left for {READS[service, operation].action}")
+
+    def _client(self, service: str) -> Any:
+        with self._making:  # boto3's sessions are not made for threads
+            if service not in self._clients:
+                self._clients[service] = self._make(service)
+            return self._clients[service]

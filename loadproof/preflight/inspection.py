@@ -1,0 +1,101 @@
+"""Every rule over every need, side by side and within a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, Final
+
+from loadproof.errors import CouldNotRunError
+from loadproof.preflight.account import CONNECT_S, READ_S, Account, UnseenError
+from loadproof.preflight.collect import Deployments, needs_of
+from loadproof.preflight.needs import Need
+from loadproof.preflight.rules import RULES, SEVERITIES, UNKNOWN, Finding, Severity
+from loadproof.rules import Rule
+
+WHOLE_S: Final = 20.0  # a preflight never takes longer
+_ASKING_S: Final = WHOLE_S - CONNECT_S - READ_S - 1.0  # what begins after it would end too late
+_THREADS: Final = 24
+# A shape that AWS's answers never had: it is told, like an answer that did not come.
+_UNREADABLE: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What was found in one account. `looked_at` counts the questions that got an answer, well or not."""
+
+    deployments: Deployments
+    findings: tuple[Finding, ...]
+    looked_at: int
+    took_s: float
+
+    def count(self, severity: Severity) -> int:
+        return sum(one.severity == severity for one in self.findings)
+
+    @property
+    def worst(self) -> Severity | None:
+        """None where all is well."""
+        return max((one.severity for one in self.findings), key=SEVERITIES.index, default=None)
+
+
+def preflight(
+    deployments: Deployments, client: Callable[[str], Any], clock_s: Callable[[], float] = time.monotonic
+) -> Preflight:
+    """Look at the account of an environment; `client` makes a boto3 client of a service there.
+
+    Raises CouldNotRunError for credentials of another account or of none.
+    """
+    began_s = clock_s()
+    environment = deployments.environment
+    account = Account(
+        client, account=environment.account, region=environment.region, until_s=began_s + _ASKING_S, clock_s=clock_s
+    )
+    needs = needs_of(deployments, account)
+    _refuse_another_account(account)
+    findings, looked_at = _found(needs, began_s + WHOLE_S - 1.0, clock_s)
+    ordered = sorted(findings, key=lambda one: (-SEVERITIES.index(one.severity), one.code, one.place, one.message))
+    return Preflight(deployments, tuple(dict.fromkeys(ordered)), looked_at, clock_s() - began_s)
+
+
+def _refuse_another_account(account: Account) -> None:
+    try:
+        told = account.read("sts", "get_caller_identity")
+    except UnseenError as error:
+        raise CouldNotRunError(f"the account cannot be asked: {error}; set AWS_PROFILE or other credentials") from None
+    assert told is not None
+    if told["Account"] != account.id:
+        raise CouldNotRunError(
+            f"the credentials are of account {told['Account']} ({told['Arn']}), and environment.yaml deploys to "
+            f"{account.id}; set AWS_PROFILE to that one"
+        )
+
+
+def _found(needs: Iterable[Need], until_s: float, clock_s: Callable[[], float]) -> tuple[list[Finding], int]:
+    """Findings, and how many of the questions were answered."""
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="preflight")
+    asked: dict[Future[list[Finding]], tuple[Rule[str, Severity], Need]] = {
+        pool.submit(_look, rule, need): (rule, need) for need in needs for rule in RULES if isinstance(need, rule.takes)
+    }
+    done, late = wait(asked, timeout=max(0.0, until_s - clock_s()))
+    pool.shutdown(wait=False, cancel_futures=True)
+    findings = [one for future in done for one in future.result()]
+    findings += [_unknown(*asked[future], "there was no answer in time") for future in late]
+    return findings, len(asked) - sum(one.code == UNKNOWN for one in findings)
+
+
+def _look(rule: Rule[str, Severity], need: Need) -> list[Finding]:
+    try:
+        return list(rule.findings(need))
+    except UnseenError as error:
+        return [_unknown(rule, need, str(error))]
+    except _UNREADABLE as error:
+        return [_unknown(rule, need, f"AWS's answer has a shape nobody expected ({type(error).__name__}: {error})")]
+
+
+def _unknown(rule: Rule[str, Severity], need: Need, why: str) -> Finding:
+    mend = "loadproof preflight --rights prints what preflight needs; run it again with that"
+    return Finding(
+        UNKNOWN, "unknown", need.place, why, mend, needed=f"an answer, for {rule.code} ({rule.title.lower()})"
+    )
