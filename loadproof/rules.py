@@ -75,9 +75,7 @@ class Rule(Generic[Place, Severity]):
         if isinstance(subject, self.takes):
             for one in self.function(subject):
                 severity = one.severity or self.severity
-                yield Finding(
-                    self.code, severity, one.place, one.message, one.mend, one.evidence, needed=one.needed
-                )
+                yield Finding(self.code, severity, one.place, one.message, one.mend, one.evidence, needed=one.needed)
 
 
 Look: TypeAlias = Callable[[Subject], Iterator[Found[Place, Severity]]]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from loadproof.preflight.rights import READS
 
@@ -50,7 +50,7 @@ class Account:
     def read(
         self, service: str, operation: str, params: Params | None = None, absent: Collection[str] = ()
     ) -> dict[str, Any] | None:
-        """The answer; None for an error whose code is in `absent`: what was asked about is not there.
+        """The answer; None for an error, as `code: message`, that begins as one of `absent`: there is no such thing.
 
         Raises UnseenError for every other error.
         """
@@ -65,7 +65,7 @@ class Account:
     def listed(
         self, service: str, operation: str, key: str, params: Params | None = None, absent: Collection[str] = ()
     ) -> list[Any]:
-        """Everything under `key` of all pages; nothing for an error whose code is in `absent`. Raises UnseenError."""
+        """Everything under `key` of all pages; nothing for an error in `absent`. Raises UnseenError."""
 
         def ask() -> list[Any]:
             found: list[Any] = []
@@ -101,16 +101,19 @@ class Account:
                 return ask()
             except ClientError as error:
                 told = error.response.get("Error", {})
-                code = told.get("Code", "?")
-                if code in absent:
+                code, message = told.get("Code", "?"), told.get("Message", "?")
+                if f"{code}: {message}".startswith(tuple(absent)):
                     return None
                 if code in _DENIED:
                     raise UnseenError(f"the right {right} is missing") from error
                 if code not in _THROTTLED or attempt == _TRIES - 1:
-                    raise UnseenError(f"{right} was answered by {code}: {told.get('Message', '?')}") from error
+                    raise UnseenError(f"{right} was answered by {code}: {message:.200}") from error
                 self._sleep(_PAUSE_S * 2**attempt)
+            except HTTPClientError as error:  # time-outs among them: a read may be asked again
+                if attempt == _TRIES - 1:
+                    raise UnseenError(f"{right} got no answer: {error}") from error
             except BotoCoreError as error:
-                raise UnseenError(f"{right} got no answer: {error}") from error
+                raise UnseenError(f"{right} could not be asked: {error}") from error
         raise AssertionError("every attempt returns or raises")
 
     def _in_time(self, service: str, operation: str) -> None:

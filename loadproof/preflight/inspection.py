@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from loadproof.errors import CouldNotRunError
 from loadproof.preflight.account import CONNECT_S, READ_S, Account, UnseenError
@@ -18,6 +18,7 @@ from loadproof.rules import Rule
 WHOLE_S: Final = 20.0  # a preflight never takes longer
 _ASKING_S: Final = WHOLE_S - CONNECT_S - READ_S - 1.0  # what begins after it would end too late
 _THREADS: Final = 24
+_Rule: TypeAlias = Rule[str, Severity]
 # A shape that AWS's answers never had: it is told, like an answer that did not come.
 _UNREADABLE: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
@@ -75,27 +76,33 @@ def _refuse_another_account(account: Account) -> None:
 def _found(needs: Iterable[Need], until_s: float, clock_s: Callable[[], float]) -> tuple[list[Finding], int]:
     """Findings, and how many of the questions were answered."""
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="preflight")
-    asked: dict[Future[list[Finding]], tuple[Rule[str, Severity], Need]] = {
+    asked: dict[Future[list[Finding]], tuple[_Rule, Need]] = {
         pool.submit(_look, rule, need): (rule, need) for need in needs for rule in RULES if isinstance(need, rule.takes)
     }
-    done, late = wait(asked, timeout=max(0.0, until_s - clock_s()))
+    late = wait(asked, timeout=max(0.0, until_s - clock_s())).not_done
     pool.shutdown(wait=False, cancel_futures=True)
-    findings = [one for future in done for one in future.result()]
-    findings += [_unknown(*asked[future], "there was no answer in time") for future in late]
-    return findings, len(asked) - sum(one.code == UNKNOWN for one in findings)
+    findings: list[Finding] = []
+    unseen: dict[tuple[str, str], list[str]] = {}
+    for future, (rule, need) in asked.items():
+        try:
+            if future in late:
+                raise UnseenError("there was no answer in time")
+            findings += future.result()
+        except UnseenError as error:
+            unseen.setdefault((need.place, str(error)), []).append(rule.code)
+    findings += [_unknown(place, why, codes) for (place, why), codes in unseen.items()]
+    return findings, len(asked) - sum(map(len, unseen.values()))
 
 
-def _look(rule: Rule[str, Severity], need: Need) -> list[Finding]:
+def _look(rule: _Rule, need: Need) -> list[Finding]:
+    """Raises UnseenError where the account did not say."""
     try:
         return list(rule.findings(need))
-    except UnseenError as error:
-        return [_unknown(rule, need, str(error))]
     except _UNREADABLE as error:
-        return [_unknown(rule, need, f"AWS's answer has a shape nobody expected ({type(error).__name__}: {error})")]
+        raise UnseenError(f"AWS's answer has a shape nobody expected ({type(error).__name__}: {error})") from error
 
 
-def _unknown(rule: Rule[str, Severity], need: Need, why: str) -> Finding:
+def _unknown(place: str, why: str, codes: list[str]) -> Finding:
+    """One for each reason, whatever the number of rules that could not be judged for it."""
     mend = "loadproof preflight --rights prints what preflight needs; run it again with that"
-    return Finding(
-        UNKNOWN, "unknown", need.place, why, mend, needed=f"an answer, for {rule.code} ({rule.title.lower()})"
-    )
+    return Finding(UNKNOWN, "unknown", place, why, mend, needed=f"an answer, to judge {', '.join(sorted(codes))}")

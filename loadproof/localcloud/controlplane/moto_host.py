@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from loadproof.localcloud.account import subscriptions
 from loadproof.localcloud.scratch import scratch_folder
 
 
@@ -33,6 +34,7 @@ def start_moto(account: str) -> MotoHost:
     from moto.server import ThreadedMotoServer
 
     _keep_policies_unenforced()
+    subscriptions.install()
     socket_path = scratch_folder("moto") / "socket"
     server = ThreadedMotoServer(ip_address=f"unix://{socket_path}", port=0, verbose=False)
     server.start()

@@ -122,7 +122,7 @@ def _topics(need: Alarms) -> Iterator[str]:
         yield environment.alarm_topic_arn
     elif environment.alarm_emails:
         for stack in need.stacks:
-            params, absent = {"StackName": stack}, ("ValidationError",)
+            params, absent = {"StackName": stack}, ("ValidationError: Stack",)
             for one in need.account.listed(
                 "cloudformation", "list_stack_resources", "StackResourceSummaries", params, absent
             ):

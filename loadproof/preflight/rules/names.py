@@ -25,11 +25,11 @@ class _Lookup:
 
 _LOOKUPS: Final[dict[Kind, _Lookup]] = {
     "endpoint": _Lookup(
-        "sagemaker", "describe_endpoint", "EndpointName", ("ValidationException",),
+        "sagemaker", "describe_endpoint", "EndpointName", ("ValidationException: Could not find",),
         "sagemaker delete-endpoint --endpoint-name",
     ),
     "inference component": _Lookup(
-        "sagemaker", "describe_inference_component", "InferenceComponentName", ("ValidationException",),
+        "sagemaker", "describe_inference_component", "InferenceComponentName", ("ValidationException: Could not find",),
         "sagemaker delete-inference-component --inference-component-name",
     ),
     "queue": _Lookup(
@@ -179,7 +179,9 @@ def _log_group(need: Named) -> dict[str, Any] | None:
 
 def _status(need: Stack) -> str:
     """Empty where there is none."""
-    found = need.account.read("cloudformation", "describe_stacks", {"StackName": need.name}, ("ValidationError",))
+    found = need.account.read(
+        "cloudformation", "describe_stacks", {"StackName": need.name}, ("ValidationError: Stack",)
+    )
     stacks = (found or {}).get("Stacks", [])
     if len(stacks) > 1:
         raise UnseenError(f"CloudFormation answered with {len(stacks)} stacks for {need.name}")
@@ -188,7 +190,7 @@ def _status(need: Stack) -> str:
 
 def _is_ours(account: Account, stack: str, name: str) -> bool:
     """Whether the stack holds a resource of that name, by its physical id: the name, an ARN or a URL of it."""
-    params, absent = {"StackName": stack}, ("ValidationError",)
+    params, absent = {"StackName": stack}, ("ValidationError: Stack",)
     resources = account.listed("cloudformation", "list_stack_resources", "StackResourceSummaries", params, absent)
     return any(
         one.get("PhysicalResourceId", "") == name

@@ -97,7 +97,7 @@ def _instances_of_others(need: Instances) -> dict[str, int]:
 
 
 def _instances(account: Account, endpoint: str, instance_type: str) -> int:
-    gone = ("ValidationException",)
+    gone = ("ValidationException: Could not find",)
     described = account.read("sagemaker", "describe_endpoint", {"EndpointName": endpoint}, gone)
     if described is None:
         return 0

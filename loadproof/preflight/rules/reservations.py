@@ -9,7 +9,7 @@ from typing import Any, Final
 from loadproof.preflight.needs import Reservation
 from loadproof.preflight.rules.rule import Found, reservation_rule
 
-_GONE: Final = ("ResourceNotFound", "ResourceNotFoundException", "ValidationException")
+_GONE: Final = ("ResourceNotFound",)
 
 
 @reservation_rule(

@@ -1,0 +1,41 @@
+"""Training plans and reserved capacity: what the SSM parameter named for one says, as its Describe call answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
+
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+
+PARAMETER: Final = "/loadproof/local-cloud/reservation/"  # and the name, the last part of its ARN
+_TIMES: Final = ("StartTime", "EndTime")
+ParameterValue = Callable[[Caller, str], str | None]
+
+
+class ReservationOperations:
+    """Of SageMaker's API; `parameter_value` is set by the control plane."""
+
+    parameter_value: ParameterValue
+
+    def DescribeTrainingPlan(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        name = params["TrainingPlanName"]
+        found = self._reservation(caller, name, "training plan")
+        short = name.rpartition("/")[2]
+        return {
+            "TrainingPlanArn": caller.arn("sagemaker", f"training-plan/{short}"),
+            "TrainingPlanName": short,
+            **found,
+        }
+
+    def DescribeReservedCapacity(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+        arn = params["ReservedCapacityArn"]
+        return {"ReservedCapacityArn": arn, **self._reservation(caller, arn, "reserved capacity")}
+
+    def _reservation(self, caller: Caller, name: str, what: str) -> dict[str, Any]:
+        value = self.parameter_value(caller, PARAMETER + name.rpartition("/")[2])
+        if value is None:
+            raise AwsError("ResourceNotFound", f"The requested {what} {name} was not found.")
+        told: dict[str, Any] = json.loads(value)
+        return {key: datetime.fromisoformat(one) if key in _TIMES else one for key, one in told.items()}
