@@ -129,6 +129,15 @@ class World:
         return self.aws.network
 
     @property
+    def key_id(self) -> str:
+        return self.key_arn.rpartition("/")[2]
+
+    @property
+    def held_bucket(self) -> str:
+        """A stack's, when a test makes one."""
+        return f"held-{self.account}"
+
+    @property
     def bucket(self) -> str:
         return f"models-{self.account}"
 
@@ -159,6 +168,10 @@ class World:
         content = {**yaml.safe_load(file.read_text(encoding="utf-8")), **changed}
         kept = {name: value for name, value in content.items() if value is not None}
         file.write_text(yaml.safe_dump(kept), encoding="utf-8")
+
+    def benchmark(self, **changed: Any) -> None:
+        image = f"{self.account}.dkr.ecr.{REGION}.amazonaws.com/bench:1.0"
+        self.environment(benchmark={"image": image, **changed})
 
     def quota(self, name: str, value: float, service: str = "sagemaker") -> None:
         quotas = self.client("service-quotas")
@@ -212,11 +225,12 @@ class World:
         """A stack of that name, waited for until it has that status."""
         formation = self.client("cloudformation")
         formation.create_stack(StackName=name, TemplateBody=json.dumps({"Resources": resources}))
-        waiter = "stack_create_complete" if status == "CREATE_COMPLETE" else "stack_rollback_complete"
-        try:
-            formation.get_waiter(waiter).wait(StackName=name, WaiterConfig={"Delay": 0.05, "MaxAttempts": 200})
-        except ValueError:  # botocore knows no such waiter
-            _until(lambda: formation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"] == status)
+        self.reaches(name, status)
+
+    def reaches(self, stack: str, status: str) -> None:
+        """Wait until a stack has that status."""
+        describe = self.client("cloudformation").describe_stacks
+        _until(lambda: describe(StackName=stack)["Stacks"][0]["StackStatus"] == status)
 
     def hosted(self, endpoint: str, instance_type: str, instances: int = 1) -> None:
         """An endpoint that somebody made by hand."""
@@ -250,12 +264,13 @@ class World:
 
     def _clear(self) -> None:
         """What tests made beside."""
+        s3 = self.client("s3")
+        if self.held_bucket in [one["Name"] for one in s3.list_buckets()["Buckets"]]:
+            s3.delete_object(Bucket=self.held_bucket, Key="a")
         formation, sagemaker = self.client("cloudformation"), self.client("sagemaker")
         for stack in formation.describe_stacks()["Stacks"]:
             formation.delete_stack(StackName=stack["StackId"])
-            formation.get_waiter("stack_delete_complete").wait(
-                StackName=stack["StackId"], WaiterConfig={"Delay": 0.05, "MaxAttempts": 200}
-            )
+            self.reaches(stack["StackId"], "DELETE_COMPLETE")
         for one in sagemaker.list_endpoints()["Endpoints"]:
             sagemaker.delete_endpoint(EndpointName=one["EndpointName"])
             sagemaker.delete_endpoint_config(EndpointConfigName=one["EndpointName"])
@@ -324,8 +339,8 @@ class World:
             kms_key_arn=self.key_arn,
             alarm_topic_arn=self.topic_arn,
             log_retention_days=30,
-            benchmark={"image": f"{self.account}.dkr.ecr.{REGION}.amazonaws.com/bench:1.0"},
         )
+        self.benchmark()
         for content in (CHAT, RESERVED, BEDROCK):
             self.profile(content)
 

@@ -27,8 +27,6 @@ _MANIFESTS: Final = [
 def image_missing(need: Image) -> Iterator[Found]:
     image = need.image
     named = f"{image.repository}{'@' + image.digest if image.digest else ':' + (image.tag or 'latest')}"
-    if image.region != need.account.region:
-        return
     wanted = {"imageDigest": image.digest} if image.digest else {"imageTag": image.tag or "latest"}
     params = {
         "registryId": image.account,
@@ -54,23 +52,4 @@ def image_missing(need: Image) -> Iterator[Found]:
             f"the repository in registry {image.account} has no such image",
             f"aws ecr list-images {about}",
             needed=f"image of {need.what}",
-        )
-
-
-@image_rule(
-    "LA162",
-    "The image lies in another region",
-    reason="SageMaker pulls images from Amazon ECR in the endpoint's own region and refuses others.",
-    mend="Copy the image, or let ECR replicate it.",
-)
-def image_of_another_region(need: Image) -> Iterator[Found]:
-    image, region = need.image, need.account.region
-    if image.region != region:
-        there = f"{image.account}.dkr.ecr.{image.region}.amazonaws.com/{image.repository}"
-        yield Found(
-            f"{image.repository}:{image.tag or image.digest}",
-            f"it lies in {image.region}",
-            f"docker buildx imagetools create --tag {there.replace(image.region, region)}:{image.tag or 'copy'} "
-            f"{there}{':' + image.tag if image.tag else '@' + str(image.digest)}",
-            needed=f"the image of {need.what} in {region}",
         )

@@ -21,20 +21,12 @@ _MENDS: Final = {
 @key_rule(
     "LA131",
     "The key cannot be used",
-    reason="Volumes, queues, results and logs are encrypted with `kms_key_arn`. With a key that is missing, disabled, "
-    "about to be deleted or of another region the stack fails at the first of them.",
+    reason="Volumes, queues, results and logs are encrypted with `kms_key_arn`. With a key that is missing, disabled or "
+    "about to be deleted the stack fails at the first of them.",
     mend="Enable the key, or name another one in environment.yaml.",
 )
 def key_unusable(need: Key) -> Iterator[Found]:
     region = need.account.region
-    if f":{region}:" not in need.arn:
-        yield Found(
-            need.arn,
-            "the key is of another region",
-            f"aws kms create-key --region {region}",
-            needed=f"a key in {region}",
-        )
-        return
     found = need.account.read("kms", "describe_key", {"KeyId": need.arn}, _GONE)
     if found is None:
         yield Found(
