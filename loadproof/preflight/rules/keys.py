@@ -21,8 +21,8 @@ _MENDS: Final = {
 @key_rule(
     "LA131",
     "The key cannot be used",
-    reason="Volumes, queues, results and logs are encrypted with `kms_key_arn`. With a key that is missing, disabled or "
-    "about to be deleted the stack fails at the first of them.",
+    reason="Volumes, queues, results and logs are encrypted with `kms_key_arn`. With a key that is missing, disabled "
+    "or about to be deleted the stack fails at the first of them.",
     mend="Enable the key, or name another one in environment.yaml.",
 )
 def key_unusable(need: Key) -> Iterator[Found]:
