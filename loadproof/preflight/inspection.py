@@ -15,8 +15,8 @@ from loadproof.preflight.needs import Need
 from loadproof.preflight.rules import RULES, SEVERITIES, UNKNOWN, Finding, Severity
 from loadproof.rules import Rule
 
-WHOLE_S: Final = 20.0  # a preflight never takes longer
-_ASKING_S: Final = WHOLE_S - CONNECT_S - READ_S - 1.0  # what begins after it would end too late
+WHOLE_S: Final = 20.0  # a preflight takes no longer, unless somebody gives it more
+_CLOSING_S: Final = 1.0  # for what is printed
 _THREADS: Final = 24
 _Rule: TypeAlias = Rule[str, Severity]
 # A shape that AWS's answers never had: it is told, like an answer that did not come.
@@ -42,20 +42,30 @@ class Preflight:
 
 
 def preflight(
-    deployments: Deployments, client: Callable[[str], Any], clock_s: Callable[[], float] = time.monotonic
+    deployments: Deployments,
+    client: Callable[[str], Any],
+    timeout_s: float = WHOLE_S,
+    clock_s: Callable[[], float] = time.monotonic,
 ) -> Preflight:
     """Look at the account of an environment; `client` makes a boto3 client of a service there.
+
+    No question begins that could end after `timeout_s`.
 
     Raises CouldNotRunError for credentials of another account or of none.
     """
     began_s = clock_s()
     environment = deployments.environment
+    until_s = began_s + timeout_s - _CLOSING_S
     account = Account(
-        client, account=environment.account, region=environment.region, until_s=began_s + _ASKING_S, clock_s=clock_s
+        client,
+        account=environment.account,
+        region=environment.region,
+        until_s=until_s - CONNECT_S - READ_S,
+        clock_s=clock_s,
     )
     needs = needs_of(deployments, account)
     _refuse_another_account(account)
-    findings, looked_at = _found(needs, began_s + WHOLE_S - 1.0, clock_s)
+    findings, looked_at = _found(needs, until_s, clock_s)
     ordered = sorted(findings, key=lambda one: (-SEVERITIES.index(one.severity), one.code, one.place, one.message))
     return Preflight(deployments, tuple(dict.fromkeys(ordered)), looked_at, clock_s() - began_s)
 

@@ -145,7 +145,7 @@ class World:
         """Preflight of the whole environment."""
         profiles = tuple(load_profile(file) for file in profile_files(self.folder.parent, "prod"))
         environment = load_environment(self.folder)
-        return preflight(Deployments("prod", environment, profiles, "hnb659fds"), self.client)
+        return preflight(Deployments("prod", environment, profiles, "hnb659fds"), self.client, timeout_s=300)
 
     def only(self, code: str) -> list[Finding]:
         """The findings; every one must be of that code."""

@@ -16,14 +16,17 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs the verb where the environment means the local cloud; gives exit code, stdout and stderr."""
+    """Runs the verb where the environment means the local cloud; gives exit code, stdout and stderr.
+
+    With time enough for a machine that does other things, too.
+    """
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in world.aws.cloud.environment().items():
         monkeypatch.setenv(name, value)
 
     def ran(*arguments: str) -> tuple[int, str, str]:
-        code = run(["preflight", *arguments])
+        code = run(["preflight", *arguments, "--timeout-s", "300"])
         said = capsys.readouterr()
         return code, said.out, said.err
 

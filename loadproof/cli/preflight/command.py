@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import boto3
 import typer
 
 from loadproof.bench.connect import service_url
@@ -16,6 +18,7 @@ from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.invocation.endpoints import aws_client
 from loadproof.preflight.account import CONNECT_S, READ_S, Account
 from loadproof.preflight.collect import Deployments, resources_of
+from loadproof.preflight.inspection import WHOLE_S
 from loadproof.preflight.inspection import preflight as inspected
 from loadproof.preflight.rights import policy_document
 from loadproof.preflight.rules import SEVERITIES
@@ -54,6 +57,9 @@ def preflight(
     endpoint_url: EndpointUrl = None,
     format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
     fail_on: Annotated[FailOn, typer.Option(help="exit 1 with a finding of this severity or above")] = FailOn.UNKNOWN,
+    timeout_s: Annotated[
+        float, typer.Option(min=10, max=300, help="longest time it may take; what is not seen by then is unknown")
+    ] = WHOLE_S,
     rights: Annotated[
         bool, typer.Option("--rights", help="print the rights it needs as an IAM policy, and ask nothing")
     ] = False,
@@ -69,17 +75,28 @@ def preflight(
         print(json.dumps(policy_document(resources_of(deployments, unasked)), indent=2))
         return ExitCode.OK
 
-    def client(service: str) -> Any:
-        url = endpoint_url or service_url(service.upper().replace("-", "_"))
-        region = deployments.environment.region
-        return aws_client(
-            service, region, url, connect_timeout_s=CONNECT_S, read_timeout_s=READ_S, connections=_CONNECTIONS
-        )
-
-    outcome = inspected(deployments, client)
+    outcome = inspected(deployments, _clients(deployments.environment.region, endpoint_url), timeout_s)
     print(as_json(outcome) if format is Format.JSON else as_text(outcome))
     failed = outcome.worst is not None and SEVERITIES.index(outcome.worst) >= SEVERITIES.index(fail_on.value)
     return ExitCode.MISSED if failed else ExitCode.OK
+
+
+def _clients(region: str, endpoint_url: str | None) -> Callable[[str], Any]:
+    """Makes the client of a service; all of one session, which halves the time until the first question."""
+    session = boto3.Session(region_name=region)
+
+    def client(service: str) -> Any:
+        return aws_client(
+            service,
+            region,
+            endpoint_url or service_url(service.upper().replace("-", "_")),
+            connect_timeout_s=CONNECT_S,
+            read_timeout_s=READ_S,
+            connections=_CONNECTIONS,
+            session=session,
+        )
+
+    return client
 
 
 def _deployments(place: Path, environment_name: str | None) -> Deployments:
