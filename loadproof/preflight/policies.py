@@ -1,6 +1,6 @@
 """What a resource's policy says to somebody who does not exist yet: the role that the stack will make.
 
-Three answers and no guess: a condition that is not understood makes it unclear, never allowed.
+No guess: a condition that is not understood, or a role named that may be this one, makes it unclear, never allowed.
 """
 
 from __future__ import annotations
@@ -75,8 +75,11 @@ def _principal(statement: Mapping[str, Any], asker: Asker) -> _Truth:
         return True
     if asker.service is not None:
         return asker.service in _listed(principal.get("Service", []))
-    # A user or role by name is not the role that is still to be made, whatever name that gets.
-    return asker.account in named or any(one.endswith(f":{asker.account}:root") for one in named)
+    if asker.account in named or any(one.endswith(f":{asker.account}:root") for one in named):
+        return True
+    # A role by name may be the one of an earlier deployment; who denies by name means one that was there before.
+    allows_a_role = statement.get("Effect") == "Allow" and any(f":{asker.account}:role/" in one for one in named)
+    return None if allows_a_role else False
 
 
 def _condition(operator: str, keys: Mapping[str, Any], asker: Asker) -> _Truth:

@@ -34,6 +34,7 @@ READS: Final[Mapping[tuple[str, str], Right]] = {
     ("sagemaker", "describe_training_plan"): Right("sagemaker:DescribeTrainingPlan"),
     ("sagemaker", "list_endpoints"): Right("sagemaker:ListEndpoints"),
     ("secretsmanager", "describe_secret"): Right("secretsmanager:DescribeSecret", "secrets"),
+    ("service-quotas", "list_aws_default_service_quotas"): Right("servicequotas:ListAWSDefaultServiceQuotas"),
     ("service-quotas", "list_service_quotas"): Right("servicequotas:ListServiceQuotas"),
     ("sns", "get_topic_attributes"): Right("sns:GetTopicAttributes", "topics"),
     ("sns", "list_subscriptions_by_topic"): Right("sns:ListSubscriptionsByTopic", "topics"),

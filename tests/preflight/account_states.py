@@ -257,6 +257,9 @@ class World:
             known[0] if known else iam.create_role(RoleName=name, AssumeRolePolicyDocument=policy)["Role"]["Arn"]
         )
 
+    def some_role(self) -> str:
+        return f"arn:aws:iam::{self.account}:role/some"
+
     def deny(self, *actions: str) -> None:
         self.parameter(DENIED, ",".join(actions))
 

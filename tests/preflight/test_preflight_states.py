@@ -192,6 +192,10 @@ STATES: dict[str, tuple[Change, str, str]] = {
         lambda w: w.key_policy(w.root_statement()), "LA133", "its policy does not name logs.us-east-1.amazonaws.com",
     ),
     "a deletion failed": (deletion_failed, "LA141", "it is DELETE_FAILED"),
+    "key's policy names roles": (
+        lambda w: w.key_policy(w.logs_statement(), {**w.root_statement(), "Principal": {"AWS": w.some_role()}}),
+        UNKNOWN, "has conditions or names roles",
+    ),
     "a creation was rolled back": (rolled_back, "LA142", "it is ROLLBACK_COMPLETE"),
     "endpoint's name is taken": (
         lambda w: w.hosted(ENDPOINT, "ml.g5.2xlarge"), "LA143", f"endpoint {ENDPOINT} is there",

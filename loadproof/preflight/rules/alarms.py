@@ -99,7 +99,7 @@ def topic_refuses(need: Alarms) -> Iterator[Found]:
         attributes["Policy"], Asker(need.account.id, "cloudwatch.amazonaws.com", context), "sns:Publish", topic
     )
     if answer == "unclear":
-        raise UnseenError(f"a condition in the policy of {topic} cannot be judged from outside")
+        raise UnseenError(f"the policy of {topic} has conditions that cannot be judged from outside")
     if answer != "allowed":
         yield Found(
             topic,

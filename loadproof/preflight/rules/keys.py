@@ -107,7 +107,7 @@ def _answer(need: Key, asker: Asker, action: str) -> Answer:
         return "allowed"
     answer = answer_of(found["Policy"], asker, action, need.arn)
     if answer == "unclear":
-        raise UnseenError(f"a condition in the policy of {need.arn} cannot be judged from outside")
+        raise UnseenError(f"the policy of {need.arn} has conditions or names roles: that cannot be judged from outside")
     return answer
 
 

@@ -75,25 +75,23 @@ def no_bedrock_quota(need: BedrockQuota) -> Iterator[Found]:
 
 
 def _quota(account: Account, service: str, names: tuple[str, ...]) -> dict[str, Any] | None:
-    """The account's own quota under any of the names; None where none is listed."""
-    listed = account.listed("service-quotas", "list_service_quotas", "Quotas", {"ServiceCode": service})
-    for name in names:
-        for quota in listed:
-            if same_quota(quota["QuotaName"], name):
-                found: dict[str, Any] = quota
-                return found
+    """The quota under any of the names: the account's own, else AWS's default; None where neither is listed."""
+    for operation in ("list_service_quotas", "list_aws_default_service_quotas"):
+        listed = account.listed("service-quotas", operation, "Quotas", {"ServiceCode": service})
+        for name in names:
+            for quota in listed:
+                if same_quota(quota["QuotaName"], name):
+                    found: dict[str, Any] = quota
+                    return found
     return None
 
 
 def _instances_of_others(need: Instances) -> dict[str, int]:
     """Instances of the type that endpoints beside ours have now, by endpoint."""
-    found: dict[str, int] = {}
-    endpoints = need.account.listed("sagemaker", "list_endpoints", "Endpoints")
-    for name in (one["EndpointName"] for one in endpoints):
-        count = 0 if name in need.ours else _instances(need.account, name, need.instance_type)
-        if count:
-            found[name] = count
-    return found
+    listed = need.account.listed("sagemaker", "list_endpoints", "Endpoints")
+    names = [one["EndpointName"] for one in listed if one["EndpointName"] not in need.ours]
+    counts = need.account.together(lambda name: _instances(need.account, name, need.instance_type), names)
+    return {name: count for name, count in zip(names, counts, strict=True) if count}
 
 
 def _instances(account: Account, endpoint: str, instance_type: str) -> int:

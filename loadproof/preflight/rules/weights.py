@@ -92,7 +92,9 @@ def policy_denies(need: Weights) -> Iterator[Found]:
             needed=need.what,
         )
     elif "unclear" in answers.values():
-        raise UnseenError(f"a condition in the policy of bucket {need.bucket} cannot be judged from outside")
+        raise UnseenError(
+            f"the policy of bucket {need.bucket} has conditions or names roles: that cannot be judged from outside"
+        )
 
 
 @weights_rule(
