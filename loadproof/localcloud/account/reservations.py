@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
@@ -11,13 +10,13 @@ from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 
 PARAMETER: Final = "/loadproof/local-cloud/reservation/"  # and the name, the last part of its ARN
 _TIMES: Final = ("StartTime", "EndTime")
-ParameterValue = Callable[[Caller, str], str | None]
 
 
 class ReservationOperations:
-    """Of SageMaker's API; `parameter_value` is set by the control plane."""
+    """Of SageMaker's API; what a parameter says is the control plane's to know."""
 
-    parameter_value: ParameterValue
+    def parameter_value(self, caller: Caller, name: str) -> str | None:
+        raise NotImplementedError
 
     def DescribeTrainingPlan(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
         name = params["TrainingPlanName"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
 from loadproof.localcloud.account import denials, images
 from loadproof.localcloud.account.quotas import QuotaOperations, instance_quotas
@@ -36,6 +36,8 @@ from loadproof.localcloud.queue.emf import Datum
 from loadproof.localcloud.queue.sqs.door import SqsDoor
 from loadproof.localcloud.queue.sqs.service import SqsService
 from loadproof.localcloud.seal.keys import CloudKeys
+
+_QUOTAS: Final = {"bedrock": listed_quotas, "sagemaker": instance_quotas}
 
 
 class ControlPlane:
@@ -80,7 +82,6 @@ class ControlPlane:
             scaled=self._autoscaling_api.scaled_variants,
             startable=self._startable,
         )
-        api.parameter_value = parameter_value
         api.processing = self.jobs = JobRunner(self.clients, service_role_problem)
         self._stepfunctions: Service | None = None
         self._end_executions: Callable[[], None] = lambda: None
@@ -91,8 +92,7 @@ class ControlPlane:
         self.bedrock_store = BedrockStore(now_s=self.clock.now_s, ready_after_s=timing.endpoint_s)
         api.quota_values = self.bedrock_store.quota_values
         self.bedrock = Service("bedrock", BedrockApi(self.bedrock_store, self.clock))
-        quotas = {"bedrock": listed_quotas, "sagemaker": instance_quotas}
-        self.quotas = Service("service-quotas", ServiceQuotasApi(self.bedrock_store, quotas))
+        self.quotas = Service("service-quotas", ServiceQuotasApi(self.bedrock_store, _QUOTAS))
         self.images = Service("ecr", images.ForeignImagesApi())
         self.cloudtrail = Service("cloudtrail", CloudTrailApi())
         self.pulse = Pulse(
@@ -310,6 +310,9 @@ def instances_to_be_had(caller: Caller, instance_type: str) -> int | None:
 
 class _SageMaker(QuotaOperations, SageMakerApi, ProcessingOperations, ReservationOperations):
     """Hosting, jobs and reservations are one service."""
+
+    def parameter_value(self, caller: Caller, name: str) -> str | None:
+        return parameter_value(caller, name)
 
 
 def role_problem(account: str, role_arn: str) -> str | None:
