@@ -15,19 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from loadproof.bench.job import new_folder
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
-from loadproof.localcloud.local import running
+from loadproof.localcloud.local import LocalCloud, running
 from loadproof.profiles import profile_files
 from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.localcloud.local import LocalCloud
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CDK_MILESTONES = ("⏳", "✅", "❌", "✨")  # how the CDK CLI begins the lines that tell how far it is

@@ -21,7 +21,6 @@ from loadproof.families.family import (
     Refusal,
     Settings,
     Speculation,
-    written_false,
 )
 from loadproof.vocabulary import Fraction, PositiveInt, setting
 
@@ -70,7 +69,7 @@ class LmiSettings(Settings):
 
 class LmiContainer(Container):
     family: Literal["lmi"]
-    settings: LmiSettings = Field(default_factory=LmiSettings)
+    settings: LmiSettings = Field(default_factory=LmiSettings.model_construct)
     speculative: vllm.VllmSpeculative | None = None
 
 
@@ -154,13 +153,11 @@ FAMILY = ContainerFamily(
     preferred=2,
     container=LmiContainer,
     settings=LmiSettings,
-    unset={},
     former_variables={
         "OPTION_TENSOR_PARALLEL_DEGREE": "container.settings.tensor_parallel_degree",
         "OPTION_MODEL_ID": "model.id or model.source",
         "OPTION_REVISION": "model.source.revision",
     },
-    switched_off=written_false,
     model_variables=ModelVariables(
         model="HF_MODEL_ID",
         revision="HF_REVISION",
@@ -196,8 +193,6 @@ FAMILY = ContainerFamily(
     image=PublishedImage("djl-inference", r"^v?(\d[\d.]*)", "djl-lmi.json"),
     published=PublishedName(r"\blmi|\bdjl", r"(?:lmi|djl(?:[\s_-]*(?:serving|lmi))?)", "", _published),
     longest_setting="max_model_len",
-    longest_is_context=True,
-    prompt_setting=None,
     sequences_setting="max_rolling_batch_size",
     step_tokens_setting="max_rolling_batch_prefill_tokens",
     memory_setting="gpu_memory_utilization",

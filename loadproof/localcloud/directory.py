@@ -109,18 +109,13 @@ class EndpointView:
     capture: CaptureView | None = None
 
 
-class Directory(Protocol):
-    """Thread-safe look-ups; None where AWS would say the thing does not exist."""
+class RecordMetric(Protocol):
+    """Puts one CloudWatch datum as the service itself would; `at_s` on the cloud's clock, None for now.
 
-    def endpoint(self, name: str) -> EndpointView | None: ...
+    `count`: how often the value came.
+    """
 
-    def component(self, name: str) -> ComponentView | None: ...
-
-    def components(self) -> tuple[ComponentView, ...]: ...
-
-    def endpoints(self) -> tuple[EndpointView, ...]: ...
-
-    def record_metric(
+    def __call__(
         self,
         namespace: str,
         name: str,
@@ -130,12 +125,20 @@ class Directory(Protocol):
         unit: str = "None",
         at_s: float | None = None,
         count: float = 1.0,
-    ) -> None:
-        """Put one CloudWatch datum as the service itself would; `at_s` on the cloud's clock, None for now.
+    ) -> None: ...
 
-        `count`: how often the value came.
-        """
-        ...
+
+class Directory(Protocol):
+    """Thread-safe look-ups; None where AWS would say the thing does not exist."""
+
+    def endpoint(self, name: str) -> EndpointView | None: ...
+
+    def component(self, name: str) -> ComponentView | None: ...
+
+    def endpoints(self) -> tuple[EndpointView, ...]: ...
+
+    @property
+    def record_metric(self) -> RecordMetric: ...
 
     def fail_component(self, name: str, reason: str) -> None:
         """A container could not be started: the component becomes Failed with this FailureReason."""

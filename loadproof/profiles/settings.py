@@ -8,7 +8,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, Final, get_args, get_origin
+from typing import Final, get_args, get_origin
 
 from loadproof.errors import InputError
 from loadproof.families import FAMILIES, Settings
@@ -19,9 +19,9 @@ from loadproof.profiles.schema import (
     HubSource,
     Model,
     Profile,
-    Quantization,
 )
 from loadproof.protocols import ContainerProtocol
+from loadproof.vocabulary import Quantization
 
 MOUNTED_WEIGHTS: Final = "/opt/ml/model"  # where SageMaker puts an S3 artifact
 
@@ -164,7 +164,7 @@ def _model_variables(component: Component, staged: bool) -> dict[str, str]:
     return variables
 
 
-def _read_variable(variable: str, text: str, annotation: Any) -> object:
+def _read_variable(variable: str, text: str, annotation: object) -> object:
     kind = _scalar_kind(annotation)
     if kind is int and text.strip().lower() == "max":
         return None  # LMI's word for "all the copy has"
@@ -176,7 +176,7 @@ def _read_variable(variable: str, text: str, annotation: Any) -> object:
         raise InputError(f"variable {variable} does not hold the {kind.__name__} its setting needs") from None
 
 
-def _scalar_kind(annotation: Any) -> type[bool | int | float | str]:
+def _scalar_kind(annotation: object) -> type[bool | int | float | str]:
     """bool, int, float or str inside Optional, Annotated and Literal."""
     if annotation in (bool, int, float, str):
         return typing.cast("type[str]", annotation)

@@ -18,7 +18,7 @@ from bench_fakes import FakeEndpoint, serving
 from bench_recompute import recompute
 
 from loadproof.bench.evidence.document import mismatches
-from loadproof.bench.job import shown_again
+from loadproof.bench.judge.run import shown_again
 from loadproof.cli import main
 
 ENTRY = [sys.executable, "-c", "from loadproof.cli.main import main; main()", "bench"]

@@ -17,7 +17,8 @@ from moto.server import ThreadedMotoServer
 
 from loadproof.bench.evidence.document import mismatches
 from loadproof.bench.evidence.filing import at_hand, file_run, name_of
-from loadproof.bench.evidence.places import FolderPlace, Place, S3Place, places_of
+from loadproof.bench.evidence.places import FolderPlace, Place, places_of
+from loadproof.bench.evidence.s3_place import S3Place
 from loadproof.bench.evidence.status import TreeProfile, age_of, in_days, proof_of, status_of
 from loadproof.bench.evidence.store import read_stored, stored_runs
 from loadproof.bench.from_profile import objectives_of

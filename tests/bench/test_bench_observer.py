@@ -17,9 +17,10 @@ from botocore.exceptions import ClientError
 from loadproof.bench.connect import parse_target
 from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.measure import observer
-from loadproof.bench.measure.observer import Row, Watcher, observing
+from loadproof.bench.measure.observer import Row, observing
 from loadproof.bench.measure.records import RecordFile
 from loadproof.bench.measure.scaling import Deployed, deployed_of, read_observed, scaling_lines, scaling_of
+from loadproof.bench.measure.watcher import Watcher
 from loadproof.bench.plan import RunPlan, planned_in_full, write_plan
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
 

@@ -13,8 +13,9 @@ from bench_recompute import differences, recompute
 
 from loadproof.bench.connect import parse_target
 from loadproof.bench.document import as_json
-from loadproof.bench.job import RunResult, judge_run, resume_benchmark, run_benchmark
+from loadproof.bench.job import resume_benchmark, run_benchmark
 from loadproof.bench.judge import verdict
+from loadproof.bench.judge.run import RunResult, judge_run
 from loadproof.bench.load import sweep
 from loadproof.bench.load.sweep import Progress
 from loadproof.bench.measure.records import read_records

@@ -13,8 +13,9 @@ from bench_fakes import FakeEndpoint, serving
 from bench_recompute import differences, recompute
 
 from loadproof.bench.connect import parse_target
-from loadproof.bench.job import RunResult, new_folder, resume_benchmark, run_benchmark, shown_again
+from loadproof.bench.job import new_folder, resume_benchmark, run_benchmark
 from loadproof.bench.judge import verdict
+from loadproof.bench.judge.run import RunResult, shown_again
 from loadproof.bench.load.sweep import Progress
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.objectives import parse_objective

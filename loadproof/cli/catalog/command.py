@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,6 +11,7 @@ from loadproof.cli.catalog.find import find_row
 from loadproof.cli.catalog.refresh import refresh_images
 from loadproof.cli.catalog.rows import KINDS
 from loadproof.cli.catalog.text import page, table
+from loadproof.cli.options import TextOrJson
 from loadproof.errors import ExitCode
 
 app = typer.Typer(
@@ -21,31 +21,18 @@ app = typer.Typer(
 )
 
 
-class Format(StrEnum):
-    """How rows are printed."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class Kind(StrEnum):
-    """A table of the catalog."""
-
-    ACCELERATORS = "accelerators"
-    INSTANCES = "instances"
-    MODELS = "models"
-    CONTAINERS = "containers"
+Kind = Literal["accelerators", "instances", "models", "containers"]
 
 
 @app.command("list")
 def list_rows(
     kind: Annotated[Kind | None, typer.Argument(help="one table; default: all four")] = None,
-    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+    format: TextOrJson = "text",
 ) -> int:
     """List the rows of the catalog. Figures whose source says so are marked unverified, prices also derived."""
-    kinds = [kind.value] if kind else list(KINDS)
+    kinds = [kind] if kind else list(KINDS)
     rows = {name: KINDS[name]() for name in kinds}
-    if format is Format.JSON:
+    if format == "json":
         _print_json({"schema_version": 1, **rows})
     else:
         print("\n\n".join(table(name, rows[name]) for name in kinds))
@@ -57,11 +44,11 @@ def show(
     name: Annotated[
         str, typer.Argument(help="ml.g5.2xlarge, H100, Qwen/Qwen3-32B, vllm:0.30.0, or a path to a config.json")
     ],
-    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+    format: TextOrJson = "text",
 ) -> int:
     """Show one row in full, or the shape of your own model from its Hugging Face config.json."""
     kind, document = find_row(name)
-    if format is Format.JSON:
+    if format == "json":
         _print_json({"schema_version": 1, "kind": kind, **document})
     else:
         print(page(kind, document))

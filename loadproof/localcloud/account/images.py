@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from loadproof.catalog import container_images
 from loadproof.catalog.registries import registries
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.wire.documents import Document
 
 TARGET = "AmazonEC2ContainerRegistry_V20150921.BatchGetImage"
 
@@ -28,7 +28,7 @@ def is_foreign(caller: Caller, target: str, body: bytes) -> bool:
 class ForeignImagesApi:
     """As an account outside sees them: manifests, nothing else."""
 
-    def BatchGetImage(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def BatchGetImage(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         registry, repository = params["registryId"], params["repositoryName"]
         tags = _published(caller.region, registry).get(repository)
         if tags is None:
@@ -59,7 +59,7 @@ def _published(region: str, account: str) -> Mapping[str, set[str]]:
     return found
 
 
-def _image(registry: str, repository: str, tag: str) -> dict[str, Any]:
+def _image(registry: str, repository: str, tag: str) -> Document:
     manifest = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"})
     digest = "sha256:" + hashlib.sha256(f"{registry}/{repository}:{tag}".encode()).hexdigest()
     return {

@@ -9,15 +9,17 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Final
+
+import botocore.session
 
 from loadproof.catalog.readers import instance_regions
 from loadproof.localcloud.bedrock.quotas import Quota
 from loadproof.localcloud.bedrock.store import BedrockStore
 from loadproof.localcloud.controlplane.sagemaker.capacity import instance_types
 from loadproof.localcloud.controlplane.sagemaker.endpoints import EndpointOperations
-from loadproof.localcloud.controlplane.sagemaker.store import key
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.wire.documents import Document
 
 ENDPOINT: Final = "endpoint usage"
 _USES: Final = {ENDPOINT: "ProductionVariantInstanceType", "processing job usage": "ProcessingInstanceType"}
@@ -37,12 +39,10 @@ class QuotaOperations(EndpointOperations):
 
     quota_values: Mapping[tuple[str, str, str], float]
 
-    def CreateEndpoint(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            config = self.store.configs.get(key(caller, params["EndpointConfigName"]))
-            for variant in config.request["ProductionVariants"] if config else ():
-                self._refuse_past_quota(caller, variant)
-            return super().CreateEndpoint(caller, params)
+    def CreateEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        for variant in self.store.configs.find(caller, params["EndpointConfigName"]).request["ProductionVariants"]:
+            self._refuse_past_quota(caller, variant)
+        return super().CreateEndpoint(caller, params)
 
     def _refuse_past_quota(self, caller: Caller, variant: Params) -> None:
         """Worded as SageMaker words it. Of pools the first counts: it is tried before the others."""
@@ -68,8 +68,6 @@ def _listed() -> tuple[tuple[str, str, str], ...]:
 
 
 def _types(shape: str) -> Iterator[str]:
-    import botocore.session
-
     model = botocore.session.get_session().get_service_model("sagemaker")
     yield from model.shape_for(shape).enum
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.wire.documents import Document
 
 PARAMETER: Final = "/loadproof/local-cloud/reservation/"  # and the name, the last part of its ARN
 _TIMES: Final = ("StartTime", "EndTime")
@@ -18,7 +19,7 @@ class ReservationOperations:
     def parameter_value(self, caller: Caller, name: str) -> str | None:
         raise NotImplementedError
 
-    def DescribeTrainingPlan(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeTrainingPlan(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         name = params["TrainingPlanName"]
         found = self._reservation(caller, name, "training plan")
         short = name.rpartition("/")[2]
@@ -28,13 +29,13 @@ class ReservationOperations:
             **found,
         }
 
-    def DescribeReservedCapacity(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeReservedCapacity(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         arn = params["ReservedCapacityArn"]
         return {"ReservedCapacityArn": arn, **self._reservation(caller, arn, "reserved capacity")}
 
-    def _reservation(self, caller: Caller, name: str, what: str) -> dict[str, Any]:
+    def _reservation(self, caller: Caller, name: str, what: str) -> Document:
         value = self.parameter_value(caller, PARAMETER + name.rpartition("/")[2])
         if value is None:
             raise AwsError("ResourceNotFound", f"The requested {what} {name} was not found.")
-        told: dict[str, Any] = json.loads(value)
+        told: Document = json.loads(value)
         return {key: datetime.fromisoformat(one) if key in _TIMES else one for key, one in told.items()}

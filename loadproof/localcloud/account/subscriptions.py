@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from moto.core.responses import ActionResult
+from moto.sns import models, responses
+from moto.sns.exceptions import SNSInvalidParameter
+
 PENDING: Final = "PendingConfirmation"
 _ASKED: Final = ("email", "email-json", "http", "https")
 
 
 def install() -> None:
     """Once a process, before moto serves; again it changes nothing."""
-    from moto.core.responses import ActionResult
-    from moto.sns import models, responses
-    from moto.sns.exceptions import SNSInvalidParameter
-
     subscription: Any = models.Subscription
     backend: Any = models.SNSBackend
     response: Any = responses.SNSResponse

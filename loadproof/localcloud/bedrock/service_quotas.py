@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from loadproof.localcloud.bedrock.quotas import Quota
 from loadproof.localcloud.bedrock.store import BedrockStore
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
+from loadproof.wire.documents import Document
 
 SERVICES: Final = {"bedrock": "Amazon Bedrock", "sagemaker": "Amazon SageMaker"}
 Listed = Callable[[BedrockStore, Caller], list[Quota]]
@@ -20,23 +21,21 @@ class ServiceQuotasApi:
     def __init__(self, store: BedrockStore, listed: Mapping[str, Listed]) -> None:
         self._store, self._by_service = store, listed
 
-    def ListServiceQuotas(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListServiceQuotas(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         quotas = [one for one in self._listed(caller, params) if params.get("QuotaCode") in (None, one.code)]
-        start = int(params.get("NextToken") or 0)
-        stop = start + int(params.get("MaxResults", 100))
-        rows = [_shown(caller, params["ServiceCode"], quota) for quota in quotas[start:stop]]
-        return {"Quotas": rows, **({"NextToken": str(stop)} if stop < len(quotas) else {})}
+        rows = [_shown(caller, params["ServiceCode"], quota) for quota in quotas]
+        return paged(rows, params, "Quotas", 100)
 
-    def ListAWSDefaultServiceQuotas(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListAWSDefaultServiceQuotas(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         """As listed before anybody asked for another value."""
         return ServiceQuotasApi(BedrockStore(now_s=self._store.now_s), self._by_service).ListServiceQuotas(
             caller, params
         )
 
-    def GetServiceQuota(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def GetServiceQuota(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         return {"Quota": _shown(caller, params["ServiceCode"], self._quota(caller, params))}
 
-    def RequestServiceQuotaIncrease(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def RequestServiceQuotaIncrease(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         quota = self._quota(caller, params)
         value = float(params["DesiredValue"])
         with self._store.lock:
@@ -66,7 +65,7 @@ class ServiceQuotasApi:
         return listed(self._store, caller)
 
 
-def _shown(caller: Caller, service: str, quota: Quota) -> dict[str, Any]:
+def _shown(caller: Caller, service: str, quota: Quota) -> Document:
     return {
         "ServiceCode": service,
         "ServiceName": SERVICES[service],

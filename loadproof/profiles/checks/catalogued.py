@@ -37,8 +37,7 @@ _DEFAULT_VOLUME_GIB: Final = 30
     mend="Use a known type, or add its row to loadproof/catalog/data/instances.csv.",
 )
 def unknown_instance(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    for path, name in instance_types(endpoint) if endpoint else ():
+    for path, name in instance_types(subject.endpoint):
         if name not in catalog.instances():
             family = f"{name.rsplit('.', 1)[0]}."
             sizes = [known for known in catalog.instances() if known.startswith(family)]
@@ -134,8 +133,8 @@ def older_than_the_chip(placed: Placed) -> Iterator[Found]:
     mend="Give pools instance types of one maker, and images of one CUDA generation.",
 )
 def no_common_host(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None or len(endpoint.instance_pools) < 2:
+    endpoint = subject.endpoint
+    if len(endpoint.instance_pools) < 2:
         return  # what one instance type and one image need of each other, LP313, LP315 and LP324 say
     makers = {accelerator_of(instance).vendor for _, instance in known_instances(endpoint)}
     if len(makers) > 1:
@@ -150,11 +149,9 @@ def no_common_host(subject: Subject) -> Iterator[Found]:
     mend="Leave volume_gib out.",
 )
 def volume_refused(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None or endpoint.volume_gib is None:
-        return
+    endpoint = subject.endpoint
     for _, instance in known_instances(endpoint):
-        if instance.has_local_disk:
+        if endpoint.volume_gib is not None and instance.has_local_disk:
             found = f"{instance.instance_type} has local disks and takes no volume"
             yield Found(("endpoint", "volume_gib"), found, "delete it")
 
@@ -253,13 +250,12 @@ def fp8_emulated(placed: Placed) -> Iterator[Found]:
 def image_not_in_region(subject: Subject) -> Iterator[Found]:
     for placed in subject.components:
         image = catalog_image(placed.component.container)
-        if image is None or subject.environment is None:
+        if image is None:
             continue
-        region = subject.environment.region
         try:
-            catalog.image_uri(image, region)
+            catalog.image_uri(image, subject.region)
         except InputError:
-            found = f"the catalog has no {image.family} {image.version} image in {region}"
+            found = f"the catalog has no {image.family} {image.version} image in {subject.region}"
             yield Found(placed.at("container"), found, "use another version, or give container.image")
 
 
@@ -270,13 +266,10 @@ def image_not_in_region(subject: Subject) -> Iterator[Found]:
     mend="Use a type or a region that the catalog pairs, or add the region in instance_regions.csv.",
 )
 def instance_not_in_region(subject: Subject) -> Iterator[Found]:
-    endpoint, environment = subject.profile.endpoint, subject.environment
-    if endpoint is None or environment is None:
-        return
-    for path, name in instance_types(endpoint):
+    for path, name in instance_types(subject.endpoint):
         offered = catalog.instance_regions().get(name)
-        if offered is not None and environment.region not in offered:
-            found = f"{name} is not offered in {environment.region}"
+        if offered is not None and subject.region not in offered:
+            found = f"{name} is not offered in {subject.region}"
             yield Found(path, found, f"it is in {', '.join(sorted(offered))}")
 
 
@@ -287,11 +280,8 @@ def instance_not_in_region(subject: Subject) -> Iterator[Found]:
     mend="Keep one instance, or use another region; delete the row in region_limits.csv if AWS has changed it.",
 )
 def zero_not_in_region(subject: Subject) -> Iterator[Found]:
-    endpoint, environment = subject.profile.endpoint, subject.environment
-    if endpoint is None or environment is None or endpoint.min_instances != 0:
-        return
-    if environment.region in catalog.regions_without("scale_to_zero"):
-        found = f"{environment.region} refuses a minimum of 0 instances"
+    if subject.endpoint.min_instances == 0 and subject.region in catalog.regions_without("scale_to_zero"):
+        found = f"{subject.region} refuses a minimum of 0 instances"
         yield Found(("endpoint", "min_instances"), found, "write 1")
 
 
@@ -302,11 +292,9 @@ def zero_not_in_region(subject: Subject) -> Iterator[Found]:
     mend="Write hosting: plain_variant, or use another region; delete the row in region_limits.csv once AWS has them.",
 )
 def components_not_in_region(subject: Subject) -> Iterator[Found]:
-    endpoint, environment = subject.profile.endpoint, subject.environment
-    if endpoint is None or environment is None or endpoint.hosting != "inference_components":
-        return
-    if environment.region in catalog.regions_without("inference_components"):
-        found = f"{environment.region} has no inference components"
+    components = subject.endpoint.hosting == "inference_components"
+    if components and subject.region in catalog.regions_without("inference_components"):
+        found = f"{subject.region} has no inference components"
         yield Found(("endpoint", "hosting"), found, "write hosting: plain_variant, or use another region")
 
 

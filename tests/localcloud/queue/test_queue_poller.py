@@ -84,7 +84,7 @@ def cloud() -> Iterator[Cloud]:
     server.start()
     _, port = server.get_host_and_port()
     url = f"http://localhost:{port}"
-    with running(account=ACCOUNT, region=REGION) as sqs:
+    with running(region=REGION) as sqs:
         environment = cloud_environment(url, "test", "test")
         told: list[Datum] = []
         poller = QueuePoller(

@@ -57,9 +57,6 @@ class FakeDirectory:
     def component(self, name: str) -> ComponentView | None:
         return self.known_components.get(name)
 
-    def components(self) -> tuple[ComponentView, ...]:
-        return tuple(self.known_components.values())
-
     def endpoints(self) -> tuple[EndpointView, ...]:
         return tuple(self.known_endpoints.values())
 

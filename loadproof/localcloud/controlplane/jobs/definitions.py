@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from jsonpath_ng.exceptions import JSONPathError
 from jsonpath_ng.ext.parser import parse as parse_path
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
 from loadproof.localcloud.controlplane.jobs.tasks import is_provided
+from loadproof.wire.documents import Document, Json
 
-State = Mapping[str, Any]
+State = Document
 _RESULT: Final = "Next End Parameters Arguments ResultSelector ResultPath Retry Catch"
 # By type, beside what most states have. Which of them a query language has, moto's parser knows.
 _FIELDS: Final = {
@@ -46,7 +47,7 @@ def problems_of(text: str, *, express: bool) -> Iterator[str]:
             yield f"SCHEMA_VALIDATION_FAILED: {error}"
 
 
-def _machine_problems(machine: Any, at: str, express: bool) -> Iterator[str]:
+def _machine_problems(machine: Json, at: str, express: bool) -> Iterator[str]:
     missing = [name for name in ("States", "StartAt") if not isinstance(machine, dict) or name not in machine]
     if missing:
         yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [{', '.join(missing)}] at {at or '/'}"
@@ -71,7 +72,7 @@ def _machine_problems(machine: Any, at: str, express: bool) -> Iterator[str]:
             yield from _machine_problems(one, f"{place}[{number}]", express)
 
 
-def _targets(state: State, place: str) -> Iterator[tuple[str, Any]]:
+def _targets(state: State, place: str) -> Iterator[tuple[str, Json]]:
     for name in ("Next", "Default"):
         if name in state:
             yield f"{place}/{name}", state[name]
@@ -98,7 +99,7 @@ def _state_problems(state: State, express: bool) -> Iterator[str]:
     yield from (f"{value!r} of {name} is not a valid JSONPath" for name, value in _paths(state) if not _is_path(value))
 
 
-def _paths(value: Any, *, template: bool = False) -> Iterator[tuple[str, Any]]:
+def _paths(value: Json, *, template: bool = False) -> Iterator[tuple[str, Json]]:
     """What must be a path, by its field. States inside of states have their own turn, intrinsic functions moto's."""
     if isinstance(value, list):
         for one in value:
@@ -112,7 +113,7 @@ def _paths(value: Any, *, template: bool = False) -> Iterator[tuple[str, Any]]:
                 yield from _paths(one, template=template or name in _TEMPLATES)
 
 
-def _is_path(value: Any) -> bool:
+def _is_path(value: Json) -> bool:
     if not isinstance(value, str) or not value.startswith("$"):
         return False
     path = value.replace("$$", "$", 1)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.catalog.readers import instances
 from loadproof.localcloud.controlplane.sagemaker.capacity import copy_size, instance_types, specification_for
-from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Stored, Variant, key
+from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Stored, Variant
+from loadproof.localcloud.controlplane.wire import key
 from loadproof.localcloud.directory import (
     AsynchronousView,
     CaptureView,
@@ -15,6 +14,7 @@ from loadproof.localcloud.directory import (
     GroupView,
     VariantView,
 )
+from loadproof.wire.documents import Document
 
 
 def variant_view(store: Store, endpoint: Endpoint, variant: Variant) -> VariantView:
@@ -46,7 +46,7 @@ def component_view(
 
     `following`: what an update is moving to; `on_type`: on that instance type (to see whether they can start).
     """
-    endpoint = store.endpoints.get(key(component.caller, component.endpoint_name))
+    endpoint = store.endpoints.named(component.caller, component.endpoint_name)
     variant = next((one for one in endpoint.variants if one.name == component.variant_name), None) if endpoint else None
     pools = instance_types(variant.config) if variant else ("",)
     kinds = (on_type,) if on_type else pools
@@ -71,7 +71,7 @@ def component_view(
 
 
 def asynchronous_view(store: Store, endpoint: Endpoint) -> AsynchronousView | None:
-    config = store.configs.get(key(endpoint.caller, endpoint.config_name))
+    config = store.configs.named(endpoint.caller, endpoint.config_name)
     settings = config.request.get("AsyncInferenceConfig") if config else None
     if not settings:
         return None
@@ -127,7 +127,7 @@ def _variant_container(store: Store, endpoint: Endpoint, variant: Variant, kind:
         return None
     pools = variant.config.get("InstancePools", [])
     own = next((pool.get("ModelNameOverride") for pool in pools if pool["InstanceType"] == kind), None)
-    model = store.models.get(key(endpoint.caller, own or variant.config["ModelName"]))
+    model = store.models.named(endpoint.caller, own or variant.config["ModelName"])
     return _model_container(store, model) if model else None
 
 
@@ -153,7 +153,7 @@ def _component_groups(store: Store, component: Component, endpoint: Endpoint) ->
     return found
 
 
-def _runs(store: Store, component: Component, kind: str, *, following: bool) -> dict[str, Any] | None:
+def _runs(store: Store, component: Component, kind: str, *, following: bool) -> Document | None:
     """The specification whose container runs on an instance type: an adapter's is its base's."""
     wanted = component
     if component.base_name:
@@ -163,13 +163,13 @@ def _runs(store: Store, component: Component, kind: str, *, following: bool) -> 
 
 
 def _component_container(
-    store: Store, component: Component, runs: dict[str, Any], *, following: bool = False
+    store: Store, component: Component, runs: Document, *, following: bool = False
 ) -> ContainerView:
     own = dict(runs.get("Container", {}))
     if component.base_name:
         specifications = component.pending if following and component.pending is not None else component.specifications
         own.update(specifications[0].get("Container", {}))
-    model = store.models.get(key(component.caller, runs.get("ModelName", "")))
+    model = store.models.named(component.caller, runs.get("ModelName", ""))
     base = _model_container(store, model) if model else ContainerView("", {}, None, {})
     return ContainerView(
         image=own.get("Image", base.image),

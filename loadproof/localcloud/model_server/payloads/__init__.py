@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loadproof.localcloud.model_server.payloads.ask import Dialect, ServerLimits
 from loadproof.localcloud.model_server.payloads.lmi import LmiDialect
-from loadproof.localcloud.model_server.payloads.openai import OpenAiDialect
+from loadproof.localcloud.model_server.payloads.openai import ChatDialect, OpenAiDialect
 from loadproof.localcloud.model_server.payloads.tgi import TgiDialect
 from loadproof.protocols import ContainerProtocol
 
@@ -18,3 +18,5 @@ def dialect_of(protocol: ContainerProtocol, limits: ServerLimits, model: str) ->
             return LmiDialect(limits, model)
         case "openai":
             return OpenAiDialect(limits, model)
+        case "openai-chat":
+            return ChatDialect(limits, model)
