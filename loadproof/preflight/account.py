@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
+from loadproof.invocation.endpoints import Client
 from loadproof.preflight.rights import READS
+from loadproof.wire.documents import Document, Json
 
 CONNECT_S: Final = 3.0
 READ_S: Final = 5.0  # for one call; with it, nothing that began in time ends later than this
@@ -21,7 +23,7 @@ _PAUSE_S: Final = 0.5
 _SIDE_BY_SIDE: Final = 8
 T = TypeVar("T")
 U = TypeVar("U")
-Params = Mapping[str, Any]
+Params = Mapping[str, Json]
 
 
 class UnseenError(Exception):
@@ -36,7 +38,7 @@ class Account:
 
     def __init__(
         self,
-        client: Callable[[str], Any],
+        client: Callable[[str], Client],
         *,
         account: str,
         region: str,
@@ -46,32 +48,32 @@ class Account:
     ) -> None:
         self.id, self.region = account, region
         self._make, self._until_s, self._clock_s, self._sleep = client, until_s, clock_s, sleep
-        self._clients: dict[str, Any] = {}
+        self._clients: dict[str, Client] = {}
         self._making, self._asking = threading.Lock(), threading.Lock()
-        self._answers: dict[str, Future[Any]] = {}
+        self._answers: dict[str, Future[Json]] = {}
 
     def read(
         self, service: str, operation: str, params: Params | None = None, absent: Collection[str] = ()
-    ) -> dict[str, Any] | None:
+    ) -> Document | None:
         """The answer; None for an error, as `code: message`, that begins as one of `absent`: there is no such thing.
 
         Raises UnseenError for every other error.
         """
 
-        def ask() -> dict[str, Any]:
-            answer: dict[str, Any] = getattr(self._client(service), operation)(**params or {})
+        def ask() -> Document:
+            answer: Document = getattr(self._client(service), operation)(**params or {})
             return answer
 
-        found: dict[str, Any] | None = self._once(service, operation, params or {}, absent, ask)
+        found: Document | None = self._once(service, operation, params or {}, absent, ask)
         return found
 
     def listed(
         self, service: str, operation: str, key: str, params: Params | None = None, absent: Collection[str] = ()
-    ) -> list[Any]:
+    ) -> list[Json]:
         """Everything under `key` of all pages; nothing for an error in `absent`. Raises UnseenError."""
 
-        def ask() -> list[Any]:
-            found: list[Any] = []
+        def ask() -> list[Json]:
+            found: list[Json] = []
             for page in self._client(service).get_paginator(operation).paginate(**params or {}):
                 found += page.get(key, [])
                 self._in_time(service, operation)
@@ -85,8 +87,8 @@ class Account:
             return list(pool.map(ask, items))
 
     def _once(
-        self, service: str, operation: str, params: Params, absent: Collection[str], ask: Callable[[], Any]
-    ) -> Any:
+        self, service: str, operation: str, params: Params, absent: Collection[str], ask: Callable[[], Json]
+    ) -> Json:
         assert (service, operation) in READS, f"{service}.{operation}: add the right it needs to READS"
         name = f"{service} {operation} {sorted(params.items())} {sorted(absent)}"
         with self._asking:
@@ -101,7 +103,7 @@ class Account:
             answer.set_exception(error)
         return answer.result()
 
-    def _asked(self, service: str, operation: str, absent: Collection[str], ask: Callable[[], Any]) -> Any:
+    def _asked(self, service: str, operation: str, absent: Collection[str], ask: Callable[[], Json]) -> Json:
         right = READS[service, operation].action
         for attempt in range(_TRIES):
             self._in_time(service, operation)
@@ -128,7 +130,7 @@ class Account:
         if self._clock_s() > self._until_s:
             raise UnseenError(f"there was no time left for {READS[service, operation].action}")
 
-    def _client(self, service: str) -> Any:
+    def _client(self, service: str) -> Client:
         with self._making:  # boto3's sessions are not made for threads
             if service not in self._clients:
                 self._clients[service] = self._make(service)

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from loadproof.errors import CouldNotRunError
+from loadproof.invocation.endpoints import Client
 from loadproof.preflight.account import CONNECT_S, READ_S, Account, UnseenError
 from loadproof.preflight.collect import Deployments, needs_of
 from loadproof.preflight.needs import Need
@@ -43,7 +44,7 @@ class Preflight:
 
 def preflight(
     deployments: Deployments,
-    client: Callable[[str], Any],
+    client: Callable[[str], Client],
     timeout_s: float = WHOLE_S,
     clock_s: Callable[[], float] = time.monotonic,
 ) -> Preflight:

@@ -9,7 +9,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal
+
+from loadproof.wire.documents import Json
 
 Answer = Literal["allowed", "denied", "silent", "unclear"]
 _Truth = bool | None  # None: cannot be told
@@ -42,7 +44,7 @@ def answer_of(policy: str, asker: Asker, action: str, resource: str) -> Answer:
     return "unclear" if None in permits else "silent"
 
 
-def _applies(statement: Mapping[str, Any], asker: Asker, action: str, resource: str) -> _Truth:
+def _applies(statement: Mapping[str, Json], asker: Asker, action: str, resource: str) -> _Truth:
     """Whether a statement is about this: false where one part is not, unknown where one part cannot be told."""
     parts: list[_Truth] = [
         _named(statement, "Action", action.lower(), lower=True),
@@ -53,8 +55,8 @@ def _applies(statement: Mapping[str, Any], asker: Asker, action: str, resource: 
     return False if False in parts else None if None in parts else True
 
 
-def _named(statement: Mapping[str, Any], key: str, value: str, *, lower: bool) -> bool:
-    def matches(patterns: Any) -> bool:
+def _named(statement: Mapping[str, Json], key: str, value: str, *, lower: bool) -> bool:
+    def matches(patterns: Json) -> bool:
         return any(_like(value, one.lower() if lower else one) for one in _listed(patterns))
 
     if f"Not{key}" in statement:
@@ -62,7 +64,7 @@ def _named(statement: Mapping[str, Any], key: str, value: str, *, lower: bool) -
     return matches(statement.get(key, []))
 
 
-def _principal(statement: Mapping[str, Any], asker: Asker) -> _Truth:
+def _principal(statement: Mapping[str, Json], asker: Asker) -> _Truth:
     if "NotPrincipal" in statement:
         return None
     principal = statement.get("Principal")
@@ -82,7 +84,7 @@ def _principal(statement: Mapping[str, Any], asker: Asker) -> _Truth:
     return None if allows_a_role else False
 
 
-def _condition(operator: str, keys: Mapping[str, Any], asker: Asker) -> _Truth:
+def _condition(operator: str, keys: Mapping[str, Json], asker: Asker) -> _Truth:
     """All of its keys; an operator or a key that is not known cannot be told."""
     base, negated = operator.removesuffix("IfExists"), False
     if base.startswith(("StringNot", "ArnNot")):
@@ -107,5 +109,5 @@ def _like(value: str, pattern: str) -> bool:
     return re.fullmatch(written, value, re.DOTALL) is not None
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _listed(value: Json) -> Sequence[Json]:
     return value if isinstance(value, list) else [value]

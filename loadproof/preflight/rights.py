@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from loadproof.wire.documents import Document
 
 
 class Right(NamedTuple):
@@ -45,7 +47,7 @@ READS: Final[Mapping[tuple[str, str], Right]] = {
 }
 
 
-def policy_document(resources: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+def policy_document(resources: Mapping[str, Iterable[str]]) -> Document:
     """Every right as an IAM policy; `resources` has the ARNs that each `on` stands for. What has none is left out."""
     by_place: dict[str, set[str]] = {}
     for right in READS.values():

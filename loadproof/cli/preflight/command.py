@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import boto3
 import typer
@@ -15,7 +15,7 @@ from loadproof.bench.connect import service_url
 from loadproof.cli.options import EndpointUrl, Env
 from loadproof.cli.preflight.formats import as_json, as_text
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
-from loadproof.invocation.endpoints import aws_client
+from loadproof.invocation.endpoints import Client, aws_client
 from loadproof.preflight.account import CONNECT_S, READ_S, Account
 from loadproof.preflight.collect import Deployments, resources_of
 from loadproof.preflight.inspection import WHOLE_S
@@ -81,11 +81,11 @@ def preflight(
     return ExitCode.MISSED if failed else ExitCode.OK
 
 
-def _clients(region: str, endpoint_url: str | None) -> Callable[[str], Any]:
+def _clients(region: str, endpoint_url: str | None) -> Callable[[str], Client]:
     """Makes the client of a service; all of one session, which halves the time until the first question."""
     session = boto3.Session(region_name=region)
 
-    def client(service: str) -> Any:
+    def client(service: str) -> Client:
         return aws_client(
             service,
             region,
@@ -137,5 +137,5 @@ def _qualifier(folder: Path) -> str:
     return _DEFAULT_QUALIFIER
 
 
-def _no_client(service: str) -> Any:
+def _no_client(service: str) -> Client:
     raise CouldNotRunError(f"nothing is asked of {service} here")

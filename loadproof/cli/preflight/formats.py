@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from loadproof.preflight.inspection import Preflight
 from loadproof.preflight.rules import SEVERITIES, Finding
 from loadproof.untrusted import with_escapes
+from loadproof.wire.documents import Document
 
 SCHEMA_VERSION: Final = 1
 DOCS_PAGE: Final = "docs/preflight-findings.md"
@@ -44,7 +45,7 @@ def _lines(finding: Finding) -> Iterator[str]:
         yield with_escapes(f"  {word:<7}{value}")
 
 
-def _row(finding: Finding) -> dict[str, Any]:
+def _row(finding: Finding) -> Document:
     return {
         "code": finding.code,
         "severity": finding.severity,

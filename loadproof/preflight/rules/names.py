@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from loadproof.catalog import registry
 from loadproof.preflight.account import Account, UnseenError
 from loadproof.preflight.needs import Kind, Named, Stack
 from loadproof.preflight.rules.rule import Found, named_rule, stack_rule
+from loadproof.wire.documents import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def retention_differs(need: Named) -> Iterator[Found]:
         )
 
 
-def _log_group(need: Named) -> dict[str, Any] | None:
+def _log_group(need: Named) -> Document | None:
     if need.kind != "log group":
         return None
     params = {"logGroupNamePrefix": need.name}

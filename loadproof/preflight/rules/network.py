@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from loadproof.preflight.needs import Subnets
 from loadproof.preflight.rules.rule import Found, subnets_rule
+from loadproof.wire.documents import Document
 
 
 @subnets_rule(
@@ -56,11 +56,11 @@ def too_few_addresses(need: Subnets) -> Iterator[Found]:
         )
 
 
-def _subnets(need: Subnets) -> dict[str, dict[str, Any]]:
+def _subnets(need: Subnets) -> dict[str, Document]:
     params = _by_id("subnet-id", need.subnet_ids)
     return {one["SubnetId"]: one for one in need.account.listed("ec2", "describe_subnets", "Subnets", params)}
 
 
-def _by_id(name: str, ids: tuple[str, ...]) -> dict[str, Any]:
+def _by_id(name: str, ids: tuple[str, ...]) -> Document:
     """As a filter: an id that is missing is then missing from the answer, and no error."""
     return {"Filters": [{"Name": name, "Values": list(ids)}]}

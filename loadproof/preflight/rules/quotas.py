@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from loadproof.catalog.bedrock import same_quota
 from loadproof.preflight.account import Account
 from loadproof.preflight.needs import BedrockQuota, Instances
 from loadproof.preflight.rules.rule import Found, bedrock_rule, instances_rule
+from loadproof.wire.documents import Document
 
 
 @instances_rule(
@@ -74,14 +74,14 @@ def no_bedrock_quota(need: BedrockQuota) -> Iterator[Found]:
         )
 
 
-def _quota(account: Account, service: str, names: tuple[str, ...]) -> dict[str, Any] | None:
+def _quota(account: Account, service: str, names: tuple[str, ...]) -> Document | None:
     """The quota under any of the names: the account's own, else AWS's default; None where neither is listed."""
     for operation in ("list_service_quotas", "list_aws_default_service_quotas"):
         listed = account.listed("service-quotas", operation, "Quotas", {"ServiceCode": service})
         for name in names:
             for quota in listed:
                 if same_quota(quota["QuotaName"], name):
-                    found: dict[str, Any] = quota
+                    found: Document = quota
                     return found
     return None
 
@@ -111,6 +111,6 @@ def _instances(account: Account, endpoint: str, instance_type: str) -> int:
     )
 
 
-def _types(variant: dict[str, Any]) -> tuple[str, ...]:
+def _types(variant: Document) -> tuple[str, ...]:
     pools = tuple(pool["InstanceType"] for pool in variant.get("InstancePools", []))
     return (variant["InstanceType"],) if "InstanceType" in variant else pools

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from loadproof.preflight.needs import Reservation
 from loadproof.preflight.rules.rule import Found, reservation_rule
+from loadproof.wire.documents import Document
 
 _GONE: Final = ("ResourceNotFound",)
 
@@ -31,14 +32,14 @@ def reservation_gives_nothing(need: Reservation) -> Iterator[Found]:
         yield Found(need.arn, found, mend, needed=needed)
 
 
-def _described(need: Reservation) -> dict[str, Any] | None:
+def _described(need: Reservation) -> Document | None:
     if ":reserved-capacity/" in need.arn:
         params = {"ReservedCapacityArn": need.arn}
         return need.account.read("sagemaker", "describe_reserved_capacity", params, _GONE)
     return need.account.read("sagemaker", "describe_training_plan", {"TrainingPlanName": need.arn}, _GONE)
 
 
-def _gaps(need: Reservation, plan: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _gaps(need: Reservation, plan: Document) -> Iterator[tuple[str, str]]:
     status, end = plan.get("Status", "?"), plan.get("EndTime")
     if status != "Active":
         yield f"its status is {status}", "Active"
@@ -55,7 +56,7 @@ def _gaps(need: Reservation, plan: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"it holds {total} instances", f"{need.count} for {need.endpoint} at most"
 
 
-def _types(plan: dict[str, Any]) -> set[str]:
+def _types(plan: Document) -> set[str]:
     if "InstanceType" in plan:
         return {plan["InstanceType"]}
     return {one["InstanceType"] for one in plan.get("ReservedCapacitySummaries", []) if "InstanceType" in one}
