@@ -191,7 +191,7 @@ def test_the_observer_runs_beside_the_load(tmp_path: Path, monkeypatch: pytest.M
         write_plan(tmp_path, plan)
         with observing(tmp_path, plan.spec.target):
             endpoint.copies = 2
-            deadline_s = time.monotonic() + 20
+            deadline_s = time.monotonic() + 60
             while len(read_observed(tmp_path)) < 4 and time.monotonic() < deadline_s:
                 time.sleep(0.1)
     rows = read_observed(tmp_path)

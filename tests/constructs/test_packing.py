@@ -62,7 +62,7 @@ def said(code: str, *path: Path) -> str:
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = sys.argv[1:]; {code}", *map(str, path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
         env={**os.environ, "AWS_DEFAULT_REGION": "us-east-1"},
     )

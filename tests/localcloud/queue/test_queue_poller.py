@@ -102,7 +102,7 @@ def cloud() -> Iterator[Cloud]:
             assert leftover == []
 
 
-def eventually(check: Callable[[], Any], within_s: float = 15.0) -> Any:
+def eventually(check: Callable[[], Any], within_s: float = 60.0) -> Any:
     deadline = time.monotonic() + within_s
     while not (found := check()):
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -130,7 +130,7 @@ def local_runtime(**options: Any) -> Iterator[LocalRuntime]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
-    assert started.wait(10), "the runtime did not start"
+    assert started.wait(60), "the runtime did not start"
     runtime, port, loop, stop = ready[0]
     try:
         yield LocalRuntime(directory, runtime, port, loop)
