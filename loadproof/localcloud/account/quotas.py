@@ -16,13 +16,15 @@ import botocore.session
 from loadproof.catalog.readers import instance_regions
 from loadproof.localcloud.bedrock.quotas import Quota
 from loadproof.localcloud.bedrock.store import BedrockStore
+from loadproof.localcloud.controlplane.jobs.processing import ProcessingOperations
 from loadproof.localcloud.controlplane.sagemaker.capacity import instance_types
 from loadproof.localcloud.controlplane.sagemaker.endpoints import EndpointOperations
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 ENDPOINT: Final = "endpoint usage"
-_USES: Final = {ENDPOINT: "ProductionVariantInstanceType", "processing job usage": "ProcessingInstanceType"}
+PROCESSING: Final = "processing job usage"
+_USES: Final = {ENDPOINT: "ProductionVariantInstanceType", PROCESSING: "ProcessingInstanceType"}
 
 
 def instance_quotas(store: BedrockStore, caller: Caller) -> list[Quota]:
@@ -34,27 +36,35 @@ def instance_quotas(store: BedrockStore, caller: Caller) -> list[Quota]:
     ]
 
 
-class QuotaOperations(EndpointOperations):
-    """Endpoints within their quotas. `quota_values` are those that somebody asked for, set by the control plane."""
+class QuotaOperations(EndpointOperations, ProcessingOperations):
+    """Endpoints and jobs within their quotas, which the control plane sets: `quota_values` that somebody asked for."""
 
     quota_values: Mapping[tuple[str, str, str], float]
 
     def CreateEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         for variant in self.store.configs.find(caller, params["EndpointConfigName"]).request["ProductionVariants"]:
-            self._refuse_past_quota(caller, variant)
+            # Of pools the first counts: it is tried before the others.
+            kind = next(iter(instance_types(variant)), "")
+            used = self.store.in_use(caller, kind)
+            self._refuse_past(caller, f"{kind} for {ENDPOINT}", used, int(variant.get("InitialInstanceCount", 1)))
         return super().CreateEndpoint(caller, params)
 
-    def _refuse_past_quota(self, caller: Caller, variant: Params) -> None:
-        """Worded as SageMaker words it. Of pools the first counts: it is tried before the others."""
-        kind = next(iter(instance_types(variant)), "")
-        count, quota = int(variant.get("InitialInstanceCount", 1)), f"{kind} for {ENDPOINT}"
+    def CreateProcessingJob(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        kind = params["ProcessingResources"]["ClusterConfig"]["InstanceType"]
+        running = [job.cluster for job in self.processing.all(caller) if job.status == "InProgress"]
+        used = sum(one["InstanceCount"] for one in running if one["InstanceType"] == kind)
+        wanted = params["ProcessingResources"]["ClusterConfig"]["InstanceCount"]
+        self._refuse_past(caller, f"{kind} for {PROCESSING}", used, wanted)
+        return super().CreateProcessingJob(caller, params)
+
+    def _refuse_past(self, caller: Caller, quota: str, used: int, wanted: int) -> None:
+        """Worded as SageMaker words it."""
         limit = self.quota_values.get((caller.account, caller.region, quota))
-        used = self.store.in_use(caller, kind)
-        if limit is not None and used + count > limit:
+        if limit is not None and used + wanted > limit:
             raise AwsError(
                 "ResourceLimitExceeded",
                 f"The account-level service limit '{quota}' is {limit:g} Instances, with current utilization of {used} "
-                f"Instances and a request delta of {count} Instances. Please use AWS Service Quotas to request an "
+                f"Instances and a request delta of {wanted} Instances. Please use AWS Service Quotas to request an "
                 "increase for this quota. If AWS Service Quotas is not available, contact AWS support to request an "
                 "increase for this quota.",
             )

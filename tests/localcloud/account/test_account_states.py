@@ -57,6 +57,21 @@ def test_a_quota_that_was_set_holds(aws: Aws, configured: str) -> None:
     aws("sagemaker").delete_endpoint(EndpointName="quota")
 
 
+def test_jobs_stay_within_their_quota(aws: Aws) -> None:
+    """What a gate's benchmark meets in a new account."""
+    name = "ml.c7i.48xlarge for processing job usage"  # of no other test
+    ask = {"ServiceCode": "sagemaker", "QuotaCode": quota(aws, name)["QuotaCode"], "DesiredValue": 1}
+    aws("service-quotas").request_service_quota_increase(**ask)
+    cluster = {"InstanceCount": 2, "InstanceType": "ml.c7i.48xlarge", "VolumeSizeInGB": 1}
+    with pytest.raises(ClientError, match=f"'{name}' is 1 Instances, with current utilization of 0 Instances and a"):
+        aws("sagemaker").create_processing_job(
+            ProcessingJobName="past-its-quota",
+            ProcessingResources={"ClusterConfig": cluster},
+            AppSpecification={"ImageUri": "123456789012.dkr.ecr.us-east-1.amazonaws.com/bench:1"},
+            RoleArn="arn:aws:iam::123456789012:role/nobody",
+        )
+
+
 def test_a_quota_of_a_service_that_has_none_here_is_refused(aws: Aws) -> None:
     """Better no answer than a wrong one."""
     with pytest.raises(ClientError):

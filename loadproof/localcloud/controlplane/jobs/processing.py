@@ -63,6 +63,12 @@ class Job:
     def name(self) -> str:
         return str(self.request["ProcessingJobName"])
 
+    @property
+    def cluster(self) -> Document:
+        """How many instances, of which type."""
+        found: Document = self.request["ProcessingResources"]["ClusterConfig"]
+        return found
+
 
 class JobRunner:
     """Starts and follows jobs. `environment` is what points a process at this cloud; it is known once that listens."""
@@ -136,7 +142,7 @@ class JobRunner:
         return None
 
     def _run(self, job: Job, folder: Path) -> None:
-        instances = int(job.request["ProcessingResources"]["ClusterConfig"]["InstanceCount"])
+        instances = int(job.cluster["InstanceCount"])
         hosts = [f"algo-{number}" for number in range(1, instances + 1)]
         job.started = datetime.now(UTC)
         processes = {host: self._start(job, folder / host, host, hosts) for host in hosts}
