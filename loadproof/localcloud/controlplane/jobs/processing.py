@@ -24,6 +24,7 @@ from typing import Final
 
 from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, known
+from loadproof.wire.documents import Document
 from loadproof.wire.job import PROGRAM
 
 log = logging.getLogger(__name__)
