@@ -249,8 +249,8 @@ class Recorder:
                 if "error" not in told:
                     done.append([step.call, step.params])
         finally:
-            for call, params in experiment.removes:
-                self.remove(call, params)
+            for removal, params in experiment.removes:
+                self.remove(removal, params)
 
     def _told(self, step: Step) -> dict[str, Any]:
         """The answer: an error with its words, or what was asked for and the statuses that came after it."""
@@ -262,7 +262,9 @@ class Recorder:
             return {"error": f"{told['Code']}/{status}", "says": self._without_names(told.get("Message", ""))}
         gets = {path: jmespath.search(path, answer) for path in step.gets}
         seen = {"passes": self._passed(step)} if step.until else {}
-        return json.loads(self._without_names(json.dumps({**({"gets": gets} if gets else {}), **seen}, default=str)))
+        written = json.dumps({**({"gets": gets} if gets else {}), **seen}, default=str)
+        answered: dict[str, Any] = json.loads(self._without_names(written))
+        return answered
 
     def _passed(self, step: Step) -> list[str]:
         """The statuses it went through, each once in a row, until the last one or the longest wait."""

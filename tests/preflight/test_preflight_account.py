@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread, current_thread, main_thread
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from loadproof.preflight.account import Account, UnseenError
+from loadproof.preflight.collect import Deployments
+from loadproof.preflight.inspection import preflight
 from loadproof.preflight.rights import READS, policy_document
+from loadproof.profiles.schema import Environment
 
 NAME = {"Name": "/a"}
 
@@ -114,6 +117,46 @@ def test_pages_end_when_the_time_does() -> None:
     with pytest.raises(UnseenError, match="no time left for servicequotas:ListServiceQuotas"):
         account(pages, lambda: next(times)).listed("service-quotas", "list_service_quotas", "Quotas")
     assert pages.asked == 2
+
+
+class Hanging:
+    """Knows its account, and answers nothing else before it is let go."""
+
+    def __init__(self) -> None:
+        self.asked, self.let_go = Event(), Event()
+
+    def get_caller_identity(self) -> dict[str, str]:
+        return {"Account": "123456789012", "Arn": "arn:aws:iam::123456789012:root"}
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def hang(**params: Any) -> Any:
+            self.asked.set()
+            self.let_go.wait(60)
+            raise ReadTimeoutError(endpoint_url="http://x")
+
+        return hang
+
+
+def test_an_account_that_hangs_is_told_as_unknown_when_the_time_is_over() -> None:
+    """The clock jumps past the limit when the first question has hung; nobody waits for the answer."""
+    hanging, reads = Hanging(), iter([0.0, 0.0])
+
+    def clock_s() -> float:
+        if current_thread() is not main_thread():
+            return 0.0
+        now = next(reads, None)
+        if now is None:
+            hanging.asked.wait(60)
+        return 1000.0 if now is None else now
+
+    deployments = Deployments("prod", Environment(account="123456789012", region="us-east-1"), (), "hnb659fds")
+    try:
+        seen = preflight(deployments, lambda service: hanging, clock_s=clock_s)
+    finally:
+        hanging.let_go.set()
+    (found,) = [one for one in seen.findings if one.place == "/cdk-bootstrap/hnb659fds/version"]
+    assert (found.code, found.severity, found.message) == ("LA001", "unknown", "there was no answer in time")
+    assert found.needed == "an answer, to judge LA171, LA172"
 
 
 def test_rights_only_read() -> None:
