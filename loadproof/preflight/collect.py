@@ -178,7 +178,8 @@ def _weights(deployments: Deployments, account: Account) -> Iterator[Weights]:
             source = component.model.source
             if isinstance(source, S3Source | JumpStartSource):
                 packed = isinstance(source, S3Source) and source.compression == "gzip"
-                yield Weights(account, source.s3_uri, f"weights of {_called(profile, component)}", key, packed)
+                what, jumpstart = f"weights of {_called(profile, component)}", isinstance(source, JumpStartSource)
+                yield Weights(account, source.s3_uri, what, key, packed, jumpstart)
             for adapter in component.adapters:
                 what = f"adapter {adapter.name} of {_called(profile, component)}"
                 yield Weights(account, adapter.s3_uri, what, key, True)

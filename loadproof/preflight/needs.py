@@ -63,12 +63,16 @@ class Reservation(Need):
 
 @dataclass(frozen=True, slots=True)
 class Weights(Need):
-    """Weights or an adapter in S3. `key_arn` is the only key that the role may use; None: none."""
+    """Weights or an adapter in S3. `key_arn` is the only key that the role may use; None: none.
+
+    `from_jumpstart`: they lie in a bucket of AWS's, which shows its policy to nobody.
+    """
 
     uri: str
     what: str
     key_arn: str | None
     is_object: bool
+    from_jumpstart: bool = False
 
     @property
     def bucket(self) -> str:

@@ -263,6 +263,14 @@ def test_where_all_is_well_nothing_is_found(world: World) -> None:
     assert seen.looked_at > 40
 
 
+def test_weights_of_jumpstart_need_no_policy_to_be_read(world: World) -> None:
+    """Nobody outside of AWS may read it, and it is open."""
+    source = {"type": "jumpstart", "s3_uri": f"s3://{world.bucket}/llama/", "accept_eula": True}
+    world.profile({**CHAT, "model": {**CHAT["model"], "source": source}, "adapters": []})
+    denying_bucket(world)
+    assert [str(one) for one in world.seen().findings] == []
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_a_state_is_found_and_nothing_else(world: World, state: str) -> None:
     """One change away from where all is well."""
