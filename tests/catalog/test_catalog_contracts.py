@@ -113,3 +113,29 @@ def test_a_refusal_holds_only_where_all_its_conditions_do() -> None:
         [],
         [],
     ]
+
+
+@pytest.mark.parametrize(
+    ("running", "refusal"),
+    [
+        (Running(image="a:1-cu130", accelerator="V100"), "cuda-13-on-v100"),
+        (Running(image="vllm:0.30.0-gpu-cu130", accelerator="GB200"), "x86-on-grace"),
+        (Running(image="djl-inference:0.29.0-neuronx-sdk2.19.1", model_id="Qwen/Qwen3-8B"), "djl-before-qwen3"),
+        (
+            Running(image="huggingface-pytorch-inference:2.1.0-transformers4.37.0-gpu", model_id="m/Llama-3.1-8B"),
+            "transformers-llama-3.1",
+        ),
+        (
+            Running(image="huggingface-pytorch-inference:2.6.0-transformers4.49.0-gpu", model_id="Qwen/Qwen3-4B"),
+            "transformers-qwen3",
+        ),
+    ],
+)
+def test_refusals_that_no_published_case_shows(running: Running, refusal: str) -> None:
+    """From release notes and model cards instead of somebody's endpoint."""
+    assert refusal in [one.id for one in refusals_of(running)]
+
+
+def test_an_arm_image_runs_on_grace() -> None:
+    """Only x86 images are refused there."""
+    assert not list(refusals_of(Running(image="vllm:0.30.0-arm64-gpu-cu130", accelerator="GB200")))

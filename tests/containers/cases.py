@@ -55,7 +55,7 @@ def profile_of(case: Mapping[str, Any]) -> dict[str, Any]:
         model["source"] = {"type": "hub", "revision": "0" * 40}
     model |= {name: case[name] for name in ("quantization", "dtype", "trust_remote_code") if name in case}
     if architecture(case["model"]) is None:
-        model["architecture"] = _ANY_7B
+        model["architecture"] = _ANY_7B | {"parameters_b": case.get("parameters_b", 7.2)}
     endpoint: dict[str, Any] = {"instance_type": case["instance"], **case.get("endpoint", {})}
     if case.get("ami"):
         endpoint["ami_version"] = case["ami"]
