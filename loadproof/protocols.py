@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-ContainerProtocol = Literal["tgi", "lmi", "openai"]
+ContainerProtocol = Literal["tgi", "lmi", "openai", "openai-chat"]  # `openai` also takes chat messages
 Protocol = Literal[ContainerProtocol, "converse"]  # what a target may be said to speak
-PayloadName = Literal[ContainerProtocol, "openai-chat", "converse", "llama", "claude"]  # all that have a codec
+PayloadName = Literal[ContainerProtocol, "converse", "llama", "claude"]  # all that have a codec
 
 
 def title_of(protocol: ContainerProtocol) -> str:
@@ -18,3 +18,5 @@ def title_of(protocol: ContainerProtocol) -> str:
             return "LMI"
         case "openai":
             return "OpenAI"
+        case "openai-chat":
+            return "OpenAI chat"

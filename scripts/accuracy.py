@@ -27,16 +27,7 @@ import accuracy_pictures  # noqa: E402
 import accuracy_published  # noqa: E402
 import accuracy_ranges  # noqa: E402
 import accuracy_unseen  # noqa: E402
-from accuracy_cells import (  # noqa: E402
-    SPLITS,
-    Cell,
-    fingerprint,
-    fit_held_out,
-    held_out_cells,
-    shipped_cells,
-    spread,
-    table,
-)
+from accuracy_cells import SPLITS, Cell, fingerprint, fit_held_out, goal, held_out_cells, shipped_cells, spread, table  # noqa: E402
 from fit_step_model import cases_of_tables  # noqa: E402
 
 DOCS = REPOSITORY / "docs"
@@ -99,14 +90,14 @@ def summary(shipped: Sequence[Cell], outs: dict[str, list[Cell]]) -> list[str]:
     ]
     for label, cells in {"in sample": shipped, **outs}.items():
         parts = [label]
-        for what, goal in zip(("throughput", "latency"), BARS[label], strict=True):
+        for what, bar in zip(("throughput", "latency"), BARS[label], strict=True):
             middle, tail, count = spread(cells, what)
-            mark = "" if goal is None else f"{goal:.1%} {'met' if middle <= goal else '**missed**'}"
+            mark = "" if bar is None else f"{bar:.1%} {goal(middle <= bar)}"
             parts += [f"{middle:.2%} of {count}", mark, f"{tail:.1%}"]
         lines.append("| " + " | ".join(parts) + " |")
     horizontal = [cell for cell in shipped if cell.case[0].table.startswith("T5")]
     middle, tail, count = spread(horizontal, "throughput")
-    mark = "met" if middle <= 0.03 else "**missed**"
+    mark = goal(middle <= 0.03)
     return [
         *lines,
         "",

@@ -7,9 +7,10 @@ were made from; everything else is predicted anew whenever the page is written o
 from __future__ import annotations
 
 import ast
+import csv
 import json
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +20,8 @@ import fit_step_model
 import numpy as np
 from fit_step_model import Case, Parameters, fit, run_of
 
-from loadproof.capacity import PredictedRun, fitting, predict_run
+from loadproof.capacity import Deployment, PredictedRun, fitting, predict_run
+from loadproof.capacity.confidence import near_limit
 from loadproof.capacity.curve import batch_capacity
 
 # Fewer figures than this calibrate nothing: two cells of one model on an accelerator leave it as good as unseen.
@@ -49,8 +51,6 @@ class Cell:
     @property
     def near_limit(self) -> bool:
         """Whether a small error of memory decides if requests queue (see `confidence.near_limit`)."""
-        from loadproof.capacity.confidence import near_limit
-
         row, deployment = self.case
         capacity = batch_capacity(deployment, row.input_tokens, row.output_tokens)
         return near_limit(row.concurrency / min(row.concurrency, deployment.copies), capacity)
@@ -94,13 +94,37 @@ def fit_held_out(cases: Sequence[Case], split: str) -> list[tuple[float, float]]
 def graded(case: Case, seen: Sequence[Case]) -> Case:
     """The case as if calibrated on the cases seen: their accelerators, and their degrees on its fabric."""
     row, deployment = case
-    chips = Counter(other.accelerator.name for _, other in seen)
-    degrees = Counter(other.accelerators for _, other in seen if other.instance.fabric == deployment.instance.fabric)
+    return row, calibrated_on(deployment, [other for _, other in seen], ENOUGH)
+
+
+def calibrated_on(deployment: Deployment, seen: Sequence[Deployment], enough: int = 1) -> Deployment:
+    """With what so many of those seen share: their accelerators, and their degrees on this one's fabric."""
+    chips = Counter(other.accelerator.name for other in seen)
+    degrees = Counter(other.accelerators for other in seen if other.instance.fabric == deployment.instance.fabric)
     fabric = deployment.fabric
     if deployment.accelerators > 1:
-        fabric = replace(fabric, calibrated_degrees=_enough(degrees))
-    server = replace(deployment.server, calibrated_on=_enough(chips))
-    return row, replace(deployment, server=server, fabric=fabric)
+        fabric = replace(fabric, calibrated_degrees=_enough(degrees, enough))
+    return replace(deployment, fabric=fabric, server=replace(deployment.server, calibrated_on=_enough(chips, enough)))
+
+
+def applied(deployment: Deployment, parameters: Mapping[str, float], link: str, shared_by: int = 1) -> Deployment:
+    """The deployment with a candidate's server row, and its fabric row where the fabric is `link`."""
+    fabric = deployment.fabric
+    if fabric.fabric == link:
+        speed = parameters[f"{link}_gb_per_s"] / shared_by
+        fabric = replace(fabric, effective_gb_per_s=speed, latency_us=parameters[f"{link}_latency_us"])
+    server = {name: value for name, value in parameters.items() if not name.startswith(link)}
+    return replace(deployment, fabric=fabric, server=replace(deployment.server, **server))
+
+
+def rows_of(path: Path, server: str = "") -> Iterator[dict[str, str]]:
+    """Rows of a table of measurements whose server is called so at its beginning."""
+    with path.open(encoding="utf-8", newline="") as handle:
+        yield from (row for row in csv.DictReader(handle) if row["server"].startswith(server))
+
+
+def goal(met: bool) -> str:
+    return "met" if met else "**missed**"
 
 
 def fingerprint(cases: Sequence[Case], cells: Sequence[Cell]) -> str:
@@ -126,8 +150,8 @@ def _figures(case: Case, run: PredictedRun | None) -> tuple[float, float]:
     return (run.output_tokens_per_s, run.latency_p90_ms / case[0].output_tokens) if run else (np.inf, np.inf)
 
 
-def _enough(counts: Counter[Any]) -> tuple[Any, ...]:
-    return tuple(sorted(name for name, count in counts.items() if count >= ENOUGH))
+def _enough(counts: Counter[Any], enough: int) -> tuple[Any, ...]:
+    return tuple(sorted(name for name, count in counts.items() if count >= enough))
 
 
 def spread(cells: Sequence[Cell], what: str) -> tuple[float, float, int]:

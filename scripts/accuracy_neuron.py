@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
 
 import numpy as np
+from accuracy_cells import applied, goal, rows_of
 
 from loadproof.capacity import Deployment, StepTimes
 from loadproof.capacity.confidence import confidence_of
@@ -63,7 +63,7 @@ def section(path: Path) -> list[str]:
     for label, errors in (("shipped rows", [error_of(row, None) for row in rows]), ("leave one model out", held)):
         absolute = np.abs(np.expm1(errors))
         inside = np.mean([abs(error) <= log(1 + confidence_of(rows[0].deployment).band) for error in errors])
-        mark = "" if label == "shipped rows" else f"70 to 90% {'met' if 0.7 <= inside <= 0.9 else '**missed**'}"
+        mark = "" if label == "shipped rows" else f"70 to 90% {goal(0.7 <= inside <= 0.9)}"
         tail = np.quantile(absolute, 0.9)
         lines.append(f"| {label} | {np.median(absolute):.1%} | {tail:.1%} | {len(errors)} | {inside:.0%} | {mark} |")
     return [*lines, ""]
@@ -71,16 +71,13 @@ def section(path: Path) -> list[str]:
 
 def read(path: Path) -> list[NeuronRow]:
     rows = []
-    with path.open(encoding="utf-8", newline="") as handle:
-        for row in csv.DictReader(handle):
-            if not row["server"].startswith("Transformers NeuronX"):
-                continue
-            deployment = row_deployment({**row, "model": NAMES.get(row["model"], row["model"])}, 0)
-            if row["quantization"] == "int8":
-                deployment = replace(deployment, weight_bytes_per_parameter=1.0, quantization="int8")
-            context = float(row["input_tokens"]) + float(row["output_tokens"]) / 2
-            figures = int(row["concurrency"]), float(row["latency_ms_per_token"])
-            rows.append(NeuronRow(row["model"], deployment, context, *figures))
+    for row in rows_of(path, "Transformers NeuronX"):
+        deployment = row_deployment({**row, "model": NAMES.get(row["model"], row["model"])}, 0)
+        if row["quantization"] == "int8":
+            deployment = replace(deployment, weight_bytes_per_parameter=1.0, quantization="int8")
+        context = float(row["input_tokens"]) + float(row["output_tokens"]) / 2
+        figures = int(row["concurrency"]), float(row["latency_ms_per_token"])
+        rows.append(NeuronRow(row["model"], deployment, context, *figures))
     return rows
 
 
@@ -94,12 +91,5 @@ def error_of(row: NeuronRow, parameters: Mapping[str, float] | None) -> float:
     """log(predicted / measured) ms of one decode step."""
     deployment = row.deployment
     if parameters is not None:
-        fabric = replace(
-            deployment.fabric,
-            effective_gb_per_s=parameters["NeuronLink_gb_per_s"],
-            latency_us=parameters["NeuronLink_latency_us"],
-        )
-        names = [name for name in PRIORS if not name.startswith("NeuronLink")]
-        server = replace(deployment.server, **{name: parameters[name] for name in names})
-        deployment = replace(deployment, fabric=fabric, server=server)
+        deployment = applied(deployment, parameters, "NeuronLink")
     return log(StepTimes(deployment).decode_ms(row.batch, row.batch * row.context_tokens) / row.ms_per_token)

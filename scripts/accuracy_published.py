@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from math import log
 from pathlib import Path
 
 import numpy as np
+from accuracy_cells import applied, calibrated_on, goal, rows_of
 
 from loadproof.capacity import Deployment, StepTimes, deployment_from_container, predict_run
 from loadproof.capacity.confidence import confidence_of
@@ -30,6 +30,7 @@ PRIORS = {
     "PCIe_gb_per_s": 18.0,
     "PCIe_latency_us": 11.0,
 }
+_VLLM = "vLLM (SageMaker"
 _BLOCK = 16  # tokens of vLLM's prefix cache; the last block of a repeated prompt is computed again
 
 
@@ -68,21 +69,22 @@ def section(path: Path) -> list[str]:
     ordered: list[Published] = []
     for group in groups:
         seen = [row for row in rows if row.group != group]
-        fitted = search(lambda p, seen=seen: [error_of(row, p) for row in seen], PRIORS, 12)
-        out = [_graded(row, seen) for row in rows if row.group == group]
+        fitted, deployments = fit(seen), [row.deployment for row in seen]
+        out = [
+            replace(row, deployment=calibrated_on(row.deployment, deployments)) for row in rows if row.group == group
+        ]
         errors = [error_of(row, fitted) for row in out]
         lines.append(_line(f"without {group[0]} on {group[1]}", out, errors, ("", "")))
         held += errors
         ordered += out
     median = float(np.median(np.abs(np.expm1(held))))
-    goals = (f"8.0% {'met' if median <= 0.08 else '**missed**'}", "70 to 90%")
+    goals = (f"8.0% {goal(median <= 0.08)}", "70 to 90%")
     lines.append(_line("leave one out, all", ordered, held, goals))
     return [*lines, "", *_ttfts(rows)]
 
 
-def fitted_rows(path: Path) -> Parameters:
-    """The parameters of the shipped vLLM rows."""
-    rows, _ = read(path)
+def fit(rows: Sequence[Published]) -> Parameters:
+    """The parameters of the vLLM rows; those shipped are of all published ones."""
     return search(lambda p: [error_of(row, p) for row in rows], PRIORS, 12)
 
 
@@ -109,11 +111,10 @@ def _ttfts(rows: Sequence[Published]) -> list[str]:
 def others(path: Path) -> list[str]:
     """What `loadproof predict` says of the rows of other servers than vLLM."""
     told: dict[str, Counter[str]] = {}
-    with path.open(encoding="utf-8", newline="") as handle:
-        for row in csv.DictReader(handle):
-            if not row["server"].startswith("vLLM (SageMaker"):
-                answer = predict_row(row)
-                told.setdefault(row["server"].split(" (")[0], Counter())[answer["reason"] or "predicted"] += 1
+    for row in rows_of(path):
+        if not row["server"].startswith(_VLLM):
+            answer = predict_row(row)
+            told.setdefault(row["server"].split(" (")[0], Counter())[answer["reason"] or "predicted"] += 1
     lines = ["## What `loadproof predict` says of the other published rows", ""]
     for server, answers in sorted(told.items()):
         for answer, count in answers.most_common():
@@ -121,45 +122,30 @@ def others(path: Path) -> list[str]:
     return [*lines, ""]
 
 
-def _graded(row: Published, seen: Sequence[Published]) -> Published:
-    """The row as if calibrated on the rows seen."""
-    deployment = row.deployment
-    chips = tuple(sorted({other.deployment.accelerator.name for other in seen}))
-    degrees = {o.deployment.accelerators for o in seen if o.deployment.instance.fabric == deployment.instance.fabric}
-    fabric = deployment.fabric
-    if deployment.accelerators > 1:
-        fabric = replace(fabric, calibrated_degrees=tuple(sorted(degrees)))
-    server = replace(deployment.server, calibrated_on=chips)
-    return replace(row, deployment=replace(deployment, server=server, fabric=fabric))
-
-
 def read(path: Path) -> tuple[list[Published], int]:
     """(vLLM rows with a known shape and a concurrency, vLLM rows without a known shape)."""
     rows, skipped = [], 0
-    with path.open(encoding="utf-8", newline="") as handle:
-        for row in csv.DictReader(handle):
-            if not row["server"].startswith("vLLM (SageMaker") or not row["concurrency"]:
-                continue
-            try:
-                shape = model_shape(row["model"])
-            except InputError:
-                skipped += 1
-                continue
-            deployment = deployment_from_container(
-                family="vllm",
-                version="",
-                variables={},
-                model_id=shape.hf_id,
-                architecture=shape,
-                instance_type=row["instance_type"],
-                accelerators_per_copy=int(row["tp_degree"]),
-                copies=1,
-            )
-            ttft_ms = float(row["ttft_ms"]) if row["ttft_ms"] else None
-            figures = (float(row[name]) for name in ("input_tokens", "output_tokens"))
-            rows.append(
-                Published(deployment, *figures, int(row["concurrency"]), float(row["throughput_tok_s"]), ttft_ms)
-            )
+    for row in rows_of(path, _VLLM):
+        if not row["concurrency"]:
+            continue
+        try:
+            shape = model_shape(row["model"])
+        except InputError:
+            skipped += 1
+            continue
+        deployment = deployment_from_container(
+            family="vllm",
+            version="",
+            variables={},
+            model_id=shape.hf_id,
+            architecture=shape,
+            instance_type=row["instance_type"],
+            accelerators_per_copy=int(row["tp_degree"]),
+            copies=1,
+        )
+        ttft_ms = float(row["ttft_ms"]) if row["ttft_ms"] else None
+        figures = (float(row[name]) for name in ("input_tokens", "output_tokens"))
+        rows.append(Published(deployment, *figures, int(row["concurrency"]), float(row["throughput_tok_s"]), ttft_ms))
     return rows, skipped
 
 
@@ -167,16 +153,7 @@ def error_of(row: Published, parameters: Parameters | None) -> float:
     """log(predicted / measured) throughput of a batch that only decodes: B / decode(B, B · (input + output / 2))."""
     deployment = row.deployment
     if parameters is not None:
-        fabric = deployment.fabric
-        if fabric.fabric == "PCIe":
-            fabric = replace(
-                fabric,
-                effective_gb_per_s=parameters["PCIe_gb_per_s"] / deployment.accelerators,
-                latency_us=parameters["PCIe_latency_us"],
-            )
-        names = [name for name in PRIORS if not name.startswith("PCIe")]
-        server = replace(deployment.server, **{name: parameters[name] for name in names})
-        deployment = replace(deployment, fabric=fabric, server=server)
+        deployment = applied(deployment, parameters, "PCIe", deployment.accelerators)
     batch = row.concurrency
     step_ms = StepTimes(deployment).decode_ms(batch, batch * (row.input_tokens + row.output_tokens / 2))
     return log(batch / step_ms * 1e3 / row.throughput_tok_s)
@@ -187,8 +164,8 @@ def _line(label: str, rows: Sequence[Published], log_errors: Sequence[float], go
     bands = [confidence_of(row.deployment) for row in rows]
     inside = np.mean([abs(error) <= log(1 + band.band) for band, error in zip(bands, log_errors, strict=True)])
     grades = ", ".join(sorted({band.grade for band in bands}))
-    goal = goals[0]
+    wanted = goals[0]
     if goals[1]:
-        goal += f"; range {goals[1]} {'met' if 0.7 <= inside <= 0.9 else '**missed**'}"
+        wanted += f"; range {goals[1]} {goal(0.7 <= inside <= 0.9)}"
     tail = float(np.quantile(errors, 0.9))
-    return f"| {label} | {np.median(errors):.1%} | {tail:.1%} | {len(errors)} | {grades} | {inside:.0%} | {goal} |"
+    return f"| {label} | {np.median(errors):.1%} | {tail:.1%} | {len(errors)} | {grades} | {inside:.0%} | {wanted} |"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from accuracy_cells import Cell
+from accuracy_cells import Cell, goal
 
 from loadproof.capacity.confidence import confidence_of
 
@@ -27,7 +27,7 @@ def section(shipped: Sequence[Cell], outs: dict[str, list[Cell]]) -> list[str]:
     for label, cells in {"in sample": shipped, **outs}.items():
         both = _inside(cells)
         grades = ", ".join(sorted({confidence_of(cell.case[1]).grade for cell in cells}))
-        mark = "" if label == "in sample" else f"70 to 90% {'met' if 0.7 <= both <= 0.9 else '**missed**'}"
+        mark = "" if label == "in sample" else f"70 to 90% {goal(0.7 <= both <= 0.9)}"
         shares = [_inside([cell for cell in cells if cell.what == what]) for what in ("throughput", "latency")]
         lines.append(f"| {label} | {grades} | {shares[0]:.0%} | {shares[1]:.0%} | {both:.0%} | {mark} |")
     held = [cell for cells in outs.values() for cell in cells]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from accuracy_cells import rows_of
 
 from loadproof.capacity.rows import predict_row
 
@@ -27,8 +27,7 @@ class Unseen:
 
 
 def unseen_rows() -> list[Unseen]:
-    with ROWS.open(encoding="utf-8", newline="") as handle:
-        return [_unseen(row) for row in csv.DictReader(handle)]
+    return [_unseen(row) for row in rows_of(ROWS)]
 
 
 def section() -> list[str]:

@@ -161,7 +161,8 @@ def _default(name: str, key: str, node: _Node, required: Any) -> str:
     if without:
         return f"*required* without `{without}`"
     field = _model(name).model_fields.get(key)
-    if field is not None and isinstance(field.default_factory, type) and issubclass(field.default_factory, Part):
+    made = getattr(field and field.default_factory, "__self__", None)  # of Part.model_construct
+    if isinstance(made, type) and issubclass(made, Part):
         return "its defaults"
     default = node.get("default")
     if default in (None, [], {}):

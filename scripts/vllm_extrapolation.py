@@ -26,14 +26,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+
+import psutil
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-if TYPE_CHECKING:
-    from loadproof.capacity import Knee
-    from loadproof.profiles.schema import Calibration
-
 sys.path.insert(0, str(REPOSITORY))
+
+from loadproof.bench.imports import read_measured  # noqa: E402
+from loadproof.capacity import deployment_of, find_knee, predict_level  # noqa: E402
+from loadproof.errors import InputError  # noqa: E402
+from loadproof.profiles import load_calibration, load_profile  # noqa: E402
+from loadproof.profiles.schema import Calibration  # noqa: E402
+
 BIN = REPOSITORY / ".venv" / "bin"
 PROFILE = REPOSITORY / "scripts" / "real_server" / "extrapolation.yaml"
 PAGE = REPOSITORY / "docs" / "accuracy-vllm.md"
@@ -66,6 +70,18 @@ class Run:
     others_cores: float
     input_tokens: float
     figures: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What was found: each level's valid runs, those of them that count, what was predicted from the lowest ones."""
+
+    valid: Mapping[int, Sequence[Run]]
+    found: Mapping[int, Sequence[Run]]
+    predicted: Mapping[int, Figures]
+    calibration: Calibration
+    prompt: int
+    priority: str
 
 
 NAMES = ("output_tokens_per_s", "ttft_ms", "tpot_ms", "e2e_ms")
@@ -158,8 +174,6 @@ def end(server: subprocess.Popen[bytes]) -> None:
 
 def others_cpu_s(server: int) -> float:
     """CPU seconds of the machine so far, less those of vLLM and of the benchmarks that ended."""
-    import psutil
-
     busy = psutil.cpu_times()
     total = float(sum(getattr(busy, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal")))
     root = psutil.Process(server)
@@ -193,9 +207,6 @@ def bench(url: str, concurrency: int, out: Path) -> None:
 
 def report(work: Path) -> str:
     """The page, from the runs in `work`: calibrates on the SEEN levels, then plans the profile with the result."""
-    from loadproof.capacity import deployment_of, find_knee, predict_level
-    from loadproof.profiles import load_calibration, load_profile
-
     valid = measured_runs(work)
     found = {level: less_disturbed(runs) for level, runs in valid.items()}
     calibration = work / "calibration.yaml"
@@ -212,17 +223,10 @@ def report(work: Path) -> str:
     assert isinstance(answer, int)
     foreseen = [predict_level(deployment, prompt, answer, level) for level in (*SEEN, *UNSEEN)]
     predicted = {
-        level.concurrency: Figures(level.output_tokens_per_s, level.ttft_ms, level.tpot_ms, level.e2e_ms)
-        for level in foreseen
-        if level is not None
+        level.concurrency: Figures(*(getattr(level, name) for name in NAMES)) for level in foreseen if level is not None
     }
-    measured, of_all = medians(found), medians(valid)
-    knees = [
-        find_knee([(level, figures.output_tokens_per_s, figures.e2e_ms) for level, figures in curve.items()])
-        for curve in (measured, predicted)
-    ]
     priority = (work / "nice").read_text(encoding="utf-8")
-    return page(found, measured, of_all, predicted, knees, load_calibration(calibration), prompt, priority)
+    return page(Study(valid, found, predicted, load_calibration(calibration), prompt, priority))
 
 
 def bare_profile(work: Path) -> Path:
@@ -235,9 +239,6 @@ def bare_profile(work: Path) -> Path:
 
 def measured_runs(work: Path) -> dict[int, list[Run]]:
     """Each level's valid runs. One whose client was late is invalid: it measured the machine's other work."""
-    from loadproof.bench.imports import read_measured
-    from loadproof.errors import InputError
-
     found: dict[int, list[Run]] = {level: [] for level in (*SEEN, *UNSEEN)}
     for level, runs in found.items():
         for folder in sorted(work.glob(f"{level:02d}-*")):
@@ -267,89 +268,80 @@ def medians(found: Mapping[int, Sequence[Run]]) -> dict[int, Figures]:
     }
 
 
-def page(
-    found: Mapping[int, Sequence[Run]],
-    measured: Mapping[int, Figures],
-    of_all: Mapping[int, Figures],
-    predicted: Mapping[int, Figures],
-    knees: Sequence[Knee | None],
-    calibration: Calibration,
-    prompt: int,
-    priority: str,
-) -> str:
-    unseen, misses = unseen_errors(predicted, measured)
-    all_unseen, all_misses = unseen_errors(predicted, of_all)
-    verdict = f"missed by {len(misses)} of {len(unseen)}: {', '.join(misses)}" if misses else "met by all"
-    verdict_of_all = f"missed by {len(all_misses)} of them: {', '.join(all_misses)}" if all_misses else "met by all"
-    at = [knee.concurrency if knee is not None and knee.reached else None for knee in knees]
-    same = "the same" if at[0] == at[1] else "**not the same**"
-    seen = ", ".join(map(str, SEEN))
-    fewest, most = min(map(len, found.values())), max(map(len, found.values()))
-    runs = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    lines = [
-        "<!-- Generated by scripts/vllm_extrapolation.py (`make extrapolate-vllm`). Do not edit. -->",
-        "# A real vLLM, calibrated on its lowest levels and predicted beyond them",
-        "",
-        f"A random-weight Llama of 26 M parameters on vLLM (CPU build {vllm_version()}), one core, `max_num_seqs` 16;",
-        f"{prompt} prompt and 64 answer tokens, closed loop, the client on another core of the same machine. A level",
-        f"is the median of {runs} interleaved runs, their range in brackets: the half in which other",
-        "processes took least of the machine, whatever they measured. `loadproof calibrate` saw the levels",
-        f"{seen} and nothing else: two parameters of the server and two of the core are fitted to them.",
-        "",
-        f"**Bar: {BAR:.0%} on levels it did not see; {verdict}.** Median absolute error there"
-        f" {median(map(abs, unseen)):.1%}.",
-        f"Against the median of all valid runs, disturbed ones too: {verdict_of_all},",
-        f"median absolute error {median(map(abs, all_unseen)):.1%}.",
-        "",
-        "Latencies are those of a level's steady state (MSER-5, [benchmark.md](benchmark.md)) where it has the 50",
-        "requests to find one: at 32 the first 16 requests find no queue and would make the wait look shorter.",
-        "",
-        "| in flight | | " + " | ".join(HEADINGS) + " |",
-        "|---|---|" + "---|" * len(HEADINGS),
-    ]
-    for level in (*SEEN, *UNSEEN):
-        ranges = [
-            f"{getattr(measured[level], name):,.1f} ({min(seen):,.1f} .. {max(seen):,.1f})"
-            for name in NAMES
-            for seen in [[getattr(run.figures, name) for run in found[level]]]
-        ]
-        errors = [error(predicted[level], measured[level], name) for name in NAMES]
-        cells = [
-            f"{getattr(predicted[level], name):,.1f} ({share:+.1%}{' **miss**' if abs(share) > BAR else ''})"
-            for name, share in zip(NAMES, errors, strict=True)
-        ]
-        lines += [
-            f"| {level} | measured | " + " | ".join(ranges) + " |",
-            f"| | {'fitted' if level in SEEN else '*predicted*'} | " + " | ".join(cells) + " |",
-        ]
-    others = [run.others_cores for runs in found.values() for run in runs]
-    server, core = calibration.parameters, calibration.hardware
+def page(study: Study) -> str:
+    measured = medians(study.found)
+    verdict, error = verdict_on(study.predicted, measured, "{} of {}")
+    verdict_of_all, error_of_all = verdict_on(study.predicted, medians(study.valid), "{} of them")
+    knees = [knee_of(measured), knee_of(study.predicted)]
+    same = "the same" if knees[0] == knees[1] else "**not the same**"
+    counts = sorted({len(runs) for runs in study.found.values()})
+    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    others = [run.others_cores for runs in study.found.values() for run in runs]
+    server, core = study.calibration.parameters, study.calibration.hardware
     assert core is not None
-    lines += [
-        "",
-        f"Knee measured: {at[0] or 'not reached'}; *predicted*: {at[1] or 'not reached'} ({same}; the sequence limit",
-        "is 16; rule: the last doubling of the load that brings a quarter more tokens).",
-        "",
-        f"Fitted: {server.step_ms:.3g} ms a step, {server.step_ms_per_sequence:.3g} ms a sequence,",
-        f"{core.bandwidth_gb_per_s:.3g} GB/s and {core.bf16_tflops:.3g} TFLOP/s reached by the core. The calibration's",
-        f"own bands: {calibration.band:.0%}, TTFT {calibration.ttft_band:.0%}.",
-        "",
-        f"Conditions: {os.cpu_count()} cores, Python {sys.version_info.major}.{sys.version_info.minor}; others",
-        f"took {min(others):.2f} to {max(others):.2f} cores during these runs (median {median(others):.2f});",
-        f"vLLM and client at nice {priority}.",
-        "",
-    ]
+    return f"""\
+<!-- Generated by scripts/vllm_extrapolation.py (`make extrapolate-vllm`). Do not edit. -->
+# A real vLLM, calibrated on its lowest levels and predicted beyond them
+
+A random-weight Llama of 26 M parameters on vLLM (CPU build {vllm_version()}), one core, `max_num_seqs` 16;
+{study.prompt} prompt and 64 answer tokens, closed loop, the client on another core of the same machine. A level
+is the median of {runs} interleaved runs, their range in brackets: the half in which other
+processes took least of the machine, whatever they measured. `loadproof calibrate` saw the levels
+{", ".join(map(str, SEEN))} and nothing else: two parameters of the server and two of the core are fitted to them.
+
+**Bar: {BAR:.0%} on levels it did not see; {verdict}.** Median absolute error there {error:.1%}.
+Against the median of all valid runs, disturbed ones too: {verdict_of_all},
+median absolute error {error_of_all:.1%}.
+
+Latencies are those of a level's steady state (MSER-5, [benchmark.md](benchmark.md)) where it has the 50
+requests to find one: at 32 the first 16 requests find no queue and would make the wait look shorter.
+
+{table(study, measured)}
+
+Knee measured: {knees[0] or "not reached"}; *predicted*: {knees[1] or "not reached"} ({same}; the sequence limit
+is 16; rule: the last doubling of the load that brings a quarter more tokens).
+
+Fitted: {server.step_ms:.3g} ms a step, {server.step_ms_per_sequence:.3g} ms a sequence,
+{core.bandwidth_gb_per_s:.3g} GB/s and {core.bf16_tflops:.3g} TFLOP/s reached by the core. The calibration's
+own bands: {study.calibration.band:.0%}, TTFT {study.calibration.ttft_band:.0%}.
+
+Conditions: {os.cpu_count()} cores, Python {sys.version_info.major}.{sys.version_info.minor}; others
+took {min(others):.2f} to {max(others):.2f} cores during these runs (median {median(others):.2f});
+vLLM and client at nice {study.priority}.
+"""
+
+
+def table(study: Study, measured: Mapping[int, Figures]) -> str:
+    lines = ["| in flight | | " + " | ".join(HEADINGS) + " |", "|---|---|" + "---|" * len(HEADINGS)]
+    for level in (*SEEN, *UNSEEN):
+        cells, foreseen = [], []
+        for name in NAMES:
+            runs = [getattr(run.figures, name) for run in study.found[level]]
+            cells.append(f"{getattr(measured[level], name):,.1f} ({min(runs):,.1f} .. {max(runs):,.1f})")
+            share = error(study.predicted[level], measured[level], name)
+            miss = " **miss**" if abs(share) > BAR else ""
+            foreseen.append(f"{getattr(study.predicted[level], name):,.1f} ({share:+.1%}{miss})")
+        lines.append(f"| {level} | measured | " + " | ".join(cells) + " |")
+        lines.append(f"| | {'fitted' if level in SEEN else '*predicted*'} | " + " | ".join(foreseen) + " |")
     return "\n".join(lines)
 
 
-def unseen_errors(predicted: Mapping[int, Figures], measured: Mapping[int, Figures]) -> tuple[list[float], list[str]]:
-    """(errors on the levels the calibration did not see, names of those past the bar)."""
+def knee_of(curve: Mapping[int, Figures]) -> int | None:
+    """Its requests in flight; None where it was not reached."""
+    knee = find_knee([(level, figures.output_tokens_per_s, figures.e2e_ms) for level, figures in curve.items()])
+    return knee.concurrency if knee is not None and knee.reached else None
+
+
+def verdict_on(predicted: Mapping[int, Figures], measured: Mapping[int, Figures], of: str) -> tuple[str, float]:
+    """(what misses the bar on the levels that the calibration did not see, the median absolute error there)."""
     named = {
         f"{heading} at {level}": error(predicted[level], measured[level], name)
         for level in UNSEEN
         for name, heading in zip(NAMES, HEADINGS, strict=True)
     }
-    return list(named.values()), [name for name, share in named.items() if abs(share) > BAR]
+    misses = [name for name, share in named.items() if abs(share) > BAR]
+    said = f"missed by {of.format(len(misses), len(named))}: {', '.join(misses)}" if misses else "met by all"
+    return said, median(map(abs, named.values()))
 
 
 def error(predicted: Figures, measured: Figures, name: str) -> float:

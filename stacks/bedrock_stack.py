@@ -7,6 +7,7 @@ from constructs import Construct
 from loadproof.constructs.bedrock.alarms import BedrockAlarms
 from loadproof.constructs.bedrock.dashboard import BedrockDashboard
 from loadproof.constructs.bedrock.model import HostedModel
+from loadproof.constructs.bedrock.proof.infrastructure import AnswerProof
 from loadproof.constructs.deployment import Deployment
 from loadproof.errors import InputError
 from stacks.profile_stack import ProfileStack
@@ -27,6 +28,7 @@ class BedrockStack(ProfileStack):
         self._add_buffer(self.model.target())
         alarms = BedrockAlarms(self, "Alarms", model=self.model, buffer=self.buffer)
         BedrockDashboard(self, "Dashboard", model=self.model, buffer=self.buffer, alarm_names=alarms.names)
+        AnswerProof(self, "Proof", model=self.model)
         self._outputs()
         self._output("ModelArn", self.model.arn, "What Converse and InvokeModel are called with")
         if alarms.quota is not None:

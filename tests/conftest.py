@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from sys import modules
+from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,31 +14,51 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")
 
-TESTS = str(Path(__file__).parent)
+TESTS = Path(__file__).parent
 # What starts clouds, servers, processes and synthesis. Whoever imports it here is left out of `make test-fast`.
-WORLDS = ("aws_cdk", "moto", "subprocess", "multiprocessing", "http.server", "socket", "loadproof.localcloud")
+WORLDS = (
+    "aws_cdk",
+    "moto",
+    "subprocess",
+    "multiprocessing",
+    "threading",
+    "http.server",
+    "socket",
+    "loadproof.localcloud",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks as `heavy` what drives a world: by its own file, by a helper among the tests, or by a fixture."""
     for item in items:
         assert isinstance(item, pytest.Function)
-        fixtures = (each.func.__module__ for found in item._fixtureinfo.name2fixturedefs.values() for each in found)
-        if any(_drives(name) for name in (item.module.__name__, *fixtures)) or item.get_closest_marker("cdk"):
+        if item.get_closest_marker("cdk") or any(_drives(module) for module in _modules_of(item)):
             item.add_marker(pytest.mark.heavy)
 
 
+def _modules_of(item: pytest.Function) -> Iterator[ModuleType]:
+    """The test's own, and each conftest of whose fixtures it asks for one."""
+    yield item.module
+    for plugin in item.config.pluginmanager.get_plugins():
+        if isinstance(plugin, ModuleType) and plugin.__file__ and Path(plugin.__file__).name == "conftest.py":
+            above = item.path.is_relative_to(Path(plugin.__file__).parent)
+            if above and not vars(plugin).keys().isdisjoint(item.fixturenames):
+                yield plugin
+
+
 @cache
-def _drives(name: str) -> bool:
+def _drives(module: ModuleType) -> bool:
     """True where a module of the tests imports a world, itself or by another module of the tests."""
-    module = modules.get(name)
-    if module is None or not (getattr(module, "__file__", None) or "").startswith(TESTS):
-        return name.startswith(WORLDS)
-    return any(_drives(imported) for imported in _imported(name))
+    if module.__name__.startswith(WORLDS):
+        return True
+    if not (getattr(module, "__file__", None) or "").startswith(str(TESTS)):
+        return False
+    return any(_drives(one) for one in _imported(module))
 
 
-def _imported(name: str) -> Iterator[str]:
-    for value in vars(modules[name]).values():
-        of = getattr(value, "__module__", None) or getattr(value, "__name__", None)
-        if isinstance(of, str) and of != name:
-            yield of
+def _imported(module: ModuleType) -> Iterator[ModuleType]:
+    for value in vars(module).values():
+        name = getattr(value, "__module__", None) or getattr(value, "__name__", None)
+        imported = modules.get(name) if isinstance(name, str) else None
+        if imported is not None and imported is not module:
+            yield imported

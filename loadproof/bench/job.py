@@ -8,7 +8,7 @@ import platform
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,38 +17,20 @@ from urllib.parse import urlsplit
 
 from loadproof.bench.connect import open_invoker
 from loadproof.bench.load.process import heard_signals, loop_factory, raised_priority
-from loadproof.bench.load.sweep import OnProgress, Sweep, anything_left, why_never_ran
+from loadproof.bench.load.sweep import OnProgress, Sweep, anything_left
 from loadproof.bench.load.workers import Crew
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
 from loadproof.bench.measure.observer import observing
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
 from loadproof.bench.measure.records import RecordWriter, each_record, read_records
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
-from loadproof.bench.plan import RunPlan, planned_in_full, read_plan, run_id_of, utc_text, write_json, write_plan
+from loadproof.bench.plan import RunPlan, new_plan, planned_in_full, read_plan, run_id_of, write_plan
 from loadproof.bench.spec import BenchmarkSpec
-from loadproof.errors import CouldNotRunError, ExitCode, InputError
+from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation import Invoker
 
 if TYPE_CHECKING:
-    from loadproof.bench.document import Summary
-
-_EXIT_CODES = {
-    "PASS": ExitCode.OK,
-    "FAIL": ExitCode.MISSED,
-    "INCONCLUSIVE": ExitCode.MISSED,  # what was not shown to hold must not open a gate
-    "INVALID": ExitCode.COULD_NOT_RUN,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """A run that has a summary. `report` is None when the page could not be written; `report_problem` says why."""
-
-    folder: Path
-    summary: Summary
-    report: Path | None
-    report_problem: str | None
-    exit_code: ExitCode
+    from loadproof.bench.judge.run import RunResult
 
 
 def run_benchmark(
@@ -63,16 +45,9 @@ def run_benchmark(
     """
     invoker = open_invoker(spec.target, spec.request_timeout_s)
     now_ns = time.time_ns()
-    run_id = run_id_of(now_ns, run_name(spec))
-    if folder is None:
-        folder = new_folder(Path("runs"), run_id)
-        run_id = folder.name
-    claim(folder)
-    spec = replace(spec, workload=replace(spec.workload, salt=run_id))
+    folder, run_id = claimed(folder, run_id_of(now_ns, run_name(spec)))
     try:
-        plan = planned_in_full(
-            RunPlan(run_id, utc_text(now_ns), now_ns, spec, machine_conditions(), (utc_text(now_ns),))
-        )
+        plan = new_plan(spec, run_id, now_ns, machine_conditions())
         return _run_session(folder, plan, invoker, on_progress, observe)
     except (CouldNotRunError, InputError):
         release(folder)
@@ -91,61 +66,25 @@ def resume_benchmark(
     if expected is not None:
         plan = replace(plan, spec=_moved(plan.spec, expected, folder))
     if not anything_left(plan, read_records(folder / RECORDS_FILE).records):
-        return judge_run(folder)
+        return _judged(folder)
     plan = plan.resumed(time.time_ns())
     invoker = open_invoker(plan.spec.target, plan.spec.request_timeout_s)
     return _run_session(folder, plan, invoker, on_progress, observe)
 
 
-def judge_run(folder: Path, *, interrupted: bool = False) -> RunResult:
-    """Write summary.json and report.html of what a run folder holds. Raises CouldNotRunError if nothing got through."""
-    from loadproof.bench.document import FILE_NAME as SUMMARY_FILE  # noqa: PLC0415  a sender comes up without numpy
-    from loadproof.bench.evidence.document import write_evidence  # noqa: PLC0415  a sender comes up without numpy
-    from loadproof.bench.judge.summary import build_summary  # noqa: PLC0415  a sender comes up without numpy
-    from loadproof.bench.measure.scaling import read_observed  # noqa: PLC0415  a sender comes up without numpy
-
-    plan = read_plan(folder)
-    file = read_records(folder / RECORDS_FILE)
-    reason = None if interrupted else why_never_ran(file.records)
-    if reason:
-        raise CouldNotRunError(f"no request got through: {reason}")
-    summary = build_summary(plan, file, interrupted=interrupted, observed=read_observed(folder))
-    del file  # the page reads for itself what it needs
-    write_json(folder / SUMMARY_FILE, summary)
-    write_evidence(folder, plan, summary)
-    report, problem = _render(folder)
-    code = ExitCode.INTERRUPTED if interrupted else _EXIT_CODES[summary.verdict.outcome]
-    return RunResult(folder, summary, report, problem, code)
-
-
-def shown_again(folder: Path) -> RunResult:
-    """A judged run as it stands, its page rendered anew; nothing else is written. Raises InputError without one.
-
-    A run that was cut off before it was judged is judged by what there is of it.
-    """
-    from loadproof.bench.document import FILE_NAME as SUMMARY_FILE  # noqa: PLC0415  a sender comes up without numpy
-    from loadproof.bench.document import read_summary  # noqa: PLC0415  a sender comes up without numpy
-
-    planned = (folder / PLAN_FILE).exists()
-    if planned and not (folder / SUMMARY_FILE).exists():
-        return judge_run(folder, interrupted=True)
-    summary = read_summary(folder)
-    interrupted = summary.conditions.interrupted
-    # Lines may have come since it was judged: the observer's last ones, or those of a resumed session that was killed.
-    if planned and (interrupted or len(read_plan(folder).sessions_utc) > summary.conditions.sessions):
-        return judge_run(folder, interrupted=True)
-    report, problem = _render(folder)
-    code = ExitCode.INTERRUPTED if interrupted else _EXIT_CODES[summary.verdict.outcome]
-    return RunResult(folder, summary, report, problem, code)
-
-
 def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress, observe: bool) -> RunResult:
     try:
-        return judge_run(folder, interrupted=_load(folder, plan, invoker, on_progress, observe))
+        return _judged(folder, interrupted=_load(folder, plan, invoker, on_progress, observe))
     except OSError as error:  # the endpoint's own faults are outcomes; what is left is the disk
         raise CouldNotRunError(
             f"{folder}: cannot be written ({error.strerror}); mend that, then go on with --resume {folder}"
         ) from error
+
+
+def _judged(folder: Path, *, interrupted: bool = False) -> RunResult:
+    from loadproof.bench.judge.run import judge_run  # noqa: PLC0415  a sender comes up without numpy
+
+    return judge_run(folder, interrupted=interrupted)
 
 
 def _load(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress, observe: bool) -> bool:
@@ -174,16 +113,6 @@ async def _drive(sweep: Sweep, sender: Invoker | Crew, ask_observer: Callable[[]
             await sweep.run()
         finally:
             await sender.close()
-
-
-def _render(folder: Path) -> tuple[Path | None, str | None]:
-    """The page is a view of files already written: if it fails, the verdict still stands."""
-    from loadproof.bench.report import render_report  # noqa: PLC0415  a sender comes up without numpy
-
-    try:
-        return render_report(folder), None
-    except (OSError, InputError) as error:
-        return None, str(error)
 
 
 def _moved(planned: BenchmarkSpec, expected: BenchmarkSpec, folder: Path) -> BenchmarkSpec:
@@ -222,6 +151,15 @@ def new_folder(runs: Path, run_id: str) -> Path:
             folder = runs / f"{run_id}-{number}"
         except OSError as error:
             raise InputError(f"{folder}: cannot be made ({error.strerror}); give another --out") from None
+
+
+def claimed(folder: Path | None, run_id: str) -> tuple[Path, str]:
+    """The new or empty folder of a run, and the run's id: `runs/<run-id>` where none was named. Raises InputError."""
+    if folder is None:
+        folder = new_folder(Path("runs"), run_id)
+        run_id = folder.name
+    claim(folder)
+    return folder, run_id
 
 
 def claim(folder: Path) -> None:

@@ -47,10 +47,7 @@ def planned_level(load: Load, workload: WorkloadSpec, level: int) -> PlannedLeve
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """One run. Times in records count from `zero_unix_ns`; each start of the program on this run is a session.
-
-    `levels` holds every level planned so far; those of a search are added one by one.
-    """
+    """One run. Times in records count from `zero_unix_ns`; each start of the program on this run is a session."""
 
     run_id: str
     """the folder's name: time and profile"""
@@ -100,6 +97,13 @@ def planned_in_full(plan: RunPlan) -> RunPlan:
     return replace(plan, levels=tuple(levels))
 
 
+def new_plan(spec: BenchmarkSpec, run_id: str, now_unix_ns: int, conditions: dict[str, Any]) -> RunPlan:
+    """A run that begins now, planned in full, its prompts unlike any other run's. Raises InputError."""
+    now_utc = utc_text(now_unix_ns)
+    spec = replace(spec, workload=replace(spec.workload, salt=run_id))
+    return planned_in_full(RunPlan(run_id, now_utc, now_unix_ns, spec, conditions, (now_utc,)))
+
+
 def run_id_of(unix_ns: int, name: str) -> str:
     """`20261121-101500-chat`: sortable, and says what it was."""
     safe = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name).strip("-")
@@ -122,19 +126,24 @@ def write_plan(folder: Path, plan: RunPlan) -> None:
     )
 
 
-def read_plan(folder: Path) -> RunPlan:
-    """Raises InputError when the folder holds no plan this version understands."""
-    path = folder / FILE_NAME
+def read_document(path: Path, missing: str, mend: str) -> dict[str, Any]:
+    """The object in a JSON file of this schema version. Raises InputError: `missing` takes why it cannot be read."""
     try:
         row = orjson.loads(path.read_bytes())
     except OSError as error:
-        raise InputError(f"{path}: not a run folder ({error.strerror}); give the folder of an earlier run") from None
+        raise InputError(f"{path}: {missing.format(error.strerror)}") from None
     except orjson.JSONDecodeError as error:
-        raise InputError(
-            f"{path}: not JSON ({error}); the plan of a run is written once, restore it or start anew"
-        ) from None
+        raise InputError(f"{path}: not JSON ({error}); {mend}") from None
     if not isinstance(row, dict) or row.get("schema_version") != SCHEMA_VERSION:
         raise InputError(f"{path}: expected schema_version {SCHEMA_VERSION}; use the Loadproof that wrote it")
+    return row
+
+
+def read_plan(folder: Path) -> RunPlan:
+    """Raises InputError when the folder holds no plan this version understands."""
+    path = folder / FILE_NAME
+    missing = "not a run folder ({}); give the folder of an earlier run"
+    row = read_document(path, missing, "the plan of a run is written once, restore it or start anew")
     try:
         return RunPlan(
             run_id=row["run_id"],

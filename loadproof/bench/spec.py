@@ -51,7 +51,7 @@ class Target:
     @property
     def chat(self) -> bool:
         """Requests are chat messages."""
-        if self.protocol == "converse":
+        if self.protocol in ("converse", "openai-chat"):
             return True
         return self.protocol == "openai" and urlsplit(self.endpoint).path.endswith("/chat/completions")
 
@@ -74,7 +74,7 @@ class ProfileBrief:
 class ProfileRef(ProfileBrief):
     """The profile a run is evidence for, whole, so that it can be told later what has changed since."""
 
-    document: dict[str, Any] | None = None
+    document: dict[str, object] | None = None
     """what the hash is over; in `plan.json` alone. null: only the hash is known"""
 
     def brief(self) -> ProfileBrief:
@@ -288,39 +288,27 @@ class BenchmarkSpec:
         needed = (self.requests_at_objectives or 0) if judged else 0
         return max(self.requests_per_level, needed, FEWEST_A_SLOT * concurrency)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> BenchmarkSpec:
         """The inverse of `to_json`. Raises KeyError or TypeError on a row that `to_json` did not write."""
         predicted, profile, workload = row["predicted"], row["profile"], row["workload"]
-        search = row.get("search")
-        rest = {
-            name: value
-            for name, value in row.items()
-            if name
-            not in {"target", "workload", "concurrency", "objectives", "profile", "predicted", "loads", "search"}
+        search, images = row.get("search"), workload.get("images")
+        lengths = {name: _token_counts(workload[name]) for name in ("input_tokens", "output_tokens")}
+        points = tuple(PredictedPoint(**point) for point in predicted["levels"]) if predicted else ()
+        parts = {
+            "target": Target(**row["target"]),
+            "workload": WorkloadSpec(**(workload | lengths | {"images": ImageSpec(**images) if images else None})),
+            "concurrency": tuple(row["concurrency"]),
+            "objectives": tuple(Objective(**objective) for objective in row["objectives"]),
+            "profile": ProfileRef(**profile) if profile else None,
+            "predicted": Prediction(predicted["grade"], points) if predicted else None,
+            "loads": tuple(Load(**load) for load in row.get("loads", ())),
+            "search": Search(**(search | {"load": Load(**search["load"])})) if search else None,
         }
-        return cls(
-            target=Target(**row["target"]),
-            workload=WorkloadSpec(
-                **(
-                    workload
-                    | {name: _token_counts(workload[name]) for name in ("input_tokens", "output_tokens")}
-                    | {"images": ImageSpec(**workload["images"]) if workload.get("images") else None}
-                )
-            ),
-            concurrency=tuple(row["concurrency"]),
-            objectives=tuple(Objective(**objective) for objective in row["objectives"]),
-            profile=ProfileRef(**profile) if profile else None,
-            predicted=Prediction(predicted["grade"], tuple(PredictedPoint(**point) for point in predicted["levels"]))
-            if predicted
-            else None,
-            loads=tuple(Load(**load) for load in row.get("loads", ())),
-            search=Search(**(search | {"load": Load(**search["load"])})) if search else None,
-            **rest,
-        )
+        return cls(**(row | parts))
 
 
 def _token_counts(row: dict[str, Any]) -> TokenCounts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, exp
 
 from loadproof.capacity.confidence import near_limit
@@ -86,20 +86,14 @@ def predict_level(
     capacity = batch_capacity(deployment, input_tokens, output_tokens)
     if capacity == 0:
         return None
-    busy_copies = min(concurrency, deployment.copies)
-    in_flight = concurrency / busy_copies
-    admitted = min(in_flight, deployment.limits.max_admitted_requests)
-    batch = min(admitted, capacity)
-
+    loop = _Loop.of(deployment, concurrency, capacity)
     if deployment.limits.scheduler == "dynamic":
-        return _gathered(deployment, input_tokens, output_tokens, concurrency)
+        return _gathered(deployment, input_tokens, output_tokens, loop)
+    batch = loop.batch
     groups, step_ms = _prefill(deployment, input_tokens, cached_tokens, 1.0 if staggered else batch)
     prefill_ms = step_ms * (batch if staggered else groups)
     decode_ms = StepTimes(deployment).decode_ms(batch, batch * (input_tokens + output_tokens / 2))
     service_ms = prefill_ms + (output_tokens - 1) * decode_ms
-    requests_per_ms = batch / service_ms * busy_copies
-    e2e_ms = admitted / batch * service_ms
-    queue_ms = e2e_ms - service_ms
     if staggered:
         others = prefill_ms / service_ms * (batch - 1) / batch  # share of the time another prompt is under way
         underway_ms = (others * step_ms + (1 - others) * min(decode_ms, step_ms)) / 2 if batch > 1 else 0.0
@@ -110,53 +104,70 @@ def predict_level(
         first_ms = step_ms
     else:
         first_ms = (groups + 1) / 2 * step_ms
+    e2e_ms = loop.e2e_ms(service_ms)
+    queue_ms = e2e_ms - service_ms
     ttft_ms = queue_ms + min(first_ms, service_ms)
-    return PredictedLevel(
-        concurrency=concurrency,
-        batch=ceil(batch),
-        queue_ms=queue_ms,
-        prefill_step_ms=step_ms,
-        ttft_ms=ttft_ms,
-        ttft_last_ms=queue_ms + max(first_ms, prefill_ms),
-        tpot_ms=(e2e_ms - ttft_ms) / (output_tokens - 1) if output_tokens > 1 else decode_ms,
-        e2e_ms=e2e_ms,
-        output_tokens_per_s=requests_per_ms * output_tokens * 1e3,
-        requests_per_s=requests_per_ms * 1e3,
-        refused=round((in_flight - admitted) * busy_copies),
-        over_60_s=e2e_ms > INVOCATION_LIMIT_MS,
-        near_limit=near_limit(in_flight, capacity),
-    )
+    tpot_ms = (e2e_ms - ttft_ms) / (output_tokens - 1) if output_tokens > 1 else decode_ms
+    ttfts_ms = (ttft_ms, queue_ms + max(first_ms, prefill_ms))
+    level = loop.level(output_tokens, service_ms, step_ms, ttfts_ms, tpot_ms)
+    return replace(level, near_limit=near_limit(loop.in_flight, capacity))
 
 
-def _gathered(deployment: Deployment, input_tokens: int, output_tokens: int, concurrency: int) -> PredictedLevel:
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A closed loop's requests, spread evenly over the copies that are busy: of each, in flight, admitted, at once."""
+
+    concurrency: int
+    busy_copies: int
+    in_flight: float
+    admitted: float
+    batch: float
+
+    @classmethod
+    def of(cls, deployment: Deployment, concurrency: int, capacity: int) -> _Loop:
+        busy_copies = min(concurrency, deployment.copies)
+        in_flight = concurrency / busy_copies
+        admitted = min(in_flight, deployment.limits.max_admitted_requests)
+        return cls(concurrency, busy_copies, in_flight, admitted, min(admitted, capacity))
+
+    def e2e_ms(self, service_ms: float) -> float:
+        """Little's law: requests of a copy over its throughput."""
+        return self.admitted / self.batch * service_ms
+
+    def level(
+        self, output_tokens: int, service_ms: float, step_ms: float, ttfts_ms: tuple[float, float], tpot_ms: float
+    ) -> PredictedLevel:
+        """The level where a batch takes `service_ms`; `ttfts_ms` are the mean and the last of a batch's."""
+        e2e_ms = self.e2e_ms(service_ms)
+        requests_per_ms = self.batch / service_ms * self.busy_copies
+        return PredictedLevel(
+            concurrency=self.concurrency,
+            batch=ceil(self.batch),
+            queue_ms=e2e_ms - service_ms,
+            prefill_step_ms=step_ms,
+            ttft_ms=ttfts_ms[0],
+            ttft_last_ms=ttfts_ms[1],
+            tpot_ms=tpot_ms,
+            e2e_ms=e2e_ms,
+            output_tokens_per_s=requests_per_ms * output_tokens * 1e3,
+            requests_per_s=requests_per_ms * 1e3,
+            refused=round((self.in_flight - self.admitted) * self.busy_copies),
+            over_60_s=e2e_ms > INVOCATION_LIMIT_MS,
+        )
+
+
+def _gathered(deployment: Deployment, input_tokens: int, output_tokens: int, loop: _Loop) -> PredictedLevel:
     """Dynamic batching: `service = prefill of B + (output - 1) · decode(B)`, and the delay where B does not fill.
 
     With `c` clients a copy, `B = min(c, batch_size, memory)`. Answers come whole: TTFT is E2E, and TPOT is 0.
     """
-    times, limits = StepTimes(deployment), deployment.limits
-    busy_copies = min(concurrency, deployment.copies)
-    admitted = min(concurrency / busy_copies, limits.max_admitted_requests)
-    batch = min(admitted, batch_capacity(deployment, input_tokens, output_tokens))
+    times, limits, batch = StepTimes(deployment), deployment.limits, loop.batch
     prefill_ms = times.prefill_ms(round(batch * input_tokens), requests=ceil(batch))
     decode_ms = times.decode_ms(batch, batch * (input_tokens + output_tokens / 2))
-    delay_ms = limits.max_batch_delay_ms if admitted < limits.max_sequences else 0.0
+    delay_ms = limits.max_batch_delay_ms if loop.admitted < limits.max_sequences else 0.0
     service_ms = delay_ms + prefill_ms + (output_tokens - 1) * decode_ms
-    e2e_ms = admitted / batch * service_ms
-    requests_per_ms = batch / service_ms * busy_copies
-    return PredictedLevel(
-        concurrency=concurrency,
-        batch=ceil(batch),
-        queue_ms=e2e_ms - service_ms,
-        prefill_step_ms=prefill_ms,
-        ttft_ms=e2e_ms,
-        ttft_last_ms=e2e_ms,
-        tpot_ms=0.0,
-        e2e_ms=e2e_ms,
-        output_tokens_per_s=requests_per_ms * output_tokens * 1e3,
-        requests_per_s=requests_per_ms * 1e3,
-        refused=round(concurrency - admitted * busy_copies),
-        over_60_s=e2e_ms > INVOCATION_LIMIT_MS,
-    )
+    e2e_ms = loop.e2e_ms(service_ms)
+    return loop.level(output_tokens, service_ms, prefill_ms, (e2e_ms, e2e_ms), 0.0)
 
 
 def _held_back_ms(limits: BatchLimits, batch: float, between_ms: float, decode_ms: float) -> float:

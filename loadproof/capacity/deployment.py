@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from loadproof import catalog
 from loadproof.capacity.calibrated import calibrated_rows
@@ -65,9 +65,7 @@ def deployment_of(profile: Profile, component: Component | None = None) -> Deplo
     published = FAMILIES[container.family].image is not None
     newest = catalog.container_image(container.family).version if published else ""
     deployment = _deployment(
-        family=container.family,
-        version=container.version or newest,
-        settings=container.settings,
+        _Server(container.family, container.version or newest, container.settings),
         model_id=model.id,
         architecture=_architecture(model.id, model.architecture),
         instance_type=instance_type,
@@ -109,9 +107,7 @@ def deployment_from_container(
     settings = settings_from_variables(family, variables)
     degree = settings.tensor_parallel_degree or accelerators_per_copy
     return _deployment(
-        family=family,
-        version=version,
-        settings=settings,
+        _Server(family, version, settings),
         model_id=model_id,
         architecture=architecture or _architecture(model_id, None),
         instance_type=instance_type,
@@ -155,11 +151,15 @@ def architecture_from_tag(text: str) -> catalog.Architecture:
     return catalog.Architecture(**values)
 
 
+class _Server(NamedTuple):
+    family: Family
+    version: str
+    settings: Settings
+
+
 def _deployment(
+    served_by: _Server,
     *,
-    family: Family,
-    version: str,
-    settings: Settings,
     model_id: str,
     architecture: catalog.Architecture,
     instance_type: str,
@@ -175,6 +175,7 @@ def _deployment(
             "lower the tensor parallel degree or take a larger instance"
         )
     accelerator = catalog.accelerator(instance.accelerator)
+    family, version, settings = served_by
     known = FAMILIES[family]
     server = server_row(known.server_row(settings), version)
     return Deployment(

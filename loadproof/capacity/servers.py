@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from loadproof.catalog.readers import table
 
 DATA = Path(__file__).parent / "data"
 
@@ -83,9 +84,9 @@ class FabricRow:
 
 def server_row(family: str, version: str) -> ServerRow:
     """The row of a server whose version is the longest prefix of `version`, else its newest row."""
-    rows = [row for row in _servers() if row.family == family]
-    fitting = [row for row in rows if _is_prefix(row.version, version)]
-    return max(fitting, key=lambda row: len(row.version)) if fitting else rows[-1]
+    of_family = [row for row in _servers() if row.family == family]
+    fitting = [row for row in of_family if _is_prefix(row.version, version)]
+    return max(fitting, key=lambda row: len(row.version)) if fitting else of_family[-1]
 
 
 def fabric_row(fabric: str, accelerators: int, family: str) -> FabricRow:
@@ -94,8 +95,8 @@ def fabric_row(fabric: str, accelerators: int, family: str) -> FabricRow:
     if accelerators == 1:
         return FabricRow("none", 1, "", 1.0, 0.0, (1,), "one accelerator: nothing to reduce")
     of_fabric = sorted((row for row in _fabrics() if row.fabric == fabric), key=lambda row: row.accelerators)
-    rows = [row for row in of_fabric if row.server == family] or [row for row in of_fabric if not row.server]
-    return next((row for row in rows if row.accelerators >= accelerators), rows[-1])
+    fitted = [row for row in of_fabric if row.server == family] or [row for row in of_fabric if not row.server]
+    return next((row for row in fitted if row.accelerators >= accelerators), fitted[-1])
 
 
 def _is_prefix(short: str, full: str) -> bool:
@@ -105,45 +106,9 @@ def _is_prefix(short: str, full: str) -> bool:
 
 @cache
 def _servers() -> tuple[ServerRow, ...]:
-    with (DATA / "servers.csv").open(encoding="utf-8", newline="") as handle:
-        return tuple(
-            ServerRow(
-                family=row["family"],
-                version=row["version"],
-                step_ms=float(row["step_ms"]),
-                step_ms_per_layer=float(row["step_ms_per_layer"]),
-                step_ms_per_expert_layer=float(row["step_ms_per_expert_layer"]),
-                step_ms_per_doubling=float(row["step_ms_per_doubling"]),
-                step_ms_per_sequence=float(row["step_ms_per_sequence"]),
-                prefill_us_per_token_per_doubling=float(row["prefill_us_per_token_per_doubling"]),
-                bandwidth_efficiency=float(row["bandwidth_efficiency"]),
-                compute_efficiency=float(row["compute_efficiency"]),
-                single_token_gain=float(row["single_token_gain"]),
-                kv_read_share=float(row["kv_read_share"]),
-                split_kv=row["split_kv"] == "1",
-                all_experts=row["all_experts"] == "1",
-                layers_in_turn=row["layers_in_turn"] == "1",
-                memory_fraction=float(row["memory_fraction"]),
-                reserve_gib=float(row["reserve_gib"]),
-                calibrated_on=tuple(filter(None, row["calibrated_on"].split(";"))),
-                source=row["source"],
-            )
-            for row in csv.DictReader(handle)
-        )
+    return tuple(table(ServerRow, DATA / "servers.csv", between=";"))
 
 
 @cache
 def _fabrics() -> tuple[FabricRow, ...]:
-    with (DATA / "fabrics.csv").open(encoding="utf-8", newline="") as handle:
-        return tuple(
-            FabricRow(
-                fabric=row["fabric"],
-                accelerators=int(row["accelerators"]),
-                server=row["server"],
-                effective_gb_per_s=float(row["effective_gb_per_s"]),
-                latency_us=float(row["latency_us"]),
-                calibrated_degrees=tuple(int(degree) for degree in row["calibrated_degrees"].split(";") if degree),
-                source=row["source"],
-            )
-            for row in csv.DictReader(handle)
-        )
+    return tuple(table(FabricRow, DATA / "fabrics.csv", between=";"))

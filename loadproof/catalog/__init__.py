@@ -18,7 +18,7 @@ from loadproof.catalog.readers import (
     instances,
     regions_without,
 )
-from loadproof.catalog.registries import Layer, Registry, image_uri, layer_arn, registry
+from loadproof.catalog.registries import image_uri, layer_arn, registry
 from loadproof.catalog.weights import bytes_per_parameter, weight_bytes
 
 __all__ = [
@@ -28,8 +28,6 @@ __all__ = [
     "HostImage",
     "Instance",
     "KvCache",
-    "Layer",
-    "Registry",
     "accelerator",
     "accelerators",
     "architecture",

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Literal
 
 from loadproof.catalog.provenance import unverified
-from loadproof.catalog.readers import rows
+from loadproof.catalog.readers import table
 
 Unit = Literal["requests", "tokens"]
 NO_PREFIX = "none"
@@ -84,56 +84,20 @@ class BedrockQuota:
 @cache
 def bedrock_models() -> Mapping[str, BedrockModel]:
     """Models by their ids (`meta.llama3-1-8b-instruct-v1:0`)."""
-    return {
-        row["model_id"]: BedrockModel(
-            model_id=row["model_id"],
-            title=row["title"],
-            payload=row["payload"],
-            context_tokens=int(row["context_tokens"]),
-            max_output_tokens=int(row["max_output_tokens"]),
-            output_burndown=float(row["output_burndown"]),
-            image_input=row["image_input"] == "yes",
-            on_demand=row["on_demand"] == "yes",
-            prefixes=tuple(row["prefixes"].split()),
-            tiers=tuple(row["tiers"].split()),
-            source=row["source"],
-            date=row["date"],
-        )
-        for row in rows("bedrock_models.csv")
-    }
+    return {row.model_id: row for row in table(BedrockModel, "bedrock_models.csv")}
 
 
 @cache
 def bedrock_prefixes() -> Mapping[str, Prefix]:
     """Prefixes by name; `none` is the model of one region."""
-    return {
-        row["prefix"]: Prefix(
-            prefix=row["prefix"],
-            quota_scope=row["quota_scope"],
-            source_regions=tuple(row["source_regions"].split()),
-            destination_regions=tuple(row["destination_regions"].split()),
-            source=row["source"],
-            date=row["date"],
-        )
-        for row in rows("bedrock_prefixes.csv")
-    }
+    return {row.prefix: row for row in table(Prefix, "bedrock_prefixes.csv")}
 
 
 @cache
 def bedrock_quotas() -> tuple[BedrockQuota, ...]:
     """Every published default."""
-    return tuple(
-        BedrockQuota(
-            name=row["quota_name"],
-            region=row["region"] or None,
-            value=float(row["value"]),
-            code=row["quota_code"] or None,
-            adjustable=row["adjustable"] == "yes",
-            source=row["source"],
-            date=row["date"],
-        )
-        for row in rows("bedrock_quotas.csv")
-    )
+    columns = {"name": "quota_name", "code": "quota_code"}
+    return tuple(table(BedrockQuota, "bedrock_quotas.csv", columns))
 
 
 def quota_names(prefix: str, unit: Unit, title: str) -> tuple[str, ...]:

@@ -98,21 +98,45 @@ def load_config(path: Path) -> Keys:
 def architecture_from_config(config: Keys, place: str = "config.json") -> Architecture:
     """The shape of a `config.json` that is read already; `place` begins every message."""
     reader = _Reader(config, place)
+    parts = _parts(reader)
+    window, sliding = reader.sliding(parts.layers, parts.linear_layers)
+    return Architecture(
+        name=reader.title,
+        hf_id=reader.title,
+        layers=parts.layers,
+        hidden=parts.hidden,
+        heads=parts.heads,
+        kv_heads=parts.kv_heads,
+        head_dim=parts.head_dim,
+        intermediate=parts.intermediate,
+        vocab=parts.vocab,
+        context=reader.whole("max_position_embeddings"),
+        experts=parts.experts,
+        experts_per_token=parts.experts_per_token,
+        moe_intermediate=parts.moe_intermediate,
+        allreduces_per_layer=1 if reader.family.allreduces == 1 and reader.truth("parallel_attn", True) else 2,
+        parameters_b=round(total_parameters(parts) / 1e9, 3),
+        active_parameters_b=round(active_parameters(parts) / 1e9, 3),
+        source=f"config.json ({reader.name})",
+        sliding_window=window,
+        sliding_layers=sliding,
+        linear_layers=parts.linear_layers,
+        state_bytes=parts.linear_layers * parts.linear.state_bytes if parts.linear else 0,
+        kv_latent_dim=parts.latent.kv_width if parts.latent else 0,
+        quantization=reader.quantization,
+    )
+
+
+def _parts(reader: _Reader) -> Parts:
+    """What the parameters are counted by."""
     name, family = reader.name, reader.family
     layers, hidden, heads = reader.whole("num_hidden_layers"), reader.whole("hidden_size"), reader.heads
-    if name == "falcon":
-        kv_heads = reader.falcon_kv_heads(heads)
-    elif name in _LATENT:
-        kv_heads = 1  # one latent vector, which every accelerator holds
-    else:
-        kv_heads = reader.whole("num_key_value_heads", heads)
-    head_dim = reader.head_dim(hidden, heads)
+    kv_heads, head_dim = reader.kv_heads(heads), reader.head_dim(hidden, heads)
     experts = reader.whole("num_experts", reader.whole("num_local_experts", reader.whole("n_routed_experts", 0)))
     intermediate = reader.intermediate(hidden, experts)
     tied = reader.truth("tie_word_embeddings", family.tied)
-    linear = reader.linear_layers(layers)
-    window, sliding = reader.sliding(layers, linear)
-    parts = Parts(
+    linear_layers = reader.linear_layers(layers)
+    return Parts(
         layers=layers,
         hidden=hidden,
         heads=heads,
@@ -134,33 +158,8 @@ def architecture_from_config(config: Keys, place: str = "config.json") -> Archit
         shared_gate=name.startswith("qwen3_5"),
         dense_layers=reader.dense_layers(layers) if experts else 0,
         latent=reader.latent() if name in _LATENT else None,
-        linear_layers=linear,
-        linear=reader.linear() if linear else None,
-    )
-    return Architecture(
-        name=reader.title,
-        hf_id=reader.title,
-        layers=layers,
-        hidden=hidden,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        intermediate=intermediate,
-        vocab=parts.vocab,
-        context=reader.whole("max_position_embeddings"),
-        experts=experts,
-        experts_per_token=parts.experts_per_token,
-        moe_intermediate=parts.moe_intermediate,
-        allreduces_per_layer=1 if family.allreduces == 1 and reader.truth("parallel_attn", True) else 2,
-        parameters_b=round(total_parameters(parts) / 1e9, 3),
-        active_parameters_b=round(active_parameters(parts) / 1e9, 3),
-        source=f"config.json ({name})",
-        sliding_window=window,
-        sliding_layers=sliding,
-        linear_layers=linear,
-        state_bytes=linear * parts.linear.state_bytes if parts.linear else 0,
-        kv_latent_dim=parts.latent.kv_width if parts.latent else 0,
-        quantization=reader.quantization,
+        linear_layers=linear_layers,
+        linear=reader.linear() if linear_layers else None,
     )
 
 
@@ -236,8 +235,15 @@ class _Reader:
             raise self._wrong("hidden_size", f"{hidden} is no multiple of {heads} heads, and no head_dim", "add it")
         return self.whole("head_dim", hidden // heads)
 
-    def falcon_kv_heads(self, heads: int) -> int:
-        """`new_decoder_architecture` has groups, `multi_query` one head for all, anything older one a head."""
+    def kv_heads(self, heads: int) -> int:
+        """Of Falcon `new_decoder_architecture` has groups, `multi_query` one head for all, anything older one a head.
+
+        A latent vector is one, which every accelerator holds.
+        """
+        if self.name in _LATENT:
+            return 1
+        if self.name != "falcon":
+            return self.whole("num_key_value_heads", heads)
         if self.truth("new_decoder_architecture", False):
             return self.whole("num_kv_heads", heads)
         return 1 if self.truth("multi_query", True) else heads

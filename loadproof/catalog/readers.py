@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import csv
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar, get_type_hints
 
 from loadproof.catalog.architecture import Architecture
 from loadproof.catalog.provenance import unverified
@@ -21,25 +21,8 @@ DATA = Path(__file__).parent / "data"
 
 # Instance families with NVMe disks on the machine. Source: EC2 instance type pages.
 LOCAL_DISK_FAMILIES = frozenset(
-    [
-        "g4dn",
-        "g5",
-        "g6",
-        "g6e",
-        "g7e",
-        "gr6",
-        "p4d",
-        "p4de",
-        "p5",
-        "p5e",
-        "p5en",
-        "p6-b200",
-        "p6-b300",
-        "trn1",
-        "trn1n",
-        "trn2",
-    ]
-)
+    ["g4dn", "g5", "g6", "g6e", "g7", "g7e", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300", "p6e-gb200"]
+) | {"trn1", "trn1n", "trn2"}
 Row = Mapping[str, str]
 T = TypeVar("T")
 
@@ -118,7 +101,10 @@ class ContainerImage:
 
 @dataclass(frozen=True, slots=True)
 class HostImage:
-    """One SageMaker host image (InferenceAmiVersion). `cuda` is its driver's own version, None on Neuron."""
+    """One SageMaker host image (InferenceAmiVersion). `cuda` is its driver's own version, None on Neuron.
+
+    `starts_cuda`: the CUDA generations (`12`) whose images are known to start on it.
+    """
 
     ami_version: str
     vendor: str
@@ -126,62 +112,87 @@ class HostImage:
     cuda: str | None
     source: str
     date: str
+    starts_cuda: frozenset[str] = frozenset()
 
 
-def rows(file_name: str) -> list[Row]:
-    with (DATA / file_name).open(encoding="utf-8", newline="") as handle:
+def rows(file: str | Path) -> list[Row]:
+    """The rows of a file of the catalog's, or of one by its whole path."""
+    with (DATA / file).open(encoding="utf-8", newline="") as handle:
         return list(csv.DictReader(handle))
 
 
-def _optional(cell: str) -> float | None:
-    return float(cell) if cell else None
+def _whole(cell: str) -> int:
+    number = float(cell)
+    if not number.is_integer():
+        raise ValueError(f"expected a whole number, found `{cell}`")
+    return int(number)
+
+
+def _truth(cell: str) -> bool:
+    return cell in ("yes", "1")
+
+
+_CELLS: Final[Mapping[object, Callable[[str], object]]] = {
+    str: str,
+    int: _whole,
+    float: float,
+    bool: _truth,
+    str | None: lambda cell: cell or None,
+    int | None: lambda cell: _whole(cell) if cell else None,
+    float | None: lambda cell: float(cell) if cell else None,
+}
+_LISTS: Final[Mapping[object, Callable[[Iterable[str]], object]]] = {
+    tuple[str, ...]: tuple,
+    tuple[int, ...]: lambda words: tuple(map(int, words)),
+    frozenset[str]: frozenset,
+}
+
+
+def table(
+    kind: type[T], file: str | Path, columns: Mapping[str, str] | None = None, between: str | None = None
+) -> list[T]:
+    """A file's rows, each as `kind`: every field from the column of its name, or the one in `columns`, read as its
+    type says. `between` stands between the words of a list (None: spaces). A field without a column keeps its default.
+    """
+    found = []
+    types = get_type_hints(kind)
+    for row in rows(file):
+        cells = {name: row.get((columns or {}).get(name, name)) for name in types}
+        values = {name: _value(types[name], cell, between) for name, cell in cells.items() if cell is not None}
+        found.append(kind(**values))
+    return found
+
+
+def _value(wanted: object, cell: str, between: str | None) -> object:
+    as_list = _LISTS.get(wanted)
+    return as_list(filter(None, cell.split(between))) if as_list else _CELLS[wanted](cell)
 
 
 @cache
 def accelerators() -> Mapping[str, Accelerator]:
     """Accelerators by name (`A10G`)."""
-    return {
-        row["accelerator"]: Accelerator(
-            name=row["accelerator"],
-            vendor=row["vendor"],
-            memory_bytes=int(float(row["mem_bytes_usable"])),
-            bandwidth_gb_per_s=float(row["bw_GBps"]),
-            bf16_tflops=float(row["bf16_dense_tflops"]),
-            fp8_tflops=_optional(row["fp8_dense_tflops"]),
-            link_gb_per_s=float(row["link_GBps_per_dir_per_gpu"]),
-            nvlink=row["nvlink"] == "1",
-            source=row["source"],
-            note=row["note"],
-            multiprocessors=int(row["sm_count"]) if row["sm_count"] else None,
-            date=row["date"],
-            min_cuda=row["min_cuda"] or None,
-        )
-        for row in rows("accelerators.csv")
+    columns = {
+        "name": "accelerator",
+        "memory_bytes": "mem_bytes_usable",
+        "bandwidth_gb_per_s": "bw_GBps",
+        "bf16_tflops": "bf16_dense_tflops",
+        "fp8_tflops": "fp8_dense_tflops",
+        "link_gb_per_s": "link_GBps_per_dir_per_gpu",
+        "multiprocessors": "sm_count",
     }
+    return {row.name: row for row in table(Accelerator, "accelerators.csv", columns)}
 
 
 @cache
 def instances() -> Mapping[str, Instance]:
     """Instance types by name (`ml.g5.12xlarge`)."""
-    return {
-        row["instance_type"]: Instance(
-            instance_type=row["instance_type"],
-            family=row["family"],
-            accelerator=row["accelerator"],
-            accelerator_count=int(row["accelerator_count"]),
-            fabric=row["gpu_fabric"],
-            vcpu=int(row["vcpu"]),
-            host_memory_gib=float(row["host_mem_gib"]),
-            usd_per_hour=_optional(row["usd_per_hour_sagemaker"]),
-            price_region=row["price_region"],
-            price_source=row["price_source"],
-            price_derived=row["price_derived"] == "yes",
-            source=row["shape_source"],
-            price_date=row["price_date"],
-            date=row["date"],
-        )
-        for row in rows("instances.csv")
+    columns = {
+        "fabric": "gpu_fabric",
+        "host_memory_gib": "host_mem_gib",
+        "usd_per_hour": "usd_per_hour_sagemaker",
+        "source": "shape_source",
     }
+    return {row.instance_type: row for row in table(Instance, "instances.csv", columns)}
 
 
 @cache
@@ -199,71 +210,20 @@ def regions_without(capability: Literal["inference_components", "scale_to_zero"]
 @cache
 def architectures() -> Mapping[str, Architecture]:
     """Model shapes by Hugging Face id (`meta-llama/Llama-3.1-8B`)."""
-    return {
-        row["hf_id"]: Architecture(
-            name=row["model"],
-            hf_id=row["hf_id"],
-            layers=int(row["layers"]),
-            hidden=int(row["hidden"]),
-            heads=int(row["heads"]),
-            kv_heads=int(row["kv_heads"]),
-            head_dim=int(row["head_dim"]),
-            intermediate=int(row["intermediate"]),
-            vocab=int(row["vocab"]),
-            context=int(row["context"]),
-            experts=int(row["experts"]),
-            experts_per_token=int(row["experts_per_token"]),
-            moe_intermediate=int(row["moe_intermediate"]),
-            allreduces_per_layer=int(row["allreduces_per_layer"]),
-            parameters_b=float(row["params_b"]),
-            active_parameters_b=float(row["active_params_b"]),
-            source=row["source"],
-            sliding_window=int(row["sliding_window"]),
-            sliding_layers=int(row["sliding_layers"]),
-            linear_layers=int(row["linear_layers"]),
-            state_bytes=int(row["state_bytes"]),
-            kv_latent_dim=int(row["kv_latent_dim"]),
-            date=row["date"],
-            quantization=row["quantization"],
-        )
-        for row in rows("models.csv")
-    }
+    columns = {"name": "model", "parameters_b": "params_b", "active_parameters_b": "active_params_b"}
+    return {row.hf_id: row for row in table(Architecture, "models.csv", columns)}
 
 
 @cache
 def container_images() -> tuple[ContainerImage, ...]:
     """Published images, newest first within each family."""
-    return tuple(
-        ContainerImage(
-            family=row["family"],
-            version=row["version"],
-            account_group=row["account_group"],
-            repository=row["repository"],
-            tag=row["tag"],
-            cuda=row["cuda"] or None,
-            protocol=row["protocol"],
-            absent_regions=frozenset(row["absent_regions"].split()),
-            source=row["source"],
-            date=row["date"],
-        )
-        for row in rows("containers.csv")
-    )
+    return tuple(table(ContainerImage, "containers.csv"))
 
 
 @cache
 def host_images() -> Mapping[str, HostImage]:
     """Host images by InferenceAmiVersion."""
-    return {
-        row["ami_version"]: HostImage(
-            ami_version=row["ami_version"],
-            vendor=row["vendor"],
-            driver=row["driver"],
-            cuda=row["cuda"] or None,
-            source=row["source"],
-            date=row["date"],
-        )
-        for row in rows("hosts.csv")
-    }
+    return {row.ami_version: row for row in table(HostImage, "hosts.csv")}
 
 
 def instance(instance_type: str) -> Instance:

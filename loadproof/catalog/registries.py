@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from loadproof.catalog.readers import ContainerImage, find, rows
+from loadproof.catalog.readers import ContainerImage, find, table
 from loadproof.errors import InputError
 
 
@@ -44,25 +44,13 @@ class Layer:
 @cache
 def registries() -> Mapping[tuple[str, str], Registry]:
     """Registries by (account group, region)."""
-    return {(row["account_group"], row["region"]): Registry(**row) for row in rows("accounts.csv")}
+    return {(row.account_group, row.region): row for row in table(Registry, "accounts.csv")}
 
 
 @cache
 def layers() -> tuple[Layer, ...]:
     """Every known layer."""
-    return tuple(
-        Layer(
-            layer=row["layer"],
-            partition=row["partition"],
-            region=row["region"] or None,
-            account=row["account"],
-            name=row["name"],
-            version=int(row["version"]),
-            source=row["source"],
-            date=row["date"],
-        )
-        for row in rows("layers.csv")
-    )
+    return tuple(table(Layer, "layers.csv"))
 
 
 def registry(region: str, account_group: str = "dlc") -> Registry:

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
-import orjson
 import typer
 from rich import box
 from rich.table import Table
 
-from loadproof.bench.judge.regression import compare_runs, read_run
-from loadproof.bench.report.comparison import comparison_page, facts, read_runs, tables
+from loadproof.bench.judge.regression import Comparison, compare_runs, read_run
+from loadproof.bench.report.comparison import Shown, comparison_page, facts, read_runs, tables
+from loadproof.cli.options import TextOrJson
 from loadproof.cli.outputs import Tolerance
+from loadproof.cli.printing import cannot_write, print_json, say, tables_on
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.pages.file import write_whole
 from loadproof.pages.wording import number
-from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.bench.judge.regression import Comparison
-    from loadproof.bench.report.comparison import Shown
-
-
-class CompareFormat(StrEnum):
-    """What goes to stdout."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def compare(
@@ -41,7 +28,7 @@ def compare(
         typer.Option(help="name of a run, repeatable, in their order (default: its profile's, or the run id)"),
     ] = None,
     tolerance: Tolerance = 0.05,
-    format: Annotated[CompareFormat, typer.Option(help="text for people, json for programs")] = CompareFormat.TEXT,
+    format: TextOrJson = "text",
 ) -> int:
     """Hold runs against each other: containers, batching strategies, instance types, versions.
 
@@ -53,8 +40,8 @@ def compare(
         try:
             write_whole(comparison_page(runs, [one for one in comparisons if not isinstance(one, str)]), output)
         except OSError as error:
-            raise InputError(f"--output {output}: cannot be written ({error.strerror}); name another place") from None
-    if format is CompareFormat.JSON:
+            raise cannot_write(output, "--output", error) from None
+    if format == "json":
         _print_json(runs, comparisons)
     else:
         _print_text(runs, comparisons, output)
@@ -79,7 +66,7 @@ def _print_json(runs: list[Shown], comparisons: list[Comparison | str]) -> None:
         }
         for load, rows in tables(runs)
     ]
-    document: dict[str, Any] = {
+    document = {
         "schema_version": 1,
         "runs": [
             {"name": run.name, "run_id": run.summary.run_id, "verdict": run.summary.verdict.outcome} for run in runs
@@ -87,13 +74,11 @@ def _print_json(runs: list[Shown], comparisons: list[Comparison | str]) -> None:
         "loads": loads,
         "comparisons": [{"problem": one} if isinstance(one, str) else asdict(one) for one in comparisons],
     }
-    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+    print_json(document)
 
 
 def _print_text(runs: list[Shown], comparisons: list[Comparison | str], output: Path | None) -> None:
-    console = Terminal(highlight=False)
-    if not console.is_terminal:
-        console = Terminal(highlight=False, width=150)
+    console = tables_on(150)
     for load, rows in tables(runs):
         table = Table(title=f"At {load}", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
         table.add_column("")
@@ -106,11 +91,11 @@ def _print_text(runs: list[Shown], comparisons: list[Comparison | str], output: 
             ]
             table.add_row(f"{row.title} ({row.unit})", *cells)
         console.print(table)
-    for name, values, differs in facts(runs):
-        if differs:
-            console.print(f"differs: {name}: {' | '.join(values)}", markup=False, soft_wrap=True)
+    say(
+        *(f"differs: {name}: {' | '.join(values)}" for name, values, differs in facts(runs) if differs), console=console
+    )
     for run, one in zip(runs[1:], comparisons, strict=True):
         said = f"not judged: {one}" if isinstance(one, str) else f"{one.outcome} {one.reason}"
-        console.print(f"{run.name} against {runs[0].name}: {said}", markup=False, soft_wrap=True)
+        say(f"{run.name} against {runs[0].name}: {said}", console=console)
     if output is not None:
-        console.print(f"Page: {output}", markup=False, soft_wrap=True)
+        say(f"Page: {output}", console=console)

@@ -15,19 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from loadproof.bench.job import new_folder
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
-from loadproof.localcloud.local import running
+from loadproof.localcloud.local import LocalCloud, running
 from loadproof.profiles import profile_files
 from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.localcloud.local import LocalCloud
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CDK_MILESTONES = ("⏳", "✅", "❌", "✨")  # how the CDK CLI begins the lines that tell how far it is
@@ -99,8 +96,9 @@ class _Steps:
             self.heading("cdk deploy", "by the real CDK CLI; its output is in the log")
             # An assembly of its own: the CDK CLI locks the repository's cdk.out against another one.
             context = ["-c", f"env={environment}", "--no-notices", "--output", str(self.runs / "cdk.out")]
-            self.quietly([str(cdk), "bootstrap", f"aws://{cloud.account}/{cloud.region}", *context])
-            self.quietly([str(cdk), "deploy", "--all", "--require-approval", "never", *context])
+            # Where there is an app, `cdk bootstrap` would synthesize it.
+            self.quietly([str(cdk), "bootstrap", f"aws://{cloud.account}/{cloud.region}", "--no-notices"], self.runs)
+            self.quietly([str(cdk), "deploy", "--all", "--require-approval", "never", *context], REPOSITORY)
             outcomes = {}
             for profile in profiles:
                 self.heading(f"bench {profile.stem}", "load through the SageMaker runtime protocol")
@@ -152,12 +150,12 @@ class _Steps:
             code = process.wait()
         return _finished(code, command, allowed)
 
-    def quietly(self, command: Sequence[str]) -> int:
-        """Run a command with its output in the log: its milestones are shown, and its last line beside a spinner."""
+    def quietly(self, command: Sequence[str], folder: Path) -> int:
+        """Run a command there with its output in the log: milestones are shown, and its last line beside a spinner."""
         with (
             self.log.open("a", encoding="utf-8") as log,
             self.console.status("starts") as status,
-            _child(command, self.environment, cwd=REPOSITORY, stdout=subprocess.PIPE) as process,
+            _child(command, self.environment, cwd=folder, stdout=subprocess.PIPE) as process,
         ):
             assert process.stdout is not None
             for line in process.stdout:

@@ -22,6 +22,7 @@ _CONFINED = {
     "bubblewrap": "confined by bubblewrap",
     "none": "without a sandbox: they can read what you can",
 }
+_SHOWN = ["name", "pid", "port", "endpoint_url", "region", "account", "log_file", "backend_url", "speed", "sandbox"]
 Name = Annotated[str, typer.Option(help="Which local cloud; several can run side by side.")]
 Format = Annotated[str, typer.Option("--format", help="text or json.")]
 
@@ -104,19 +105,7 @@ def status(output: Format = "text") -> int:
         raise InputError(f"--format: found {output!r}, allowed are text and json")
     clouds = [state for state in known_states() if local.find(state.name)]
     if output == "json":
-        fields = (
-            "name",
-            "pid",
-            "port",
-            "endpoint_url",
-            "region",
-            "account",
-            "log_file",
-            "backend_url",
-            "speed",
-            "sandbox",
-        )
-        print(json.dumps([{field: getattr(state, field) for field in fields} for state in clouds], indent=2))
+        print(json.dumps([{field: getattr(state, field) for field in _SHOWN} for state in clouds], indent=2))
         return ExitCode.OK
     if not clouds:
         print("no local cloud is running; start one with: loadproof local up")

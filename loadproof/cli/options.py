@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
+Format = Literal["text", "json"]
+
+
+TextOrJson = Annotated[Format, typer.Option("--format", help="text for people, json for programs")]
+OneDocument = Annotated[Format, typer.Option("--format", help="text for people; json prints one document")]
 EndpointUrl = Annotated[
     str | None, typer.Option(help="AWS endpoint URL, for example a local cloud's; default: AWS_ENDPOINT_URL")
 ]
@@ -25,7 +30,7 @@ def grouped(verb: Callable[..., int]) -> Callable[..., int]:
         shown += _options(groups[name]) if name in groups else [_option(name, parameter.default, hints[name])]
 
     @wraps(verb)
-    def spelled_out(**given: Any) -> int:
+    def spelled_out(**given: object) -> int:
         made = {name: _made(group, given) for name, group in groups.items()}
         return verb(**made, **{name: value for name, value in given.items() if name in hints})
 

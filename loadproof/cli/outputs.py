@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import orjson
 import typer
 
-from loadproof.bench.document import FILE_NAME
-from loadproof.bench.judge.regression import compare_runs, read_run
+from loadproof.bench.document import FILE_NAME, Summary
+from loadproof.bench.judge.regression import Comparison, compare_runs, read_run
+from loadproof.bench.judge.run import RunResult
 from loadproof.bench.output.console import print_result
 from loadproof.bench.output.exports import to_csv, to_junit
 from loadproof.bench.output.markdown import to_markdown
 from loadproof.bench.plan import read_plan
+from loadproof.cli.options import Format
+from loadproof.cli.printing import cannot_write, no_place, print_json, say, write_file
 from loadproof.errors import ExitCode, InputError
 from loadproof.terminal import Terminal
 
-if TYPE_CHECKING:
-    from loadproof.bench.document import Summary
-    from loadproof.bench.job import RunResult
-    from loadproof.bench.judge.regression import Comparison
-    from loadproof.terminal import Terminal
-
 Tolerance = Annotated[float, typer.Option(min=0, max=10, help="change that counts as none (0.05 is 5%)")]
-
-
-class Format(StrEnum):
-    """What goes to stdout."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +46,9 @@ class Outputs:
             read_plan(self.against)
         for name in ("junit", "csv", "markdown"):
             path: Path | None = getattr(self, name)
-            if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
-                raise InputError(f"--{name} {path}: is no place for a file; name one in a folder that exists")
             if path is not None:
+                if problem := no_place(path, f"--{name}"):
+                    raise InputError(problem)
                 _try(path, f"--{name}")
 
     def compared(self, folder: Path) -> Comparison | None:
@@ -71,20 +58,19 @@ class Outputs:
     def write(self, summary: Summary, comparison: Comparison | None) -> None:
         """Write the files that were asked for. Raises InputError for a place that cannot be written."""
         if self.junit is not None:
-            _write(self.junit, to_junit(summary, comparison), "--junit")
+            write_file(self.junit, to_junit(summary, comparison), "--junit")
         if self.csv is not None:
-            _write(self.csv, to_csv(summary), "--csv")
+            write_file(self.csv, to_csv(summary), "--csv")
         if self.markdown is not None:
-            _write(self.markdown, to_markdown(summary, comparison), "--markdown")
+            write_file(self.markdown, to_markdown(summary, comparison), "--markdown")
 
 
 def show(result: RunResult, outputs: Outputs, format: Format) -> ExitCode:
     """What was asked for of a run at its end: comparison, files, tables or JSON on stdout; and the exit code."""
     comparison = outputs.compared(result.folder)
     outputs.write(result.summary, comparison)
-    if format is Format.JSON:
-        body = orjson.dumps(_document(result.folder, comparison), option=orjson.OPT_INDENT_2)
-        sys.stdout.write(body.decode() + "\n")
+    if format == "json":
+        print_json(_document(result.folder, comparison))
     else:
         console = Terminal(highlight=False)
         print_result(result, console)
@@ -101,10 +87,9 @@ def _document(folder: Path, comparison: Comparison | None) -> dict[str, object]:
 
 def _print_comparison(comparison: Comparison, console: Terminal) -> None:
     """The outcome against an earlier run, and what else differs."""
-    console.print(f"Against {comparison.before}: {comparison.outcome}", markup=False, style="bold")
-    console.print(f"  {comparison.reason}", markup=False, soft_wrap=True)
-    for name, before, after in comparison.differences:
-        console.print(f"  differs: {name}: {before} → {after}", markup=False, soft_wrap=True)
+    say(f"Against {comparison.before}: {comparison.outcome}", console=console, style="bold")
+    say(f"  {comparison.reason}", console=console)
+    say(*(f"  differs: {name}: {before} → {after}" for name, before, after in comparison.differences), console=console)
 
 
 def _exit_code(code: ExitCode, comparison: Comparison | None) -> ExitCode:
@@ -119,17 +104,6 @@ def _try(path: Path, option: str) -> None:
     try:
         path.open("a").close()
     except OSError as error:
-        raise InputError(f"{option} {path}: cannot be written ({error.strerror}); name another place") from None
+        raise cannot_write(path, option, error) from None
     if not was_there:
         path.unlink()
-
-
-def _write(path: Path, text: str, option: str) -> None:
-    # GitHub gives all steps of a job one file to add to.
-    step_summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    appended = option == "--markdown" and step_summary and path.resolve() == Path(step_summary).resolve()
-    try:
-        with path.open("a" if appended else "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-    except OSError as error:
-        raise InputError(f"{option} {path}: cannot be written ({error.strerror}); name another place") from None

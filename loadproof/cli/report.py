@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from loadproof.bench.evidence.document import mismatches
-from loadproof.bench.job import shown_again
-from loadproof.cli.options import grouped
-from loadproof.cli.outputs import Format, Outputs, show
+from loadproof.bench.judge.run import shown_again
+from loadproof.cli.options import Format, grouped
+from loadproof.cli.outputs import Outputs, show
+from loadproof.cli.printing import say
 from loadproof.errors import ExitCode
-from loadproof.terminal import Terminal
 
 
 @grouped
@@ -20,7 +20,7 @@ def report(
     run: Annotated[Path, typer.Argument(help="folder of a run")],
     outputs: Outputs,
     format: Annotated[Format, typer.Option(help="text for people; json prints summary.json and nothing else")] = (
-        Format.TEXT
+        "text"
     ),
 ) -> int:
     """Show a run again: table and verdict, report.html anew, files for other programs. Nothing is sent or judged anew.
@@ -44,13 +44,9 @@ def verify(
     Hashes tell that a file changed, not who changed it: keep evidence.json where only the pipeline writes.
     Exit code: 0 all fits · 1 something does not · 2 not a judged run.
     """
-    console, code = Terminal(highlight=False), ExitCode.OK
+    code = ExitCode.OK
     for folder in run:
         found = mismatches(folder, profile)
-        for problem in found:
-            console.print(f"{folder}: {problem}", markup=False, soft_wrap=True)
-        if found:
-            code = ExitCode.MISSED
-        else:
-            console.print(f"{folder}: the evidence fits", markup=False, soft_wrap=True)
+        say(*(f"{folder}: {problem}" for problem in found or ["the evidence fits"]))
+        code = ExitCode.MISSED if found else code
     return code

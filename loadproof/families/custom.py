@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from loadproof.families.family import Container, ContainerFamily, Settings, written_false
+from loadproof.families.family import Container, ContainerFamily, Settings
 from loadproof.families.vllm import engine_limits
 from loadproof.protocols import ContainerProtocol
 from loadproof.vocabulary import PositiveInt
@@ -40,24 +40,16 @@ FAMILY = ContainerFamily(
     container=CustomContainer,
     settings=CustomSettings,
     unset={"protocol": "openai"},
-    former_variables={},
-    switched_off=written_false,
     model_variables=None,
     quantizations={"fp8": "fp8", "int8": "int8", "awq": "awq", "gptq": "gptq", "mxfp4": "mxfp4"},
-    speculation=None,
-    refusals=(),
     protocol=None,
     image=None,
     published=None,
     longest_setting=None,
-    longest_is_context=True,
-    prompt_setting=None,
     sequences_setting=None,
     step_tokens_setting=None,
     memory_setting=None,
     memory_share=1.0,
-    admission=None,
-    continuous_batching={},
     tied_by=lambda container: "a container of your own",
     server_row=lambda settings: "vllm",
     limits=lambda settings, architecture, accelerator: engine_limits(architecture, accelerator),

@@ -1,9 +1,9 @@
-"""What Loadproof must know of a container family. Every field is mandatory: mypy names what a family's module lacks."""
+"""What Loadproof must know of a container family: mypy names what a family's module lacks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeVar
 
 from pydantic import Field, StringConstraints
@@ -170,6 +170,15 @@ class PublishedName:
     variables: Callable[[str, int, Mapping[str, int] | None], Mapping[str, str] | None]
 
 
+def written_false(variable: str) -> dict[str, str]:
+    """Servers that read `false`."""
+    return {variable: "false"}
+
+
+def nothing(container: Container) -> None:
+    """Every setting has a counterpart in other families."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerFamily(Generic[C, S]):
     """One family. Settings are meant by their names in `settings`; None where the server has no such setting.
@@ -184,33 +193,34 @@ class ContainerFamily(Generic[C, S]):
     container: type[C]
     settings: type[S]
 
-    unset: Mapping[str, object]  # settings that a container without their variable has
-    former_variables: Mapping[str, str]  # names the server still reads, or once read -> the field that says it
-    switched_off: Callable[[str], Mapping[str, str]]  # what is written for a variable whose setting is false
     model_variables: ModelVariables | None  # None: nothing is said of the model
     quantizations: Mapping[Quantization, str]
-    speculation: Speculation[C, Any] | None
-    refusals: tuple[Refusal[C], ...]
-
     protocol: ContainerProtocol | None  # None: the setting of that name says it
     image: PublishedImage | None
     published: PublishedName | None
 
     longest_setting: str | None  # prompt plus answer
-    longest_is_context: bool  # unset, it is the model's context
-    prompt_setting: str | None  # the prompt alone, which a step must hold whole
     sequences_setting: str | None  # in the running batch
     step_tokens_setting: str | None  # prompt tokens prefilled in one step
     memory_setting: str | None  # share of the accelerators' memory
     memory_share: float  # that share, unset
-    admission: Admission | None
-    continuous_batching: Mapping[str, str | None]  # settings that end dynamic batching
-    tied_by: Callable[[C], str | None]  # what of a container has no counterpart in another family
 
     server_row: Callable[[S], str]  # of capacity/data/servers.csv
     limits: Callable[[S, Architecture, Accelerator], BatchLimits]
     frees_past_window: Callable[[S], bool]  # drops what sliding layers no longer read from its cache
     alike_since: tuple[tuple[int, ...], ...] | None  # first versions like those measured; None: nobody measured any
+
+    # What most have not, or have alike.
+    unset: Mapping[str, object] = field(default_factory=dict)  # settings that a container without their variable has
+    former_variables: Mapping[str, str] = field(default_factory=dict)  # once or still read -> the field that says it
+    switched_off: Callable[[str], Mapping[str, str]] = written_false  # for a variable whose setting is false
+    speculation: Speculation[C, Any] | None = None
+    refusals: tuple[Refusal[C], ...] = ()
+    longest_is_context: bool = True  # unset, the longest request is the model's context
+    prompt_setting: str | None = None  # the prompt alone, which a step must hold whole
+    admission: Admission | None = None
+    continuous_batching: Mapping[str, str | None] = field(default_factory=dict)  # settings that end dynamic batching
+    tied_by: Callable[[C], str | None] = nothing  # what of a container has no counterpart in another family
 
     def __post_init__(self) -> None:
         """Raises TypeError for a setting named here that `settings` lacks."""
@@ -237,11 +247,6 @@ class ContainerFamily(Generic[C, S]):
     def value(self, settings: Settings, name: str | None) -> Any:
         """A setting by one of the names above; None where the server has none, or the profile has it wrong."""
         return None if name is None else getattr(settings, name, None)
-
-
-def written_false(variable: str) -> dict[str, str]:
-    """Servers that read `false`."""
-    return {variable: "false"}
 
 
 def as_published(version: str, request_tokens: int, dynamic: Mapping[str, int] | None) -> dict[str, str] | None:

@@ -66,7 +66,7 @@ class SglangSpeculative(Speculative):
 
 class SglangContainer(Container):
     family: Literal["sglang"]
-    settings: SglangSettings = Field(default_factory=SglangSettings)
+    settings: SglangSettings = Field(default_factory=SglangSettings.model_construct)
     speculative: SglangSpeculative | None = None
 
 
@@ -121,7 +121,6 @@ FAMILY = ContainerFamily(
     preferred=4,
     container=SglangContainer,
     settings=SglangSettings,
-    unset={},
     former_variables={"HF_MODEL_ID": "model.id or model.source"},
     switched_off=_switched_off,
     model_variables=ModelVariables(
@@ -139,20 +138,14 @@ FAMILY = ContainerFamily(
         write=_write_speculative,
         check=_speculative_contradictions,
     ),
-    refusals=(),
-    protocol="openai",
+    protocol="openai-chat",  # its /invocations is the chat route: sglang/srt/entrypoints/http_server.py
     image=PublishedImage("sglang", r"^v?(\d[\d.]*)", "sglang.json"),
     published=PublishedName(r"sglang", r"sglang(?:[\s/_-]*openai)?", "", as_published),
     longest_setting="context_length",
-    longest_is_context=True,
-    prompt_setting=None,
     sequences_setting="max_running_requests",
     step_tokens_setting="chunked_prefill_size",
     memory_setting="mem_fraction_static",
     memory_share=1.0,
-    admission=None,
-    continuous_batching={},
-    tied_by=lambda container: None,
     server_row=lambda settings: "vllm",
     limits=_limits,
     frees_past_window=lambda settings: True,

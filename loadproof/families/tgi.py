@@ -21,7 +21,6 @@ from loadproof.families.family import (
     PublishedName,
     Refusal,
     Settings,
-    written_false,
 )
 from loadproof.vocabulary import Fraction, PositiveInt, PositiveNumber, setting
 
@@ -61,7 +60,7 @@ class TgiSettings(Settings):
 
 class TgiContainer(Container):
     family: Literal["tgi"]
-    settings: TgiSettings = Field(default_factory=TgiSettings)
+    settings: TgiSettings = Field(default_factory=TgiSettings.model_construct)
 
 
 def _limits(settings: TgiSettings, architecture: Architecture, accelerator: Accelerator) -> BatchLimits:
@@ -116,9 +115,7 @@ FAMILY = ContainerFamily(
     preferred=3,  # archived upstream
     container=TgiContainer,
     settings=TgiSettings,
-    unset={},
     former_variables={"MAX_INPUT_LENGTH": "container.settings.max_input_tokens", "QUANTIZE": "model.quantization"},
-    switched_off=written_false,
     model_variables=ModelVariables(
         model="HF_MODEL_ID",
         revision="HF_MODEL_REVISION",
@@ -129,7 +126,6 @@ FAMILY = ContainerFamily(
         dtype_beside_quantization=False,
     ),
     quantizations={"fp8": "fp8", "int8": "bitsandbytes", "awq": "awq", "gptq": "gptq"},
-    speculation=None,
     refusals=(
         Refusal(
             code="LP230",
@@ -157,8 +153,6 @@ FAMILY = ContainerFamily(
     memory_setting="cuda_memory_fraction",
     memory_share=1.0,
     admission=_ADMITTED,
-    continuous_batching={},
-    tied_by=lambda container: None,
     server_row=lambda settings: "tgi",
     limits=_limits,
     frees_past_window=lambda settings: False,

@@ -56,6 +56,10 @@ class VllmSettings(Settings):
     enable_chunked_prefill: bool | None = setting("SM_VLLM_ENABLE_CHUNKED_PREFILL", "mix prefill chunks and decodes")
     kv_cache_dtype: Literal["auto", "fp8"] | None = setting("SM_VLLM_KV_CACHE_DTYPE", "type of the KV cache")
     enable_lora: bool | None = setting("SM_VLLM_ENABLE_LORA", "serve LoRA adapters")
+    max_lora_rank: PositiveInt | None = setting(
+        "SM_VLLM_MAX_LORA_RANK", "largest rank of an adapter; default: 16, or what the adapters' `rank` needs"
+    )
+    max_loras: PositiveInt | None = setting("SM_VLLM_MAX_LORAS", "different adapters in one batch")
 
 
 class VllmSpeculative(Speculative):
@@ -82,7 +86,7 @@ class VllmSpeculative(Speculative):
 
 class VllmContainer(Container):
     family: Literal["vllm"]
-    settings: VllmSettings = Field(default_factory=VllmSettings)
+    settings: VllmSettings = Field(default_factory=VllmSettings.model_construct)
     speculative: VllmSpeculative | None = None
 
 
@@ -156,7 +160,6 @@ FAMILY = ContainerFamily(
     preferred=1,
     container=VllmContainer,
     settings=VllmSettings,
-    unset={},
     former_variables={"HF_MODEL_ID": "model.id or model.source"},
     switched_off=_switched_off,
     model_variables=ModelVariables(
@@ -187,14 +190,10 @@ FAMILY = ContainerFamily(
     image=PublishedImage("vllm", r"^v?(\d[\d.]*)", "vllm.json"),
     published=PublishedName(r"vllm", r"vllm(?:[\s/_-]*openai)?", "", as_published),
     longest_setting="max_model_len",
-    longest_is_context=True,
-    prompt_setting=None,
     sequences_setting="max_num_seqs",
     step_tokens_setting="max_num_batched_tokens",
     memory_setting="gpu_memory_utilization",
     memory_share=0.9,
-    admission=None,
-    continuous_batching={},
     tied_by=lambda container: "container.settings.kv_cache_dtype" if container.settings.kv_cache_dtype else None,
     server_row=lambda settings: "vllm",
     limits=_limits,

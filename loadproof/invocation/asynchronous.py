@@ -11,22 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-import ssl
 import time
 import uuid
-from typing import Protocol
+from typing import Protocol, Unpack
 
 import orjson
 
 from loadproof.errors import InputError
 from loadproof.invocation.connections import Receiver, Timeouts
-from loadproof.invocation.credentials import CredentialSource, is_loopback
-from loadproof.invocation.endpoints import aws_client
 from loadproof.invocation.faults import CanceledFault, ConnectionFault, HttpProtocolFault, TimeoutFault
-from loadproof.invocation.transports import SageMakerTransport, Unwrapper, request_bytes
+from loadproof.invocation.transports import Reach, SageMakerTransport, Unwrapper, request_bytes
 
 MAX_INLINE_BYTES = 128_000
-_S3_URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.*)")
+S3_URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.*)")
 _SLOWEST_LOOK = 8  # times the first pause: an answer that takes long is looked for rarely
 _STATUS = re.compile(r"error \((\d{3})\)")
 _PREFIX = "x-amzn-sagemaker-"
@@ -57,9 +54,7 @@ class AsynchronousTransport(SageMakerTransport):
         invocation_timeout_s: int | None = None,
         look_every_s: float = 0.5,
         objects: Objects | None = None,
-        credentials: CredentialSource | None = None,
-        endpoint_url: str | None = None,
-        tls: ssl.SSLContext | None = None,
+        **reach: Unpack[Reach],
     ) -> None:
         """`input_uri`: prefix for requests above 128,000 bytes, which cannot go inline (None: they are refused).
 
@@ -68,17 +63,17 @@ class AsynchronousTransport(SageMakerTransport):
         S3; they grow to eight times that. Where the endpoint has no place for failures in S3, a failure is a time-out
         here. Raises InputError, CouldNotRunError (credentials).
         """
-        super().__init__(endpoint, region=region, credentials=credentials, endpoint_url=endpoint_url, tls=tls)
+        super().__init__(endpoint, region=region, **reach)
         limits = {"requestttlseconds": (ttl_s, 60, 21_600), "invocationtimeoutseconds": (invocation_timeout_s, 1, 3600)}
         for name, (value, low, high) in limits.items():
             if value is not None and not low <= value <= high:
                 raise InputError(f"asynchronous inference: {name} {value}: expected {low} to {high}")
-        if input_uri is not None and not _S3_URI.fullmatch(input_uri):
+        if input_uri is not None and not S3_URI.fullmatch(input_uri):
             raise InputError(f"input prefix {input_uri!r}: expected s3://BUCKET/PREFIX/")
         self._limits = {f"{_PREFIX}{name}": str(value) for name, (value, _, _) in limits.items() if value is not None}
         self._input_uri = f"{input_uri.rstrip('/')}/" if input_uri else None
         self._look_every_s = look_every_s
-        self._objects = objects or S3Objects(region, endpoint_url)
+        self._objects = objects or _s3_objects(region, reach.get("endpoint_url"))
         self._canceled = asyncio.Event()
 
     async def send(
@@ -155,6 +150,12 @@ class AsynchronousTransport(SageMakerTransport):
             pause_s = min(pause_s * 1.5, self._look_every_s * _SLOWEST_LOOK)
 
 
+def _s3_objects(region: str, endpoint_url: str | None) -> Objects:
+    from loadproof.invocation.s3_objects import S3Objects  # noqa: PLC0415  a sender comes up without botocore
+
+    return S3Objects(region, endpoint_url)
+
+
 class _Accepted:
     """The answer to the request itself, which holds places but no text."""
 
@@ -194,42 +195,3 @@ def failure_body(failure: bytes) -> bytes:
     text = failure.decode("utf-8", "replace")
     found = _STATUS.search(text)
     return orjson.dumps({"Message": text} | ({"OriginalStatusCode": int(found[1])} if found else {}))
-
-
-class S3Objects:
-    """S3 through boto3, one attempt a call. Raises CouldNotRunError where there can be no client."""
-
-    def __init__(self, region: str, endpoint_url: str | None = None) -> None:
-        local = endpoint_url is not None and is_loopback(endpoint_url)
-        self._s3 = aws_client("s3", region, endpoint_url if local else None)
-
-    def read(self, uri: str) -> bytes | None:
-        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  a sender comes up without botocore
-
-        bucket, key = _split(uri)
-        try:
-            body: bytes = self._s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-        except ClientError as error:
-            # Whoever may not list a bucket is told AccessDenied of what is not there yet.
-            if error.response.get("Error", {}).get("Code") in ("NoSuchKey", "AccessDenied"):
-                return None
-            raise OSError(str(error)) from error
-        except BotoCoreError as error:
-            raise OSError(str(error)) from error
-        return body
-
-    def write(self, uri: str, body: bytes) -> None:
-        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  a sender comes up without botocore
-
-        bucket, key = _split(uri)
-        try:
-            self._s3.put_object(Bucket=bucket, Key=key, Body=body, ContentType="application/json")
-        except (BotoCoreError, ClientError) as error:
-            raise OSError(str(error)) from error
-
-
-def _split(uri: str) -> tuple[str, str]:
-    found = _S3_URI.fullmatch(uri)
-    if found is None:
-        raise OSError(f"{uri} is no object in S3")
-    return found[1], found[2]

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
 from loadproof.errors import CouldNotRunError
 from loadproof.invocation.credentials import boto3_keys, is_loopback
+
+Client = Any  # boto3's: made of AWS's service models when it is asked for
+Answer = dict[str, Any]  # of such a client
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +52,19 @@ def describe_target(
     return describe_with(aws_client("sagemaker", region, endpoint_url), endpoint, component)
 
 
-def describe_with(client: Any, endpoint: str, component: str | None = None) -> TargetDescription:
+def describe_with(client: Client, endpoint: str, component: str | None = None) -> TargetDescription:
     """The same with a boto3 SageMaker client of the caller's own."""
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  a sender comes up without botocore
-
-    region = client.meta.region_name
-    try:
-        described = client.describe_endpoint(EndpointName=endpoint)
+    where = f"{endpoint}/{component}" if component else endpoint
+    with described(f"endpoint {where} in {client.meta.region_name}"):
+        found = client.describe_endpoint(EndpointName=endpoint)
         names = [component] if component else _component_names(client, endpoint)
         components = tuple(_component(client, name, endpoint) for name in names)
-    except ClientError as error:
-        details = error.response.get("Error", {})
-        where = f"{endpoint}/{component}" if component else endpoint
-        raise CouldNotRunError(
-            f"endpoint {where} in {region}: {details.get('Code', '?')}: {details.get('Message', '?')}"
-        ) from error
-    except BotoCoreError as error:
-        raise CouldNotRunError(f"endpoint {endpoint} in {region} cannot be described: {error}") from error
-    variants = described.get("ProductionVariants", [])
+    variants = found.get("ProductionVariants", [])
     images = [image["SpecifiedImage"] for variant in variants for image in variant.get("DeployedImages", [])]
     return TargetDescription(
         endpoint=endpoint,
-        status=described["EndpointStatus"],
-        failure_reason=described.get("FailureReason"),
+        status=found["EndpointStatus"],
+        failure_reason=found.get("FailureReason"),
         variants=tuple(variant["VariantName"] for variant in variants),
         components=components,
         image=images[0] if images else None,
@@ -77,29 +76,32 @@ def find_bedrock_model(name: str, *, provisioned: bool, region: str, endpoint_ur
 
     Raises CouldNotRunError if it does not exist or does not serve, may not be described, or cannot be reached.
     """
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  a sender comes up without botocore
-
     client = aws_client("bedrock", region, endpoint_url)
-    what = "provisioned throughput" if provisioned else "application inference profile"
-    try:
+    what = f"{'provisioned throughput' if provisioned else 'application inference profile'} {name} in {region}"
+    with described(what):
         if provisioned:
             found = client.get_provisioned_model_throughput(provisionedModelId=name)
             arn, status = str(found["provisionedModelArn"]), found["status"]
         else:
             arn, status = _inference_profile(client, name)
-    except ClientError as error:
-        details = error.response.get("Error", {})
-        raise CouldNotRunError(
-            f"{what} {name} in {region}: {details.get('Code', '?')}: {details.get('Message', '?')}"
-        ) from error
-    except BotoCoreError as error:
-        raise CouldNotRunError(f"{what} {name} in {region} cannot be described: {error}") from error
     if status not in ("InService", "ACTIVE"):
-        raise CouldNotRunError(f"{what} {name} in {region} is {status}; deploy the profile, or wait until it serves")
+        raise CouldNotRunError(f"{what} is {status}; deploy the profile, or wait until it serves")
     return arn
 
 
-def _inference_profile(client: Any, name: str) -> tuple[str, str]:
+@contextmanager
+def described(what: str, mend: str = "") -> Iterator[None]:
+    """What AWS answers while `what` is asked after, as CouldNotRunError."""
+    try:
+        yield
+    except ClientError as error:
+        details = error.response.get("Error", {})
+        raise CouldNotRunError(f"{what}: {details.get('Code', '?')}: {details.get('Message', '?')}{mend}") from error
+    except BotoCoreError as error:
+        raise CouldNotRunError(f"{what} cannot be described: {error}") from error
+
+
+def _inference_profile(client: Client, name: str) -> tuple[str, str]:
     pages = client.get_paginator("list_inference_profiles").paginate(typeEquals="APPLICATION")
     for page in pages:
         for found in page["inferenceProfileSummaries"]:
@@ -109,37 +111,42 @@ def _inference_profile(client: Any, name: str) -> tuple[str, str]:
 
 
 def aws_client(
-    service: str, region: str | None, endpoint_url: str | None, *, connect_timeout_s: float = 10, connections: int = 10
-) -> Any:
+    service: str,
+    region: str | None,
+    endpoint_url: str | None,
+    *,
+    connect_timeout_s: float = 10,
+    read_timeout_s: float = 30,
+    connections: int = 10,
+    session: boto3.Session | None = None,
+) -> Client:
     """A boto3 client that tries once; with a local cloud's own keys there.
 
-    `region` None: the environment's. Raises CouldNotRunError.
+    `region` None: the environment's. `session`: one that makes several clients, and reads what they share once.
+    Raises CouldNotRunError.
     """
-    import boto3  # noqa: PLC0415  a sender comes up without botocore
-    from botocore.config import Config  # noqa: PLC0415  a sender comes up without botocore
-    from botocore.exceptions import BotoCoreError  # noqa: PLC0415  a sender comes up without botocore
-
     try:
-        session = boto3.Session(region_name=region)
+        session = session or boto3.Session(region_name=region)
         here = endpoint_url is not None and is_loopback(endpoint_url)
         config = Config(
             retries={"total_max_attempts": 1},
             connect_timeout=connect_timeout_s,
-            read_timeout=30,
+            read_timeout=read_timeout_s,
             max_pool_connections=connections,
             s3={"addressing_style": "path"} if here else {},  # loopback has no subdomains
         )
-        return session.client(service, endpoint_url=endpoint_url, config=config, **boto3_keys(endpoint_url, session))
+        keys = boto3_keys(endpoint_url, session)
+        return session.client(service, region_name=region, endpoint_url=endpoint_url, config=config, **keys)
     except (BotoCoreError, ValueError) as error:
         raise CouldNotRunError(f"no {service} client for {region or 'the environment'}: {error}") from error
 
 
-def _component_names(client: Any, endpoint: str) -> list[str]:
+def _component_names(client: Client, endpoint: str) -> list[str]:
     pages = client.get_paginator("list_inference_components").paginate(EndpointNameEquals=endpoint)
     return sorted(found["InferenceComponentName"] for page in pages for found in page["InferenceComponents"])
 
 
-def _component(client: Any, name: str, endpoint: str) -> TargetComponent:
+def _component(client: Client, name: str, endpoint: str) -> TargetComponent:
     found = client.describe_inference_component(InferenceComponentName=name)
     if found["EndpointName"] != endpoint:
         raise CouldNotRunError(f"component {name} belongs to endpoint {found['EndpointName']}, not to {endpoint}")

@@ -73,15 +73,13 @@ class Many:
         *,
         policy: RetryPolicy | None = None,
         quotas: Quotas | None = None,
-        count_input_tokens: Callable[[GenerationRequest], int] | None = None,
         follow: Follow = chat_turn,
         patience_s: float = PATIENCE_S,
         chance: Random | None = None,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`count_input_tokens` is needed with `quotas`. After `patience_s` without any answer `run` gives up."""
+        """After `patience_s` without any answer `run` gives up."""
         self._sender, self.pace, self._quotas = sender, pace, quotas
-        self._count_input_tokens = count_input_tokens or (lambda request: 0)
         budget = RetryBudget(floor=max(10.0, 2.0 * pace.most))  # a blip may hit all that is in flight
         self._retries = Retries(policy or RetryPolicy(), budget, chance or Random())
         self._chains = Chains(follow)
@@ -175,7 +173,7 @@ class Many:
         if item is None:
             return None
         request = self._chains.request_of(item)
-        input_tokens = self._count_input_tokens(request) if self._quotas is not None else 0
+        input_tokens = 0 if self._quotas is None else self._quotas.count_input_tokens(request)
         return _Work(item, request, Attempts(now_s), (input_tokens, request.max_output_tokens))
 
     def _send(self, work: _Work, now_s: float) -> None:

@@ -65,7 +65,7 @@ class UnderWay(NamedTuple):
 
 
 class Invoker:
-    """Turns requests into invocations over one transport, in one codec. Any number may run at the same time."""
+    """Turns requests into invocations over one transport, in one codec; any number of them at a time."""
 
     def __init__(
         self,

@@ -13,8 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import orjson
 
@@ -75,14 +74,12 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self._end and self._made:  # nothing came of it: the same command may be given again
             self._real.unlink(missing_ok=True)
         os.close(self._file)
 
-    def append(self, row: dict[str, Any]) -> None:
+    def append(self, row: dict[str, object]) -> None:
         """Store how an item ended; `row` has `key`, `error` (None: answered), `request_sha256`, and may have `target`.
 
         Raises CouldNotRunError when the disk takes no more.
@@ -105,10 +102,10 @@ class Journal:
         os.ftruncate(self._file, self._began)
         self._end = self._began
 
-    def row(self, key: str) -> dict[str, Any]:
+    def row(self, key: str) -> dict[str, object]:
         """The last line of a key, read back. Raises KeyError without one."""
         place = self.stored[key]
-        row: dict[str, Any] = orjson.loads(os.pread(self._file, place.length, place.offset))
+        row: dict[str, object] = orjson.loads(os.pread(self._file, place.length, place.offset))
         return row
 
     def finish(self, order: Iterable[str] | None = None) -> None:
@@ -163,7 +160,7 @@ class Journal:
                 if line.endswith(b"\n") or line[: len(_BEGINNING)] != _BEGINNING[: len(line)]:
                     yield line
 
-    def _remember(self, row: dict[str, Any], offset: int, length: int) -> None:
+    def _remember(self, row: dict[str, object], offset: int, length: int) -> None:
         key = row["key"]
         if not isinstance(key, str):
             raise TypeError

@@ -8,16 +8,15 @@ A stream is bare server-sent events here, without SageMaker's frames. vLLM's and
 
 from __future__ import annotations
 
-import ssl
 import time
 from base64 import b64encode
 from collections.abc import Callable
+from typing import Unpack
 
 from loadproof.errors import InputError
 from loadproof.invocation.connections import Receiver, Timeouts
-from loadproof.invocation.credentials import CredentialSource
 from loadproof.invocation.sigv4 import Credentials
-from loadproof.invocation.transports import SageMakerTransport, Unwrapper, bearer, request_bytes
+from loadproof.invocation.transports import Reach, SageMakerTransport, Unwrapper, bearer, request_bytes
 
 LONGEST_S = 12 * 3600  # AWS takes no token that lives longer
 _RENEW_AFTER_S = 600.0  # session keys may end sooner than a token says, and a token ends with its keys
@@ -34,25 +33,14 @@ class OpenAiPathTransport(SageMakerTransport):
         region: str,
         component: str | None = None,
         token: str | None = None,
-        credentials: CredentialSource | None = None,
-        endpoint_url: str | None = None,
-        tls: ssl.SSLContext | None = None,
-        kernel_times: bool = True,
         clock_s: Callable[[], float] = time.monotonic,
+        **reach: Unpack[Reach],
     ) -> None:
         """`token` None: made of the credentials, and anew every ten minutes; one that is given stays as it is.
 
         Raises InputError (names, URL, token), CouldNotRunError (credentials).
         """
-        super().__init__(
-            endpoint,
-            region=region,
-            component=component,
-            credentials=credentials,
-            endpoint_url=endpoint_url,
-            tls=tls,
-            kernel_times=kernel_times,
-        )
+        super().__init__(endpoint, region=region, component=component, **reach)
         self._region = region
         self._given = None if token is None else bearer(token)
         self._clock_s = clock_s
@@ -79,20 +67,19 @@ class OpenAiPathTransport(SageMakerTransport):
         return self._made
 
 
-def bearer_token(credentials: Credentials, region: str, lifetime_s: int = LONGEST_S) -> str:
+def bearer_token(keys: Credentials, region: str, lifetime_s: int = LONGEST_S) -> str:
     """A token for SageMaker's OpenAI-compatible path, at most 12 h valid and no longer than the keys it is made of.
 
     It is a signed URL of the action CallWithBearerToken in base64, as `sagemaker.core.token_generator` makes it
     (sagemaker-core 2.27). Whoever holds it may invoke: keep it out of logs. Raises InputError.
     """
-    from botocore import auth, awsrequest  # noqa: PLC0415  a sender comes up without botocore
-    from botocore import credentials as botocore_keys  # noqa: PLC0415  a sender comes up without botocore
+    from botocore import auth, awsrequest, credentials  # noqa: PLC0415  a sender comes up without botocore
 
     if not 1 <= lifetime_s <= LONGEST_S:
         raise InputError(f"bearer token of {lifetime_s} s: expected 1 to {LONGEST_S}")
     action = {"Action": "CallWithBearerToken"}
     request = awsrequest.AWSRequest("POST", f"https://{_HOST}/", headers={"host": _HOST}, params=action)
-    keys = botocore_keys.Credentials(credentials.access_key, credentials.secret_key, credentials.token)
-    auth.SigV4QueryAuth(keys, "sagemaker", region, expires=lifetime_s).add_auth(request)
+    signing = credentials.Credentials(keys.access_key, keys.secret_key, keys.token)
+    auth.SigV4QueryAuth(signing, "sagemaker", region, expires=lifetime_s).add_auth(request)
     url = f"{request.url.removeprefix('https://')}&Version=1"
     return f"sagemaker-api-key-{b64encode(url.encode()).decode()}"

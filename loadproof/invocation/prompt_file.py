@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -179,14 +179,14 @@ def _line(line: bytes, number: int, shape: Shape) -> _Line:
     return _Line(Item(key, request, _session(row, shape.chain_by)), "messages" in row)
 
 
-def _refuse_misspelled(row: dict[str, Any], chain_by: str | None) -> None:
+def _refuse_misspelled(row: dict[str, object], chain_by: str | None) -> None:
     """Other fields are the caller's own and left alone, but not one that was surely meant for us."""
     for name in row:
         if name not in _FIELDS and name != chain_by and (near := difflib.get_close_matches(name, _FIELDS, 1, 0.85)):
             raise ValueError(f"field `{name}`: did you mean `{near[0]}`?")
 
 
-def messages_of(said: Any) -> tuple[tuple[Message, ...], str]:
+def messages_of(said: object) -> tuple[tuple[Message, ...], str]:
     """(what was said before, the user's newest turn)."""
     if not isinstance(said, list) or not said:
         raise ValueError("messages: expected a list of at least one object with `role` and `content`")
@@ -201,7 +201,7 @@ def messages_of(said: Any) -> tuple[tuple[Message, ...], str]:
     return tuple(messages[:-1]), messages[-1].text
 
 
-def _session(row: dict[str, Any], chain_by: str | None) -> str | None:
+def _session(row: dict[str, object], chain_by: str | None) -> str | None:
     if chain_by is None:
         return None
     session = row.get(chain_by)
@@ -210,13 +210,13 @@ def _session(row: dict[str, Any], chain_by: str | None) -> str | None:
     return str(session)
 
 
-def text_of(place: str, value: Any) -> str:
+def text_of(place: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{place}: expected a text that is not empty, found {short(value)}")
     return value
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """A value for a message; a prompt is never shown whole."""
     text = orjson.dumps(value).decode()
     return text if len(text) <= 40 else f"{text[:40]}…"

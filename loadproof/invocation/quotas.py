@@ -6,7 +6,10 @@ the answer came to: input + cache writes + output · burndown (AWS's guide, "How
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from loadproof.invocation.codecs.types import GenerationRequest
 
 _MINUTE_S = 60.0
 
@@ -49,9 +52,12 @@ class Bucket:
 
 
 class Quotas:
-    """Both buckets of one model. Times are any clock's, in seconds."""
+    """Both buckets of one model, and what counts a request's input tokens. Times are any clock's, in seconds."""
 
-    def __init__(self, quota: Quota, now_s: float) -> None:
+    def __init__(
+        self, quota: Quota, now_s: float, count_input_tokens: Callable[[GenerationRequest], int] = lambda request: 0
+    ) -> None:
+        self.count_input_tokens = count_input_tokens
         self._burndown = quota.output_burndown
         self._requests = Bucket(quota.requests_per_min, now_s) if quota.requests_per_min else None
         self._tokens = Bucket(quota.tokens_per_min, now_s) if quota.tokens_per_min else None

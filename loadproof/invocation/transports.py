@@ -7,7 +7,7 @@ import re
 import ssl
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypedDict
 from urllib.parse import SplitResult, urlsplit
 
 from loadproof.errors import InputError
@@ -49,6 +49,15 @@ class Transport(Protocol):
     def cancel_all(self) -> None: ...
 
     async def close(self) -> None: ...
+
+
+class Reach(TypedDict, total=False):
+    """How SageMaker's runtime is reached, where that is not botocore's and the system's to say."""
+
+    credentials: CredentialSource | None
+    endpoint_url: str | None
+    tls: ssl.SSLContext | None
+    kernel_times: bool
 
 
 class PooledTransport:

@@ -19,6 +19,8 @@ class ContainerView:
     environment: Mapping[str, str]
     model_data_s3_uri: str | None
     tags: Mapping[str, str]  # of the Model or component; `loadproof:model-id` names the model for the twin
+    ami_version: str | None = None  # InferenceAmiVersion of its variant; None: SageMaker's default host
+    adapter: bool = False  # requests are for an adapter that the container was asked to load
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +111,13 @@ class EndpointView:
     capture: CaptureView | None = None
 
 
-class Directory(Protocol):
-    """Thread-safe look-ups; None where AWS would say the thing does not exist."""
+class RecordMetric(Protocol):
+    """Puts one CloudWatch datum as the service itself would; `at_s` on the cloud's clock, None for now.
 
-    def endpoint(self, name: str) -> EndpointView | None: ...
+    `count`: how often the value came.
+    """
 
-    def component(self, name: str) -> ComponentView | None: ...
-
-    def components(self) -> tuple[ComponentView, ...]: ...
-
-    def endpoints(self) -> tuple[EndpointView, ...]: ...
-
-    def record_metric(
+    def __call__(
         self,
         namespace: str,
         name: str,
@@ -130,12 +127,20 @@ class Directory(Protocol):
         unit: str = "None",
         at_s: float | None = None,
         count: float = 1.0,
-    ) -> None:
-        """Put one CloudWatch datum as the service itself would; `at_s` on the cloud's clock, None for now.
+    ) -> None: ...
 
-        `count`: how often the value came.
-        """
-        ...
+
+class Directory(Protocol):
+    """Thread-safe look-ups; None where AWS would say the thing does not exist."""
+
+    def endpoint(self, name: str) -> EndpointView | None: ...
+
+    def component(self, name: str) -> ComponentView | None: ...
+
+    def endpoints(self) -> tuple[EndpointView, ...]: ...
+
+    @property
+    def record_metric(self) -> RecordMetric: ...
 
     def fail_component(self, name: str, reason: str) -> None:
         """A container could not be started: the component becomes Failed with this FailureReason."""

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
+from yarl import URL
 
 from loadproof.localcloud.controlplane.plane import ControlPlane
 from loadproof.localcloud.controlplane.wire import Reply
@@ -102,8 +103,6 @@ class Front:
         )
         headers.pop("Expect", None)
         headers["Content-Length"] = str(len(body))
-        from yarl import URL
-
         url = URL(f"http://localhost{request.raw_path}", encoded=True)
         try:
             async with self._session.request(

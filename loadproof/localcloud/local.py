@@ -5,23 +5,30 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import importlib.util
+import json
 import os
 import secrets
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.localcloud.clock import MOST_SPEED
-from loadproof.localcloud.state import CloudState, known_states, read_state, state_folder, state_path
+from loadproof.localcloud.state import CloudOptions, CloudState, known_states, read_state, state_folder, state_path
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 8.0
 DEFAULT_NAME = "default"
 SPEED_VARIABLE = "LOADPROOF_LOCAL_SPEED"
+# moto reads them when its modules load: AWS's own managed policies, no isolated regions, no answers to pages.
+_MOTO_SETTINGS = {
+    "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
+    "MOTO_ENABLE_ISO_REGIONS": "false",
+    "MOTO_DISABLE_GLOBAL_CORS": "true",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +119,19 @@ def start(
         known = find(name)
         if known is not None:
             return LocalCloud(known, fresh=False)
-        return _start(name, port, backend, account, region, transition_s, _speed(speed), stop_with_parent)
+        options = CloudOptions(
+            name=name,
+            state=str(state_path(name)),
+            log_file=str(state_path(name).with_suffix(".log")),
+            port=port,
+            account=account,
+            region=region,
+            backend=backend,
+            transition_s=transition_s,
+            speed=_speed(speed),
+            parent_pid=os.getpid() if stop_with_parent else None,
+        )
+        return _start(options)
 
 
 def _speed(given: float | None) -> float:
@@ -135,32 +154,16 @@ def _only_one(name: str) -> Iterator[None]:
         yield
 
 
-def _start(
-    name: str,
-    port: int,
-    backend: str | None,
-    account: str,
-    region: str,
-    transition_s: float,
-    speed: float,
-    stop_with_parent: bool,
-) -> LocalCloud:
-    path = state_path(name)
-    log_file = path.with_suffix(".log")
-    command = [
-        sys.executable, "-m", "loadproof.localcloud.server",
-        "--name", name, "--state", str(path), "--log-file", str(log_file),
-        "--port", str(port), "--account", account, "--region", region, "--transition-s", str(transition_s),
-        "--speed", str(speed),
-    ]  # fmt: skip
-    command += ["--backend", backend] if backend else []
-    command += ["--parent-pid", str(os.getpid())] if stop_with_parent else []
+def _start(options: CloudOptions) -> LocalCloud:
+    path, log_file = Path(options.state), Path(options.log_file)
+    command = [sys.executable, "-m", "loadproof.localcloud.server", json.dumps(asdict(options))]
     # A new random key for every cloud: the CDK CLI remembers the account behind each key across runs.
     keys = {
         "LOADPROOF_ACCESS_KEY": "AKIA" + secrets.token_hex(8).upper(),
         "LOADPROOF_SECRET_KEY": secrets.token_urlsafe(30),
     }
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    settings = {**_MOTO_SETTINGS, "MOTO_ACCOUNT_ID": options.account}
     descriptor = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as log:
         process = subprocess.Popen(
@@ -168,7 +171,7 @@ def _start(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**environment, **keys},
+            env={**environment, **settings, **keys},
             cwd=state_folder(),
             start_new_session=True,  # Ctrl-C in the shell is not meant for it
         )
@@ -226,7 +229,7 @@ def running(name: str, **options: object) -> Iterator[LocalCloud]:
 
 def _terminate_tree(pid: int) -> None:
     """SIGTERM to the server, which ends its children; whoever is left after a while is killed."""
-    import psutil
+    import psutil  # noqa: PLC0415  an extra: the commands that need no local cloud load without it
 
     try:
         server = psutil.Process(pid)
@@ -242,7 +245,7 @@ def _terminate_tree(pid: int) -> None:
 
 
 def _kill_tree(pid: int) -> None:
-    import psutil
+    import psutil  # noqa: PLC0415  an extra: the commands that need no local cloud load without it
 
     with contextlib.suppress(psutil.NoSuchProcess):
         server = psutil.Process(pid)

@@ -1,19 +1,20 @@
-"""The process of one local cloud: `python -m loadproof.localcloud.server --state FILE ...`. `local` starts it."""
+"""The process of one local cloud: `python -m loadproof.localcloud.server OPTIONS`, which `local` starts."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+import psutil
 from aiohttp import web
 
 from loadproof.localcloud.bedrock import BedrockRuntime
@@ -32,15 +33,16 @@ from loadproof.localcloud.seal.gate import Gate
 from loadproof.localcloud.seal.keys import CloudKeys
 from loadproof.localcloud.seal.sandbox import sandbox_kind
 from loadproof.localcloud.seal.signature import Verifier
-from loadproof.localcloud.state import CloudState
+from loadproof.localcloud.state import CloudOptions, CloudState
 
 log = logging.getLogger("loadproof.localcloud")
 _PARENT_POLL_S = 0.5
 
 
 def main() -> None:
-    """Serve until SIGTERM, SIGINT, or the death of the process named by --parent-pid."""
-    options = _options()
+    """Serve until SIGTERM, SIGINT, or the death of the process named by `parent_pid`."""
+    options = CloudOptions(**json.loads(sys.argv[1]))
+    access_key, secret_key = os.environ.pop("LOADPROOF_ACCESS_KEY"), os.environ.pop("LOADPROOF_SECRET_KEY")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
@@ -50,41 +52,22 @@ def main() -> None:
         sockets = _listen(options.port)
     except OSError as error:
         sys.exit(f"port {options.port} is taken or not allowed: {error.strerror}")
-    asyncio.run(serve(options, sockets))
+    asyncio.run(serve(options, access_key, secret_key, sockets))
 
 
-async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> None:
+async def serve(options: CloudOptions, access_key: str, secret_key: str, sockets: list[socket.socket]) -> None:
     """Bring everything up, publish the state file, wait for the end, take everything down."""
     port = sockets[0].getsockname()[1]
-    endpoint_url = f"http://localhost:{port}"
-    clock = CloudClock(options.speed)
-    timing = Timing(options.transition_s, options.transition_s, options.transition_s / 2)
-    keys = CloudKeys(options.access_key, options.secret_key)
-    moto = start_moto(options.account)
-    plane = ControlPlane(account=options.account, region=options.region, timing=timing, keys=keys, clock=clock)
-    plane.clients.endpoint_url = endpoint_url
+    clock, keys = CloudClock(options.speed), CloudKeys(access_key, secret_key)
+    state = _state(options, port, clock, access_key, secret_key)
+    environment = cloud_environment(state.endpoint_url, access_key, secret_key)
+    moto = start_moto()
+    plane, runtime = _services(options, clock, keys, environment)
     app = web.Application(client_max_size=MAX_BODY_BYTES)
     Gate(Verifier(keys), port).setup(app)
-    runtime = Runtime(
-        plane.directory,
-        account=options.account,
-        region=options.region,
-        backend_url=options.backend,
-        outside=Aws(plane.client),
-        now_s=plane.clock.now_s,
-    )
     runtime.setup(app)
-    BedrockRuntime(
-        plane.bedrock_store,
-        Metrics(plane.record_bedrock),
-        region=options.region,
-        fault_of=ParameterFaults(parameter_value),
-    ).setup(app)
-    plane.startable = runtime.check_startable
-    plane.jobs.environment = {
-        **cloud_environment(endpoint_url, options.access_key, options.secret_key),
-        "LOADPROOF_LOCAL_CLOUD": "http" if options.backend else "twin",
-    }
+    metrics, faults = Metrics(plane.record_bedrock), ParameterFaults(parameter_value)
+    BedrockRuntime(plane.bedrock_store, metrics, region=options.region, fault_of=faults).setup(app)
     Front(plane, moto.socket_path).setup(app)
     # Signatures cover bodies as they were sent.
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0, auto_decompress=False)
@@ -95,15 +78,14 @@ async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> No
         plane.sqs,
         account=options.account,
         region=options.region,
-        environment=cloud_environment(endpoint_url, options.access_key, options.secret_key),
+        environment=environment,
         ran=plane.function_ran,
         put_metric=plane.function_published,
     )
     poller.start()
     pulse = asyncio.create_task(_beat(plane, runtime))
-    state = _state(options, port, endpoint_url, clock)
     state.write(Path(options.state))
-    log.info("local cloud %s serves at %s (pid %d)", options.name, endpoint_url, os.getpid())
+    log.info("local cloud %s serves at %s (pid %d)", options.name, state.endpoint_url, os.getpid())
     if state.sandbox == "none":
         log.warning("no sandbox on this machine: functions of deployed templates can read what this user can")
     try:
@@ -118,6 +100,26 @@ async def serve(options: argparse.Namespace, sockets: list[socket.socket]) -> No
         await asyncio.to_thread(poller.stop)
         await runner.cleanup()
         moto.stop()
+
+
+def _services(
+    options: CloudOptions, clock: CloudClock, keys: CloudKeys, environment: Mapping[str, str]
+) -> tuple[ControlPlane, Runtime]:
+    """The control plane and the runtime, which know each other; `environment` is what points a process at them."""
+    timing = Timing(options.transition_s, options.transition_s, options.transition_s / 2)
+    plane = ControlPlane(account=options.account, region=options.region, timing=timing, keys=keys, clock=clock)
+    plane.clients.endpoint_url = environment["AWS_ENDPOINT_URL"]
+    plane.jobs.environment = {**environment, "LOADPROOF_LOCAL_CLOUD": "http" if options.backend else "twin"}
+    runtime = Runtime(
+        plane.directory,
+        account=options.account,
+        region=options.region,
+        backend_url=options.backend,
+        outside=Aws(plane.client),
+        now_s=clock.now_s,
+    )
+    plane.startable = runtime.check_startable
+    return plane, runtime
 
 
 async def _beat(plane: ControlPlane, runtime: Runtime) -> None:
@@ -169,9 +171,7 @@ async def _end(parent_pid: int | None) -> None:
             return
 
 
-def _process(pid: int | None) -> Any:
-    import psutil
-
+def _process(pid: int | None) -> psutil.Process | None:
     if pid is None:
         return None
     try:
@@ -180,18 +180,16 @@ def _process(pid: int | None) -> Any:
         return None
 
 
-def _state(options: argparse.Namespace, port: int, endpoint_url: str, clock: CloudClock) -> CloudState:
-    import psutil
-
+def _state(options: CloudOptions, port: int, clock: CloudClock, access_key: str, secret_key: str) -> CloudState:
     return CloudState(
         name=options.name,
         pid=os.getpid(),
         port=port,
-        endpoint_url=endpoint_url,
+        endpoint_url=f"http://localhost:{port}",
         region=options.region,
         account=options.account,
-        access_key=options.access_key,
-        secret_key=options.secret_key,
+        access_key=access_key,
+        secret_key=secret_key,
         log_file=options.log_file,
         started_s=psutil.Process().create_time(),
         backend_url=options.backend,
@@ -199,25 +197,6 @@ def _state(options: argparse.Namespace, port: int, endpoint_url: str, clock: Clo
         clock_epoch_s=clock.epoch_s,
         sandbox=sandbox_kind(),
     )
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="loadproof.localcloud.server")
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--state", required=True, help="written once the cloud serves")
-    parser.add_argument("--log-file", required=True)
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--account", default="123456789012")
-    parser.add_argument("--region", default="us-east-1")
-    parser.add_argument("--backend", default=None, help="base URL of a real model server")
-    parser.add_argument("--transition-s", type=float, default=0.4, help="Creating to InService, on the cloud's clock")
-    parser.add_argument("--speed", type=float, default=1.0, help="seconds of the cloud's clock in one of the wall's")
-    parser.add_argument("--parent-pid", type=int, default=None, help="stop when this process is gone")
-    options = parser.parse_args()
-    # Through the environment, not the arguments: those are visible to every user of the machine.
-    options.access_key = os.environ.pop("LOADPROOF_ACCESS_KEY")
-    options.secret_key = os.environ.pop("LOADPROOF_SECRET_KEY")
-    return options
 
 
 if __name__ == "__main__":

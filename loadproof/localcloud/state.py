@@ -17,6 +17,25 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
+class CloudOptions:
+    """What a local cloud is started with: its process gets it as JSON. `transition_s` is on its clock.
+
+    The keys are not here: arguments are visible to every user of the machine.
+    """
+
+    name: str
+    state: str  # the file that is written once it serves
+    log_file: str
+    port: int
+    account: str
+    region: str
+    backend: str | None  # base URL of a real model server
+    transition_s: float  # Creating to InService
+    speed: float
+    parent_pid: int | None  # stop when this process is gone
+
+
+@dataclass(frozen=True, slots=True)
 class CloudState:
     """One running local cloud. `started_s` is the process's start time: a reused pid is not taken for it."""
 
@@ -50,7 +69,7 @@ class CloudState:
 
     def alive(self) -> bool:
         """Whether that very process still runs."""
-        import psutil
+        import psutil  # noqa: PLC0415  an extra: the commands that need no local cloud load without it
 
         try:
             process = psutil.Process(self.pid)

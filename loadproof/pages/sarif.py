@@ -14,7 +14,7 @@ _SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/sch
 
 def sarif_log(
     rules: Iterable[Rule[Any, Severity]],
-    results: Sequence[Mapping[str, Any]],
+    results: Sequence[Mapping[str, object]],
     *,
     levels: Mapping[Severity, str],
     mend_word: str,
@@ -32,7 +32,7 @@ def sarif_log(
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
-def _rule(rule: Rule[Any, Any], level: str, mend_word: str) -> dict[str, Any]:
+def _rule(rule: Rule[Any, Any], level: str, mend_word: str) -> dict[str, object]:
     return {
         "id": rule.code,
         "name": "".join(word.capitalize() for word in rule.title.replace("-", " ").split() if word.isalnum()),

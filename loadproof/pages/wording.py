@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from loadproof.untrusted import with_escapes
 
@@ -12,6 +12,11 @@ NO_DATA = "–"
 LONGEST_TEXT = 240  # characters of foreign text shown before it is cut; a name needs no more to be recognised
 
 SHORT = {"ttft": "TTFT", "itl": "ITL", "tpot": "TPOT", "e2e": "E2E"}
+TITLES: Final = {
+    "ttft": "Time to first token (TTFT)",
+    "tpot": "Time per output token (TPOT)",
+    "e2e": "End-to-end latency (E2E)",
+}
 _RATES = {
     "output_tokens_per_s_min": ("Output tokens per second", "tokens/s"),
     "requests_per_s_min": ("Requests per second", "requests/s"),
@@ -32,6 +37,11 @@ def number(value: float | None) -> str:
     if size >= 0.9995:
         return f"{value:.2f}"
     return f"{value:.3g}"
+
+
+def counted(count: int, word: str, many: str = "") -> str:
+    """`1 copy`, `2,000 copies`: `many` is the word for several, where it is not the word with an s."""
+    return f"{count:,} {word if count == 1 else many or f'{word}s'}"
 
 
 def latency_of(name: str) -> tuple[str, str] | None:
@@ -61,13 +71,24 @@ def objective_value(name: str, value: float | None) -> str:
     return f"{number(value)} {_RATES[name][1]}" if name in _RATES else number(value)
 
 
+def bound_text(name: str, comparison: str, bound: float) -> str:
+    """`≤ 500 ms`."""
+    return f"{'≥' if comparison == '>=' else '≤'} {objective_value(name, bound)}"
+
+
+def on_a_bar(room: float = 1.1, **marks: float) -> dict[str, float] | None:
+    """Where figures stand on a bar of 0..100 that is `room` times as long as the largest; None where all are 0."""
+    longest = room * max(marks.values())
+    return {name: round(100 * max(0.0, value) / longest, 2) for name, value in marks.items()} if longest > 0 else None
+
+
 def joined(words: Iterable[object], last: str) -> str:
     """`1`, `1 or 2`, `1, 2 or 4`, with the word `last` before the last one."""
     texts = [str(word) for word in words]
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {last} {texts[-1]}"
 
 
-def visible(value: Any, longest: int = LONGEST_TEXT) -> str:
+def visible(value: object, longest: int = LONGEST_TEXT) -> str:
     r"""Foreign text with control and direction characters spelled out (`\\u202e`) and its tail cut.
 
     Escaping for HTML is the template's work; this keeps text from reordering or hiding what stands beside it, and

@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from enum import Enum
+from typing import Final, Literal, TypeVar
 
 from loadproof.pages.wording import joined
 from loadproof.profiles.plain import Surprise, plain_value
@@ -35,17 +36,24 @@ from loadproof.profiles.tree import Items, Map, Node, Path, Problems, Scalar, Un
 
 _WITH_UNIT: Final = re.compile(r"\d{1,12}(?:\.\d{1,6})? ?(?:ms|s|m|min|h|GiB|GB|MiB|MB|bytes|B|%)\Z")
 MOST_ITEMS: Final = 1000  # of a list without a bound of its own: more is no profile, and would take its time
-WRONG: Final = object()  # stands for a value whose problem is reported
+P = TypeVar("P", bound=Part)
 
 
-def build_part(model: type[Part], node: Node, problems: Problems, path: Path = ()) -> Any:
+class _Wrong(Enum):
+    WRONG = "a value whose problem is reported"
+
+
+WRONG: Final = _Wrong.WRONG
+
+
+def build_part(model: type[P], node: Node, problems: Problems, path: Path = ()) -> P | Literal[_Wrong.WRONG]:
     """The part that `node` describes, without its wrong fields; WRONG when it is no map at all."""
     if isinstance(node, Unusable):
         return WRONG
     if not isinstance(node, Map):
         return _mismatch(node, path, problems, f"a map ({_some(fields_of(model))})", "write its keys below it")
     fields = fields_of(model)
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     wrong: list[str] = []
     misspelt: set[str | None] = set()
     for key, entry in node.entries.items():
@@ -68,13 +76,13 @@ def build_part(model: type[Part], node: Node, problems: Problems, path: Path = (
             problems.add(node.mark, "LP102", path, found, _addition(name, fields[name].shape))
     # A misspelt key is meant, not left out: no rule is to speak of its default.
     wrong += [name for name in fields if name in misspelt and name not in wrong]
-    part = model.model_construct(**values)
+    part = model.model_construct(set(values), **values)
     for name in wrong:
         part.__dict__.pop(name, None)
     return part
 
 
-def build(shape: Shape, node: Node, problems: Problems, path: Path) -> Any:
+def build(shape: Shape, node: Node, problems: Problems, path: Path) -> object:
     """The value of one shape at `node`; WRONG after reporting why not."""
     if isinstance(node, Unusable):
         return WRONG
@@ -135,7 +143,7 @@ def _missing(model: type[Part], fields: dict[str, Field], node: Map) -> Iterable
     return [name for name in required if name not in given]
 
 
-def _tagged(shape: Tagged, node: Node, problems: Problems, path: Path) -> Any:
+def _tagged(shape: Tagged, node: Node, problems: Problems, path: Path) -> object:
     if not isinstance(node, Map):
         return _mismatch(node, path, problems, describe(shape), f"write `{shape.key}:` and its keys below it")
     entry = node.entries.get(shape.key)
@@ -151,10 +159,10 @@ def _tagged(shape: Tagged, node: Node, problems: Problems, path: Path) -> Any:
     if isinstance(entry.node, Unusable):
         return WRONG
     tag = _words(OneOf(tuple(shape.parts)), entry.node, problems, (*path, shape.key))
-    return WRONG if tag is WRONG else build_part(shape.parts[tag].model, node, problems, path)
+    return build_part(shape.parts[tag].model, node, problems, path) if isinstance(tag, str) else WRONG
 
 
-def _list(shape: ListOf, node: Node, problems: Problems, path: Path) -> Any:
+def _list(shape: ListOf, node: Node, problems: Problems, path: Path) -> object:
     if not isinstance(node, Items):
         one = isinstance(node, Scalar) and shown(node.text, path) == node.text
         mend = f"write [{node.text}]" if one and isinstance(node, Scalar) else "write each item on a line with `- `"
@@ -171,10 +179,10 @@ def _list(shape: ListOf, node: Node, problems: Problems, path: Path) -> Any:
     return WRONG if any(value is WRONG for value in values) else values
 
 
-def _map(shape: MapOf, node: Node, problems: Problems, path: Path) -> Any:
+def _map(shape: MapOf, node: Node, problems: Problems, path: Path) -> object:
     if not isinstance(node, Map):
         return _mismatch(node, path, problems, "a map", "write `key: value` lines below it")
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     wrong = False
     for key, entry in node.entries.items():
         if not _fits(shape.key, key):
@@ -204,7 +212,7 @@ def _reads_as_number(node: Node) -> bool:
     return isinstance(node, Scalar) and isinstance(plain_value(node.text), (int, float))
 
 
-def _text(shape: Text, node: Node, problems: Problems, path: Path) -> Any:
+def _text(shape: Text, node: Node, problems: Problems, path: Path) -> object:
     allowed = describe(shape)
     if not isinstance(node, Scalar):
         return _mismatch(node, path, problems, allowed, "write one value")
@@ -244,7 +252,7 @@ def _length(shape: Text) -> str:
     return f"{shape.shortest} to {shape.longest} characters"
 
 
-def _number(shape: Number, node: Node, problems: Problems, path: Path) -> Any:
+def _number(shape: Number, node: Node, problems: Problems, path: Path) -> object:
     allowed = _bounds(shape)
     if not isinstance(node, Scalar):
         return _mismatch(node, path, problems, allowed, "write one number")
@@ -266,7 +274,7 @@ def _number(shape: Number, node: Node, problems: Problems, path: Path) -> Any:
         found = f"expected {allowed}, found {shown(node.text, path)}"
         problems.add(node.mark, "LP105", path, found, "raise it" if low else "lower it")
         return WRONG
-    return value
+    return value if shape.whole else float(value)
 
 
 def _bounds(shape: Number) -> str:
@@ -282,7 +290,7 @@ def _bounds(shape: Number) -> str:
     return f"{kind} {' and '.join(limit for limit in limits if limit)}".strip()
 
 
-def _truth(node: Node, problems: Problems, path: Path) -> Any:
+def _truth(node: Node, problems: Problems, path: Path) -> object:
     if isinstance(node, Scalar) and isinstance(node.value, bool):
         return node.value
     mend = "write true or false"
@@ -294,7 +302,7 @@ def _truth(node: Node, problems: Problems, path: Path) -> Any:
     return _mismatch(node, path, problems, "true or false", mend)
 
 
-def _words(shape: OneOf, node: Node, problems: Problems, path: Path) -> Any:
+def _words(shape: OneOf, node: Node, problems: Problems, path: Path) -> object:
     allowed = joined(shape.allowed, "or")
     if not isinstance(node, Scalar) or isinstance(node.value, bool) or node.value is None:
         return _mismatch(node, path, problems, allowed, "write one of them")
@@ -308,7 +316,7 @@ def _words(shape: OneOf, node: Node, problems: Problems, path: Path) -> Any:
     return WRONG
 
 
-def _mismatch(node: Node, path: Path, problems: Problems, allowed: str, mend: str) -> Any:
+def _mismatch(node: Node, path: Path, problems: Problems, allowed: str, mend: str) -> Literal[_Wrong.WRONG]:
     problems.add(node.mark, "LP103", path, f"expected {allowed}, found {_found(node, path)}", mend)
     return WRONG
 

@@ -16,6 +16,7 @@ from loadproof.catalog import Architecture
 from loadproof.catalog.config_json import read_config_json
 from loadproof.errors import InputError
 from loadproof.profiles.inheritance import profile_root
+from loadproof.profiles.schema.model import ARCHITECTURE_KEYS
 from loadproof.profiles.secrets import shown
 from loadproof.profiles.tree import Entry, Items, Map, Mark, Node, Path, Problems, Scalar, Unusable
 
@@ -106,25 +107,4 @@ def _inside(name: str, beside: FilePath, root: FilePath, path: Path) -> FilePath
 
 def _override_of(shape: Architecture) -> dict[str, int | float]:
     """The keys of `architecture` that say the same; what is zero stays unsaid, as people would write it."""
-    keys: dict[str, int | float] = {
-        "num_hidden_layers": shape.layers,
-        "hidden_size": shape.hidden,
-        "num_attention_heads": shape.heads,
-        "num_key_value_heads": shape.kv_heads,
-        "head_dim": shape.head_dim,
-        "intermediate_size": shape.intermediate,
-        "vocab_size": shape.vocab,
-        "max_position_embeddings": shape.context,
-        "parameters_b": shape.parameters_b,
-        "active_parameters_b": shape.active_parameters_b,
-        "num_experts": shape.experts,
-        "num_experts_per_token": shape.experts_per_token,
-        "moe_intermediate_size": shape.moe_intermediate,
-        "sliding_window_tokens": shape.sliding_window,
-        "sliding_window_layers": shape.sliding_layers,
-        "linear_attention_layers": shape.linear_layers,
-        "sequence_state_bytes": shape.state_bytes,
-        "kv_latent_dim": shape.kv_latent_dim,
-        "allreduces_per_layer": shape.allreduces_per_layer,
-    }
-    return {key: value for key, value in keys.items() if value}
+    return {key: value for field, key in ARCHITECTURE_KEYS.items() if (value := getattr(shape, field))}

@@ -18,10 +18,11 @@ from loadproof.profiles.schema import Calibration, Environment, Profile
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE: Final = "#/$defs/"
 _PARTIAL: Final = "Partial"
-_Transform = Callable[[dict[str, Any]], dict[str, Any]]
+_Schema = dict[str, Any]
+_Transform = Callable[[_Schema], _Schema]
 
 
-def profile_schema() -> dict[str, Any]:
+def profile_schema() -> _Schema:
     """JSON Schema of a profile file, `extends` included."""
     whole, definitions = _parts(Profile)
     whole["properties"][CALIBRATION] = _named_file(whole["properties"][CALIBRATION]["description"])
@@ -49,13 +50,13 @@ def profile_schema() -> dict[str, Any]:
     }
 
 
-def environment_schema() -> dict[str, Any]:
+def environment_schema() -> _Schema:
     """JSON Schema of an environment.yaml."""
     whole, definitions = _parts(Environment)
     return {"$schema": _DIALECT, "title": "Loadproof environment", **whole, "$defs": definitions}
 
 
-def _named_file(description: str) -> dict[str, Any]:
+def _named_file(description: str) -> _Schema:
     """A profile names its calibration; only the loader reads what is in it."""
     return {
         "anyOf": [{"type": "string", "pattern": r"(^|[./])calibration\.yaml$"}, {"type": "null"}],
@@ -64,12 +65,12 @@ def _named_file(description: str) -> dict[str, Any]:
     }
 
 
-def _parts(model: type[BaseModel]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _parts(model: type[BaseModel]) -> tuple[_Schema, _Schema]:
     schema = _mapped(model.model_json_schema(), _plain)
     return schema, schema.pop("$defs", {})
 
 
-def _plain(node: dict[str, Any]) -> dict[str, Any]:
+def _plain(node: _Schema) -> _Schema:
     """Standard keywords only; a setting's description names the variable it becomes."""
     kept = {key: value for key, value in node.items() if key not in ("discriminator", "variable", "read_back")}
     if isinstance(kept.get("title"), str):
@@ -79,8 +80,8 @@ def _plain(node: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _partial(part: dict[str, Any]) -> dict[str, Any]:
-    def loosen(node: dict[str, Any]) -> dict[str, Any]:
+def _partial(part: _Schema) -> _Schema:
+    def loosen(node: _Schema) -> _Schema:
         loose = {key: value for key, value in node.items() if key != "required" or not isinstance(value, list)}
         if isinstance(loose.get("$ref"), str):
             loose["$ref"] += _PARTIAL
@@ -89,7 +90,7 @@ def _partial(part: dict[str, Any]) -> dict[str, Any]:
         return loose
 
     # Lists replace their parent's, so what stands in one is whole again.
-    loosened: dict[str, Any] = _mapped(part, loosen, stop_at="items")
+    loosened: _Schema = _mapped(part, loosen, stop_at="items")
     return loosened
 
 

@@ -17,13 +17,13 @@ from loadproof.profiles.checks import check_rules
 from loadproof.profiles.config_json import with_config_json
 from loadproof.profiles.inheritance import SUFFIXES, read_bytes, read_with_parents
 from loadproof.profiles.reader import read_yaml
-from loadproof.profiles.schema import Calibration, Environment, Part, Profile
+from loadproof.profiles.schema import Calibration, Environment, Profile
 from loadproof.profiles.secrets import shown_path
 from loadproof.profiles.tree import Mark, Node, Problems, place_of, scalars
 
 ENVIRONMENT_FILE: Final = "environment.yaml"
 _NEARLY: Final = "environment.yml"  # an easy slip, and never a profile
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", Profile, Environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +98,10 @@ def load_calibration(path: Path) -> Calibration:
         tree = read_yaml(read_bytes(path), str(path), problems)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}; look at its name and permissions") from None
-    part: Any = WRONG if tree is None else build_part(Calibration, tree, problems)
-    if problems.errors:
+    part = WRONG if tree is None else build_part(Calibration, tree, problems)
+    if problems.errors or part is WRONG:
         raise ProfileError(problems.found)
-    return Calibration.model_validate(_plain(part))
+    return part
 
 
 def load_environment(folder: Path) -> Environment:
@@ -145,7 +145,7 @@ def profile_hash(profile: Profile) -> str:
     return document_hash(profile_document(profile))
 
 
-def document_hash(document: Mapping[str, Any]) -> str:
+def document_hash(document: Mapping[str, object]) -> str:
     """SHA-256 over a profile as plain values, as `profile_document` gives them or JSON brings them back."""
     written = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(written.encode()).hexdigest()
@@ -161,21 +161,13 @@ def _built(
 ) -> P | None:
     if tree is None:
         return None
-    part: Any = build_part(model, tree, problems)
+    part = build_part(model, tree, problems)
     if part is WRONG:
         return None
     check_rules(part, tree, problems, environment)
     if isinstance(part, Profile) and (file.parent / ENVIRONMENT_FILE).is_file():
         _file_named_after(part, file, tree, problems)
-    if problems.errors:
-        return None
-    try:
-        # pydantic has the last word: what it refuses is never a profile, whatever this package thinks.
-        return model.model_validate(_plain(part))
-    except ValueError as error:
-        found = f"refused by the schema ({type(error).__name__})"
-        problems.add(tree.mark, "LP199", (), found, "please report this file")
-        return None
+    return None if problems.errors else part
 
 
 def _file_named_after(part: Profile, file: Path, tree: Node, problems: Problems) -> None:
@@ -192,12 +184,6 @@ def _environment_beside(path: Path) -> Environment | None:
     """The environment of a profile's folder, when there is a good one."""
     beside = path.parent / ENVIRONMENT_FILE
     return check_file(beside).environment if os.path.isfile(beside) else None  # noqa: PTH113 (never raises)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Part):
-        return {name: _plain(getattr(value, name)) for name in value.model_fields_set}
-    return tuple(_plain(item) for item in value) if isinstance(value, tuple) else value
 
 
 def _all(checked: Checked) -> list[Problem]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
@@ -21,10 +21,11 @@ MOST_DEPTH: Final = 32
 
 # What YAML does not call printable, and the line breaks that only YAML 1.1 knows (editors count lines without them).
 _UNPRINTABLE: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
-_SCANNER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+Scanner = type[yaml.SafeLoader] | type[yaml.CSafeLoader]
+_SCANNER: Final[Scanner] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def read_yaml(data: bytes, file: str, problems: Problems, scanner: Any = _SCANNER) -> Node | None:
+def read_yaml(data: bytes, file: str, problems: Problems, scanner: Scanner = _SCANNER) -> Node | None:
     """The tree of one YAML file, or None when there is nothing to go on with. Never raises for bad content.
 
     `file` is how messages name it; `scanner` is PyYAML's C or pure Python loader class (same results).
@@ -52,7 +53,7 @@ def read_yaml(data: bytes, file: str, problems: Problems, scanner: Any = _SCANNE
     return builder.root
 
 
-def _events(text: str, scanner: Any) -> Iterator[Any]:
+def _events(text: str, scanner: Scanner) -> Iterator[yaml.Event | None]:
     loader = scanner(text)
     try:
         while loader.check_event():
@@ -127,6 +128,9 @@ _SYNTAX: Final = (
     ("sequence entries are not allowed", "a list begun on its key's line", "put `-` on a line of its own"),
 )
 
+_Opening = yaml.MappingStartEvent | yaml.SequenceStartEvent
+_Tagged = yaml.ScalarEvent | _Opening
+
 
 class _Open:
     """A map or list being filled. `path` names it; `key` is the entry that the next node belongs to."""
@@ -153,7 +157,7 @@ class _Builder:
         self.stack: list[_Open] = []
         self.documents = 0
 
-    def take(self, event: Any) -> bool:
+    def take(self, event: yaml.Event | None) -> bool:
         """Take one event; False stops reading."""
         if isinstance(event, yaml.ScalarEvent):
             self._scalar(event)
@@ -167,7 +171,8 @@ class _Builder:
             return self._document(event)
         return True
 
-    def _mark(self, event: Any) -> Mark:
+    def _mark(self, event: yaml.Event) -> Mark:
+        assert event.start_mark is not None  # of an event that was read
         return Mark(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _path(self) -> Path:
@@ -183,7 +188,7 @@ class _Builder:
     def _expects_key(self) -> bool:
         return bool(self.stack) and isinstance(self.stack[-1].node, Map) and not self.stack[-1].awaits_value
 
-    def _document(self, event: Any) -> bool:
+    def _document(self, event: yaml.DocumentStartEvent) -> bool:
         self.documents += 1
         if self.documents > 1:
             self.problems.add(
@@ -194,9 +199,9 @@ class _Builder:
             self.problems.add(self._mark(event), "LP006", (), "a % directive is not allowed", "delete it")
         return True
 
-    def _alias(self, event: Any) -> None:
+    def _alias(self, event: yaml.AliasEvent) -> None:
         mark = self._mark(event)
-        name = shown(event.anchor, self._path())
+        name = shown(event.anchor or "", self._path())
         self.problems.add(
             mark,
             "LP005",
@@ -211,7 +216,7 @@ class _Builder:
         else:
             self._place(Unusable(mark))
 
-    def _decorations(self, event: Any) -> bool:
+    def _decorations(self, event: _Tagged) -> bool:
         """Report an anchor or a tag; True when a tag makes the value unusable."""
         mark = self._mark(event)
         path = () if self._expects_key() else self._path()
@@ -222,7 +227,7 @@ class _Builder:
             return True
         return False
 
-    def _open(self, event: Any) -> bool:
+    def _open(self, event: _Opening) -> bool:
         mark = self._mark(event)
         if len(self.stack) >= MOST_DEPTH:
             self.problems.add(mark, "LP010", (), f"nested deeper than {MOST_DEPTH} levels", "write it flatter")
@@ -239,7 +244,7 @@ class _Builder:
         self.stack.append(_Open(node, path))
         return True
 
-    def _scalar(self, event: Any) -> None:
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
         tagged = self._decorations(event)
         if self._expects_key():
             self._key(event)
@@ -271,7 +276,7 @@ class _Builder:
             message, mend = f"`{seen}` reads as {surprise.reads_as}", surprise.instead
         self.problems.add(mark, "LP009", path, message, mend)
 
-    def _key(self, event: Any) -> None:
+    def _key(self, event: yaml.ScalarEvent) -> None:
         top, mark, text = self.stack[-1], self._mark(event), event.value
         value = text if not event.implicit[0] else plain_value(text)
         if text == "<<" and event.implicit[0]:

@@ -1,7 +1,7 @@
-"""The schema as a small grammar of shapes, compiled once from the pydantic models.
+"""The schema as a small grammar of shapes, compiled once from the models' annotations.
 
-pydantic checks values; this grammar lets the loader say where, what was found, what is allowed and how to mend it,
-for every problem in one pass, and keep the parts that are right. `tests/profiles` holds the two to the same verdict.
+The models declare; this grammar is what profiles are read by: it lets the loader say where, what was found, what is
+allowed and how to mend it, for every problem in one pass, and keep the parts that are right.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 import types
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Len, Lt, MaxLen, MinLen
-from pydantic import StringConstraints
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from pydantic import AllowInfNan, StringConstraints
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
-from loadproof.profiles.schema import Form, Part
+from loadproof.vocabulary import Form, Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,24 +118,21 @@ def fields_of(model: type[Part]) -> dict[str, Field]:
 
 
 def _field_shape(info: FieldInfo) -> Shape:
-    metadata = [item for item in info.metadata if item is not PydanticUndefined]
-    if info.discriminator is not None:
-        metadata.append(info)
-    return shape_of(info.annotation, metadata)
+    return shape_of(info.annotation, [*info.metadata, info])
 
 
-def shape_of(annotation: Any, metadata: list[Any] | None = None) -> Shape:
-    """The shape of one annotation with its constraints."""
-    notes = _flattened(metadata or [])
+def shape_of(annotation: object, notes: Sequence[object] = ()) -> Shape:
+    """The shape of one annotation with its constraints. Raises TypeError for what the grammar does not know."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is typing.Annotated:
         return shape_of(arguments[0], [*arguments[1:], *notes])
     if origin in (types.UnionType, typing.Union):
         return _union(arguments, notes)
+    bounds = _bounds(notes)
     if origin is Literal:
         return OneOf(arguments)
     if origin is tuple:
-        return ListOf(shape_of(arguments[0]), _bound(notes, MinLen) or 0, _bound(notes, MaxLen))
+        return ListOf(shape_of(arguments[0]), int(bounds.get("min_length", 0)), _whole(bounds.get("max_length")))
     if origin is dict:
         key = shape_of(arguments[0])
         assert isinstance(key, Text)
@@ -145,19 +142,18 @@ def shape_of(annotation: Any, metadata: list[Any] | None = None) -> Shape:
     if annotation is bool:
         return Boolean()
     if annotation in (int, float):
-        bounds = [_bound(notes, kind) for kind in (Ge, Le, Gt, Lt)]
-        return Number(annotation is int, *bounds)
+        return Number(annotation is int, *(bounds.get(name) for name in ("ge", "le", "gt", "lt")))
     if annotation is str:
         return _text(notes)
     raise TypeError(f"the schema uses {annotation!r}, which has no shape yet")
 
 
-def _union(arguments: tuple[Any, ...], notes: list[Any]) -> Shape:
+def _union(arguments: tuple[Any, ...], notes: Sequence[object]) -> Shape:
     arms = [arm for arm in arguments if arm is not type(None)]
-    discriminator = next((note.discriminator for note in notes if getattr(note, "discriminator", None)), None)
+    discriminator = next((str(found) for note in notes if (found := getattr(note, "discriminator", None))), None)
     shape: Shape
     if discriminator is not None and len(arms) > 1:
-        shape = Tagged(str(discriminator), {_tag(arm, str(discriminator)): PartOf(arm) for arm in arms})
+        shape = Tagged(discriminator, {_tag(arm, discriminator): PartOf(arm) for arm in arms})
     elif len(arms) == 1:
         shape = shape_of(arms[0], notes)
     else:
@@ -169,7 +165,7 @@ def _tag(model: type[Part], key: str) -> str:
     return str(get_args(model.model_fields[key].annotation)[0])
 
 
-def _text(notes: list[Any]) -> Text:
+def _text(notes: Sequence[object]) -> Text:
     pattern, shortest, longest, form = None, 0, None, None
     for note in notes:
         if isinstance(note, StringConstraints):
@@ -181,20 +177,21 @@ def _text(notes: list[Any]) -> Text:
     return Text(pattern, shortest, longest, form)
 
 
-def _flattened(notes: list[Any]) -> list[Any]:
-    """Field(...) inside Annotated carries its constraints in `.metadata`."""
-    flat: list[Any] = []
+_BOUNDS: Final = {Ge: "ge", Le: "le", Gt: "gt", Lt: "lt", MinLen: "min_length", MaxLen: "max_length"}
+
+
+def _bounds(notes: Sequence[object]) -> dict[str, float]:
+    """`ge`, `max_length` and the like; the outermost goes first."""
+    found: dict[str, float] = {}
     for note in notes:
-        flat.append(note)
-        if isinstance(note, FieldInfo):
-            flat.extend(note.metadata)
-        if isinstance(note, Len):
-            flat.extend([MinLen(note.min_length), *([] if note.max_length is None else [MaxLen(note.max_length)])])
-    return flat
+        # Field(...) inside Annotated carries its constraints in `.metadata`.
+        for inner in note.metadata if isinstance(note, FieldInfo) else (note,):
+            if (name := _BOUNDS.get(type(inner))) is not None:
+                found.setdefault(name, getattr(inner, name))
+            elif not isinstance(inner, StringConstraints | Form | AllowInfNan):
+                raise TypeError(f"the schema uses {inner!r}, which the grammar does not know")
+    return found
 
 
-_ATTRIBUTE = {Ge: "ge", Le: "le", Gt: "gt", Lt: "lt", MinLen: "min_length", MaxLen: "max_length"}
-
-
-def _bound(notes: list[Any], kind: type[Any]) -> Any:
-    return next((getattr(note, _ATTRIBUTE[kind]) for note in notes if isinstance(note, kind)), None)
+def _whole(bound: float | None) -> int | None:
+    return None if bound is None else int(bound)

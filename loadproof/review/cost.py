@@ -28,7 +28,7 @@ from loadproof.catalog import Instance
 from loadproof.profiles import Component, Environment, Profile, components_of
 from loadproof.profiles.checks.facts import copies_per_instance
 from loadproof.profiles.checks.rule import Placed
-from loadproof.profiles.schema import ScheduledScaling
+from loadproof.profiles.schema import Endpoint, ScheduledScaling
 from loadproof.review.model import CostChange, CostFigure, Side
 
 At = Literal["minimum", "expected", "maximum"]
@@ -92,8 +92,7 @@ def _bedrock_cost(profile: Profile) -> _SideCost:
 
 
 def _endpoint_cost(profile: Profile, environment: Environment | None, plan: Plan | None) -> _SideCost:
-    endpoint = profile.endpoint
-    assert endpoint is not None  # the checks refuse a profile without one
+    endpoint = _endpoint(profile)
     pools = sorted(endpoint.instance_pools, key=lambda pool: pool.priority)
     names = [endpoint.instance_type] if endpoint.instance_type else [pool.instance_type for pool in pools]
     rows = [row for name in names if (row := catalog.instances().get(name)) is not None]
@@ -113,13 +112,17 @@ def _endpoint_cost(profile: Profile, environment: Environment | None, plan: Plan
     return _SideCost(figures, (machine,), tuple(_notes(profile, environment, rows, why)))
 
 
+def _endpoint(profile: Profile) -> Endpoint:
+    assert profile.endpoint is not None  # the checks refuse a profile without one
+    return profile.endpoint
+
+
 def _bounds(profile: Profile, machine: Instance) -> tuple[int, int]:
     """(fewest, most) instances. A plain variant has one copy on each, and `copies` no say; nothing else moves them."""
-    endpoint = profile.endpoint
-    assert endpoint is not None
+    endpoint = _endpoint(profile)
     if endpoint.hosting == "plain_variant":
         return endpoint.min_instances, endpoint.max_instances if profile.scaling else endpoint.min_instances
-    return _holding(profile, machine, _fewest), _holding(profile, machine, _most)
+    return _holding(profile, machine, lambda one: one.copies.min), _holding(profile, machine, _most)
 
 
 def _holding(profile: Profile, machine: Instance, copies: Callable[[Component], int]) -> int:
@@ -128,8 +131,7 @@ def _holding(profile: Profile, machine: Instance, copies: Callable[[Component], 
     Models share machines: `instances = ceil(sum of copies ÷ copies an instance takes)`, and no fewer than any model
     needs alone.
     """
-    endpoint = profile.endpoint
-    assert endpoint is not None
+    endpoint = _endpoint(profile)
     shares = [
         (copies(component), max(1, copies_per_instance(Placed(component, (), profile), machine)))
         for component in components_of(profile)
@@ -137,10 +139,6 @@ def _holding(profile: Profile, machine: Instance, copies: Callable[[Component], 
     needed = ceil(round(sum(count / room for count, room in shares), 9))
     most = max(endpoint.min_instances, endpoint.max_instances)
     return min(most, max(endpoint.min_instances, needed))
-
-
-def _fewest(component: Component) -> int:
-    return component.copies.min
 
 
 def _most(component: Component) -> int:
@@ -154,8 +152,7 @@ def _scheduled(component: Component) -> list[ScheduledScaling]:
 
 
 def _expected_instances(profile: Profile, machine: Instance, wanted: int) -> int:
-    endpoint = profile.endpoint
-    assert endpoint is not None
+    endpoint = _endpoint(profile)
     if endpoint.hosting == "plain_variant":
         scaled = profile.scaling is not None
         return max(endpoint.min_instances, min(wanted, endpoint.max_instances)) if scaled else endpoint.min_instances
@@ -164,8 +161,7 @@ def _expected_instances(profile: Profile, machine: Instance, wanted: int) -> int
 
 def _expected_copies(profile: Profile, plan: Plan | None) -> tuple[int | None, str]:
     """(copies of the profile's own model that its workload needs, what to know about that)."""
-    endpoint, main = profile.endpoint, components_of(profile)[0]
-    assert endpoint is not None
+    endpoint, main = _endpoint(profile), components_of(profile)[0]
     plain = endpoint.hosting == "plain_variant"
     fewest = endpoint.min_instances if plain else main.copies.min
     most = endpoint.max_instances if plain else _most(main)
@@ -206,8 +202,7 @@ def _figure(machine: Instance, instances: int) -> CostFigure:
 
 
 def _notes(profile: Profile, environment: Environment | None, rows: list[Instance], why: str) -> Iterator[str]:
-    machine, endpoint = rows[0], profile.endpoint
-    assert endpoint is not None
+    machine, endpoint = rows[0], _endpoint(profile)
     if why:
         yield why
     if _bounds(profile, machine)[0] == 0:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from loadproof.review.references import is_function, references
 
-Template = Mapping[str, Any]
+Template = Mapping[str, object]
 _SECTIONS: Final = {"Parameters": "Ref", "Conditions": "Fn::If", "Mappings": "Fn::FindInMap"}
 TOLD: Final = "with"  # the key of what a function is told with: no function is called so
 
@@ -37,11 +37,11 @@ def part(template: Template, section: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> set[str]:
+def _changed(before: Mapping[str, object], after: Mapping[str, object]) -> set[str]:
     return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
 
 
-def _mentioned(body: Any) -> set[str]:
+def _mentioned(body: object) -> set[str]:
     """Parameters, conditions and mappings in a condition's body."""
     names = set(references(body))
     if isinstance(body, list):
@@ -62,7 +62,7 @@ def _completed(template: Template, changed: Mapping[str, set[str]]) -> Template:
     return {**template, "Resources": resources}
 
 
-def _resource(body: Any, template: Template, changed: Mapping[str, set[str]]) -> Any:
+def _resource(body: object, template: Template, changed: Mapping[str, set[str]]) -> object:
     if not isinstance(body, Mapping):
         return body
     completed = {**body, "Properties": _value(body.get("Properties") or {}, template, changed)}
@@ -72,7 +72,7 @@ def _resource(body: Any, template: Template, changed: Mapping[str, set[str]]) ->
     return completed
 
 
-def _value(value: Any, template: Template, changed: Mapping[str, set[str]]) -> Any:
+def _value(value: object, template: Template, changed: Mapping[str, set[str]]) -> object:
     if isinstance(value, list):
         return [_value(item, template, changed) for item in value]
     if not isinstance(value, dict):
@@ -88,7 +88,7 @@ def _value(value: Any, template: Template, changed: Mapping[str, set[str]]) -> A
     return {name: _value(item, template, changed) for name, item in value.items()}
 
 
-def _used(function: dict[str, Any], changed: Mapping[str, set[str]]) -> set[tuple[str, str]]:
+def _used(function: dict[str, object], changed: Mapping[str, set[str]]) -> set[tuple[str, str]]:
     """(section, name) of the changed definitions that this very function uses."""
     ((name, argument),) = function.items()
     first = argument[0] if isinstance(argument, list) and argument else argument

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from loadproof.errors import Problem
 from loadproof.review.model import (
     SEVERITIES,
     CostChange,
-    CurvePoint,
+    CostFigure,
     EvidenceState,
     Finding,
-    ObjectiveChange,
-    PredictedFigure,
     ProfileReview,
-    ResourceChange,
     Review,
     Severity,
     Side,
@@ -26,11 +23,8 @@ from loadproof.review.model import (
 from loadproof.review.shapes import (
     CostDocument,
     Document,
-    FigureDocument,
     FindingDocument,
-    ObjectiveDocument,
     ProfileDocument,
-    ResourceDocument,
 )
 from loadproof.review.verdict import TITLES, state_of, verdict_of
 
@@ -74,22 +68,18 @@ def _profile(one: ProfileReview, docs: str) -> ProfileDocument:
         "file": shown.file if shown else "",
         "state": state_of(one),
         "severity": worst_of(one),
-        "problems": [_problem(problem) for problem in pair.after.problems] if pair.after else [],
+        "problems": [str(problem) for problem in pair.after.problems] if pair.after else [],
         "refusal": pair.after.refusal if pair.after else "",
         "findings": [_finding(found, shown, docs) for found in findings],
-        "fields": [{"path": row.path, "before": plain(row.before), "after": plain(row.after)} for row in one.fields],
-        "resources": [_resource(row) for row in one.resources],
+        "fields": [plain(row) for row in one.fields],
+        "resources": [plain(row, leave_out=("possible",)) for row in one.resources],
         "costs": [_cost(row) for row in one.costs],
         "price_source": one.price_source,
-        "objectives": [_objective(row) for row in one.objectives],
+        "objectives": [plain(row) for row in one.objectives],
         "evidence": _evidence(one.evidence),
-        "curves": {"before": _points(one.curves.before), "after": _points(one.curves.after)},
+        "curves": plain(one.curves),
         "notes": list(one.notes),
     }
-
-
-def _problem(problem: Problem) -> str:
-    return str(problem)
 
 
 def _finding(found: Finding, side: Side | None, docs: str) -> FindingDocument:
@@ -126,27 +116,10 @@ def place_of(subject: str, side: Side | None) -> tuple[str, int]:
     return side.file, 1
 
 
-def _resource(row: ResourceChange) -> ResourceDocument:
-    return {
-        "stack": row.stack,
-        "logical_id": row.logical_id,
-        "type": row.type,
-        "action": row.action,
-        "properties": [
-            {"path": one.path, "before": plain(one.before), "after": plain(one.after), "replaces": one.replaces}
-            for one in row.properties
-        ],
-        "cause": row.cause,
-        "expected": row.expected,
-        "kept": row.kept,
-    }
-
-
 def _cost(row: CostChange) -> CostDocument:
-    def side(figure: Any) -> dict[str, float | None] | None:
-        if figure is None:
-            return None
-        return {"usd_per_hour": plain(figure.usd_per_hour), "usd_per_month": plain(figure.usd_per_month)}
+    def side(figure: CostFigure | None) -> dict[str, float | None] | None:
+        names = ("usd_per_hour", "usd_per_month")
+        return None if figure is None else {name: plain(getattr(figure, name)) for name in names}
 
     return {
         "at": row.at,
@@ -156,54 +129,20 @@ def _cost(row: CostChange) -> CostDocument:
     }
 
 
-def _objective(row: ObjectiveChange) -> ObjectiveDocument:
-    def side(figure: PredictedFigure | None) -> FigureDocument | None:
-        if figure is None:
-            return None
-        return {
-            "bound": plain(figure.bound),
-            "predicted": plain(figure.predicted),
-            "low": plain(figure.low),
-            "high": plain(figure.high),
-            "expected": figure.expected,
-            "grade": figure.grade,
-        }
-
-    return {"name": row.name, "comparison": row.comparison, "before": side(row.before), "after": side(row.after)}
-
-
-def _evidence(evidence: EvidenceState) -> dict[str, Any]:
-    run = evidence.run
+def _evidence(evidence: EvidenceState) -> dict[str, object]:
+    names = ("run_id", "created_utc", "profile_sha256", "verdict", "measured", "link")
     return {
         "state": evidence.state,
         "changed_since": list(evidence.changed_since),
-        "run": run
-        and {
-            "run_id": run.run_id,
-            "created_utc": run.created_utc,
-            "profile_sha256": run.profile_sha256,
-            "verdict": run.verdict,
-            "measured": plain(run.measured),
-            "link": run.link,
-        },
+        "run": evidence.run and {name: plain(getattr(evidence.run, name)) for name in names},
     }
 
 
-def _points(points: Sequence[CurvePoint]) -> list[dict[str, float]]:
-    return [
-        {
-            "concurrency": point.concurrency,
-            "output_tokens_per_s": point.output_tokens_per_s,
-            "ttft_ms": point.ttft_ms,
-            "tpot_ms": point.tpot_ms,
-            "e2e_ms": point.e2e_ms,
-        }
-        for point in points
-    ]
-
-
-def plain(value: Any) -> Any:
-    """JSON's own kinds: maps sorted by key, tuples as lists, what is not a number null, anything else as its text."""
+def plain(value: object, leave_out: Collection[str] = ()) -> Any:
+    """JSON's own kinds: a dataclass by its fields in their order, maps sorted by key, tuples as lists, what is not a
+    number null, anything else as its text."""
+    if is_dataclass(value):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value) if one.name not in leave_out}
     if isinstance(value, Enum):
         return plain(value.value)
     if isinstance(value, float):
@@ -212,6 +151,6 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         return {str(key): plain(value[key]) for key in sorted(value, key=str)}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in (sorted(value, key=str) if isinstance(value, set | frozenset) else value)]
-    return str(value)
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=str)
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else str(value)

@@ -47,21 +47,21 @@ def profile_fields(before: Profile, after: Profile) -> tuple[FieldChange, ...]:
     return tuple(_changes(_data(before), _data(after)))
 
 
-def data_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[FieldChange, ...]:
+def data_fields(before: Mapping[str, object], after: Mapping[str, object]) -> tuple[FieldChange, ...]:
     """The same for two profiles as stored (JSON): lists and tuples alike."""
     return tuple(_changes(before, after))
 
 
-def _data(part: Part) -> dict[str, Any]:
+def _data(part: Part) -> dict[str, object]:
     return part.model_dump(mode="json")
 
 
-def _changes(before: Any, after: Any) -> Iterator[FieldChange]:
+def _changes(before: object, after: object) -> Iterator[FieldChange]:
     for path, old, new in _differing(before, after, ()):
         yield FieldChange(shown_path(path), *_shown(path, old, new))
 
 
-def _differing(before: Any, after: Any, path: _Path) -> Iterator[tuple[_Path, Any, Any]]:
+def _differing(before: object, after: object, path: _Path) -> Iterator[tuple[_Path, object, object]]:
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in [*after, *(name for name in before if name not in after)]:
             yield from _differing(before.get(name, ABSENT), after.get(name, ABSENT), (*path, name))
@@ -75,7 +75,7 @@ def _differing(before: Any, after: Any, path: _Path) -> Iterator[tuple[_Path, An
             yield path, _none(before), _none(after)
 
 
-def _of_maps(value: Any) -> bool:
+def _of_maps(value: object) -> bool:
     """A list of maps, or nothing in the place of one."""
     return _none(value) is None or (isinstance(value, list) and all(isinstance(item, Mapping) for item in value))
 
@@ -101,12 +101,12 @@ def _tells_apart(kinds: tuple[str, ...], items: list[Any]) -> bool:
     return len(keys) == len(items) and () not in keys
 
 
-def _key(item: Mapping[str, Any], kinds: tuple[str, ...]) -> tuple[str, ...]:
+def _key(item: Mapping[str, object], kinds: tuple[str, ...]) -> tuple[str, ...]:
     name = next((str(item[name]) for name in _NAMES if item.get(name) is not None), None)
     return (name,) if name is not None else tuple(str(item[kind]) for kind in kinds if kind in item)
 
 
-def _same(before: Any, after: Any, *, unordered: bool = False) -> bool:
+def _same(before: object, after: object, *, unordered: bool = False) -> bool:
     """Equal, an int and a float of one value too, but not true and 1; nothing, not there and an empty list are one."""
     before, after = (None if value in (ABSENT, [], {}) else value for value in (before, after))
     if unordered and isinstance(before, list) and isinstance(after, list):
@@ -120,12 +120,12 @@ def _none(value: Any) -> Any:
     return None if value is ABSENT else value
 
 
-def _shown(path: _Path, before: Any, after: Any) -> tuple[Any, Any]:
+def _shown(path: _Path, before: object, after: object) -> tuple[object, object]:
     """Numbers as they are, lists and maps in words, text cut; hidden is what `check` hides, and what looks secret."""
     return shortened(_safe(path, before), _safe(path, after))
 
 
-def _safe(path: _Path, value: Any) -> Any:
+def _safe(path: _Path, value: object) -> object:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, list):

@@ -30,7 +30,7 @@ def differing(before: Any, after: Any, path: Path = ()) -> Iterator[tuple[Path, 
             yield place, old.get(place, ABSENT), new.get(place, ABSENT)
 
 
-def same(before: Any, after: Any) -> bool:
+def same(before: object, after: object) -> bool:
     """Equal as CloudFormation reads them: `"true"` for true, `"1"` for 1, 1.0 for 1; null for what is not there."""
     if before is None or after is None:
         return before in (None, ABSENT) and after in (None, ABSENT)
@@ -53,15 +53,15 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield path, value
 
 
-def _is_map(value: Any) -> bool:
+def _is_map(value: object) -> bool:
     return isinstance(value, dict) and not is_function(value)
 
 
-def _word(value: Any) -> Any:
+def _word(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     if isinstance(value, str):
         return float(value) if _DECIMAL.fullmatch(value) else None
     return value if isinstance(value, int | float) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from loadproof import rules
 from loadproof.errors import Problem
@@ -29,7 +29,7 @@ class Side:
     file: str
     environment: Environment | None
     profile: Profile | None
-    templates: Mapping[str, Mapping[str, Any]]
+    templates: Mapping[str, Mapping[str, object]]
     problems: tuple[Problem, ...] = ()
     refusal: str = ""
     places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
@@ -50,8 +50,8 @@ class FieldChange:
     """One field of a profile: `path` as check writes it (`scaling.policies[0].target`); None where a side has none."""
 
     path: str
-    before: Any
-    after: Any
+    before: object
+    after: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class PropertyChange:
     """One property of a resource, `path` in CloudFormation's words (`ProductionVariants/0/InstanceType`)."""
 
     path: str
-    before: Any
-    after: Any
+    before: object
+    after: object
     replaces: bool
 
 
@@ -145,7 +145,7 @@ class MeasuredRun:
     profile_sha256: str
     verdict: str
     measured: Mapping[str, float | None]  # objective name -> figure
-    profile: Mapping[str, Any] | None = None
+    profile: Mapping[str, object] | None = None
     link: str = ""
 
 

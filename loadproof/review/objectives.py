@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from loadproof.capacity.outlook import ObjectiveOutlook
 from loadproof.capacity.plan import Plan, make_plan
@@ -30,7 +29,7 @@ def objective_changes(
     """One row for each bound that either side sets, in the schema's order; without a plan its bound alone."""
     olds, news = _figures(before, plan_before), _figures(after, plan_after)
     return tuple(
-        ObjectiveChange(name, _comparison(name), olds.get(name), news.get(name))
+        ObjectiveChange(name, ">=" if name.endswith("_min") else "<=", olds.get(name), news.get(name))
         for name in Objectives.model_fields
         if name in olds or name in news
     )
@@ -49,7 +48,3 @@ def _figure(bound: float, row: ObjectiveOutlook | None, grade: str) -> Predicted
     if row is None:
         return PredictedFigure(bound, None, None, None, "unknown", grade)
     return PredictedFigure(bound, row.predicted, row.low, row.high, row.expected, grade)
-
-
-def _comparison(name: str) -> Literal["<=", ">="]:
-    return ">=" if name.endswith("_min") else "<="

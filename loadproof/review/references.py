@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 _IN_TEXT: Final = re.compile(r"\$\{(?!!)\s*([A-Za-z0-9:]+)[^}]*\}")
 EXPORT: Final = "export "  # before the name of an export: a logical id has no blank
 
 
-def is_function(value: Any) -> bool:
+def is_function(value: object) -> bool:
     """Whether CloudFormation reads the value as a function (`Ref`, `Fn::GetAtt` ...) rather than as a map."""
     if not isinstance(value, dict) or len(value) != 1:
         return False
@@ -18,7 +18,7 @@ def is_function(value: Any) -> bool:
     return name == "Ref" or (name == "Condition" and isinstance(argument, str)) or str(name).startswith("Fn::")
 
 
-def references(value: Any) -> Iterator[str]:
+def references(value: object) -> Iterator[str]:
     """Logical ids and parameters that a value refers to, however deep; `export NAME` for what another stack exports."""
     if isinstance(value, list):
         for item in value:
@@ -29,7 +29,7 @@ def references(value: Any) -> Iterator[str]:
             yield from references(argument)
 
 
-def _of_function(name: Any, argument: Any) -> Iterator[str]:
+def _of_function(name: object, argument: object) -> Iterator[str]:
     if name == "Ref":
         yield str(argument)
     elif name == "Fn::GetAtt":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from loadproof.review.definitions import part, with_definitions
 from loadproof.review.leaves import ABSENT, Path, differing
@@ -18,7 +18,9 @@ from loadproof.review.references import EXPORT, is_function, references
 from loadproof.review.schemas import BY_DESIGN, Replaces, is_known, replacement
 from loadproof.review.values import shown_pair
 
-Template = Mapping[str, Any]
+Template = Mapping[str, object]
+Bodies = Mapping[str, Template]  # resources by logical id
+Changes = dict[tuple[str, str], ResourceChange]  # by stack and logical id
 _IGNORED: Final = frozenset({"AWS::CDK::Metadata"})  # says which libraries made the template
 _ATTRIBUTES: Final = ("Condition", "DeletionPolicy", "UpdateReplacePolicy", "UpdatePolicy", "CreationPolicy")
 _KEPT: Final = ("Retain", "RetainExceptOnCreate")
@@ -63,9 +65,7 @@ def unknown_types(changes: Iterable[ResourceChange]) -> tuple[str, ...]:
     return tuple(sorted({change.type for change in changes if change.action == "update" and not is_known(change.type)}))
 
 
-def _own_changes(
-    stack: str, before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]
-) -> Iterator[ResourceChange]:
+def _own_changes(stack: str, before: Bodies, after: Bodies) -> Iterator[ResourceChange]:
     for logical_id in sorted(before.keys() | after.keys()):
         old, new = before.get(logical_id), after.get(logical_id)
         if new is None and old is not None:
@@ -77,7 +77,7 @@ def _own_changes(
             yield from _changed(stack, logical_id, old, new)
 
 
-def _changed(stack: str, logical_id: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[ResourceChange]:
+def _changed(stack: str, logical_id: str, old: Template, new: Template) -> Iterator[ResourceChange]:
     """At most one change of a resource that both sides have."""
     kind = str(new["Type"])
     if old["Type"] != new["Type"]:
@@ -99,15 +99,13 @@ def _changed(stack: str, logical_id: str, old: Mapping[str, Any], new: Mapping[s
     yield _as_replaced(change, old, new, "", possible=possible) if replaced else change
 
 
-def _property_change(path: Path, before: Any, after: Any, *, replaces: bool) -> PropertyChange:
+def _property_change(path: Path, before: object, after: object, *, replaces: bool) -> PropertyChange:
     old, new = (None if value is ABSENT else value for value in (before, after))
     shown_old, shown_new = shown_pair(old, new, path)
     return PropertyChange("/".join(path), shown_old, shown_new, replaces)
 
 
-def _as_replaced(
-    change: ResourceChange, old: Mapping[str, Any], new: Mapping[str, Any], cause: str, *, possible: bool
-) -> ResourceChange:
+def _as_replaced(change: ResourceChange, old: Template, new: Template, cause: str, *, possible: bool) -> ResourceChange:
     return replace(
         change,
         action="replace",
@@ -118,12 +116,12 @@ def _as_replaced(
     )
 
 
-def _outlives(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+def _outlives(old: Template, new: Template) -> bool:
     """Both sides must say so: which one counts, AWS does not write."""
     return all(side.get("UpdateReplacePolicy") in _KEPT for side in (old, new))
 
 
-def _propagate(changes: dict[tuple[str, str], ResourceChange], sides: Mapping[str, tuple[Template, Template]]) -> None:
+def _propagate(changes: Changes, sides: Mapping[str, tuple[Template, Template]]) -> None:
     """Replacements go on until nothing new is replaced; then what merely refers to one of them is updated."""
     while True:
         gone = {stack: _gone(stack, changes, sides) for stack in sides}
@@ -138,9 +136,7 @@ def _propagate(changes: dict[tuple[str, str], ResourceChange], sides: Mapping[st
             return
 
 
-def _gone(
-    stack: str, changes: Mapping[tuple[str, str], ResourceChange], sides: Mapping[str, tuple[Template, Template]]
-) -> dict[str, _Gone]:
+def _gone(stack: str, changes: Changes, sides: Mapping[str, tuple[Template, Template]]) -> dict[str, _Gone]:
     """What a stack's references may find replaced: its own logical ids, and exports of every stack."""
     replaced = {key: change for key, change in changes.items() if change.action == "replace"}
     found = {
@@ -157,11 +153,7 @@ def _gone(
 
 
 def _caused(
-    stack: str,
-    changes: Mapping[tuple[str, str], ResourceChange],
-    before: Mapping[str, Mapping[str, Any]],
-    after: Mapping[str, Mapping[str, Any]],
-    gone: Mapping[str, _Gone],
+    stack: str, changes: Changes, before: Bodies, after: Bodies, gone: Mapping[str, _Gone]
 ) -> Iterator[tuple[str, ResourceChange]]:
     """Resources whose references lead to something replaced, and that do not say so yet."""
     for logical_id, new in after.items():
@@ -177,10 +169,7 @@ def _caused(
 
 
 def _following(
-    change: ResourceChange,
-    found: Sequence[tuple[Path, _Gone, Replaces]],
-    old: Mapping[str, Any],
-    new: Mapping[str, Any],
+    change: ResourceChange, found: Sequence[tuple[Path, _Gone, Replaces]], old: Template, new: Template
 ) -> ResourceChange:
     """The change with what its references bring about: a replacement, or an update it had no other reason for."""
     causes: dict[Replaces, str] = {}
@@ -195,9 +184,7 @@ def _following(
     return _as_replaced(changed, old, new, causes["will" if surely else "may"], possible=not surely)
 
 
-def _referring(
-    kind: str, properties: Mapping[str, Any], gone: Mapping[str, _Gone]
-) -> Iterator[tuple[Path, _Gone, Replaces]]:
+def _referring(kind: str, properties: Template, gone: Mapping[str, _Gone]) -> Iterator[tuple[Path, _Gone, Replaces]]:
     """(path, what it refers to, `will`, `may` or `no`) of every value that refers to something replaced."""
     for path, value in _values(properties, ()):
         target = next((gone[name] for name in references(value) if name in gone), None)
@@ -206,7 +193,7 @@ def _referring(
             yield path, target, "may" if effect == "will" and target.possible else effect
 
 
-def _values(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+def _values(value: object, path: Path) -> Iterator[tuple[Path, object]]:
     """Functions with their paths: only they refer to anything."""
     if is_function(value):
         yield path, value
@@ -229,7 +216,7 @@ def _with(change: ResourceChange, found: Iterable[tuple[Path, _Gone, Replaces]])
     return replace(change, properties=(*change.properties, *added))
 
 
-def _resources(template: Template) -> Mapping[str, Mapping[str, Any]]:
+def _resources(template: Template) -> Bodies:
     return {
         logical_id: body
         for logical_id, body in part(template, "Resources").items()

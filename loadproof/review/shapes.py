@@ -21,16 +21,16 @@ class FieldDocument(TypedDict):
     """A field of the profile; null where a side has none."""
 
     path: str
-    before: Any
-    after: Any
+    before: object
+    after: object
 
 
 class PropertyDocument(TypedDict):
     """A property of a resource; `replaces`: AWS cannot change it in place."""
 
     path: str
-    before: Any
-    after: Any
+    before: object
+    after: object
     replaces: bool
 
 

@@ -20,7 +20,7 @@ _VARIABLES: Final = frozenset({"Environment", "Variables"})
 _SHOWN_HASH: Final = 12  # digits
 
 
-def readable(value: Any) -> Any:
+def readable(value: object) -> object:
     """Numbers, booleans and None as they are; text, functions, lists and maps as one text, without secrets."""
     if value is None or isinstance(value, bool | int | float):
         return value
@@ -32,7 +32,7 @@ def readable(value: Any) -> Any:
     return f"{text[:_SHOWN_HASH]}…" if _BARE_HASH.match(text) else text
 
 
-def shown_pair(before: Any, after: Any, path: tuple[str, ...]) -> tuple[Any, Any]:
+def shown_pair(before: object, after: object, path: tuple[str, ...]) -> tuple[object, object]:
     """Both sides of a change as a reviewer may see them: hidden if secret, cut where they are alike."""
     if any(is_secret_key(step) for step in path):
         return _hidden(before), _hidden(after)
@@ -41,7 +41,7 @@ def shown_pair(before: Any, after: Any, path: tuple[str, ...]) -> tuple[Any, Any
     return shortened(readable(before), readable(after))
 
 
-def shortened(old: Any, new: Any) -> tuple[Any, Any]:
+def shortened(old: object, new: object) -> tuple[object, object]:
     """Long texts cut: first what they have in common, then their ends."""
     if not isinstance(old, str) or not isinstance(new, str):
         return _cut(old, 0), _cut(new, 0)
@@ -52,14 +52,14 @@ def shortened(old: Any, new: Any) -> tuple[Any, Any]:
     return _cut(old, start), _cut(new, start)
 
 
-def _cut(value: Any, start: int) -> Any:
+def _cut(value: object, start: int) -> object:
     if not isinstance(value, str):
         return value
     text = ("…" if start else "") + value[start:]
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def _hidden(value: Any) -> Any:
+def _hidden(value: object) -> object:
     return value if value is None or isinstance(value, bool) else HIDDEN
 
 
@@ -90,7 +90,7 @@ def _function(name: str, argument: Any) -> str:
     return f"{name.removeprefix('Fn::')}({_text(argument)})"
 
 
-def _plain(value: Any, key: str = "") -> Any:
+def _plain(value: object, key: str = "") -> object:
     """Functions inside a larger value as text too, secrets hidden."""
     if is_function(value) or isinstance(value, str):
         return HIDDEN if key and is_secret_key(key) else _text(value)

@@ -6,10 +6,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from loadproof.pages.wording import NO_DATA as NO_DATA
-from loadproof.pages.wording import objective_title, objective_value
+from loadproof.pages.wording import bound_text, objective_title, objective_value
+from loadproof.pages.wording import counted as counted
 from loadproof.review.model import Severity
 from loadproof.review.shapes import (
     CostDocument,
@@ -44,11 +45,6 @@ _FIXED: Final = "\N{NO-BREAK SPACE}"  # within a figure and its unit, or a mark 
 _CLAUSE: Final = re.compile(
     r"(?:`[^`]*`|\([^()]*\)|(?![;:.] ).)+", re.DOTALL
 )  # up to a stop outside of code and brackets
-
-
-def counted(count: int, word: str) -> str:
-    """`1 profile`, `2 profiles`."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def few(names: Sequence[str], most: int) -> str:
@@ -135,7 +131,7 @@ def judged(profile: ProfileDocument) -> bool:
     return profile["state"] in ("added", "changed")
 
 
-def value(found: Any, longest: int = LONGEST_VALUE) -> str:
+def value(found: object, longest: int = LONGEST_VALUE) -> str:
     """A value of a field or property on one line: text as it is, all else as JSON, cut where it is long."""
     if found is None:
         return "none"
@@ -151,8 +147,7 @@ def bound(row: ObjectiveDocument, figure: FigureDocument | None) -> str:
     """`≤ 500 ms`; a dash where the side does not set it."""
     if figure is None or figure["bound"] is None:
         return NO_DATA
-    sign = "≥" if row["comparison"] == ">=" else "≤"
-    return _fixed(f"{sign} {objective_value(row['name'], figure['bound'])}")
+    return _fixed(bound_text(row["name"], row["comparison"], figure["bound"]))
 
 
 def predicted(row: ObjectiveDocument, figure: FigureDocument | None) -> str:

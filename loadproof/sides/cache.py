@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 MOST_BYTES: Final = 256 * 1024 * 1024  # about 15,000 templates
 _FOLDER_VARIABLE: Final = "LOADPROOF_CACHE"
@@ -40,7 +40,7 @@ class Cache:
         self.folder = folder
         self.most_bytes = most_bytes
 
-    def get(self, key: str) -> Mapping[str, Any] | None:
+    def get(self, key: str) -> Mapping[str, object] | None:
         """Templates by stack name; None for a key that is not there."""
         if self.folder is None:
             return None
@@ -55,7 +55,7 @@ class Cache:
             return None
         return found if isinstance(found, dict) else None
 
-    def put(self, key: str, templates: Mapping[str, Any]) -> None:
+    def put(self, key: str, templates: Mapping[str, object]) -> None:
         if self.folder is None:
             return
         body = json.dumps(templates, separators=(",", ":")).encode()

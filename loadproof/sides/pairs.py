@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.review.model import Pair
@@ -187,7 +187,9 @@ def _is_same(place: Place, base: UnfinishedSide, head: UnfinishedSide) -> bool:
     """Other code, and nothing came of it."""
     if place not in base.found or place not in head.found or base.found[place].digest != head.found[place].digest:
         return False
-    outcomes: list[tuple[Any, Any]] = [(half.templates.get(place), half.refusals.get(place)) for half in (base, head)]
+    outcomes: list[tuple[object, object]] = [
+        (half.templates.get(place), half.refusals.get(place)) for half in (base, head)
+    ]
     return outcomes[0] == outcomes[1]
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from loadproof.errors import InputError, Problem
-from loadproof.profiles import check_file
+from loadproof.profiles import Checked, check_file
 from loadproof.profiles.inheritance import read_with_parents
 from loadproof.profiles.names import stack_name
 from loadproof.profiles.secrets import shown_path
@@ -21,9 +21,6 @@ from loadproof.review.model import Side
 from loadproof.scaffold import team_files
 from loadproof.sides.affected import ENVIRONMENT, OF_ENVIRONMENT, Found, Place
 from loadproof.sides.tree import PROFILES, Tree, digest_of
-
-if TYPE_CHECKING:
-    from loadproof.profiles import Checked
 
 _CACHED_FORM: Final = "3"  # of what is kept and how it is made; another one finds nothing
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
@@ -37,12 +34,12 @@ class UnfinishedSide:
     found: Mapping[Place, Found]
     places: tuple[Place, ...]
     root: Path
-    context: Mapping[str, Any]
+    context: Mapping[str, object]
     checked: dict[Place, Checked] = field(default_factory=dict)
     templates: dict[Place, Mapping[str, Any]] = field(default_factory=dict)
     refusals: dict[Place, str] = field(default_factory=dict)
     elsewhere: set[Place] = field(default_factory=set)  # those whose content git does not have
-    _settings: dict[str, Any] | None = None
+    _settings: dict[str, object] | None = None
 
     @property
     def existing(self) -> dict[str, list[str]]:
@@ -82,20 +79,20 @@ class UnfinishedSide:
             laid = {path for place in self.places for path in self.found[place].made_of}
             self.tree.lay_out([path for path in self.tree.code if path not in laid], self.root)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """What the CDK CLI would pass on: cdk.context.json, the context of cdk.json, and `-c`. Read once."""
         if self._settings is None:
             self._settings = self._read_settings()
         return self._settings
 
-    def _read_settings(self) -> dict[str, Any]:
+    def _read_settings(self) -> dict[str, object]:
         named = ("cdk.context.json", "cdk.json")
         if self.tree.has_own_code:
             texts = dict(self.tree.source.each(name for name in named if name in self.tree.ids))
         else:
             own = team_files() / "cdk.json"
             texts = {"cdk.json": own.read_bytes()} if own.is_file() else {}
-        merged: dict[str, Any] = {}
+        merged: dict[str, object] = {}
         for name in named:
             merged |= self._context_of(name, texts.get(name, b"{}"))
         return {**merged, **self.context}
@@ -135,7 +132,7 @@ class UnfinishedSide:
             places=self._places(checked),
         )
 
-    def _context_of(self, name: str, text: bytes) -> dict[str, Any]:
+    def _context_of(self, name: str, text: bytes) -> dict[str, object]:
         try:
             document = json.loads(text)
             context = document if name == "cdk.context.json" else document.get("context", {})

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from loadproof.errors import CouldNotRunError, ExitCode
 from loadproof.profiles.names import stack_name
@@ -55,7 +55,7 @@ class App:
 
     root: Path
     own_code: bool
-    context: Mapping[str, Any]
+    context: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class Outcome:
     `crash` is the last word of a program that fell over, and did not refuse its input; "" where none did.
     """
 
-    profiles: Mapping[tuple[str, str], Mapping[str, Any]]
-    shared: Mapping[str, Mapping[str, Any]]
+    profiles: Mapping[tuple[str, str], Mapping[str, object]]
+    shared: Mapping[str, Mapping[str, object]]
     refusals: Mapping[tuple[str, str], str]
     crash: str = ""
 
@@ -297,10 +297,10 @@ def _words(said: str, root: Path) -> str:
 def _read(out: Path, job: Job) -> Outcome:
     """The templates by whose they are: a profile's by their names, an environment's own where no profile's fits."""
     artifacts = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
-    profiles: dict[tuple[str, str], dict[str, Any]] = {
+    profiles: dict[tuple[str, str], dict[str, object]] = {
         (environment, name): {} for environment, names in job.wanted.items() for name in names
     }
-    shared: dict[str, dict[str, Any]] = {environment: {} for environment in job.wanted}
+    shared: dict[str, dict[str, object]] = {environment: {} for environment in job.wanted}
     owners = {
         stack_name(environment, name): (environment, name)
         for environment in shared

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from loadproof.templates.rule import RULES, Finding
 from loadproof.templates.template import Template
@@ -15,7 +14,7 @@ from loadproof.templates.template import Template
 __all__ = ["RULES", "Finding", "check_template"]
 
 
-def check_template(template: Mapping[str, Any], acknowledged: Mapping[str, str]) -> tuple[Finding, ...]:
+def check_template(template: Mapping[str, object], acknowledged: Mapping[str, str]) -> tuple[Finding, ...]:
     """Every finding in one template, acknowledged ones with their reason, by code and logical id.
 
     `acknowledged` is code -> reason, from a profile or its environment, and holds for the whole template. A resource

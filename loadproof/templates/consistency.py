@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from loadproof.templates.rule import Found, rule
+from loadproof.templates.rule import Found, found, rule
 from loadproof.templates.template import Resource, Template, listed, specifications, text
 
 _METRIC_KINDS: Final = ("PredefinedMetricSpecification", "CustomizedMetricSpecification")
@@ -41,16 +41,12 @@ def policy_without_measure(template: Template) -> Iterator[Found]:
         if policy.properties.get("PolicyType") == "StepScaling":
             steps = (policy.properties.get("StepScalingPolicyConfiguration") or {}).get("StepAdjustments")
             if not steps:
-                yield Found(policy.logical_id, "step scaling without steps", "add StepAdjustments")
+                yield found(policy, "step scaling without steps", "add StepAdjustments")
             continue
         tracking = policy.properties.get("TargetTrackingScalingPolicyConfiguration") or {}
         given = [kind for kind in _METRIC_KINDS if tracking.get(kind)]
         if len(given) != 1:
-            yield Found(
-                policy.logical_id,
-                f"target tracking with {len(given)} metrics",
-                f"give one of {', '.join(_METRIC_KINDS)}",
-            )
+            yield found(policy, f"target tracking with {len(given)} metrics", f"give one of {', '.join(_METRIC_KINDS)}")
         elif given == ["CustomizedMetricSpecification"]:
             yield from _one_result(policy, tracking["CustomizedMetricSpecification"])
 
@@ -66,16 +62,16 @@ def dashboard_broken(template: Template) -> Iterator[Found]:
         try:
             body = json.loads(text(dashboard.properties.get("DashboardBody", "")))
         except ValueError as error:
-            yield Found(dashboard.logical_id, f"the body is no JSON: {error}", "mend it")
+            yield found(dashboard, f"the body is no JSON: {error}", "mend it")
             continue
         widgets = body.get("widgets") if isinstance(body, dict) else None
         if not isinstance(widgets, list) or not widgets:
-            yield Found(dashboard.logical_id, "the body has no widgets", "add one")
+            yield found(dashboard, "the body has no widgets", "add one")
             continue
         for at, widget in enumerate(widgets):
             wrong = _widget_fault(widget)
             if wrong:
-                yield Found(dashboard.logical_id, f"widget {at} {wrong}", "mend it")
+                yield found(dashboard, f"widget {at} {wrong}", "mend it")
 
 
 @rule(
@@ -88,7 +84,7 @@ def component_without_model(template: Template) -> Iterator[Found]:
     for component in template.of("AWS::SageMaker::InferenceComponent"):
         for specification in specifications(component) or [{}]:
             if not any(specification.get(name) for name in ("ModelName", "Container", "BaseInferenceComponentName")):
-                yield Found(component.logical_id, "no model, container or base component", "name the model")
+                yield found(component, "no model, container or base component", "name the model")
 
 
 @rule(
@@ -102,7 +98,7 @@ def receives_too_few(template: Template) -> Iterator[Found]:
         redrive = queue.properties.get("RedrivePolicy")
         count = redrive.get("maxReceiveCount") if isinstance(redrive, dict) else None
         if isinstance(count, int) and count < 3:
-            yield Found(queue.logical_id, f"maxReceiveCount is {count}", "write 5 or more")
+            yield found(queue, f"maxReceiveCount is {count}", "write 5 or more")
 
 
 @rule(
@@ -122,31 +118,29 @@ def state_missing(template: Template) -> Iterator[Found]:
             try:
                 definition = json.loads(text(written))
             except ValueError as error:
-                yield Found(machine.logical_id, f"the definition is no JSON: {error}", "mend it")
+                yield found(machine, f"the definition is no JSON: {error}", "mend it")
                 continue
         for fault in _machine_faults(definition):
-            yield Found(machine.logical_id, fault, "name an existing state")
+            yield found(machine, fault, "name an existing state")
 
 
-def _crossed(resource: Resource, holder: Mapping[str, Any], low: str, high: str) -> Iterator[Found]:
+def _crossed(resource: Resource, holder: Mapping[str, object], low: str, high: str) -> Iterator[Found]:
     minimum, maximum = holder.get(low), holder.get(high)
     if isinstance(minimum, int | float) and isinstance(maximum, int | float) and minimum > maximum:
-        yield Found(resource.logical_id, f"{low} {minimum} is above {high} {maximum}", "correct one of them")
+        yield found(resource, f"{low} {minimum} is above {high} {maximum}", "correct one of them")
 
 
-def _one_result(policy: Resource, specification: Mapping[str, Any]) -> Iterator[Found]:
+def _one_result(policy: Resource, specification: Mapping[str, object]) -> Iterator[Found]:
     """Metric math needs exactly one query that is returned; ReturnData is true where it is not said."""
     queries = listed(specification, "Metrics")
     returned = [query for query in queries if query.get("ReturnData", True)]
     if queries and len(returned) != 1:
-        yield Found(
-            policy.logical_id, f"{len(returned)} of {len(queries)} queries return data", "let exactly one do so"
-        )
+        yield found(policy, f"{len(returned)} of {len(queries)} queries return data", "let exactly one do so")
     elif not queries and not specification.get("MetricName"):
-        yield Found(policy.logical_id, "a customized metric without a metric", "give MetricName or Metrics")
+        yield found(policy, "a customized metric without a metric", "give MetricName or Metrics")
 
 
-def _widget_fault(widget: Any) -> str | None:
+def _widget_fault(widget: object) -> str | None:
     """Source: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html"""
     if not isinstance(widget, dict) or widget.get("type") not in _WIDGET_KINDS:
         return f"has no type of {', '.join(_WIDGET_KINDS)}"
@@ -193,7 +187,7 @@ def _machine_faults(machine: Any) -> Iterator[str]:
         yield f"state {name} is never reached"
 
 
-def _transitions(state: Mapping[str, Any]) -> Iterator[str]:
+def _transitions(state: Mapping[str, object]) -> Iterator[str]:
     for holder in (state, *listed(state, "Catch"), *listed(state, "Choices")):
         if "Next" in holder:
             yield str(holder["Next"])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from loadproof.catalog import instances
 from loadproof.profiles.secrets import is_secret_key, is_secret_value, shown_key
-from loadproof.templates.rule import Found, rule
+from loadproof.templates.rule import Found, found, rule
 from loadproof.templates.template import UNKNOWN, Resource, Template, listed, text
 
 _MOVING_TAGS: Final = ("latest", "nightly", "main", "dev", "stable")
@@ -51,11 +51,9 @@ def image_not_pinned(template: Template) -> Iterator[Found]:
         if "Image" not in container or "@sha256:" in image or UNKNOWN in tag:
             continue
         if not tag:
-            yield Found(
-                resource.logical_id, "the image has no tag, which means :latest", "add a version tag or a digest"
-            )
+            yield found(resource, "the image has no tag, which means :latest", "add a version tag or a digest")
         elif tag in _MOVING_TAGS:
-            yield Found(resource.logical_id, f"the image's tag `{tag}` moves", "write a version tag or a digest")
+            yield found(resource, f"the image's tag `{tag}` moves", "write a version tag or a digest")
 
 
 @rule(
@@ -72,8 +70,8 @@ def revision_not_pinned(template: Template) -> Iterator[Found]:
             if not model or model.startswith(("/", "s3://", UNKNOWN)):
                 continue
             if not any(_COMMIT.match(text(variables.get(revision, ""))) for revision in revisions):
-                found = f"{name} names a model of the hub without a commit"
-                yield Found(resource.logical_id, found, f"set {' or '.join(revisions)} to one")
+                message = f"{name} names a model of the hub without a commit"
+                yield found(resource, message, f"set {' or '.join(revisions)} to one")
 
 
 @rule(
@@ -85,8 +83,8 @@ def revision_not_pinned(template: Template) -> Iterator[Found]:
 def secret_in_variable(template: Template) -> Iterator[Found]:
     for resource, name, value in _variables(template):
         if (is_secret_key(name) and not _names_a_place(value)) or is_secret_value(value):
-            found = f"{shown_key(name)} looks like a secret (value hidden)"
-            yield Found(resource.logical_id, found, "name the secret's ARN instead")
+            message = f"{shown_key(name)} looks like a secret (value hidden)"
+            yield found(resource, message, "name the secret's ARN instead")
 
 
 @rule(
@@ -100,7 +98,7 @@ def remote_code(template: Template) -> Iterator[Found]:
         for name, value in (container.get("Environment") or {}).items():
             on = text(value).strip().lower() in ("true", "1", "yes", "on")
             if name.endswith("TRUST_REMOTE_CODE") and "_NO_TRUST" not in name and on:
-                yield Found(resource.logical_id, f"{name} is on", "take it out")
+                yield found(resource, f"{name} is on", "take it out")
 
 
 @rule(
@@ -110,14 +108,15 @@ def remote_code(template: Template) -> Iterator[Found]:
     mend="EnableNetworkIsolation on the model or the endpoint configuration; stage weights in S3.",
 )
 def not_isolated(template: Template) -> Iterator[Found]:
-    isolated = [config.properties.get("EnableNetworkIsolation") is True for config in _configs(template)]
+    isolated = [
+        config.properties.get("EnableNetworkIsolation") is True
+        for config in template.of("AWS::SageMaker::EndpointConfig")
+    ]
     if isolated and all(isolated):
         return
     for resource in template.of("AWS::SageMaker::Model"):
         if resource.properties.get("EnableNetworkIsolation") is not True:
-            yield Found(
-                resource.logical_id, "the containers are not isolated from the network", "set EnableNetworkIsolation"
-            )
+            yield found(resource, "the containers are not isolated from the network", "set EnableNetworkIsolation")
 
 
 @rule(
@@ -132,13 +131,11 @@ def no_key(template: Template) -> Iterator[Found]:
     without = [(resource, what) for resource, what, key in keys if not key]
     if len(without) == len(keys):
         if without:
-            found = f"{len(without)} stores of data are encrypted with keys of AWS's only"
-            yield Found("", found, "write kms_key_arn in environment.yaml", "warning")
+            message = f"{len(without)} stores of data are encrypted with keys of AWS's only"
+            yield Found("", message, "write kms_key_arn in environment.yaml", "warning")
         return
     for resource, what in without:
-        yield Found(
-            resource.logical_id, f"{what} has no key, others in the template do", "encrypt it with the same key"
-        )
+        yield found(resource, f"{what} has no key, others in the template do", "encrypt it with the same key")
 
 
 @rule(
@@ -152,7 +149,7 @@ def invokes_unnamed(template: Template) -> Iterator[Found]:
         actions = [action for action in _actions(statement) if action.startswith("sagemaker:Invoke")]
         wide = [place for place in _resources(statement) if "*" in place]
         if actions and wide:
-            yield Found(resource.logical_id, f"{actions[0]} on {wide[0]}", "name the endpoint and its components")
+            yield found(resource, f"{actions[0]} on {wide[0]}", "name the endpoint and its components")
 
 
 @rule(
@@ -167,11 +164,9 @@ def licence_open(template: Template) -> Iterator[Found]:
         uri = text(source.get("S3Uri", ""))
         accepted = (source.get("ModelAccessConfig") or {}).get("AcceptEula")
         if uri.startswith("s3://jumpstart-private-cache") and accepted is not True:
-            yield Found(resource.logical_id, f"{uri} is gated and its licence is not accepted", "set AcceptEula: true")
+            yield found(resource, f"{uri} is gated and its licence is not accepted", "set AcceptEula: true")
         elif accepted is False:
-            yield Found(
-                resource.logical_id, "AcceptEula says no, so SageMaker refuses the model", "accept it or leave it out"
-            )
+            yield found(resource, "AcceptEula says no, so SageMaker refuses the model", "accept it or leave it out")
 
 
 @rule(
@@ -184,7 +179,7 @@ def no_copies(template: Template) -> Iterator[Found]:
     for resource in template.of("AWS::SageMaker::InferenceComponent"):
         count = (resource.properties.get("RuntimeConfig") or {}).get("CopyCount")
         if count is not None and text(count) == "0":
-            yield Found(resource.logical_id, "CopyCount is 0", "write 1 and scale down to 0")
+            yield found(resource, "CopyCount is 0", "write 1 and scale down to 0")
 
 
 @rule(
@@ -197,12 +192,12 @@ def broad_rights(template: Template) -> Iterator[Found]:
     for resource in template.of("AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"):
         for policy in listed(resource.properties, "ManagedPolicyArns"):
             if _BROAD_POLICIES.search(text(policy)):
-                yield Found(resource.logical_id, f"has {text(policy).rpartition('/')[2]}", "list the actions it needs")
+                yield found(resource, f"has {text(policy).rpartition('/')[2]}", "list the actions it needs")
     for resource, statement in template.statements():
         wide = [action for action in _actions(statement) if action == "*" or action.endswith(":*")]
         if wide or "NotAction" in statement or "NotResource" in statement:
-            found = f"allows {wide[0]}" if wide else "allows all but what it names"
-            yield Found(resource.logical_id, found, "list the actions on the resources")
+            message = f"allows {wide[0]}" if wide else "allows all but what it names"
+            yield found(resource, message, "list the actions on the resources")
 
 
 @rule(
@@ -217,9 +212,9 @@ def passes_roles(template: Template) -> Iterator[Found]:
             continue
         condition = statement.get("Condition") or {}
         if not any("iam:PassedToService" in keys for keys in condition.values()):
-            yield Found(resource.logical_id, "iam:PassRole without iam:PassedToService", "add the condition")
+            yield found(resource, "iam:PassRole without iam:PassedToService", "add the condition")
         if any("*" in place for place in _resources(statement)):
-            yield Found(resource.logical_id, "iam:PassRole on roles that are not named", "name the role")
+            yield found(resource, "iam:PassRole on roles that are not named", "name the role")
 
 
 @rule(
@@ -235,11 +230,9 @@ def every_resource(template: Template) -> Iterator[Found]:
             continue
         for action in _actions(statement):
             if _NAMELESS.fullmatch(action) is None:
-                yield Found(resource.logical_id, f"{action} on {wide[0]}", "name the resources")
+                yield found(resource, f"{action} on {wide[0]}", "name the resources")
             elif action == "cloudwatch:PutMetricData" and "cloudwatch:namespace" not in str(statement.get("Condition")):
-                yield Found(
-                    resource.logical_id, f"{action} into every namespace", "add the condition cloudwatch:namespace"
-                )
+                yield found(resource, f"{action} into every namespace", "add the condition cloudwatch:namespace")
 
 
 @rule(
@@ -254,9 +247,7 @@ def trusts_any_account(template: Template) -> Iterator[Found]:
             services = listed(statement.get("Principal") or {}, "Service")
             conditions = str(statement.get("Condition"))
             if "sagemaker.amazonaws.com" in services and "aws:Source" not in conditions:
-                yield Found(
-                    resource.logical_id, "trusts SageMaker for every account", "add the condition aws:SourceAccount"
-                )
+                yield found(resource, "trusts SageMaker for every account", "add the condition aws:SourceAccount")
 
 
 def _variables(template: Template) -> Iterator[tuple[Resource, str, str]]:
@@ -282,13 +273,9 @@ def _names_a_place(value: str) -> bool:
     )
 
 
-def _configs(template: Template) -> Iterator[Resource]:
-    return template.of("AWS::SageMaker::EndpointConfig")
-
-
-def _keys(template: Template) -> Iterator[tuple[Resource, str, Any]]:
+def _keys(template: Template) -> Iterator[tuple[Resource, str, object]]:
     """Every store of data that takes a key, what it is, and its key."""
-    for config in _configs(template):
+    for config in template.of("AWS::SageMaker::EndpointConfig"):
         if not _has_local_disk(config):
             yield config, "the volume", config.properties.get("KmsKeyId")
         capture = config.properties.get("DataCaptureConfig")
@@ -315,9 +302,9 @@ def _has_local_disk(config: Resource) -> bool:
     return any(row is not None and row.has_local_disk for row in known)
 
 
-def _actions(statement: Mapping[str, Any]) -> list[str]:
+def _actions(statement: Mapping[str, object]) -> list[str]:
     return [str(action) for action in listed(statement, "Action")]
 
 
-def _resources(statement: Mapping[str, Any]) -> list[str]:
+def _resources(statement: Mapping[str, object]) -> list[str]:
     return [text(place) for place in listed(statement, "Resource")]

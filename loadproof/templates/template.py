@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, TypeAlias
 
-UNKNOWN = "${…}"  # stands in a text for what only the deployment knows
+Block: TypeAlias = Mapping[str, Any]  # a map of a template: what it holds may have any shape
+UNKNOWN: Final = "${…}"  # stands in a text for what only the deployment knows
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
     logical_id: str
     type: str
-    properties: Mapping[str, Any]
+    properties: Block
     acknowledged: Mapping[str, str]
 
 
@@ -22,7 +23,7 @@ class Template:
     resources: tuple[Resource, ...]
 
     @classmethod
-    def read(cls, template: Mapping[str, Any]) -> Template:
+    def read(cls, template: Block) -> Template:
         return cls(
             tuple(
                 Resource(
@@ -38,7 +39,7 @@ class Template:
     def of(self, *types: str) -> Iterator[Resource]:
         return (resource for resource in self.resources if resource.type in types)
 
-    def containers(self) -> Iterator[tuple[Resource, Mapping[str, Any]]]:
+    def containers(self) -> Iterator[tuple[Resource, Block]]:
         """Every container SageMaker would start, with the model or component it belongs to."""
         for resource in self.of("AWS::SageMaker::Model"):
             for container in (resource.properties.get("PrimaryContainer"), *listed(resource.properties, "Containers")):
@@ -49,7 +50,7 @@ class Template:
                 if isinstance(specification.get("Container"), dict):
                     yield resource, specification["Container"]
 
-    def statements(self) -> Iterator[tuple[Resource, Mapping[str, Any]]]:
+    def statements(self) -> Iterator[tuple[Resource, Block]]:
         """Every Allow of a role or of a policy made for one."""
         for resource in self.of("AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
             documents = [policy.get("PolicyDocument") for policy in listed(resource.properties, "Policies")]
@@ -59,13 +60,13 @@ class Template:
                         yield resource, statement
 
 
-def specifications(component: Resource) -> list[Mapping[str, Any]]:
+def specifications(component: Resource) -> list[Block]:
     """A component's one specification, or its several (one an instance type)."""
     one = component.properties.get("Specification")
     return [one] if isinstance(one, dict) else listed(component.properties, "Specifications")
 
 
-def listed(properties: Mapping[str, Any], name: str) -> list[Any]:
+def listed(properties: Block, name: str) -> list[Any]:
     """The property as a list: CloudFormation's policies write one of something without its brackets."""
     value = properties.get(name)
     if value is None:
@@ -73,7 +74,7 @@ def listed(properties: Mapping[str, Any], name: str) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A value as text, with `${…}` for references and everything else that is not known before deployment."""
     if isinstance(value, dict) and len(value) == 1:
         ((function, argument),) = value.items()

@@ -88,3 +88,9 @@ def with_retries(ask: Callable[[], Any]) -> Any:
                 raise
             time.sleep(5)
     return ask()
+
+
+def rolling_back(cloudformation: Any, stack_id: str) -> bool:
+    """The stack is on its way back: the old state is not there yet, and a rollback that fails helps nobody."""
+    found = with_retries(lambda: cloudformation.describe_stacks(StackName=stack_id))
+    return "ROLLBACK" in found["Stacks"][0]["StackStatus"]

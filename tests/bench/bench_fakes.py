@@ -235,7 +235,7 @@ def serving(endpoint: FakeEndpoint) -> Iterator[FakeEndpoint]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
     thread.start()
-    loop, stopped = started.result(timeout=10)
+    loop, stopped = started.result(timeout=60)
     try:
         yield endpoint
     finally:

@@ -10,7 +10,7 @@ from bench_records import record
 from test_bench_run import level, run
 
 from loadproof.bench.connect import parse_target
-from loadproof.bench.job import RunResult
+from loadproof.bench.judge.run import RunResult
 from loadproof.bench.judge.verdict import judge
 from loadproof.bench.measure.metrics import measure_level
 from loadproof.bench.measure.records import RequestRecord, read_records
@@ -116,6 +116,7 @@ def test_one_token_more_than_asked_for_is_the_end_token(tmp_path: Path) -> None:
     assert level(result, 1).wrong_counts == 0 and level(result, 1).answered_output_tokens == 9
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_server_that_cuts_its_answers_short_does_not_pass(tmp_path: Path) -> None:
     """Two tokens to 64 asked for, every answer in order: the run is INCONCLUSIVE and says what was answered."""
     workload = WorkloadSpec(fixed_tokens(4), fixed_tokens(64))

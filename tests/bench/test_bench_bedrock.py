@@ -129,7 +129,7 @@ def serving(bedrock: FakeBedrock) -> Iterator[FakeBedrock]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
     thread.start()
-    loop, stopped = started.result(timeout=10)
+    loop, stopped = started.result(timeout=60)
     try:
         yield bedrock
     finally:

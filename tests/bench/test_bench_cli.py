@@ -18,10 +18,12 @@ from bench_fakes import FakeEndpoint, serving
 from bench_recompute import recompute
 
 from loadproof.bench.evidence.document import mismatches
-from loadproof.bench.job import shown_again
+from loadproof.bench.judge.run import shown_again
 from loadproof.cli import main
 
-ENTRY = [sys.executable, "-c", "from loadproof.cli.main import main; main()", "bench"]
+pytestmark = pytest.mark.usefixtures("patient")
+PATIENT = "from loadproof.bench.judge import verdict; verdict.LAG_LIMIT_MS = verdict.LAG_SHARE_OF_OBJECTIVE = 1e6; "
+ENTRY = [sys.executable, "-c", f"{PATIENT}from loadproof.cli.main import main; main()", "bench"]
 
 
 DEMO = ["--target", "sagemaker://demo", "--protocol", "tgi"]
@@ -33,11 +35,20 @@ def arguments(endpoint: FakeEndpoint, *more: str) -> list[str]:
 
 
 def bench(cwd: Path, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    """In a process of its own."""
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+def bench_here(cwd: Path, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which costs a second less."""
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        code = main.run(["bench", *command[len(ENTRY) :]])
+    return subprocess.CompletedProcess(command, code, out.getvalue(), errors.getvalue())
 
 
 def wait_for_lines(path: Path, count: int) -> None:
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 120
     while not path.exists() or path.read_bytes().count(b"\n") < count:
         assert time.monotonic() < deadline_s, "the run wrote no records"
         time.sleep(0.02)
@@ -54,14 +65,14 @@ def test_json_on_stdout_is_the_summary_file_and_nothing_else(tmp_path: Path) -> 
     assert done.stdout == (tmp_path / "r" / "summary.json").read_text()
     assert [level["concurrency"] for level in summary["levels"]] == [1, 2]
     assert summary["target"]["endpoint"] == "demo" and summary["target"]["component"] == "demo-main"
-    assert done.returncode == {"PASS": 0, "INVALID": 3}[summary["verdict"]["outcome"]]  # INVALID: a crowded machine
+    assert (done.returncode, summary["verdict"]["outcome"]) == (0, "PASS")
     assert "level 2/2 · 2 in flight" in done.stderr and "\x1b" not in done.stderr
 
 
 def test_text_shows_levels_verdict_and_report(tmp_path: Path) -> None:
     """Without --out the run lies in runs/<run-id>, and the last line says where the page is."""
     with serving(FakeEndpoint()) as endpoint:
-        done = bench(tmp_path, arguments(endpoint, "--concurrency", "2", "--requests-per-level", "4"))
+        done = bench_here(tmp_path, arguments(endpoint, "--concurrency", "2", "--requests-per-level", "4"))
     (folder,) = (tmp_path / "runs").iterdir()
     assert folder.name.endswith("-demo-main")
     assert done.stdout.splitlines()[-1] == f"Report: runs/{folder.name}/report.html"
@@ -72,7 +83,7 @@ def test_an_http_target_is_reached_by_its_own_url(tmp_path: Path) -> None:
     """A bare container at /invocations: the same payloads without AWS around them."""
     with serving(FakeEndpoint()) as endpoint:
         command = [*ENTRY, "--target", endpoint.url, "--protocol", "tgi", "--concurrency", "1", "--output-tokens", "4"]
-        done = bench(tmp_path, [*command, "--requests-per-level", "3", "--format", "json"])
+        done = bench_here(tmp_path, [*command, "--requests-per-level", "3", "--format", "json"])
     summary = json.loads(done.stdout)
     assert summary["target"]["kind"] == "openai" and summary["target"]["endpoint"] == f"{endpoint.url}/invocations"
     assert summary["levels"][0]["requests"] == 3 and summary["levels"][0]["errors"] == 0
@@ -81,13 +92,13 @@ def test_an_http_target_is_reached_by_its_own_url(tmp_path: Path) -> None:
 def test_errors_and_missed_objectives_exit_1(tmp_path: Path) -> None:
     """One refused request of four; and, in a run without errors, an objective no server could meet."""
     with serving(FakeEndpoint(fault_of={3: "refuse"}.get)) as endpoint:
-        done = bench(tmp_path, arguments(endpoint, "--concurrency", "1", "--requests-per-level", "4"))
-    assert done.returncode in (1, 3), done.stderr  # 3: a crowded machine made it INVALID
+        done = bench_here(tmp_path, arguments(endpoint, "--concurrency", "1", "--requests-per-level", "4"))
+    assert done.returncode == 1, done.stderr
     assert "Errors at 1 in flight: 1 model_error" in done.stdout
     with serving(FakeEndpoint()) as endpoint:
         impossible = ["--objective", "requests_per_s_min=1000000"]
-        done = bench(tmp_path, arguments(endpoint, "--concurrency", "1", "--requests-per-level", "6", *impossible))
-    assert done.returncode in (1, 3), done.stderr
+        done = bench_here(tmp_path, arguments(endpoint, "--concurrency", "1", "--requests-per-level", "6", *impossible))
+    assert done.returncode == 1, done.stderr
     assert "FAIL" in done.stdout
 
 
@@ -166,11 +177,9 @@ def test_an_unreachable_endpoint_exits_3(tmp_path: Path) -> None:
 )
 def test_bad_usage_exits_2_and_says_what_would_do(tmp_path: Path, options: list[str], complaint: str) -> None:
     """Never a traceback; nothing is written."""
-    errors = io.StringIO()  # in this process: thirteen interpreters would cost ten seconds
-    with contextlib.chdir(tmp_path), contextlib.redirect_stderr(errors):
-        code = main.run(["bench", *options])
-    assert code == 2
-    assert complaint in " ".join(errors.getvalue().split()) and "Traceback" not in errors.getvalue()
+    done = bench_here(tmp_path, [*ENTRY, *options])
+    assert done.returncode == 2
+    assert complaint in " ".join(done.stderr.split()) and "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -194,8 +203,8 @@ def test_a_killed_run_is_readable_and_resumes_to_the_same_verdict(tmp_path: Path
                 break
             time.sleep(0.2)
         page = (tmp_path / "r" / "report.html").read_text()
-        done = bench(tmp_path, [*command, "--resume", "r"])
-        undisturbed = bench(tmp_path, [*command, "--out", "u"])
+        done = bench_here(tmp_path, [*command, "--resume", "r"])
+        undisturbed = bench_here(tmp_path, [*command, "--out", "u"])
     assert len(unjudged) == 1 and "loadproof report" in unjudged[0] and judged == []
     assert "Incomplete." in page
     assert read.exit_code == 130 and read.summary.verdict.outcome != "PASS"
@@ -241,8 +250,8 @@ def test_a_killed_run_of_any_kind_resumes_to_the_end(tmp_path: Path, load: list[
         process.kill()
         process.wait()
         assert not (tmp_path / "r" / "summary.json").exists()
-        done = bench(tmp_path, [*ENTRY, "--resume", "r", "--format", "json"])
-    assert done.returncode in (0, 1, 3), done.stderr
+        done = bench_here(tmp_path, [*ENTRY, "--resume", "r", "--format", "json"])
+    assert done.returncode in (0, 1), done.stderr
     summary, plan = json.loads(done.stdout), json.loads((tmp_path / "r" / "plan.json").read_text())
     assert all(level["ended_utc"] for level in plan["levels"])
     assert len(summary["levels"]) == len(plan["levels"]) and not any(level["unfinished"] for level in summary["levels"])
@@ -256,12 +265,19 @@ def test_an_interrupted_run_reports_what_there_is(tmp_path: Path, number: signal
     stuck_from = 12  # one warm-up and eleven answered requests, then nothing
     with serving(FakeEndpoint(fault_of=lambda n: "stall" if n >= stuck_from else None)) as endpoint:
         command = arguments(endpoint, "--concurrency", "3", "--requests-per-level", "30", "--format", "json")
-        process = subprocess.Popen([*command, "--out", "r"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [*command, "--out", "r"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # nohup ignores SIGHUP, and children inherit that
+        )
         wait_for_lines(tmp_path / "r" / "requests.jsonl", stuck_from)
         endpoint.describe_s = 60
-        time.sleep(0.2)
+        while len(endpoint.served) < stuck_from + 3:
+            time.sleep(0.01)
         process.send_signal(number)
-        stdout, _ = process.communicate(timeout=20)
+        stdout, _ = process.communicate(timeout=50)
     summary = json.loads(stdout)
     (level,) = summary["levels"]
     assert process.returncode == 130

@@ -12,7 +12,7 @@ from bench_records import record
 from bench_summaries import a_summary
 from rich.console import Console
 
-from loadproof.bench.job import RunResult
+from loadproof.bench.judge.run import RunResult
 from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.load.search import Bracket, Miss, SearchResult, Stop
 from loadproof.bench.load.sweep import Progress

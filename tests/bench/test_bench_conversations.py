@@ -15,7 +15,6 @@ from bench_fakes import FakeEndpoint, serving
 
 from loadproof.bench.connect import parse_target
 from loadproof.bench.job import run_benchmark
-from loadproof.bench.judge import verdict
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
 from loadproof.bench.workload.datasets import DatasetTurn, read_dataset
@@ -24,11 +23,7 @@ from loadproof.bench.workload.prompts import Prompts
 from loadproof.errors import InputError
 from loadproof.loads import Load
 
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests share their machine."""
-    monkeypatch.setattr(verdict, "LAG_LIMIT_MS", 10_000.0)
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 def run(endpoint: FakeEndpoint, folder: Path, path: str = "", *loads: Load, **workload: object) -> list:

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from test_bench_regression import compare, latencies, run_of
 
 from loadproof.bench.document import Summary, read_summary
-from loadproof.bench.job import judge_run
 from loadproof.bench.judge.regression import Comparison
+from loadproof.bench.judge.run import judge_run
 from loadproof.bench.judge.verdict import Verdict
 from loadproof.bench.load.search import Bracket, SearchResult, Stop
 from loadproof.bench.objectives import Objective

@@ -17,9 +17,10 @@ from botocore.exceptions import ClientError
 from loadproof.bench.connect import parse_target
 from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.measure import observer
-from loadproof.bench.measure.observer import Row, Watcher, observing
+from loadproof.bench.measure.observer import Row, observing
 from loadproof.bench.measure.records import RecordFile
 from loadproof.bench.measure.scaling import Deployed, deployed_of, read_observed, scaling_lines, scaling_of
+from loadproof.bench.measure.watcher import Watcher
 from loadproof.bench.plan import RunPlan, planned_in_full, write_plan
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
 
@@ -190,7 +191,7 @@ def test_the_observer_runs_beside_the_load(tmp_path: Path, monkeypatch: pytest.M
         write_plan(tmp_path, plan)
         with observing(tmp_path, plan.spec.target):
             endpoint.copies = 2
-            deadline_s = time.monotonic() + 20
+            deadline_s = time.monotonic() + 60
             while len(read_observed(tmp_path)) < 4 and time.monotonic() < deadline_s:
                 time.sleep(0.1)
     rows = read_observed(tmp_path)

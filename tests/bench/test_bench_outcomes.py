@@ -136,7 +136,7 @@ def scripted(scripts: list[list[Any]]) -> Iterator[str]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
     thread.start()
-    loop, stopped, port = started.result(timeout=10)
+    loop, stopped, port = started.result(timeout=60)
     try:
         yield f"http://127.0.0.1:{port}/v1/chat/completions"
     finally:

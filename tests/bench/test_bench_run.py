@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,8 @@ from bench_fakes import FakeEndpoint, serving
 from bench_recompute import differences, recompute
 
 from loadproof.bench.connect import parse_target
-from loadproof.bench.job import RunResult, new_folder, resume_benchmark, run_benchmark, shown_again
-from loadproof.bench.judge import verdict
+from loadproof.bench.job import new_folder, resume_benchmark, run_benchmark
+from loadproof.bench.judge.run import RunResult, shown_again
 from loadproof.bench.load.sweep import Progress
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.objectives import parse_objective
@@ -22,12 +22,7 @@ from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.protocols import Protocol
 
-
-@pytest.fixture(autouse=True)
-def patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests share their machine; only the test of the rule itself may find its client too slow."""
-    if "slowed_client" not in request.node.name:
-        monkeypatch.setattr(verdict, "LAG_LIMIT_MS", 10_000.0)
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 def spec_for(endpoint: FakeEndpoint, **changes: object) -> BenchmarkSpec:
@@ -78,11 +73,12 @@ def test_every_prompt_is_sent_once(tmp_path: Path) -> None:
 
 def test_latencies_agree_with_the_servers_own_log(tmp_path: Path) -> None:
     """What is reported lies above what the server saw, by no more than a crowded machine's scheduling."""
-    with serving(FakeEndpoint(ttft_s=0.03, itl_s=0.01)) as endpoint:
-        result = run(endpoint, tmp_path, concurrency=(2,), requests_per_level=8, warmup_requests=0)
+    with serving(FakeEndpoint(ttft_s=0.1, itl_s=0.05)) as endpoint:
+        result = run(endpoint, tmp_path, concurrency=(2,), requests_per_level=4, warmup_requests=0)
     first_ms = sorted((served.token_ns[0] - served.received_ns) / 1e6 for served in endpoint.served)
-    assert first_ms[0] <= level(result, 2).ttft_ms.p50 <= first_ms[-1] + 15
-    assert 5 <= level(result, 2).itl_ms.p50 <= 20
+    assert first_ms[0] <= level(result, 2).ttft_ms.p50 <= first_ms[-1] + 80
+    gaps_ms = sorted((b - a) / 1e6 for one in endpoint.served for a, b in pairwise(one.token_ns))
+    assert level(result, 2).itl_ms.p50 == pytest.approx(gaps_ms[len(gaps_ms) // 2], abs=25)
 
 
 def test_an_independent_recomputation_gives_the_same_figures(tmp_path: Path) -> None:
@@ -147,17 +143,6 @@ def test_a_unary_run_has_no_first_token(tmp_path: Path) -> None:
     row = level(result, 1)
     assert row.ttft_ms.p50 is row.itl_ms.p50 is row.tpot_ms.p50 is None
     assert row.e2e_ms.p50 > 10 and row.output_tokens_per_s > 0
-
-
-def test_a_slowed_client_is_invalid_not_slow(tmp_path: Path) -> None:
-    """A client that sleeps 100 ms whenever it shows progress reads and sends late: INVALID and exit 3."""
-    with serving(FakeEndpoint()) as endpoint:
-        spec = spec_for(endpoint, concurrency=(4,), requests_per_level=24)
-        result = run_benchmark(spec, lambda progress: time.sleep(0.1), tmp_path)
-    assert result.summary.verdict.outcome == "INVALID" and result.exit_code is ExitCode.COULD_NOT_RUN
-    row = level(result, 4)
-    assert not row.valid and "the client was too slow" in row.invalid_reasons[0]
-    assert row.loop_lag_ms.p99 > 5
 
 
 def test_concurrency_is_what_the_server_sees(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from loadproof.bench.objectives import ERROR_RATE, Objective
 from loadproof.loads import Load
 
 TTFT = Objective("ttft_p50_ms", 500)
+E2E = Objective("e2e_p50_ms", 500)
 CLIENT = "the client was too slow; give it a machine with nothing else to do, --workers, or a lower load"
 
 
@@ -127,6 +128,58 @@ def test_an_unknown_length_is_not_short(length: dict[str, None]) -> None:
     objective = Objective("e2e_p50_ms", 500)
     assert judged(objective, requests([100.0] * 10), **known).verdict == "INCONCLUSIVE"
     assert judged(objective, requests([100.0] * 10), **known | length).verdict == "PASS"
+
+
+def short(share: float, objective: Objective = E2E, **level: Any) -> Judgement:
+    """Ten answers in 110 ms each, of this share of the 100 tokens asked for."""
+    lengths = {"asked_output_tokens": 100.0, "answered_output_tokens": 100.0 * share}
+    return judged(objective, requests([100.0] * 10), **lengths, **level)
+
+
+def test_nine_tenths_of_the_tokens_asked_for_are_enough() -> None:
+    """89 of 100 are not."""
+    assert short(0.9).verdict == "PASS"
+    assert short(0.89).verdict == "INCONCLUSIVE"
+
+
+def test_lengths_that_are_only_at_most_that_may_be_shorter() -> None:
+    """The workload says so, and then 20 of 100 tokens flatter nothing."""
+    records = requests([100.0] * 10)
+    level = replace(measure_level(1, records), asked_output_tokens=100.0, answered_output_tokens=20.0)
+    assert judge(E2E, records, level, 0, "at_most").verdict == "PASS"
+
+
+@pytest.mark.parametrize(("source", "counted"), [("chunks", True), ("usage", False)])
+def test_pieces_of_text_that_were_counted_for_tokens_are_named(source: str, counted: bool) -> None:
+    """A server's own count needs no such word."""
+    found = short(0.5, token_source=source)
+    assert found.doubt is not None and ("counted by pieces" in found.doubt) == counted
+
+
+def test_a_miss_that_shorter_answers_only_make_clearer_stays_one() -> None:
+    """110 ms miss 50 ms, however short the answers; of tokens a second, shorter answers explain the miss."""
+    assert short(0.5, Objective("e2e_p50_ms", 50)).verdict == "FAIL"
+    assert short(0.5, Objective("output_tokens_per_s_min", 100)).verdict == "INCONCLUSIVE"
+
+
+def test_a_miss_by_counts_that_cannot_be_true_is_none() -> None:
+    """10 ms a token miss 1 ms, if there were two tokens."""
+    records = requests([100.0] * 10)
+    assert judged(Objective("tpot_p50_ms", 1), records).verdict == "FAIL"
+    assert judged(Objective("tpot_p50_ms", 1), records, wrong_counts=1).verdict == "INCONCLUSIVE"
+
+
+def test_no_answer_is_no_request_with_data() -> None:
+    """Of a latency whose every request failed."""
+    failed = [record(i, intended_ms=1000 * i, end_ms=1000 * i + 500, outcome="internal") for i in range(10)]
+    found = judged(Objective("ttft_p50_ms", 500), failed)
+    assert (found.observed, found.requests) == (None, 0)
+
+
+def test_gaps_are_compared_with_the_bound_in_ms() -> None:
+    """Four gaps of 10 ms, all within a bound of 10 ms, settle a p50 with eight more, as four first tokens do."""
+    found = judged(Objective("itl_p50_ms", 10), requests([100.0] * 4))
+    assert (found.low, found.high, found.verdict, found.more_requests) == (None, None, "INCONCLUSIVE", 8)
 
 
 def test_the_error_rate_is_counted() -> None:
@@ -273,6 +326,15 @@ def test_a_closed_loop_of_too_few_requests_is_never_as_full_as_it_says() -> None
     assert decided(judgement(), load=Load(concurrency=8, requests=8)).outcome == "PASS"
 
 
+def test_one_objective_of_latency_is_enough_to_judge_at_one_level() -> None:
+    """Beside one of the error rate: the other level's lag spoils nothing, and a level that was never full does."""
+    both = [Objective(ERROR_RATE, 0.1), TTFT]
+    late, good = (measure_level(n, requests([100.0] * 10, lag_ms=lag)) for n, lag in ((1, 6.0), (2, 0.1)))
+    assert decided(judgement(), levels=[late, good], at=2, objectives=both).outcome == "PASS"
+    never_full = Load(concurrency=8, requests=4)
+    assert decided(judgement(), load=never_full, objectives=both).outcome == "INCONCLUSIVE"
+
+
 def failing(kind: str, lag_ms: float = 0.1) -> list[LevelMetrics]:
     """Nine good requests and one that fails."""
     failed = record(9, intended_ms=9000, end_ms=9500, outcome=kind, lag_ms=lag_ms)
@@ -287,6 +349,13 @@ def test_as_many_errors_as_may_be_are_not_too_many() -> None:
         "FAIL",
         ("1 of 10 requests failed; at most 9.00% may (--max-error-rate)",),
     )
+
+
+@pytest.mark.parametrize(("max_error_rate", "outcome"), [(0.1, "PASS"), (0.099, "FAIL")])
+def test_a_level_that_sent_nothing_is_no_request(max_error_rate: float, outcome: str) -> None:
+    """One of ten failed, beside a level of none."""
+    levels = [*failing("internal"), measure_level(8, [])]
+    assert decided(judgement(), levels=levels, max_error_rate=max_error_rate).outcome == outcome
 
 
 @pytest.mark.parametrize(

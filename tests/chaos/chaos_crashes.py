@@ -93,7 +93,7 @@ def terms(start: Start, *, messages: int, times: int, slack_s: float, seed: int 
 
 def cut_drain(start: Start, *, slack_s: float) -> Outcome:
     """SIGTERM while a generation runs that is far longer than the drain: given back at once."""
-    setting = Setting(processes=1, batch_size=2, drain_s=1.0)
+    setting = Setting(processes=1, batch_size=2, drain_s=1.0, lease_s=60.0)  # given back, or not for a minute
     with start(setting, generation_s=60.0, parts=300) as world:
         world.send(["a", "b"])
         world.start_consumers()

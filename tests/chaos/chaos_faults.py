@@ -44,9 +44,9 @@ def attempts(start: Start, setting: Setting = Setting(processes=1, max_attempts=
     )
 
 
-def outage(start: Start, *, down_s: float, slack_s: float) -> Outcome:
+def outage(start: Start, *, messages: int, down_s: float, slack_s: float) -> Outcome:
     """Every request is a 503 for a while."""
-    keys = [f"k{number}" for number in range(60)]
+    keys = [f"k{number}" for number in range(messages)]
     with start(ONE_RECEIVE, down=True) as world:
         world.send(keys)
         world.start_consumers()
@@ -65,28 +65,37 @@ def outage(start: Start, *, down_s: float, slack_s: float) -> Outcome:
     missed += ["recovery"] * (first_s > PROBE_EVERY_S + slack_s)
     return Outcome(
         f"100% 503 for {down_s:.0f} s",
-        f"{probes} probes after the first 3 s; answers again {max(first_s, 0):.1f} s after recovery, all 60 stored "
-        f"{last_s:.1f} s after it; {len(found.dead)} in the DLQ with one receive allowed",
+        f"{probes} probes after the first 3 s; answers again {max(first_s, 0):.1f} s after recovery, all "
+        f"{messages} stored {last_s:.1f} s after it; {len(found.dead)} in the DLQ with one receive allowed",
         tuple(missed),
     )
 
 
 def throttle(
-    start: Start, *, messages: int, least_goodput: float, at_most: int = 4, generation_s: float = 2.0
+    start: Start,
+    *,
+    messages: int,
+    processes: int,
+    at_most: int,
+    generation_s: float = 2.0,
+    least_goodput: float | None = None,
 ) -> Outcome:
-    """An endpoint that takes a quarter of what the consumers could have in flight. One message a consumer, as a
-    profile has it unless it says otherwise: in a batch, places wait for the last message of their batch."""
-    setting = replace(ONE_RECEIVE, processes=16, batch_size=1)
+    """An endpoint that takes a part of what the consumers could have in flight. One message a consumer, as a profile
+    has it unless it says otherwise: in a batch, places wait for the last message of their batch. How soon they adapt
+    and how well they use it is judged where there is a `least_goodput`."""
+    setting = replace(ONE_RECEIVE, processes=processes, batch_size=1)
     keys = [f"k{number}" for number in range(messages)]
     with start(setting, at_most=at_most, generation_s=generation_s, parts=8) as world:
         found = _run(world, keys, within_s=120 + messages)
         events = world.events()
     begin_s = events[0]["time_s"]
     before, after = _active(events, begin_s, 2.0), _active(events, begin_s + 6.5, 0.5)
-    goodput = _goodput(events, begin_s + 5, at_most)
-    missed = list(found.missed()) + ["halved"] * (after > before / 2) + ["goodput"] * (goodput < least_goodput)
+    goodput = _goodput(events, begin_s + 5, at_most, processes)
+    missed = list(found.missed())
+    if least_goodput is not None:
+        missed += ["halved"] * (after > before / 2) + ["goodput"] * (goodput < least_goodput)
     return Outcome(
-        f"throttled to {at_most} in flight of 16, generations of {generation_s:.0f} s",
+        f"throttled to {at_most} in flight of {processes}, generations of {generation_s:.0f} s",
         f"in flight or refused {before} at first, {after} five seconds later; goodput {goodput:.0%} of the cap since; "
         f"{found.requests / messages:.1f} requests a message; {len(found.dead)} in the DLQ with one receive allowed",
         tuple(missed),
@@ -110,11 +119,11 @@ def _active(events: list[dict[str, Any]], from_s: float, for_s: float) -> int:
     return len(active | set(begun))
 
 
-def _goodput(events: list[dict[str, Any]], from_s: float, at_most: int) -> float:
+def _goodput(events: list[dict[str, Any]], from_s: float, at_most: int, processes: int) -> float:
     """Share of the places that were in use until work ran short (a round of all slots before the last began)."""
     begun = [event for event in events if event["at"] == "begun"]
     ends = {event["number"]: event["time_s"] for event in events if event["at"] == "ended"}
-    to_s = begun[-16]["time_s"]
+    to_s = begun[-processes]["time_s"]
     used_s = sum(max(0.0, min(ends[one["number"]], to_s) - max(one["time_s"], from_s)) for one in begun)
     return used_s / (at_most * (to_s - from_s)) if to_s > from_s else 0.0
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from chaos_crashes import KILLS, Outcome, Start, crash_loop, cut_drain, frozen, kills, long_generation, terms
 from chaos_faults import attempts, errors, half_open, outage, stall, store_down, throttle, zero
 from chaos_messages import bodies, frames, redrive, sizes
-from chaos_short import CAUGHT
+from chaos_mutants import CAUGHT
 from chaos_world import ROOT, stores, world
 
 PAGE = ROOT / "docs" / "chaos.md"
@@ -87,8 +87,8 @@ def _arms(messages: int, times: int, seeds: int) -> dict[str, Callable[[Start], 
         "frozen": frozen,
         "500s": lambda start: errors(start, messages=share),
         "attempts": attempts,
-        "503s": lambda start: outage(start, down_s=60, slack_s=1),
-        "throttled": lambda start: throttle(start, messages=150, least_goodput=0.9),
+        "503s": lambda start: outage(start, messages=60, down_s=60, slack_s=1),
+        "throttled": lambda start: throttle(start, messages=150, processes=16, at_most=4, least_goodput=0.9),
         "scale from zero": lambda start: zero(start, away_s=150),
         "stall": lambda start: stall(start, idle_s=60, slack_s=5),
         "half-open": lambda start: half_open(start, idle_s=60, slack_s=5),

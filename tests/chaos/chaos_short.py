@@ -1,16 +1,10 @@
-"""The arms as `make test` runs them: small, and several at a time, for most of what they do is waiting."""
+"""The arms as `make test` runs them: one a fault, small, and several at a time, for most of what they do is waiting."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 
 from chaos_crashes import (
-    CRASH_LOOP,
-    FROZEN,
-    KILLS,
-    LONG,
     Outcome,
     Start,
     crash_loop,
@@ -22,54 +16,27 @@ from chaos_crashes import (
 )
 from chaos_faults import attempts, errors, half_open, outage, stall, store_down, throttle, zero
 from chaos_messages import bodies, frames, redrive, sizes
-from chaos_mutants import mutant
-from chaos_world import Setting
 
-_SLACK_S = 4.0  # less than the lease and its five seconds, after which a message would come back by itself
-Arm = Callable[[Start, Path], Outcome]  # the folder is for a mutant's code
+_SLACK_S = 30.0  # how late is late is judged by `make chaos`, on a machine of its own; here no promise hangs on it
+Arm = Callable[[Start], Outcome]
 
 HELD: dict[str, Arm] = {
-    "kill -9": lambda start, _: kills(start, messages=120, times=6),
-    "SIGTERM": lambda start, _: terms(start, messages=60, times=4, slack_s=_SLACK_S),
-    "SIGTERM, short drain": lambda start, _: cut_drain(start, slack_s=_SLACK_S),
-    "long generation": lambda start, _: long_generation(start, leases=10),
-    "crash loop": lambda start, _: crash_loop(start),
-    "frozen": lambda start, _: frozen(start),
-    "500s": lambda start, _: errors(start, messages=80),
-    "attempts": lambda start, _: attempts(start),
-    "503s": lambda start, _: outage(start, down_s=12, slack_s=_SLACK_S),
-    "throttled": lambda start, _: throttle(start, messages=40, least_goodput=0.4),
-    "scale from zero": lambda start, _: zero(start, away_s=8),
-    "stall": lambda start, _: stall(start, idle_s=1, slack_s=5 + _SLACK_S),
-    "half-open": lambda start, _: half_open(start, idle_s=1, slack_s=5 + _SLACK_S),
-    "store down": lambda start, _: store_down(start, down_s=3),
-    "bodies": lambda start, _: bodies(start),
-    "sizes": lambda start, _: sizes(start),
-    "redrive": lambda start, _: redrive(start),
-    "frames": lambda start, _: frames(start, cut_step=3, flip_step=37),
-}
-
-
-def _with(name: str, setting: Setting, arm: Callable[[Start, Setting], Outcome]) -> Arm:
-    return lambda start, folder: arm(start, replace(setting, runtime=mutant(name, folder)))
-
-
-def _kills(start: Start, setting: Setting) -> Outcome:
-    return kills(start, setting, messages=80, times=4)
-
-
-# By mutant: the arm that it is put through, and the check that must fail there.
-CAUGHT: dict[str, tuple[Arm, str]] = {
-    "delete first": (_with("delete first", KILLS, _kills), "lost"),
-    "no claim": (_with("no claim", KILLS, _kills), "unexplained"),
-    "no heartbeat": (
-        _with("no heartbeat", LONG, lambda start, setting: long_generation(start, setting)),
-        "unexplained",
-    ),
-    "unconditional put": (_with("unconditional put", FROZEN, frozen), "double"),
-    "retry inside botocore": (
-        _with("retry inside botocore", Setting(processes=1, max_attempts=3), attempts),
-        "requests",
-    ),
-    "max receive 3": (lambda start, _: crash_loop(start, replace(CRASH_LOOP, max_receive_count=3)), "dead"),
+    "kill -9": lambda start: kills(start, messages=60, times=4),
+    "SIGTERM": lambda start: terms(start, messages=30, times=3, slack_s=_SLACK_S),
+    "SIGTERM, short drain": lambda start: cut_drain(start, slack_s=_SLACK_S),
+    "long generation": lambda start: long_generation(start, leases=5),
+    "crash loop": crash_loop,
+    "frozen": frozen,
+    "500s": lambda start: errors(start, messages=40),
+    "attempts": attempts,
+    "503s": lambda start: outage(start, messages=20, down_s=2, slack_s=_SLACK_S),
+    "throttled": lambda start: throttle(start, messages=16, processes=4, at_most=2, generation_s=0.5),
+    "scale from zero": lambda start: zero(start, away_s=2),
+    "stall": lambda start: stall(start, idle_s=1, slack_s=_SLACK_S),
+    "half-open": lambda start: half_open(start, idle_s=1, slack_s=_SLACK_S),
+    "store down": lambda start: store_down(start, down_s=2),
+    "bodies": bodies,
+    "sizes": sizes,
+    "redrive": redrive,
+    "frames": lambda start: frames(start, cut_step=7, flip_step=101),
 }

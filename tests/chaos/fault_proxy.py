@@ -133,7 +133,7 @@ def proxy(upstream_url: str) -> Iterator[FaultProxy]:
 
     thread = threading.Thread(target=asyncio.run, args=(run(),), daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(60)
     running, loop = made[0]
     try:
         yield running

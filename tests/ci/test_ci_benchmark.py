@@ -52,7 +52,7 @@ def run(checkout: Path, answers: dict[str, object], place: str = "s3://kept/evid
         env={"GITHUB_STEP_SUMMARY": str(checkout / "summary.md")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     asked = (checkout / "asked").read_text(encoding="utf-8").splitlines()
     return done.returncode, asked, (checkout / "summary.md").read_text(encoding="utf-8")

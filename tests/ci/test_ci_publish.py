@@ -37,7 +37,7 @@ def publish(github: FakeGitHub, tmp_path: Path) -> subprocess.CompletedProcess[s
         "GITHUB_TOKEN": TOKEN,
         "PATH": os.environ["PATH"],
     }
-    return subprocess.run([sys.executable, str(PROGRAM)], env=told, capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, str(PROGRAM)], env=told, capture_output=True, text=True, timeout=120)
 
 
 def test_the_first_review_makes_a_comment(github: FakeGitHub, tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def buffer_cloud(folder: Path, name: str = "buffer") -> Iterator[BufferCloud]:
             cloud = BufferCloud(local, folder)
             cloudformation = cloud.client("cloudformation")
             cloudformation.create_stack(StackName=STACK, TemplateBody=json.dumps(_template()))
-            patience_s = time.monotonic() + 20
+            patience_s = time.monotonic() + 120
             while cloudformation.describe_stacks(StackName=STACK)["Stacks"][0]["StackStatus"] != "CREATE_COMPLETE":
                 assert time.monotonic() < patience_s, cloudformation.describe_stack_events(StackName=STACK)
                 time.sleep(0.05)

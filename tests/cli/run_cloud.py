@@ -68,7 +68,7 @@ def _serve(sagemaker: Any, file: Path, role_arn: str) -> None:
         },
         RuntimeConfig={"CopyCount": copies},
     )
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + 120
     while True:
         found = sagemaker.describe_inference_component(InferenceComponentName=component)
         if found["InferenceComponentStatus"] != "Creating":

@@ -41,7 +41,7 @@ def processes_of(environment: dict[str, str]) -> Iterator[psutil.Process]:
 
 
 def assert_nothing_left(environment: dict[str, str]) -> None:
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 120
     while (left := list(processes_of(environment))) and time.monotonic() < deadline_s:
         time.sleep(0.2)
     assert left == []
@@ -53,12 +53,12 @@ def test_the_demo_deploys_benchmarks_and_judges_every_profile_of_dev(
 ) -> None:
     """From any folder, `loadproof demo` gives a verdict and a report for each profile, and leaves nothing running."""
     done = subprocess.run(
-        [*DEMO, "--requests-per-level", "8", "--out", str(tmp_path / "runs")],
+        [*DEMO, "--requests-per-level", "4", "--out", str(tmp_path / "runs")],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=900,
         check=False,
     )
 
@@ -66,7 +66,7 @@ def test_the_demo_deploys_benchmarks_and_judges_every_profile_of_dev(
     for name in ("llama-3-1-8b", "qwen3-32b"):
         [run] = (tmp_path / "runs").glob(f"demo-*/{name}")
         summary = json.loads((run / "summary.json").read_text())
-        assert [level["requests"] for level in summary["levels"]] == [8, 8, 8, 8]
+        assert [level["requests"] for level in summary["levels"]] == [4, 4, 4, 4]
         assert [level["errors"] for level in summary["levels"]] == [0, 0, 0, 0]
         assert (run / "report.html").exists()
         assert f"{run}/report.html" in done.stdout
@@ -75,8 +75,12 @@ def test_the_demo_deploys_benchmarks_and_judges_every_profile_of_dev(
     assert_nothing_left(environment)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_an_interruption_takes_everything_down(tmp_path: Path, environment: dict[str, str], number: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "after"), [(signal.SIGINT, "✨  Synthesis time"), (signal.SIGKILL, "cdk deploy")], ids=["ctrl-c", "kill"]
+)
+def test_an_interruption_takes_everything_down(
+    tmp_path: Path, environment: dict[str, str], number: int, after: str
+) -> None:
     """During the deployment, Ctrl-C ends the demo with 130; even after `kill -9` of it nothing is left running."""
     process = subprocess.Popen(
         [*DEMO, "--out", str(tmp_path / "runs")],
@@ -88,12 +92,14 @@ def test_an_interruption_takes_everything_down(tmp_path: Path, environment: dict
     )
     assert process.stdout is not None
     for line in process.stdout:
-        if line.startswith("✨  Synthesis time"):
+        if line.startswith(after):
             break
-    # Not in the repository's own cdk.out, which the CDK CLI would lock against a second demo.
-    assert len(list((tmp_path / "runs").glob("demo-*/cdk.out/manifest.json"))) == 1
+    if (
+        number == signal.SIGINT
+    ):  # not in the repository's own cdk.out, which the CDK CLI would lock against a second demo
+        assert len(list((tmp_path / "runs").glob("demo-*/cdk.out/manifest.json"))) == 1
     process.send_signal(number)
-    said, _ = process.communicate(timeout=30)
+    said, _ = process.communicate(timeout=120)
 
     assert process.returncode == {signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[number]
     assert ("nothing is left running" in said) == (number == signal.SIGINT)

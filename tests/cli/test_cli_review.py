@@ -217,7 +217,7 @@ def test_a_cancelled_review_leaves_nothing_running(project: Project) -> None:
     while process.poll() is None and not (started.exists() and started.read_text()):
         time.sleep(0.05)
     process.terminate()
-    assert process.wait(60) == 130
+    assert process.wait(120) == 130
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)
 

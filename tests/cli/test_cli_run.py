@@ -148,7 +148,7 @@ def start(url: str, *more: str) -> subprocess.Popen[str]:
 
 
 def until(ready: Any) -> None:
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + 120
     while not ready():
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
@@ -161,7 +161,7 @@ def test_a_killed_run_goes_on_without_paying_twice(folder: Path) -> None:
         process = start(server.completions, "--concurrency", "4")
         until(lambda: Path("out.jsonl").exists() and Path("out.jsonl").read_bytes().count(b"\n") >= 20)
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
         until(lambda: not server.in_flight)
         asked_before, stored = len(server.seen), Path("out.jsonl").read_bytes().count(b"\n")
         assert run(command(server.completions, "--resume")) == 0
@@ -177,7 +177,7 @@ def test_ctrl_c_waits_for_what_is_in_flight_and_leaves_the_rest(folder: Path) ->
         process = start(server.completions, "--concurrency", "3")
         until(lambda: len(server.seen) >= 7)
         process.send_signal(signal.SIGINT)
-        said, complained = process.communicate(timeout=30)
+        said, complained = process.communicate(timeout=120)
         assert process.returncode == 130, complained
         assert len(results()) == len(server.seen) < 20
     assert "waiting for 3 in flight" in complained and "--resume" in said and "Traceback" not in complained
@@ -193,7 +193,7 @@ def test_a_second_ctrl_c_drops_what_is_in_flight(folder: Path) -> None:
         assert process.stderr is not None
         assert "waiting for 2 in flight" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
         assert process.returncode == 130
     assert not Path("out.jsonl").exists(), "nobody waited for an answer, and nothing is in the way of the same command"
 

@@ -38,19 +38,28 @@ class Cloud:
             self._clients[service] = boto3_client(self.local, service, s3={"addressing_style": "path"})
         return self._clients[service]
 
-    def deploy(self, chosen: Profile, environment: Environment = ENVIRONMENT) -> str:
+    def deploy(self, chosen: Profile, environment: Environment = ENVIRONMENT, *, scaling_paused: bool = False) -> str:
         """Create or update the profile's stack; returns its status when it has ended."""
-        return self.apply(f"loadproof-test-{chosen.name}", self.template(chosen, environment))
+        return self.apply(f"loadproof-test-{chosen.name}", self.template(chosen, environment, scaling_paused))
 
-    def template(self, chosen: Profile, environment: Environment = ENVIRONMENT) -> dict[str, Any]:
+    def template(
+        self, chosen: Profile, environment: Environment = ENVIRONMENT, scaling_paused: bool = False
+    ) -> dict[str, Any]:
         """The profile's template, with its assets where it looks for them."""
         app = App(builtin_cloud_formation_validation=False, context=FEATURE_FLAGS)
-        deployment = Deployment("test", environment, chosen)
+        deployment = Deployment("test", environment, chosen, scaling_paused)
+        self._make_buckets(chosen)
         add_stacks(app, [deployment])
         assembly = app.synth()
         self._upload(Path(assembly.directory), deployment.stack_name)
         template: dict[str, Any] = assembly.get_stack_by_name(deployment.stack_name).template
         return template
+
+    def _make_buckets(self, chosen: Profile) -> None:
+        """Those that an asynchronous endpoint's callers have: the proof puts a request there."""
+        wanted = chosen.endpoint.async_inference if chosen.endpoint else None
+        for uri in (wanted.input_s3_uri, wanted.output_s3_uri) if wanted else ():
+            self.client("s3").create_bucket(Bucket=uri.removeprefix("s3://").partition("/")[0])
 
     def apply(self, name: str, template: dict[str, Any]) -> str:
         """Create or update a stack; returns its status when it has ended."""
@@ -69,7 +78,7 @@ class Cloud:
 
     def ended(self, name: str) -> str:
         """The status of a stack when its operation is over."""
-        cfn, patience = self.client("cloudformation"), time.monotonic() + 90
+        cfn, patience = self.client("cloudformation"), time.monotonic() + 240
         while time.monotonic() < patience:
             status = str(cfn.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"])
             if status.endswith(_ENDED) and "_IN_PROGRESS" not in status:

@@ -17,9 +17,9 @@ from loadproof.constructs.cdk.packing import inline_text, write_package
 
 WIRE = Path(loadproof.wire.__file__).parent
 CONSTRUCTS = Path(loadproof.__file__).parent / "constructs"
-INLINE = ["bedrock/quota", "benchmark", "cdk/emptied_bucket", "endpoint/kept_copies", "gate"]
+INLINE = ["bedrock/proof", "bedrock/quota", "benchmark", "cdk/emptied_bucket", "endpoint/kept_copies", "gate"]
 HANDLERS = {
-    "endpoint/proof": "index",
+    "endpoint/proof": "proof.handler",
     "bedrock/throughput": "index",
     "staging": "begin",
     "buffer": "consumer.failures",
@@ -46,37 +46,42 @@ def test_two_packages_are_the_same(tmp_path: Path) -> None:
     assert not [name for name in files(tmp_path / "one") if name.endswith(".pyc")]
 
 
-@pytest.mark.parametrize(("place", "module"), HANDLERS.items(), ids=HANDLERS)
-def test_a_package_imports_its_own_wire(place: str, module: str, tmp_path: Path) -> None:
-    """As Lambda finds it: the package first, then what the runtime brings (boto3), and no Loadproof on the machine."""
-    write_package(CONSTRUCTS / place / "runtime", tmp_path / "package")
-    (tmp_path / "runtime").mkdir()
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Lambda's Python brings: boto3 and what that needs, and no Loadproof."""
+    folder = tmp_path_factory.mktemp("runtime")
     for name in ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3"):
-        source = Path(str(sys.modules.get(name, __import__(name)).__file__)).parent
-        (tmp_path / "runtime" / name).symlink_to(source)
-    (tmp_path / "runtime" / "six.py").symlink_to(Path(str(__import__("six").__file__)))
-    code = f"import sys; sys.path[:0] = sys.argv[1:]; import {module}, loadproof.wire; print(loadproof.wire.__file__)"
+        (folder / name).symlink_to(Path(str(sys.modules.get(name, __import__(name)).__file__)).parent)
+    (folder / "six.py").symlink_to(Path(str(__import__("six").__file__)))
+    return folder
+
+
+def said(code: str, *path: Path) -> str:
+    """What a bare interpreter prints that finds modules in `path` alone."""
     ran = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, str(tmp_path / "package"), str(tmp_path / "runtime")],
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = sys.argv[1:]; {code}", *map(str, path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
         env={**os.environ, "AWS_DEFAULT_REGION": "us-east-1"},
     )
-    assert ran.stdout.strip() == str(tmp_path / "package" / "loadproof" / "wire" / "__init__.py"), ran.stderr
+    return ran.stdout.strip() or ran.stderr
+
+
+@pytest.mark.parametrize(("place", "module"), HANDLERS.items(), ids=HANDLERS)
+def test_a_package_imports_its_own_wire(place: str, module: str, tmp_path: Path, runtime: Path) -> None:
+    """As Lambda finds it: the package first, then what the runtime brings."""
+    write_package(CONSTRUCTS / place / "runtime", tmp_path)
+    found = said(f"import {module}, loadproof.wire; print(loadproof.wire.__file__)", tmp_path, runtime)
+    assert found == str(tmp_path / "loadproof" / "wire" / "__init__.py")
 
 
 @pytest.mark.parametrize("place", INLINE)
-def test_a_file_in_a_template_needs_no_other(place: str, tmp_path: Path) -> None:
-    """A bare interpreter runs it: the shim stands in front, and the handler is there."""
-    text = inline_text(CONSTRUCTS / place / "runtime" / "index.py")
-    (tmp_path / "index.py").write_text(text)
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import index; print(callable(index.handler))"
-    ran = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=30, check=False
-    )
-    assert ran.stdout.strip() == "True", ran.stderr
+def test_a_file_in_a_template_needs_no_other(place: str, tmp_path: Path, runtime: Path) -> None:
+    """The shim stands in front, and the handler is there."""
+    (tmp_path / "index.py").write_text(inline_text(CONSTRUCTS / place / "runtime" / "index.py"))
+    assert said("import index; print(callable(index.handler))", tmp_path, runtime) == "True"
 
 
 @pytest.mark.parametrize("place", INLINE)

@@ -37,10 +37,11 @@ def profiles_root(tmp_path: Path) -> Path:
 
 
 def run_app(
-    *, env: str | None = None, profile: str | None = None, out: Path, **variables: str
+    *, env: str | None = None, profile: str | None = None, paused: str | None = None, out: Path, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """app.py as the CDK CLI starts it, with an environment that knows neither credentials nor a way out."""
-    context = {name: value for name, value in {"env": env, "profile": profile}.items() if value is not None}
+    given = {"env": env, "profile": profile, "pause_scaling": paused}
+    context = {name: value for name, value in given.items() if value is not None}
     clean = {
         "PATH": os.environ["PATH"],
         "HOME": os.environ.get("HOME", "/"),
@@ -169,6 +170,13 @@ def test_scaling_is_paused_where_it_is_said(profiles_root: Path) -> None:
     assert not any(one.scaling_paused for one in read_deployments(profiles_root, "dev", None))
 
 
+def test_a_pause_is_said(tmp_path: Path) -> None:
+    """Until when, on stderr, for every profile that has one."""
+    done = run_app(env="dev", profile="llama-3-1-8b", paused="llama-3-1-8b", out=tmp_path / "out")
+    said = "loadproof: loadproof-dev-llama-3-1-8b: scaling is paused until a deployment without -c pause_scaling\n"
+    assert (done.returncode, done.stderr) == (0, said)
+
+
 @pytest.mark.parametrize(
     ("wanted", "paused", "message"),
     [
@@ -269,7 +277,7 @@ def test_a_python_without_the_packages_says_what_to_do(tmp_path: Path) -> None:
     """An activated environment of somebody else's is respected, and told apart by exit 3 and one line."""
     venv.create(tmp_path / "other", with_pip=False)
     python = tmp_path / "other" / "bin" / "python"
-    done = subprocess.run([str(python), str(ROOT / "app.py")], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([str(python), str(ROOT / "app.py")], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 3
     assert done.stderr.startswith(f"loadproof: {python} (Python 3.")
     assert done.stderr.endswith("lacks what the stacks need; run `make setup` and leave other environments\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,11 @@ import pytest
 from bedrock_profiles import LLAMA, bedrock_profile
 from stacks_cloud import Cloud, local_cloud
 
+from loadproof.profiles import check_file, load_environment, load_profile
 from loadproof.profiles.on_bedrock import deployed_name
 
+PAGE = (Path(__file__).parents[2] / "docs" / "bedrock.md").read_text("utf-8")
+FILES = dict(re.findall(r"^```yaml\n# deploy_profiles/(\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 MESSAGES = [{"role": "user", "content": [{"text": "one two three"}]}]
 UNITS = {"inference_profile": "none", "provisioned_throughput": {"model_units": 2}}
 
@@ -118,10 +122,48 @@ def test_a_message_becomes_a_result_by_converse(cloud: Cloud, tmp_path: Path) ->
     assert result["model_revision"] == f"us.{LLAMA}"
 
 
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """The folder of the environment that docs/bedrock.md writes."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path / "dev"
+
+
+def test_the_pages_files_have_no_finding(page: Path) -> None:
+    """Two files, neither errors nor warnings."""
+    assert sorted(FILES) == ["dev/chat.yaml", "dev/environment.yaml"]
+    assert [check_file(file).problems for file in page.iterdir()] == [(), ()]
+
+
+def test_the_pages_profile_is_deployed_invoked_and_removed(cloud: Cloud, page: Path) -> None:
+    """boto3 streams from the deployed ARN, and nothing stays behind."""
+    profile, environment = load_profile(page / "chat.yaml"), load_environment(page)
+    assert cloud.deploy(profile, environment) == "CREATE_COMPLETE", cloud.reasons("loadproof-test-chat")
+    told = outputs(cloud, "loadproof-test-chat")
+    assert ":application-inference-profile/" in told["ModelArn"]
+    assert float(told["TokensPerMinute"]) == 600_000
+    stream = cloud.client("bedrock-runtime").converse_stream(
+        modelId=told["ModelArn"],
+        messages=[{"role": "user", "content": [{"text": "hello"}]}],
+        inferenceConfig={"maxTokens": 3},
+    )["stream"]
+    events = [next(iter(event)) for event in stream]
+    assert events.count("contentBlockDelta") == 3 and events[-2:] == ["messageStop", "metadata"]
+    assert cloud.destroy("loadproof-test-chat") == "DELETE_COMPLETE"
+    left = [one["FunctionName"] for one in cloud.client("lambda").list_functions()["Functions"]]
+    assert [name for name in left if name.startswith("loadproof-test-chat-")] == []
+    roles = [role["RoleName"] for role in cloud.client("iam").list_roles()["Roles"]]
+    assert [name for name in roles if name.startswith("loadproof-test-chat-")] == []
+    alarms = cloud.client("cloudwatch").describe_alarms(AlarmNamePrefix="loadproof-test-chat-")["MetricAlarms"]
+    assert alarms == []
+
+
 def stored(cloud: Cloud, bucket: str, key: str) -> dict[str, Any]:
     """The result, once it is there."""
     s3 = cloud.client("s3")
-    end_s = time.monotonic() + 60
+    end_s = time.monotonic() + 120
     while True:
         found = s3.list_objects_v2(Bucket=bucket, Prefix=key).get("Contents", [])
         if found:

@@ -40,7 +40,7 @@ def test_the_profile_is_deployed_and_answers_what_is_queued(file: Path, tmp_path
         request = {"prompt": "one two three", "max_tokens": 8}
         sqs.send_message(QueueUrl=places["QueueUrl"], MessageBody=json.dumps({"key": "order-17", "request": request}))
         sqs.send_message(QueueUrl=places["QueueUrl"], MessageBody=json.dumps({"question": "no request"}))
-        patience_s = time.monotonic() + 60
+        patience_s = time.monotonic() + 120
         while not (found := s3.list_objects_v2(Bucket=places["ResultsBucketName"]).get("Contents")):
             assert time.monotonic() < patience_s, "no result came"
             time.sleep(0.2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -191,8 +192,8 @@ def test_scaling_at_work_is_waited_for(sagemaker: Sagemaker) -> None:
 
 def test_a_change_without_end_is_left_to_sagemaker(sagemaker: Sagemaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """After 750 s the count is given as it is: no answer would hold up a rollback."""
-    now_s = iter([0.0, 400.0, 751.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(now_s))
+    now_s = chain([0.0, 400.0], repeat(751.0))  # whoever else asks is told the last
+    monkeypatch.setattr("time.monotonic", now_s.__next__)
     sagemaker.has(3, "Updating")
     sagemaker.has(4, "Updating")
     assert present("chat-main") == 4

@@ -139,7 +139,7 @@ def test_one_model_of_several_is_edited_alone(cloud: Cloud, tmp_path: Path) -> N
             "id": "meta-llama/Llama-3.2-1B-Instruct",
             "source": {"type": "s3", "s3_uri": "s3://example-models/small/"},
         },
-        "container": {"family": "tgi", "version": "3.3.6"},
+        "container": {"family": "vllm", "version": "0.29.0"},
     }
     several = {
         "endpoint": {"instance_type": "ml.g6e.12xlarge"},
@@ -154,7 +154,7 @@ def test_one_model_of_several_is_edited_alone(cloud: Cloud, tmp_path: Path) -> N
     }
     assert cloud.deploy(profile(tmp_path, several)) == "CREATE_COMPLETE", cloud.reasons(STACK)
     before = last_changes(cloud)
-    edited = {**several, "components": [{**small, "container": {"family": "tgi", "version": "3.2.3"}}]}
+    edited = {**several, "components": [{**small, "container": {"family": "vllm", "version": "0.30.0"}}]}
     assert cloud.deploy(profile(tmp_path, edited)) == "UPDATE_COMPLETE", cloud.reasons(STACK)
     after = last_changes(cloud)
     assert [name for name in after if before[name] != after[name]] == [f"{STACK}-small"]
@@ -165,3 +165,55 @@ def last_changes(cloud: Cloud) -> dict[str, Any]:
     """When each component was changed last."""
     rows = cloud.client("sagemaker").list_inference_components(EndpointNameEquals=STACK)["InferenceComponents"]
     return {row["InferenceComponentName"]: row["LastModifiedTime"] for row in rows}
+
+
+SCALED: dict[str, Any] = {
+    "name": "plain",
+    "endpoint": {"hosting": "plain_variant", "max_instances": 4},
+    "copies": None,
+    "scaling": {
+        "policies": [
+            {"type": "target_tracking", "metric": "concurrent_requests_per_model", "target": 8, "scale_in": False}
+        ]
+    },
+}
+
+
+def test_scaled_variant_changes_its_instance_type_in_three_steps(cloud: Cloud, tmp_path: Path) -> None:
+    """In one step SageMaker refuses and the stack goes back; with scaling paused before and resumed after it succeeds,
+    and the count that scaling had reached stays throughout."""
+    name = "loadproof-test-plain"
+    old = profile(tmp_path, SCALED)
+    new = profile(tmp_path, merged(SCALED, {"endpoint": {"instance_type": "ml.g6e.4xlarge"}}))
+    sagemaker = cloud.client("sagemaker")
+
+    def running() -> tuple[str, int, int]:
+        """Instance type, instances, and how many targets scale them."""
+        endpoint = sagemaker.describe_endpoint(EndpointName=name)
+        assert endpoint["EndpointStatus"] == "InService"
+        (variant,) = endpoint["ProductionVariants"]
+        config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
+        targets = cloud.client("application-autoscaling").describe_scalable_targets(
+            ServiceNamespace="sagemaker", ResourceIds=[f"endpoint/{name}/variant/AllTraffic"]
+        )["ScalableTargets"]
+        kind = config["ProductionVariants"][0]["InstanceType"]
+        return kind, variant["CurrentInstanceCount"], len(targets)
+
+    assert cloud.deploy(old) == "CREATE_COMPLETE", cloud.reasons(name)
+    sagemaker.update_endpoint_weights_and_capacities(
+        EndpointName=name, DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 3}]
+    )
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name, WaiterConfig={"Delay": 1})
+    assert running() == ("ml.g6e.2xlarge", 3, 1)
+
+    assert cloud.deploy(new) == "UPDATE_ROLLBACK_COMPLETE"
+    assert '"[AllTraffic]" must be deregistered as scalable targets with AutoScaling before' in str(cloud.reasons(name))
+    assert running() == ("ml.g6e.2xlarge", 3, 1)
+
+    assert cloud.deploy(old, scaling_paused=True) == "UPDATE_COMPLETE", cloud.reasons(name)
+    assert running() == ("ml.g6e.2xlarge", 3, 0)
+    assert cloud.deploy(new, scaling_paused=True) == "UPDATE_COMPLETE", cloud.reasons(name)
+    assert running() == ("ml.g6e.4xlarge", 3, 0)
+    assert cloud.deploy(new) == "UPDATE_COMPLETE", cloud.reasons(name)
+    assert running() == ("ml.g6e.4xlarge", 3, 1)
+    assert cloud.destroy(name) == "DELETE_COMPLETE"

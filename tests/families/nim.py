@@ -17,7 +17,6 @@ from loadproof.families.family import (
     PublishedName,
     Settings,
     as_published,
-    written_false,
 )
 from loadproof.families.vllm import engine_limits
 from loadproof.vocabulary import Fraction, PositiveInt, setting
@@ -37,7 +36,7 @@ class NimSettings(Settings):
 
 class NimContainer(Container):
     family: Literal["nim"]
-    settings: NimSettings = Field(default_factory=NimSettings)
+    settings: NimSettings = Field(default_factory=NimSettings.model_construct)
 
 
 def _limits(settings: NimSettings, architecture: Architecture, accelerator: Accelerator) -> BatchLimits:
@@ -51,9 +50,6 @@ FAMILY = ContainerFamily(
     preferred=5,
     container=NimContainer,
     settings=NimSettings,
-    unset={},
-    former_variables={},
-    switched_off=written_false,
     model_variables=ModelVariables(
         model="NIM_MODEL_NAME",
         revision="NIM_MODEL_REVISION",
@@ -64,21 +60,14 @@ FAMILY = ContainerFamily(
         dtype_beside_quantization=True,
     ),
     quantizations={"fp8": "fp8"},
-    speculation=None,
-    refusals=(),
     protocol="openai",
     image=PublishedImage("nvidia-nim", r"^(\d[\d.]*)", "nim.json"),
     published=PublishedName(r"\bnim\b", r"nim", "", as_published),
     longest_setting="max_model_len",
-    longest_is_context=True,
-    prompt_setting=None,
     sequences_setting="max_num_seqs",
     step_tokens_setting=None,
     memory_setting="kv_cache_fraction",
     memory_share=0.9,
-    admission=None,
-    continuous_batching={},
-    tied_by=lambda container: None,
     server_row=lambda settings: "vllm",
     limits=_limits,
     frees_past_window=lambda settings: True,

@@ -48,6 +48,10 @@ VARIABLES = {
     "NIM_KVCACHE_PERCENT": "0.8",
     "NIM_ENABLE_KV_CACHE_REUSE": "false",
 }
+MOST_HAVE_NOT = {
+    *("unset", "former_variables", "switched_off", "speculation", "refusals"),
+    *("longest_is_context", "prompt_setting", "admission", "continuous_batching", "tied_by"),
+}
 BACK = """\
 import json
 from loadproof.localcloud.model_server.start import family_and_version
@@ -138,7 +142,7 @@ def test_its_variables_are_read_back(added: Path) -> None:
 
 
 def test_mypy_names_everything_that_a_module_lacks(tmp_path: Path) -> None:
-    """A field left out is an error with its name: here every one, for none has a default. The whole module has none."""
+    """A field left out is an error with its name, but for what most families have not. The whole module has none."""
     module = (HERE / "nim.py").read_text(encoding="utf-8")
     lacking = tmp_path / "lacking.py"
     lacking.write_text(module[: module.index("FAMILY = ")] + "FAMILY = ContainerFamily()\n", encoding="utf-8")
@@ -151,4 +155,5 @@ def test_mypy_names_everything_that_a_module_lacks(tmp_path: Path) -> None:
     )
     named = set(re.findall(r'Missing named argument "(\w+)" for "ContainerFamily"', done.stdout))
     assert "nim.py" not in done.stdout
-    assert named == {field.name for field in fields(ContainerFamily)}, done.stdout
+    spared = {field.name for field in fields(ContainerFamily) if field.name not in named}
+    assert spared == MOST_HAVE_NOT, done.stdout

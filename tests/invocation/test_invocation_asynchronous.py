@@ -15,7 +15,8 @@ from invocation_fakes import KEYS, PATIENT, Script, Server, answer, sends, servi
 
 from loadproof.errors import InputError
 from loadproof.invocation import GenerationRequest, Invocation, Invoker, OutcomeKind, RetryClass, Timeouts, codec_for
-from loadproof.invocation.asynchronous import AsynchronousTransport, S3Objects
+from loadproof.invocation.asynchronous import AsynchronousTransport
+from loadproof.invocation.s3_objects import S3Objects
 
 OUTPUT, FAILURE = "s3://out/answers/1.out", "s3://out/failures/1-error.out"
 WHOLE = b'[{"generated_text":"abc","details":{"finish_reason":"length","generated_tokens":3}}]'

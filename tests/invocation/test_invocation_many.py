@@ -160,9 +160,9 @@ def test_an_outage_in_the_middle_is_waited_for() -> None:
 def test_quotas_spread_requests_over_the_minute() -> None:
     """1,200 tokens a minute, 120 a request (1 read, 1 written at 119): ten at once, then one each 6 s."""
     endpoint = Endpoint(takes_s=0.001)
-    quotas = Quotas(Quota(tokens_per_min=1200, output_burndown=119), now_s=0.0)
+    quotas = Quotas(Quota(tokens_per_min=1200, output_burndown=119), 0.0, lambda request: 100)
     items = [Item(str(n), GenerationRequest("q", 20)) for n in range(13)]
-    run_all(endpoint, items, most=50, quotas=quotas, count_input_tokens=lambda request: 100)
+    run_all(endpoint, items, most=50, quotas=quotas)
     assert endpoint.sent_s == pytest.approx([0.0] * 10 + [6.0, 12.0, 18.0], abs=0.2)
 
 
@@ -176,11 +176,9 @@ def test_quotas_spread_requests_over_the_minute() -> None:
 def test_a_request_that_failed_keeps_the_tokens_it_may_have_used(outcome: Outcome, sent_s: list[float]) -> None:
     """1,200 tokens a minute, 120 a request."""
     endpoint = Endpoint(lambda request, number: outcome)
-    quotas = Quotas(Quota(tokens_per_min=1200), now_s=0.0)
+    quotas = Quotas(Quota(tokens_per_min=1200), 0.0, lambda request: 100)
     items = [Item(str(n), GenerationRequest("q", 20)) for n in range(13)]
-    policy = RetryPolicy(max_attempts=1)
-    options = {"quotas": quotas, "count_input_tokens": lambda request: 100, "policy": policy}
-    run_all(endpoint, items, most=10, **options)
+    run_all(endpoint, items, most=10, quotas=quotas, policy=RetryPolicy(max_attempts=1))
     assert endpoint.sent_s == pytest.approx(sent_s, abs=0.2)
 
 
@@ -192,9 +190,9 @@ def test_an_answer_that_nobody_counted_keeps_the_tokens_it_may_have_used() -> No
             return replace(await super().invoke(request, intended_ns), input_tokens=None, token_source="chunks")
 
     endpoint = Silent(takes_s=0.001)
-    quotas = Quotas(Quota(tokens_per_min=1200), now_s=0.0)
+    quotas = Quotas(Quota(tokens_per_min=1200), 0.0, lambda request: 100)
     items = [Item(str(n), GenerationRequest("q", 20)) for n in range(13)]
-    run_all(endpoint, items, most=50, quotas=quotas, count_input_tokens=lambda request: 100)
+    run_all(endpoint, items, most=50, quotas=quotas)
     assert endpoint.sent_s == pytest.approx([0.0] * 10 + [6.0, 12.0, 18.0], abs=0.2)
 
 

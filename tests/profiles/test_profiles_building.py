@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles_samples import CHAT, GOOD
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
 from loadproof.profiles.building import WRONG, build_part
 from loadproof.profiles.checks import RULES, check_rules
 from loadproof.profiles.loader import check_file
 from loadproof.profiles.reader import read_yaml
 from loadproof.profiles.schema import Environment, Part, Profile
-from loadproof.profiles.shapes import fields_of
+from loadproof.profiles.shapes import fields_of, shape_of
 from loadproof.profiles.tree import Problems
 
 WHOLE = [
@@ -188,3 +189,19 @@ def test_a_misspelt_optional_key_is_one_mistake(tmp_path: Path) -> None:
     (tmp_path / "chat.yaml").write_text(CHAT.replace("instance_type:", "instanceType:"))
     (problem,) = check_file(tmp_path / "chat.yaml").problems
     assert (problem.code, problem.mend) == ("LP101", "did you mean `instance_type`?")
+
+
+def test_a_callback_that_is_no_queue_or_topic_is_told_at_its_place(tmp_path: Path) -> None:
+    """What is wrong with one address is said where it stands, with the form it has."""
+    (tmp_path / "chat.yaml").write_text(CHAT + "buffer:\n  callbacks: [done]\n")
+    (problem,) = check_file(tmp_path / "chat.yaml").problems
+    assert str(problem).endswith(
+        "LP104 buffer.callbacks[0]: expected the ARN of a standard queue or topic, found `done`; "
+        "write it like arn:aws:sqs:us-east-1:123456789012:done"
+    )
+
+
+def test_a_constraint_that_the_grammar_does_not_know_is_refused() -> None:
+    """A pattern given by Field alone would be passed over in silence, and any text taken for good."""
+    with pytest.raises(TypeError, match="which the grammar does not know"):
+        shape_of(str, [FieldInfo(annotation=str, pattern="^a$")])

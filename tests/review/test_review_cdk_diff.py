@@ -124,7 +124,7 @@ def full_diff() -> Iterator[FullDiff]:
 
     yield ask
     asked.close()
-    node.wait(timeout=20)
+    node.wait(timeout=60)
 
 
 def _environment() -> dict[str, str]:

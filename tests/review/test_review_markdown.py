@@ -104,6 +104,7 @@ class Seen(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._code += tag in ("code", "pre")
+        self.outside_code += ["\N{OBJECT REPLACEMENT CHARACTER}"] * self._code  # texts on either side of it are two
         # How many words of a message are code is the message's to say.
         if tag != "code":
             self.elements.append(f"{tag} {attrs}")

@@ -265,6 +265,32 @@ def test_a_new_resource_may_not_take_a_removed_ones_name() -> None:
     assert found({"Old": QUEUE}, {"Old": QUEUE, "New": QUEUE}, "LR004") == []
 
 
+def test_a_name_is_held_until_all_new_resources_are_made() -> None:
+    """A replaced resource may not take the name that a removed or a replaced one has."""
+    out, other = (resource("SQS::Queue", QueueName="out", FifoQueue=fifo) for fifo in (True, False))
+    finding = one({"A": QUEUE, "Old": out}, {"A": other}, "LR004")
+    assert (finding.place, finding.message[:54]) == ("A", "SQS Queue `out` takes the place of Old under its old n")
+    assert [each.place for each in found({"A": QUEUE, "B": out}, {"A": out, "B": QUEUE}, "LR004")] == ["A", "B"]
+
+
+def test_an_update_beside_a_removal_keeps_its_own_name() -> None:
+    """Two queues of one name under opposite conditions: what is updated had the name before."""
+    longer = resource("SQS::Queue", QueueName="in", FifoQueue=True, VisibilityTimeout=60)
+    assert found({"A": QUEUE, "B": QUEUE}, {"A": longer}, "LR004") == []
+
+
+def test_a_name_of_two_parts_is_told_by_its_first() -> None:
+    """A policy is known by its own name, not by its role's."""
+    policy = resource("IAM::RolePolicy", PolicyName="p", RoleName="r", PolicyDocument={})
+    assert one({"Old": policy}, {"New": policy}, "LR004").message.startswith("IAM RolePolicy `p` takes the place of ")
+
+
+def test_a_name_is_known_only_where_all_its_parts_are() -> None:
+    """The same policy name on a role that only the deployment knows."""
+    policy = resource("IAM::RolePolicy", PolicyName="p", RoleName={"Ref": "P"}, PolicyDocument={})
+    assert found({"Old": policy}, {"New": policy}, "LR004") == []
+
+
 def test_another_stacks_name_may_be_free_in_time() -> None:
     """Which stack is deployed first decides."""
     before, after = stacks(a={"Old": QUEUE}, b={}), stacks(a={}, b={"New": QUEUE})

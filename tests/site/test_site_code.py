@@ -19,7 +19,7 @@ from loadproof.profiles import check_file, load_profile
 NAMED = re.compile(r"^# (?:deploy_profiles/)?(\S+\.yaml)$", re.MULTILINE)
 # Pages whose profiles a test of their own checks and deploys; that every block is among them is held there.
 DEPLOYED = {
-    "docs/bedrock.md": "tests/localcloud/cdk/test_cdk_bedrock.py",
+    "docs/bedrock.md": "tests/constructs/test_stacks_bedrock_cloud.py",
     "docs/buffer.md": "tests/constructs/test_stacks_buffer_page.py",
     "docs/endpoint.md": "tests/constructs/test_stacks_endpoint_page.py",
     "docs/environments.md": "tests/constructs/test_stacks_pages.py",

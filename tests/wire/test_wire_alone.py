@@ -21,6 +21,10 @@ def test_a_copy_is_imported_by_a_bare_interpreter(module: str, tmp_path: Path) -
     shutil.copytree(WIRE, tmp_path / "loadproof" / "wire")
     code = f"import sys; sys.path.insert(0, sys.argv[1]); import loadproof.wire.{module} as one; print(one.__file__)"
     ran = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-I", "-S", "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert ran.stdout.strip() == str(tmp_path / "loadproof" / "wire" / f"{module}.py"), ran.stderr

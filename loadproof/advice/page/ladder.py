@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from loadproof.advice.alternatives import Alternatives
-from loadproof.advice.page.curves import SIZES_PX
+from loadproof.advice.page.curves import FRAME
 from loadproof.advice.page.wording import serving
 from loadproof.pages.svg import LINE_PX, Drawing, Scale, width_of
 from loadproof.pages.wording import number
@@ -53,11 +53,11 @@ def rungs_of(alternatives: Alternatives, field: str) -> list[Rung]:
 def ladder(rungs: Sequence[Rung], unit: str) -> Markup:
     """Both sizes of the picture, cheapest first, unknown prices last; empty without rungs."""
     ordered = sorted(rungs, key=lambda rung: (rung.cost_usd is None, rung.cost_usd or 0.0))
-    return Markup("\n").join(_picture(ordered, unit, size) for size in SIZES_PX) if ordered else Markup("")
+    return Markup("\n").join(_picture(ordered, unit, size) for size in FRAME.sizes_px) if ordered else Markup("")
 
 
 def _picture(rungs: Sequence[Rung], unit: str, size: str) -> Markup:
-    width = SIZES_PX[size][0]
+    width = FRAME.sizes_px[size][0]
     drawing = Drawing(width, len(rungs) * _RUNG_PX + 8)
     dearest = max((rung.cost_usd or 0.0 for rung in rungs), default=0.0) or 1.0
     # Room to the right of the longest bar for its own words.

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from loadproof.advice.page.curves import SIZES_PX
+from loadproof.advice.page.curves import FRAME
 from loadproof.capacity import MemoryFit
 from loadproof.pages.svg import LINE_PX, Drawing, Scale, tick_text, ticks, width_of
 from loadproof.pages.wording import number
 
 _BAR_PX = 54.0
-_SIZES = {"broad": 1120.0} | {size: width for size, (width, _) in SIZES_PX.items()}
+_SIZES = {"broad": 1120.0} | {size: width for size, (width, _) in FRAME.sizes_px.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,11 @@ from loadproof.advice.page.levels import rows_of
 from loadproof.capacity import Plan, PredictedLevel
 from loadproof.capacity.cost import usd_per_million_tokens
 from loadproof.errors import InputError
+from loadproof.pages.figures import swatch
 from loadproof.pages.file import write_whole
 from loadproof.pages.style import house_style
-from loadproof.pages.wording import SHORT, objective_title, objective_value, visible
+from loadproof.pages.wording import SHORT, TITLES, counted, objective_title, objective_value, visible
 from loadproof.pages.wording import number as number_text
-
-_TITLES = {
-    "ttft": "Time to first token (TTFT)",
-    "tpot": "Time per output token (TPOT)",
-    "e2e": "End-to-end latency (E2E)",
-}
 
 
 def write_page(plan: Plan, target: Path, alternatives: Alternatives | None = None) -> None:
@@ -48,10 +43,11 @@ def page_of(plan: Plan, alternatives: Alternatives | None = None) -> str:
         plan=plan,
         wording=wording,
         mark=wording.MARKS[wording.outcome(plan)],
-        titles=_TITLES,
-        curve_pictures={latency: curves.curve(plan, latency) for latency in _TITLES},
-        series={latency: curves.series_of(plan, latency) for latency in _TITLES},
-        bounds={latency: curves.bounds_of(plan, latency) for latency in _TITLES},
+        titles=TITLES,
+        curve_pictures={latency: curves.curve(plan, latency) for latency in TITLES},
+        series={latency: curves.series_of(plan, latency) for latency in TITLES},
+        bounds={latency: curves.bounds_of(plan, latency) for latency in TITLES},
+        swatch=swatch,
         shares_picture=shares.shares(plan),
         parts=shares.PARTS,
         percent=shares.percent,
@@ -65,7 +61,7 @@ def page_of(plan: Plan, alternatives: Alternatives | None = None) -> str:
         objective_value=objective_value,
         interval=lambda level, name: _interval(plan, level, name),
         sources=_sources(plan),
-        style=Markup(_style()),
+        style=Markup(f"{house_style()}\n{_text('page.css')}"),
     )
 
 
@@ -86,7 +82,7 @@ def _key_figures(plan: Plan) -> list[tuple[str, float | None, str, str]]:
     """(name, value, unit, range) at the objectives' level, then what it costs."""
     level, figures = plan.at_objectives, []
     if level is not None:
-        for latency in _TITLES:
+        for latency in TITLES:
             field = f"{latency}_ms"
             figures.append((f"{SHORT[latency]} mean", getattr(level, field), "ms", _interval(plan, level, field)))
         field = "output_tokens_per_s"
@@ -94,9 +90,9 @@ def _key_figures(plan: Plan) -> list[tuple[str, float | None, str, str]]:
         per_million = usd_per_million_tokens(plan.cost.usd_per_hour_min, level.output_tokens_per_s)
         figures.append(("Cost per M output tokens", per_million, "USD", ""))
     cost = plan.cost
-    figures.append((f"Cost, {wording.instances(cost.instances_min)}", cost.usd_per_hour_min, "USD/hour", ""))
+    figures.append((f"Cost, {counted(cost.instances_min, 'instance')}", cost.usd_per_hour_min, "USD/hour", ""))
     if cost.instances_max > cost.instances_min:
-        figures.append((f"Cost, {wording.instances(cost.instances_max)}", cost.usd_per_hour_max, "USD/hour", ""))
+        figures.append((f"Cost, {counted(cost.instances_max, 'instance')}", cost.usd_per_hour_max, "USD/hour", ""))
     return figures
 
 
@@ -110,11 +106,6 @@ def _sources(plan: Plan) -> list[tuple[str, str]]:
         (instance.instance_type, instance.source),
         ("Price", "none known" if cost.usd_per_hour_min is None else f"{instance.price_region}: {cost.price_source}"),
     ]
-
-
-def _style() -> str:
-    """What all pages share, then what this one adds."""
-    return f"{house_style()}\n{_text('page.css')}"
 
 
 def _text(name: str) -> str:

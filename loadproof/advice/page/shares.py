@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from loadproof.advice.page.curves import SIZES_PX
+from loadproof.advice.page.curves import FRAME
 from loadproof.advice.page.levels import Row, rows_of
 from loadproof.capacity import Plan
 from loadproof.pages.svg import LINE_PX, Drawing, Scale, width_of
@@ -22,11 +22,11 @@ def percent(row: Row, part: str) -> float:
 
 def shares(plan: Plan) -> Markup:
     """Both sizes of the picture; empty where no level can be served."""
-    return Markup("\n").join(_picture(rows_of(plan), size) for size in SIZES_PX) if plan.levels else Markup("")
+    return Markup("\n").join(_picture(rows_of(plan), size) for size in FRAME.sizes_px) if plan.levels else Markup("")
 
 
 def _picture(rows: tuple[Row, ...], size: str) -> Markup:
-    width, height = SIZES_PX[size]
+    width, height = FRAME.sizes_px[size]
     drawing = Drawing(width, height)
     left, right = width_of("100%") + 12, width - 14
     y = Scale(100, height - 2.6 * LINE_PX, 2.5 * LINE_PX)

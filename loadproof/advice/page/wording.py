@@ -6,7 +6,7 @@ from loadproof.advice.alternatives import Alternative, Alternatives
 from loadproof.advice.page.levels import Row, knees_by_level
 from loadproof.capacity import Knee, Plan
 from loadproof.capacity.outlook import ObjectiveOutlook
-from loadproof.pages.wording import NO_DATA, number, objective_title, objective_value
+from loadproof.pages.wording import NO_DATA, bound_text, number, objective_title, objective_value, on_a_bar
 
 # Word and shape, so that no meaning hangs on colour; the classes are those of the benchmark report.
 MARKS = {
@@ -84,8 +84,7 @@ def _margin(row: ObjectiveOutlook) -> float:
 
 def bound(row: ObjectiveOutlook) -> str:
     """`≤ 500 ms`."""
-    sign = "≥" if row.comparison == ">=" else "≤"
-    return f"{sign}\N{NO-BREAK SPACE}{objective_value(row.name, row.bound)}"
+    return bound_text(row.name, row.comparison, row.bound).replace(" ", "\N{NO-BREAK SPACE}", 1)
 
 
 def interval(row: ObjectiveOutlook) -> str:
@@ -151,14 +150,8 @@ def serving(alternative: Alternative) -> str:
     )
 
 
-def instances(count: int) -> str:
-    return "1 instance" if count == 1 else f"{count:,} instances"
-
-
 def place(row: ObjectiveOutlook) -> dict[str, float] | None:
     """Where bound, prediction and range stand on a bar of 0..100; None without a figure."""
     if row.predicted is None or row.low is None or row.high is None:
         return None
-    longest = 1.1 * max(row.bound, row.high)
-    marks = {"bound": row.bound, "observed": row.predicted, "low": row.low, "high": row.high}
-    return {name: round(100 * value / longest, 2) for name, value in marks.items()} if longest > 0 else None
+    return on_a_bar(bound=row.bound, observed=row.predicted, low=row.low, high=row.high)

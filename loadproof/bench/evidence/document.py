@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-import orjson
-
 from loadproof.bench.document import FILE_NAME as SUMMARY_FILE
 from loadproof.bench.document import RunTarget, Summary, as_json, read_summary, summary_of
 from loadproof.bench.judge.summary import build_summary
@@ -23,9 +21,8 @@ from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
 from loadproof.bench.measure.records import opened_records, read_records
 from loadproof.bench.measure.scaling import Deployed, read_observed
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
-from loadproof.bench.plan import RunPlan, read_plan, write_json
+from loadproof.bench.plan import RunPlan, read_document, read_plan, write_json
 from loadproof.bench.spec import ProfileBrief
-from loadproof.errors import InputError
 from loadproof.profiles import load_profile, profile_hash
 
 SCHEMA_VERSION: Final = 1
@@ -109,7 +106,8 @@ def misfits(folder: Path) -> list[str]:
     """The same of the run's own files, whatever became of its profile."""
     if _never_judged(folder):
         return [f"not judged: the run was cut off; loadproof report {folder} judges what there is of it"]
-    evidence = _read(folder / FILE_NAME)
+    missing = "cannot be read ({}); give a judged run that has its requests"
+    evidence = read_document(folder / FILE_NAME, missing, "restore it, or benchmark again")
     found = _changed_files(folder, evidence)
     plan, summary = read_plan(folder), read_summary(folder)
     rebuilt = build_summary(
@@ -162,17 +160,3 @@ def _other_profile(plan: RunPlan, profile: Path | None) -> list[str]:
     if now == ours.sha256:
         return []
     return [f"{file}: changed since (sha256 {now[:12]}…): the run is evidence for {ours.name} at {ours.sha256[:12]}…"]
-
-
-def _read(path: Path) -> dict[str, object]:
-    try:
-        row = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror}); give a judged run that has its requests"
-        ) from None
-    except orjson.JSONDecodeError as error:
-        raise InputError(f"{path}: not JSON ({error}); restore it, or benchmark again") from None
-    if not isinstance(row, dict) or row.get("schema_version") != SCHEMA_VERSION:
-        raise InputError(f"{path}: expected schema_version {SCHEMA_VERSION}; use the Loadproof that wrote it")
-    return row

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from loadproof.bench.remote.store import S3Store, s3_client
 from loadproof.errors import InputError
 
 # As the modules that write them call them; those load numpy, and a review reads no request.
@@ -84,38 +83,6 @@ class FolderPlace:
         return True
 
 
-class S3Place:
-    """Objects under a prefix. Raises CouldNotRunError, with what S3 said, for whatever it refuses."""
-
-    def __init__(self, uri: str) -> None:
-        self._store = S3Store(uri, s3_client(attempts=4))
-
-    @property
-    def name(self) -> str:
-        return self._store.uri
-
-    def runs(self) -> dict[str, dict[str, int]]:
-        sizes: dict[str, int] = {}
-        while page := self._store.sizes("", max(sizes, default="")):
-            sizes |= page
-        folders = [key.removesuffix(PLAN).rstrip("/") for key in sizes if key.rpartition("/")[2] == PLAN]
-        found: dict[str, dict[str, int]] = {folder: {} for folder in sorted(folders)}
-        for key, size in sizes.items():
-            folder, _, file = key.rpartition("/")
-            if folder in found:
-                found[folder][file] = size
-        return {folder or ".": files for folder, files in found.items()}
-
-    def read(self, run: str, file: str) -> bytes | None:
-        return self._store.get(self._key(run, file))
-
-    def create(self, run: str, file: str, body: bytes) -> bool:
-        return self._store.create(self._key(run, file), body)
-
-    def _key(self, run: str, file: str) -> str:
-        return file if run == "." else f"{run}/{file}"
-
-
 def places_of(places: Iterable[str | Path], *, must_exist: bool = True) -> tuple[Place, ...]:
     """Places by their names; without any those of `DEFAULT_PLACES` that exist.
 
@@ -133,4 +100,8 @@ def places_of(places: Iterable[str | Path], *, must_exist: bool = True) -> tuple
 
 
 def place_of(name: str) -> Place:
-    return S3Place(name) if name.startswith("s3://") else FolderPlace(Path(name))
+    if not name.startswith("s3://"):
+        return FolderPlace(Path(name))
+    from loadproof.bench.evidence.s3_place import S3Place  # noqa: PLC0415  a folder needs no boto3
+
+    return S3Place(name)

@@ -17,12 +17,12 @@ import orjson
 
 from loadproof.bench.imports.guidellm import guidellm_strategy, is_guidellm
 from loadproof.bench.imports.levels import mapping, number, text, whole
-from loadproof.bench.measure.records import RequestRecord
+from loadproof.bench.measure.records import RequestRecord, bare_record
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 AIPERF_RECORDS = "profile_export.jsonl"
-Request = Mapping[str, Any]
+Request = Mapping[str, object]
 
 
 def requests_of(file: Path) -> list[list[RequestRecord] | None]:
@@ -64,18 +64,14 @@ def _aiperf_record(index: int, row: Request, zero_ns: int) -> RequestRecord:
     end_ns = (whole(metadata.get("request_end_ns")) or 0) - zero_ns
     if latency_ms is not None:
         end_ns = start_ns + round(latency_ms * NS_PER_MS)
-    tokens = _metric(row, "output_sequence_length")
     canceled = metadata.get("was_cancelled") is True
     failed = bool(row.get("error")) or latency_ms is None
-    return _record(
-        index,
-        start_ns,
-        None if first_ms is None or failed else start_ns + round(first_ms * NS_PER_MS),
-        end_ns,
-        whole(_metric(row, "input_sequence_length")),
-        whole(tokens),
-        "unfinished" if canceled else "model_error" if failed else "ok",
-        message=text(error.get("message")) or text(row.get("error")),
+    outcome = "unfinished" if canceled else "model_error" if failed else "ok"
+    input_tokens = whole(_metric(row, "input_sequence_length"))
+    return replace(
+        _record(index, start_ns, end_ns, outcome, input_tokens, whole(_metric(row, "output_sequence_length"))),
+        first_token_ns=None if first_ms is None or failed else start_ns + round(first_ms * NS_PER_MS),
+        error_message=text(error.get("message")) or text(row.get("error")),
         turn=whole(metadata.get("turn_index")) or 0,
     )
 
@@ -85,7 +81,7 @@ def _metric(row: Request, name: str) -> float | None:
     return number(mapping(row, "metrics", name).get("value"))
 
 
-def _vllm(document: Request) -> list[RequestRecord] | None:
+def _vllm(document: Mapping[str, Any]) -> list[RequestRecord] | None:
     columns = [document[name] for name in ("start_times", "ttfts", "itls", "output_lens")]
     inputs = document.get("input_lens") or [None] * len(columns[0])
     errors = document.get("errors") or [""] * len(columns[0])
@@ -109,10 +105,15 @@ def _vllm_record(
     for gap_s in gaps_s:
         times_ns.append(times_ns[-1] + round(gap_s * NS_PER_S))
     if error or not tokens:
-        return _record(
-            index, start_ns, None, times_ns[-1], given, None, "model_error", message=error or "no token came"
-        )
-    return _record(index, start_ns, times_ns[0], times_ns[-1], given, tokens, "ok", times_ns=tuple(times_ns))
+        record = _record(index, start_ns, times_ns[-1], "model_error", given, None)
+        return replace(record, error_message=error or "no token came")
+    return replace(
+        _record(index, start_ns, times_ns[-1], "ok", given, tokens),
+        first_token_ns=times_ns[0],
+        last_token_ns=times_ns[-1],
+        token_times_ns=tuple(times_ns),
+        tokens_at=(1,) * len(times_ns),
+    )
 
 
 def _guidellm(entry: Request) -> list[RequestRecord] | None:
@@ -128,7 +129,7 @@ def _guidellm(entry: Request) -> list[RequestRecord] | None:
     return [_guidellm_record(index, due_s, zero_s, row, kind) for index, (due_s, row, kind) in enumerate(starts)]
 
 
-def _rows(value: Any) -> list[Request]:
+def _rows(value: object) -> list[Request]:
     return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
 
 
@@ -152,40 +153,29 @@ def _guidellm_record(index: int, due_s: float, zero_s: float, row: Request, kind
         at_s = number(timings.get(name))
         return None if at_s is None else round((at_s - zero_s) * NS_PER_S)
 
-    record = _record(
-        index,
-        round((due_s - zero_s) * NS_PER_S),
-        since_zero_ns("first_token_iteration") if ok else None,
-        since_zero_ns("request_end") or 0,
-        whole(row.get("prompt_tokens")),
-        whole(row.get("output_tokens")) if ok else None,
-        "ok" if ok else "model_error",
-        message=text(mapping(row, "info").get("error")),
+    start_ns, end_ns = round((due_s - zero_s) * NS_PER_S), since_zero_ns("request_end") or 0
+    output_tokens, sent_ns = whole(row.get("output_tokens")) if ok else None, since_zero_ns("request_start")
+    outcome = "ok" if ok else "model_error"
+    return replace(
+        _record(index, start_ns, end_ns, outcome, whole(row.get("prompt_tokens")), output_tokens),
+        dispatched_ns=sent_ns or 0,
+        sent_ns=sent_ns,
+        first_token_ns=since_zero_ns("first_token_iteration") if ok else None,
+        error_message=text(mapping(row, "info").get("error")),
         turn=whole(mapping(row, "info").get("turn_index")) or 0,
     )
-    sent_ns = since_zero_ns("request_start")
-    return replace(record, dispatched_ns=sent_ns or 0, sent_ns=sent_ns)
 
 
 def _record(
-    index: int,
-    start_ns: int,
-    first_ns: int | None,
-    end_ns: int,
-    input_tokens: int | None,
-    output_tokens: int | None,
-    outcome: str,
-    *,
-    times_ns: tuple[int, ...] = (),
-    message: str | None = None,
-    turn: int = 0,
+    index: int, start_ns: int, end_ns: int, outcome: str, input_tokens: int | None, output_tokens: int | None
 ) -> RequestRecord:
     """`intended` is when it was sent, unless its file says when it was due."""
-    return RequestRecord(
-        phase="measured", session=0, level=0, concurrency=0, index=index, intended_ns=start_ns, dispatched_ns=start_ns,
-        sent_ns=start_ns, first_token_ns=first_ns, last_token_ns=times_ns[-1] if times_ns else None, end_ns=end_ns,
-        token_times_ns=times_ns, tokens_at=(1,) * len(times_ns), planned_input_tokens=input_tokens or 0,
-        planned_output_tokens=output_tokens or 0, input_tokens=input_tokens, output_tokens=output_tokens,
-        token_source="server" if output_tokens is not None else "none", stalls_ns=(), outcome=outcome,
-        error_message=message, turn=turn,
-    )  # fmt: skip
+    return replace(
+        bare_record(index, start_ns, end_ns, outcome),
+        sent_ns=start_ns,
+        planned_input_tokens=input_tokens or 0,
+        planned_output_tokens=output_tokens or 0,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        token_source="none" if output_tokens is None else "server",
+    )

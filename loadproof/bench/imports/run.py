@@ -21,9 +21,10 @@ from loadproof.bench.document import SCHEMA_VERSION, Level, Planned, RunWorkload
 from loadproof.bench.imports.detect import measured_file, read_measured
 from loadproof.bench.imports.levels import MeasuredLevel
 from loadproof.bench.imports.requests import requests_of
-from loadproof.bench.job import RunResult, judge_run, machine_conditions, shown_again
+from loadproof.bench.job import machine_conditions
+from loadproof.bench.judge.run import RunResult, judge_run, shown_again
 from loadproof.bench.judge.summary import RULES, conditions_of, target_of
-from loadproof.bench.judge.verdict import Judgement, Outcome, Verdict
+from loadproof.bench.judge.verdict import Judgement, Outcome, Verdict, decision, judgement_of
 from loadproof.bench.measure.intervals import quantile_interval, ranks
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
 from loadproof.bench.measure.records import RecordWriter
@@ -205,43 +206,25 @@ def _level(index: int, level: MeasuredLevel, load: Load) -> Level:
 def judge_figures(objective: Objective, level: MeasuredLevel | None) -> Judgement:
     """An objective on a level's figures alone (see the module). None: there is no such level."""
     if level is None:
-        return Judgement(objective.name, objective.comparison, objective.bound, *(None,) * 4, "INCONCLUSIVE", 0)
-    low: float | None = None
-    high: float | None = None
+        return judgement_of(objective, None, (None, None), "INCONCLUSIVE", 0)
     if objective.name == ERROR_RATE:
         known = level.requests and level.errors is not None
         observed = (level.errors or 0) / level.requests if known and level.requests else None
-        low = high = observed  # counted, not estimated
-    elif objective.latency:
+        counted = decision(objective, (observed, observed))  # not estimated
+        return judgement_of(objective, observed, (None, None), counted, level.requests or 0)
+    ends: tuple[float | None, float | None] = None, None
+    if objective.latency:
         metric, rank = objective.latency
         spread: Spread = getattr(level, f"{metric}_ms")
         observed = getattr(spread, f"p{rank:g}")
-        succeeded = (level.requests or 0) - (level.errors or 0)
         own = np.asarray(level.samples_ms.get(metric, ()), dtype=np.float64)
         interval = quantile_interval(own, np.arange(1, own.size + 1), rank)
-        if interval is not None:
-            low, high = interval.low, interval.high
-        else:
-            # Of ITL there are many samples a request, which hang together: as many as requests is the cautious count.
-            low, high = _ends(spread, rank / 100, succeeded)
+        # Of ITL there are many samples a request, which hang together: as many as requests is the cautious count.
+        succeeded = (level.requests or 0) - (level.errors or 0)
+        ends = (interval.low, interval.high) if interval else _ends(spread, rank / 100, succeeded)
     else:
         observed = getattr(level, _RATES[objective.name])  # one figure, and nothing to bound it by
-    good, bad = (low, high) if objective.comparison == "<=" else (high, low)
-    verdict = "INCONCLUSIVE"
-    if bad is not None and objective.met_by(bad):
-        verdict = "PASS"
-    elif good is not None and not objective.met_by(good):
-        verdict = "FAIL"
-    distance = None if observed is None else objective.bound - observed
-    margin = None
-    if distance is not None and objective.bound > 0:
-        margin = round((distance if objective.comparison == "<=" else -distance) / objective.bound, 6)
-    if objective.name == ERROR_RATE:
-        low = high = None
-    return Judgement(
-        objective.name, objective.comparison, objective.bound, observed, low, high, margin, verdict,  # type: ignore[arg-type]
-        level.requests or 0,
-    )  # fmt: skip
+    return judgement_of(objective, observed, ends, decision(objective, ends), level.requests or 0)
 
 
 def _ends(spread: Spread, share: float, samples: int) -> tuple[float | None, float | None]:

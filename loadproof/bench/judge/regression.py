@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Literal
 
 from loadproof.bench.judge.verdict import SHORT_BELOW, invalid_reasons
 from loadproof.bench.measure.bootstrap import ratio_resampled
@@ -282,7 +282,7 @@ def _answers_that_differ(place: str, levels: Sequence[MeasuredLevel]) -> list[tu
     return [(f"tokens of an answer at {place}", f"{before:,.4g}", f"{after:,.4g}")]
 
 
-def _conditions(plan: RunPlan) -> dict[str, Any]:
+def _conditions(plan: RunPlan) -> dict[str, object]:
     target, profile = plan.spec.target, plan.spec.profile
     return {
         "endpoint": target.endpoint,

@@ -181,7 +181,7 @@ def estimated(
         verdict: ObjectiveVerdict = "INCONCLUSIVE"
         if share is not None:
             verdict = "PASS" if objective.met_by(share) else "FAIL"
-        return _judgement(objective, share, (None, None), verdict, level.requests)
+        return judgement_of(objective, share, (None, None), verdict, level.requests)
     succeeded = sorted(
         (record for record in records if record.ok), key=lambda record: (record.intended_ns, record.index)
     )
@@ -198,17 +198,17 @@ def _judge_latency(
     bound = objective.bound * pool.per_ms if bounded else None
     interval = quantile_interval(pool.values, pool.ends, rank_percent, bound)
     if interval is None:
-        return _judgement(objective, None, (None, None), "INCONCLUSIVE", 0)
+        return judgement_of(objective, None, (None, None), "INCONCLUSIVE", 0)
     ends = (
         None if interval.low is None else round(interval.low / pool.per_ms, 9),
         None if interval.high is None else round(interval.high / pool.per_ms, 9),
     )
-    verdict, more = _decide(objective, ends), None
+    verdict, more = decision(objective, ends), None
     if verdict == "INCONCLUSIVE":
         within = float((pool.values <= objective.bound * pool.per_ms).mean())
         needed = requests_to_settle(within, rank_percent / 100, requests, interval.effective)
         more = None if needed is None else needed - requests
-    return _judgement(objective, pool.percentile_ms(rank_percent), ends, verdict, requests, interval.effective, more)
+    return judgement_of(objective, pool.percentile_ms(rank_percent), ends, verdict, requests, interval.effective, more)
 
 
 def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level: LevelMetrics, seed: int) -> Judgement:
@@ -216,7 +216,7 @@ def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level:
     of_tokens = objective.name == TOKENS_PER_S
     observed = level.output_tokens_per_s if of_tokens else level.requests_per_s
     if observed is None:
-        return _judgement(objective, None, (None, None), "INCONCLUSIVE", len(succeeded))
+        return judgement_of(objective, None, (None, None), "INCONCLUSIVE", len(succeeded))
     amounts = np.asarray(
         [float(record.output_tokens or 0) if of_tokens else 1.0 for record in succeeded], dtype=np.float64
     )
@@ -227,9 +227,9 @@ def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level:
     enough = len(succeeded) >= FEWEST_REQUESTS
     interval = ratio_interval(amounts, busy_s, in_flight, seed) if enough else None
     ends = (interval.low, interval.high) if interval else (None, None)
-    verdict = _decide(objective, ends)
+    verdict = decision(objective, ends)
     more = _more_for_rate(objective, observed, ends, len(succeeded)) if verdict == "INCONCLUSIVE" else None
-    return _judgement(objective, observed, ends, verdict, len(succeeded), None, more)
+    return judgement_of(objective, observed, ends, verdict, len(succeeded), None, more)
 
 
 def _more_for_rate(
@@ -242,7 +242,7 @@ def _more_for_rate(
     return None if needed is None else needed - requests
 
 
-def _judgement(
+def judgement_of(
     objective: Objective,
     observed: float | None,
     ends: tuple[float | None, float | None],
@@ -261,7 +261,7 @@ def _judgement(
     )
 
 
-def _decide(objective: Objective, ends: tuple[float | None, float | None]) -> ObjectiveVerdict:
+def decision(objective: Objective, ends: tuple[float | None, float | None]) -> ObjectiveVerdict:
     good, bad = ends if objective.comparison == "<=" else (ends[1], ends[0])
     if bad is not None and objective.met_by(bad):
         return "PASS"

@@ -116,9 +116,7 @@ class Sweep:
         """Add the level a search wants next; False when it is over, and for a run whose levels were all known."""
         if self.plan.spec.search is None or self.runner.stopped:
             return False
-        from loadproof.bench.measure.levels import next_load  # noqa: PLC0415  a sender comes up without numpy
-
-        load = next_load(self.plan, [*self.records, *self._taken])
+        load = _wanted(self.plan, [*self.records, *self._taken])
         if load is None:
             return False
         index = len(self.plan.levels)
@@ -281,9 +279,14 @@ def anything_left(plan: RunPlan, records: Sequence[RequestRecord]) -> bool:
         return True
     if plan.spec.search is None:
         return False
+    return any(level.ended_utc is None for level in plan.levels) or _wanted(plan, records) is not None
+
+
+def _wanted(plan: RunPlan, records: Sequence[RequestRecord]) -> Load | None:
+    """The load that a search wants next."""
     from loadproof.bench.measure.levels import next_load  # noqa: PLC0415  a sender comes up without numpy
 
-    return any(level.ended_utc is None for level in plan.levels) or next_load(plan, records) is not None
+    return next_load(plan, records)
 
 
 def why_never_ran(records: Iterable[RequestRecord]) -> str | None:

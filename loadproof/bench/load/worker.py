@@ -26,6 +26,7 @@ from loadproof.bench.plan import read_plan
 from loadproof.bench.workload.prompts import Prompts
 from loadproof.invocation.faults import InvocationFault
 
+Said = dict[str, Any]  # a line of JSON, by its key `tell`
 LONGEST_LINE_BYTES = 256 * 1024 * 1024
 STATE_INTERVAL_S = 0.5
 
@@ -58,7 +59,7 @@ class Worker:
         self._runner.stop()
         await self._invoker.close()
 
-    def _obey(self, said: dict[str, Any]) -> None:
+    def _obey(self, said: Said) -> None:
         match said["tell"]:
             case "warm":
                 self._begin(self._warm(said["count"]))
@@ -69,7 +70,7 @@ class Worker:
             case "stop":
                 self._runner.stop()
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -106,7 +107,7 @@ class Worker:
     def _keep(self, record: RequestRecord) -> None:
         self._writer.write(line_of(record))
 
-    def _tell(self, what: str, **more: Any) -> None:
+    def _tell(self, what: str, **more: object) -> None:
         self._writer.write(orjson.dumps({"tell": what, **more}) + b"\n")
 
 

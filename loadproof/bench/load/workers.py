@@ -14,47 +14,23 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
 
 import orjson
 
 from loadproof.bench.load.batches import places_of, share_of
 from loadproof.bench.load.runner import CANCEL_GRACE_S, Batch
-from loadproof.bench.load.worker import LONGEST_LINE_BYTES
-from loadproof.bench.measure.records import MISSING, RequestRecord, parse_record
+from loadproof.bench.load.worker import LONGEST_LINE_BYTES, Said
+from loadproof.bench.measure.records import MISSING, RequestRecord, bare_record, parse_record
 from loadproof.errors import CouldNotRunError
 from loadproof.invocation.faults import ConnectionFault
 
 LEAD_S = 0.05  # from telling the workers to start to the batch's zero
 START_S = 60.0  # what a worker may take to come up on a busy machine
-Said = dict[str, Any]
-
-
-@runtime_checkable
-class Together(Protocol):
-    """What drives batches from several processes, here (`Crew`) or on several machines (`remote.fleet`)."""
-
-    on_record: Callable[[RequestRecord], None]
-    session: int
-    stopped: bool
-    incomplete: bool  # is a part of the last batch missing?
-
-    @property
-    def under_way(self) -> Mapping[tuple[int, int], int]: ...
-
-    def waiting_for_first_token(self) -> int: ...
-
-    async def warm(self, count: int) -> None: ...
-
-    async def run(self, batch: Batch) -> None: ...
-
-    def stop(self) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -86,7 +62,7 @@ class _Member:
     under_way: tuple[tuple[int, int], ...] = ()
     recorded: Recorded = field(default_factory=Recorded)  # of the batch under way
 
-    def ask(self, what: str, **more: Any) -> asyncio.Future[Said | None]:
+    def ask(self, what: str, **more: object) -> asyncio.Future[Said | None]:
         """Tell the worker and await its one answer; None if it is lost."""
         self.answer = asyncio.get_running_loop().create_future()
         if self.lost is not None:
@@ -95,37 +71,73 @@ class _Member:
             self.tell(what, **more)
         return self.answer
 
-    def tell(self, what: str, **more: Any) -> None:
+    def tell(self, what: str, **more: object) -> None:
         self.writer.write(orjson.dumps({"tell": what, **more}) + b"\n")
 
 
-class Crew:
+class Together(ABC):
+    """What drives batches from several processes, here (`Crew`) or on several machines (`remote.fleet`).
+
+    Records are handed on as they come; where that fails, the run ends.
+    """
+
+    def __init__(self) -> None:
+        self.on_record: Callable[[RequestRecord], None] = lambda record: None
+        self.session = 0
+        self.stopped = False
+        self.incomplete = False  # is a part of the last batch missing?
+        self._failure: Exception | None = None
+
+    @property
+    @abstractmethod
+    def under_way(self) -> Mapping[tuple[int, int], int]: ...
+
+    @abstractmethod
+    def waiting_for_first_token(self) -> int: ...
+
+    @abstractmethod
+    async def warm(self, count: int) -> None: ...
+
+    @abstractmethod
+    async def run(self, batch: Batch) -> None: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    def stop(self) -> None:
+        """Send nothing more and end what is in flight."""
+        self.stopped = True
+
+    def _keep(self, record: RequestRecord) -> None:
+        try:
+            self.on_record(record)
+        except Exception as error:  # a full disk: end the run, which then raises it
+            self._failure = self._failure or error
+            self.stop()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+class Crew(Together):
     """Drives batches like a `Runner`, and opens connections like its sender, with `workers` processes."""
 
     def __init__(
         self, folder: Path, workers: int, zero_ns: int, *, clock_ns: Callable[[], int] = time.perf_counter_ns
     ) -> None:
         """`folder` holds the run's plan.json. The processes start with the first `warm` and end with `close`."""
+        super().__init__()
         self._folder, self._size, self._zero_ns, self._clock_ns = folder, workers, zero_ns, clock_ns
         self._members: list[_Member] = []
         self._level = 0
         self._prepared: tuple[list[_Member], Batch] | None = None
-        self._failure: Exception | None = None
-        self.on_record: Callable[[RequestRecord], None] = lambda record: None
-        self.session = 0
-        self.stopped = False
-        self.incomplete = False  # is a part of the last batch missing?
 
     @property
     def under_way(self) -> dict[tuple[int, int], int]:
         """(level, index) -> when it left, oldest first; half a second old at most."""
         rows = sorted((left_ns, index) for member in self._living() for index, left_ns in member.under_way)
         return {(self._level, index): left_ns for left_ns, index in rows}
-
-    @property
-    def process_ids(self) -> tuple[int, ...]:
-        """Of the workers that live."""
-        return tuple(member.process.pid for member in self._living())
 
     def waiting_for_first_token(self) -> int:
         return sum(member.waiting for member in self._living())
@@ -180,12 +192,10 @@ class Crew:
             await asyncio.wait(ended, timeout=2 * CANCEL_GRACE_S)
         if not self.stopped:
             self._record_losses(share, living, start_ns)
-        if self._failure is not None:
-            raise self._failure
+        self._raise_failure()
 
     def stop(self) -> None:
-        """Send nothing more and end what is in flight."""
-        self.stopped = True
+        super().stop()
         for member in self._living():
             member.tell("stop")
 
@@ -253,13 +263,6 @@ class Crew:
         elif not member.answer.done():
             member.answer.set_result(said)
 
-    def _keep(self, record: RequestRecord) -> None:
-        try:
-            self.on_record(record)
-        except Exception as error:  # a full disk: end the run, which then raises it
-            self._failure = self._failure or error
-            self.stop()
-
     def _record_losses(self, batch: Batch, members: list[_Member], start_ns: int) -> None:
         lost = {
             place: Lost(member.recorded, f"worker process {member.number + 1} of {self._size} {member.lost}")
@@ -300,27 +303,12 @@ def missing_records(
 
 def _missing(batch: Batch, index: int, session: int, start_ns: int, why: str) -> RequestRecord:
     """What is left to say of a request whose worker was lost: that it was to be sent, at the level's start or later."""
-    return RequestRecord(
+    return replace(
+        bare_record(index, start_ns, start_ns, MISSING),
         phase=batch.phase,
         session=session,
         level=batch.level,
         concurrency=batch.concurrency,
-        index=index,
-        intended_ns=start_ns,
-        dispatched_ns=start_ns,
-        sent_ns=None,
-        first_token_ns=None,
-        last_token_ns=None,
-        end_ns=start_ns,
-        token_times_ns=(),
-        tokens_at=(),
-        planned_input_tokens=0,
-        planned_output_tokens=0,
-        input_tokens=None,
-        output_tokens=None,
-        token_source="none",
-        stalls_ns=(),
-        outcome=MISSING,
         error_code="WorkerLost",
         error_message=why,
     )

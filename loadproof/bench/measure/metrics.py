@@ -57,9 +57,7 @@ class LevelMetrics:
     """that failed"""
     errors_by_kind: Mapping[str, int]
     """how many of each kind"""
-    error_examples: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of each kind, what the endpoint said the first time
+    error_examples: Mapping[str, str] = field(default_factory=dict)
     """of each kind, what the endpoint said the first time"""
     unfinished: int
     """no answer when the drain was over"""
@@ -103,9 +101,7 @@ class LevelMetrics:
     """input and output"""
     cost_per_thousand_requests_usd: float | None = None
     """of successful requests"""
-    merged_first_tokens: int | None = (
-        0  # successful requests whose TTFT may be too long: read together with later tokens
-    )
+    merged_first_tokens: int | None = 0
     """requests whose TTFT may be too long: read together with later tokens"""
     asked_output_tokens: float | None = None
     """mean"""

@@ -17,7 +17,6 @@ from functools import lru_cache
 from itertools import accumulate
 from operator import sub
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Literal, Self, cast, overload
 
 import orjson
@@ -154,6 +153,16 @@ class RequestRecord:
         return self.outcome not in (CANCELED, UNFINISHED, MISSING)
 
 
+def bare_record(index: int, start_ns: int, end_ns: int, outcome: str) -> RequestRecord:
+    """A measured request of which no more is known: what is, `dataclasses.replace` puts in."""
+    return RequestRecord(
+        phase="measured", session=0, level=0, concurrency=0, index=index, intended_ns=start_ns, dispatched_ns=start_ns,
+        sent_ns=None, first_token_ns=None, last_token_ns=None, end_ns=end_ns, token_times_ns=(), tokens_at=(),
+        planned_input_tokens=0, planned_output_tokens=0, input_tokens=None, output_tokens=None, token_source="none",
+        stalls_ns=(), outcome=outcome,
+    )  # fmt: skip
+
+
 _FIELDS = frozenset(field.name for field in fields(RequestRecord))
 _FEW_VALUES = ("phase", "outcome", "token_source", "counted_by")  # held once, not in every record
 _REQUIRED = frozenset(field.name for field in fields(RequestRecord) if field.default is dataclasses.MISSING)
@@ -171,16 +180,14 @@ class RecordWriter:
         self._file = self._path.open("ab", buffering=0)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def append(self, record: RequestRecord) -> None:
         assert self._file is not None, "use RecordWriter as a context manager"
-        self._file.write(orjson.dumps(record, default=list) + b"\n")
+        self._file.write(line_of(record))
 
 
 def line_of(record: RequestRecord) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, floor
-from typing import Any
+from typing import SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +111,6 @@ def _middle(estimates: Samples) -> Interval:
     return Interval(_tidy(low), _tidy(high))
 
 
-def _tidy(value: Any) -> float:
+def _tidy(value: SupportsFloat) -> float:
     """A plain float to nine decimals: below a nanosecond there is only floating-point noise."""
     return round(float(value), 9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from rich import box
@@ -14,13 +14,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from loadproof.bench.job import RunResult
 from loadproof.bench.load.sweep import Progress
 from loadproof.bench.measure.scaling import scaling_lines
+from loadproof.bench.output.words import answer_length
 from loadproof.terminal import Terminal
 
 if TYPE_CHECKING:
     from loadproof.bench.document import Level, Summary
+    from loadproof.bench.judge.run import RunResult
     from loadproof.bench.judge.verdict import Judgement
 
 PLAIN_WIDTH = 150
@@ -45,9 +46,7 @@ class ProgressView:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live:
             self._live.stop()
 
@@ -115,51 +114,46 @@ def print_result(result: RunResult, console: Console) -> None:
     """The table of levels, the knee, the objectives, the verdict and where the report is."""
     summary = result.summary
     wide = console if console.is_terminal else Terminal(file=console.file, width=PLAIN_WIDTH, highlight=False)
+    say = partial(wide.print, markup=False, soft_wrap=True)
     for table in _levels_tables(summary.levels, wide):
         wide.print(table)
-    _print_notes(summary, wide)
+    _print_notes(summary, say)
     if summary.objectives:
         wide.print(_objectives_table(summary.objectives, summary.place))
     wide.print(Text(summary.verdict.outcome, style=VERDICT_STYLES[summary.verdict.outcome]), soft_wrap=True)
     for reason in summary.verdict.reasons:
-        wide.print(f"  {reason}", markup=False, soft_wrap=True)
+        say(f"  {reason}")
     if summary.conditions.interrupted:
-        wide.print(f"Go on with: loadproof bench --resume {result.folder}", markup=False, soft_wrap=True)
-    wide.print(
-        f"Report: {result.report}" if result.report else f"No report: {result.report_problem}",
-        markup=False,
-        soft_wrap=True,
-    )
+        say(f"Go on with: loadproof bench --resume {result.folder}")
+    say(f"Report: {result.report}" if result.report else f"No report: {result.report_problem}")
 
 
-def _print_notes(summary: Summary, console: Console) -> None:
-    from loadproof.bench.output.exports import answer_length  # noqa: PLC0415  a sender comes up without numpy
-
+def _print_notes(summary: Summary, say: Callable[[str | Text], None]) -> None:
     knee = summary.knee
     for line in summary.search.lines() if summary.search else ():
-        console.print(line, markup=False, soft_wrap=True)
+        say(line)
     if knee:
         where = f"{knee.concurrency} in flight" if knee.reached else "not reached"
-        console.print(f"Knee: {where} ({knee.reason})", markup=False, soft_wrap=True)
+        say(f"Knee: {where} ({knee.reason})")
     elif not any(level.load for level in summary.levels):
-        console.print("Knee: – (needs two valid levels with data)", markup=False)
+        say("Knee: – (needs two valid levels with data)")
     for line in scaling_lines(summary.scaling):
-        console.print(line, markup=False, soft_wrap=True)
+        say(line)
     for level in summary.levels:
         for kind, count in level.errors_by_kind.items():
             said = f" ({level.error_examples[kind]})" if level.error_examples.get(kind) else ""
-            console.print(Text(f"Errors at {level.place}: {count} {kind}{said}"), soft_wrap=True)
+            say(Text(f"Errors at {level.place}: {count} {kind}{said}"))
         for reason in level.invalid_reasons:
-            console.print(f"Not valid at {level.place}: {reason}", markup=False, soft_wrap=True)
+            say(f"Not valid at {level.place}: {reason}")
         for note in _level_notes(level):
-            console.print(f"At {level.place}: {note}", markup=False, soft_wrap=True)
+            say(f"At {level.place}: {note}")
     sources = {level.token_source for level in summary.levels}
     lengths = dict.fromkeys(answer_length(level) for level in summary.levels)
-    console.print(f"Output tokens counted by: {', '.join(sorted(sources)) or '–'}", markup=False)
+    say(f"Output tokens counted by: {', '.join(sorted(sources)) or '–'}")
     if lengths:
-        console.print(f"Tokens of an answer: {', '.join(lengths)}", markup=False)
+        say(f"Tokens of an answer: {', '.join(lengths)}")
     if summary.conditions.backend == "twin":
-        console.print("The endpoint is a local cloud's twin: these latencies are simulated.", markup=False)
+        say("The endpoint is a local cloud's twin: these latencies are simulated.")
 
 
 def _level_notes(level: Level) -> Iterator[str]:

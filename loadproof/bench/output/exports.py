@@ -13,10 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from loadproof.bench.document import Level, Summary
+from loadproof.bench.document import Summary
 from loadproof.bench.judge.regression import Comparison, describe
 from loadproof.bench.judge.verdict import Judgement
 from loadproof.bench.measure.scaling import Deployed
+from loadproof.bench.output.words import figure, interval, more_of
 
 STATISTICS = ("p50", "p90", "p95", "p99", "mean", "max")
 SPREADS = ("ttft_ms", "itl_ms", "tpot_ms", "e2e_ms", "lag_ms")
@@ -167,26 +168,3 @@ def objective(row: Judgement) -> str:
     if row.doubt:
         return f"{said}; {row.doubt}"
     return said + (f"; {more_of(row).strip(' ()')} would settle it in 4 of 5 cases" if more_of(row) else "")
-
-
-def answer_length(level: Level) -> str:
-    """`2 of 64 asked for`: mean tokens of a level's answers."""
-    return f"{figure(level.answered_output_tokens)} of {figure(level.asked_output_tokens)} asked for"
-
-
-def more_of(row: Judgement) -> str:
-    """` (about 1,200 more requests)`: what would settle an objective; empty where nothing would, or nothing is open."""
-    return f" (about {row.more_requests:,} more requests)" if row.more_requests else ""
-
-
-def interval(low: float | None, high: float | None) -> str:
-    if low is None and high is None:
-        return "–"
-    return f"{'unknown' if low is None else figure(low)} to {'unknown' if high is None else figure(high)}"
-
-
-def figure(value: float | None) -> str:
-    """Four significant digits, thousands separated; – for no data."""
-    if value is None:
-        return "–"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

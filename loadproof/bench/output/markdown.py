@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from loadproof.bench.document import Summary
 from loadproof.bench.judge.regression import Comparison
 from loadproof.bench.measure.scaling import scaling_lines
-from loadproof.bench.output.exports import answer_length, figure, interval, more_of, properties
+from loadproof.bench.output.exports import properties
+from loadproof.bench.output.words import answer_length, figure, interval, more_of
 
 _SIGNS = {
     "PASS": "✅", "FAIL": "❌", "INCONCLUSIVE": "❓", "INVALID": "⚠️",

@@ -6,16 +6,15 @@ import asyncio
 import os
 import time
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from loadproof.bench.load.batches import measured_batch, warm_up_batch
 from loadproof.bench.load.runner import Batch
+from loadproof.bench.load.worker import Said
 from loadproof.bench.load.workers import Crew
 from loadproof.bench.measure.records import RequestRecord
-from loadproof.bench.plan import FILE_NAME as PLAN_FILE
-from loadproof.bench.plan import RunPlan, read_plan
-from loadproof.bench.remote.mailbox import LEADER, Inbox, Outbox, Said, host_box, parsed_line
-from loadproof.bench.remote.settings import Hosts, Terms
+from loadproof.bench.plan import RunPlan
+from loadproof.bench.remote.mailbox import LEADER, Inbox, Outbox, host_box, parsed_line
+from loadproof.bench.remote.settings import Hosts, Terms, fetch_plan
 from loadproof.bench.remote.store import Store
 from loadproof.errors import CouldNotRunError, LoadproofError
 from loadproof.invocation.faults import InvocationFault
@@ -94,7 +93,7 @@ class Agent:
             said = await orders.get()
             self._outbox.tell("done", order=said["order"], **await self._do(crew, said))
 
-    async def _do(self, crew: Crew, said: Said) -> dict[str, Any]:
+    async def _do(self, crew: Crew, said: Said) -> dict[str, object]:
         if said["tell"] == "warm":
             try:
                 await crew.warm(_part(said["count"], self._hosts))
@@ -121,11 +120,7 @@ class Agent:
         self._outbox.tell("state", unix_ns=time.time_ns(), under_way=under_way, waiting=crew.waiting_for_first_token())
 
     def _read_plan(self) -> RunPlan:
-        body = self._store.get(PLAN_FILE)
-        if body is None:
-            raise CouldNotRunError(f"no {PLAN_FILE} under the run's prefix")
-        (self._folder / PLAN_FILE).write_bytes(body)
-        self._plan = read_plan(self._folder)
+        self._plan = fetch_plan(self._store, self._folder)
         return self._plan
 
     def _fetch(self) -> None:

@@ -14,17 +14,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
-from botocore.exceptions import BotoCoreError, ClientError
 
-from loadproof.bench.remote.store import S3Store
+from loadproof.bench.remote.store import S3Store, ask
 from loadproof.bench.spec import BenchmarkSpec, TokenCounts
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.invocation.endpoints import Answer, Client
 from loadproof.loads import Load
 
 INTERVAL_S = 30.0
+_SERVICE = "SageMaker's benchmark jobs"
 _OVER = ("Completed", "Failed", "Stopped")
 _LONGEST_NAME = 63
 
@@ -34,8 +34,8 @@ class ManagedLevel:
     """One level as the service is asked for it: the two requests, in order."""
 
     load: Load
-    workload_config: dict[str, Any]
-    benchmark_job: dict[str, Any]
+    workload_config: Answer
+    benchmark_job: Answer
 
 
 def managed_levels(spec: BenchmarkSpec, *, name: str, results: str, role_arn: str) -> list[ManagedLevel]:
@@ -50,7 +50,7 @@ def _level(spec: BenchmarkSpec, load: Load, name: str, results: str, role_arn: s
     inline = orjson.dumps(_workload(spec, load), option=orjson.OPT_SORT_KEYS).decode()
     # A configuration cannot be changed, only made anew: what it says is in its name.
     config_name = _name(name, hashlib.sha256(inline.encode()).hexdigest()[:8])
-    endpoint: dict[str, Any] = {"Identifier": spec.target.endpoint}
+    endpoint: dict[str, object] = {"Identifier": spec.target.endpoint}
     if spec.target.component is not None:
         endpoint["InferenceComponents"] = [{"Identifier": spec.target.component}]
     return ManagedLevel(
@@ -66,8 +66,8 @@ def _level(spec: BenchmarkSpec, load: Load, name: str, results: str, role_arn: s
     )
 
 
-def _workload(spec: BenchmarkSpec, load: Load) -> dict[str, Any]:
-    parameters: dict[str, Any] = {
+def _workload(spec: BenchmarkSpec, load: Load) -> dict[str, object]:
+    parameters: dict[str, object] = {
         **_lengths("prompt_input_tokens", spec.workload.input_tokens),
         **_lengths("output_tokens", spec.workload.output_tokens),
         "streaming": spec.target.streaming,
@@ -87,7 +87,7 @@ def _workload(spec: BenchmarkSpec, load: Load) -> dict[str, Any]:
     return {"benchmark": {"type": "aiperf"}, "parameters": parameters, "tooling": {"api_standard": "openai"}}
 
 
-def _lengths(name: str, counts: TokenCounts) -> dict[str, Any]:
+def _lengths(name: str, counts: TokenCounts) -> dict[str, float]:
     return {f"{name}_mean": counts.mean} | ({f"{name}_stddev": counts.stddev} if counts.stddev else {})
 
 
@@ -95,7 +95,7 @@ def _refuse(spec: BenchmarkSpec) -> None:
     workload, target = spec.workload, spec.target
     cannot = {
         f"a target of kind {target.kind} (only SageMaker's endpoints)": target.kind != "sagemaker",
-        f"protocol {target.protocol} (only openai chat completions)": target.protocol != "openai",
+        f"protocol {target.protocol} (only openai chat completions)": target.protocol not in ("openai", "openai-chat"),
         "a search (give its levels)": spec.search is not None,
         "a trace": any(load.trace for load in spec.fixed_loads),
         "a rate that grows": any(load.from_requests_per_s is not None for load in spec.fixed_loads),
@@ -124,8 +124,8 @@ def _name(base: str, end: str) -> str:
 def run_managed(
     levels: Sequence[ManagedLevel],
     folder: Path,
-    sagemaker: Any,
-    s3: Any,
+    sagemaker: Client,
+    s3: Client,
     on_status: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Path]:
@@ -137,11 +137,11 @@ def run_managed(
     found = []
     for level in levels:
         job = level.benchmark_job["AIBenchmarkJobName"]
-        _ask(sagemaker, "create_ai_workload_config", **level.workload_config)
-        _ask(sagemaker, "create_ai_benchmark_job", **level.benchmark_job)
+        ask(_SERVICE, sagemaker, "create_ai_workload_config", **level.workload_config)
+        ask(_SERVICE, sagemaker, "create_ai_benchmark_job", **level.benchmark_job)
         status = ""
         while status not in _OVER:
-            answer = _ask(sagemaker, "describe_ai_benchmark_job", AIBenchmarkJobName=job)
+            answer = ask(_SERVICE, sagemaker, "describe_ai_benchmark_job", AIBenchmarkJobName=job)
             status = answer["AIBenchmarkJobStatus"]
             on_status(f"{job} ({level.load.words}): {status}")
             if status not in _OVER:
@@ -164,11 +164,3 @@ def _fetch(store: S3Store, folder: Path) -> Path:
             last = key
         keys = store.keys("", last)
     return folder
-
-
-def _ask(client: Any, operation: str, **request: Any) -> dict[str, Any]:
-    try:
-        answer: dict[str, Any] = getattr(client, operation)(**request)
-        return answer
-    except (BotoCoreError, ClientError) as error:
-        raise CouldNotRunError(f"SageMaker's benchmark jobs: {operation}: {error}") from error

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from loadproof.bench.connect import service_url
 from loadproof.bench.spec import Target
-from loadproof.invocation.endpoints import TargetDescription, aws_client, describe_with
+from loadproof.invocation.endpoints import Client, TargetDescription, aws_client, describe_with
 from loadproof.profiles.gating import WAKING_S
 
 POLL_S: Final = 5.0
@@ -54,7 +54,7 @@ def _moves(found: TargetDescription) -> bool:
     return any(status in _MOVING for status in (found.status, *(one.status for one in found.components)))
 
 
-def _knock(runtime: Any, target: Target) -> None:
+def _knock(runtime: Client, target: Target) -> None:
     """A request in vain: its refusal is what the alarm that wakes the component counts."""
     with suppress(ClientError, BotoCoreError):
         runtime.invoke_endpoint(

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from loadproof.bench.load.runner import Batch
 from loadproof.bench.load.sweep import Progress
-from loadproof.bench.load.workers import Lost, Recorded, missing_records
-from loadproof.bench.measure.records import RequestRecord, parse_record
-from loadproof.bench.remote.mailbox import LEADER, Inbox, Outbox, Said, host_box, parsed_line
+from loadproof.bench.load.worker import Said
+from loadproof.bench.load.workers import Lost, Recorded, Together, missing_records
+from loadproof.bench.measure.records import parse_record
+from loadproof.bench.remote.mailbox import LEADER, Inbox, Outbox, host_box, parsed_line
 from loadproof.bench.remote.settings import Terms
 from loadproof.bench.remote.store import Store
 from loadproof.errors import CouldNotRunError
@@ -44,11 +43,12 @@ class _Host:
     answer: asyncio.Future[Said | None] | None = None
 
 
-class Fleet:
+class Fleet(Together):
     """Drives batches like a `Crew`, with hosts for processes. It listens from the first `warm` until `close`."""
 
     def __init__(self, store: Store, hosts: tuple[str, ...], zero_unix_ns: int, zero_ns: int, terms: Terms) -> None:
         """`zero_unix_ns` is the run's zero on the wall clock, `zero_ns` the same on this host's own."""
+        super().__init__()
         self._store, self._zero_unix_ns, self._zero_ns, self._terms = store, zero_unix_ns, zero_ns, terms
         now_s = time.monotonic()
         self._hosts = [_Host(name, Inbox(store, host_box(name)), now_s) for name in hosts]
@@ -56,11 +56,6 @@ class Fleet:
         self._listening: asyncio.Task[None] | None = None
         self._batch: Batch | None = None
         self._order = 0
-        self._failure: Exception | None = None
-        self.on_record: Callable[[RequestRecord], None] = lambda record: None
-        self.session = 0
-        self.stopped = False
-        self.incomplete = False
 
     @property
     def lost(self) -> dict[str, str]:
@@ -107,11 +102,10 @@ class Fleet:
             start_ns = start_unix_ns - self._zero_unix_ns
             for record in missing_records(batch, lost, len(self._hosts), self.session, start_ns):
                 self._keep(record)
-        if self._failure is not None:
-            raise self._failure
+        self._raise_failure()
 
     def stop(self) -> None:
-        self.stopped = True
+        super().stop()
         self._outbox.tell("stop")
 
     async def close(self) -> None:
@@ -153,7 +147,7 @@ class Fleet:
                     host, f"has a clock {abs(least_s):.1f} s {'ahead of' if least_s < 0 else 'behind'} its leader's"
                 )
 
-    async def _ask(self, what: str, **more: Any) -> list[Said | None]:
+    async def _ask(self, what: str, **more: object) -> list[Said | None]:
         """Tell every host, wait for each one's answer: None of one that is lost. Stopped, it does not wait long."""
         self._refuse_none()
         self._order += 1
@@ -221,10 +215,3 @@ class Fleet:
         host.lost = host.lost or why
         if host.answer is not None and not host.answer.done():
             host.answer.set_result(None)
-
-    def _keep(self, record: RequestRecord) -> None:
-        try:
-            self.on_record(record)
-        except Exception as error:  # a full disk: end the run, which then raises it
-            self._failure = self._failure or error
-            self.stop()

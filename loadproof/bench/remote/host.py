@@ -21,7 +21,8 @@ from pathlib import Path
 
 import orjson
 
-from loadproof.bench.job import RunResult, judge_run, machine_conditions
+from loadproof.bench.job import machine_conditions
+from loadproof.bench.judge.run import RunResult, judge_run
 from loadproof.bench.load.process import loop_factory, raised_priority
 from loadproof.bench.load.sweep import Sweep
 from loadproof.bench.measure.observer import observing
@@ -33,9 +34,18 @@ from loadproof.bench.remote.accounts import host_accounts
 from loadproof.bench.remote.agent import Agent
 from loadproof.bench.remote.bundle import BUNDLE, plan_bundle
 from loadproof.bench.remote.fleet import Fleet
-from loadproof.bench.remote.settings import EXIT_MESSAGE, KEY, RESOURCES, Hosts, Terms, read_hosts, read_terms
+from loadproof.bench.remote.settings import (
+    EXIT_MESSAGE,
+    KEY,
+    RESOURCES,
+    Hosts,
+    Terms,
+    fetch_plan,
+    read_hosts,
+    read_terms,
+)
 from loadproof.bench.remote.store import S3Store, Store, s3_client
-from loadproof.errors import CouldNotRunError, ExitCode, LoadproofError
+from loadproof.errors import ExitCode, LoadproofError
 
 DONE = "done.json"
 RESULTS = (".json", ".jsonl", ".html")
@@ -76,11 +86,7 @@ def _terms_of_leader(store: Store, sleep: Callable[[float], None] = time.sleep) 
 
 
 def _lead(store: Store, hosts: Hosts, folder: Path, terms: Terms, agent: Agent, runner: asyncio.Runner) -> None:
-    body = store.get(PLAN_FILE)
-    if body is None:
-        raise CouldNotRunError(f"no {PLAN_FILE} under the run's prefix")
-    (folder / PLAN_FILE).write_bytes(body)
-    plan = read_plan(folder)
+    plan = fetch_plan(store, folder)
     plan = replace(plan, conditions=plan.conditions | machine_conditions())  # of the machine that measures
     zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
     fleet = Fleet(store, hosts.names, plan.zero_unix_ns, zero_ns, terms)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from loadproof.bench.document import read_summary
-from loadproof.bench.job import RunResult, claim, judge_run, new_folder, release
+from loadproof.bench.job import claimed, release
+from loadproof.bench.judge.run import RunResult, judge_run
 from loadproof.bench.load.sweep import OnProgress, Progress
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.plan import RunPlan, run_id_of, write_plan
@@ -62,11 +63,7 @@ def upload(
     `open_store` gives the store of one run's id; `folder` None is `runs/<run-id>`.
     """
     now_ns = time.time_ns()
-    run_id = run_id_of(now_ns, name)
-    if folder is None:
-        folder = new_folder(Path("runs"), run_id)
-        run_id = folder.name
-    claim(folder)
+    folder, run_id = claimed(folder, run_id_of(now_ns, name))
     try:
         store = open_store(run_id)
         plan = planned_for_hosts(spec, store, run_id, now_ns)

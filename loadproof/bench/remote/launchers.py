@@ -10,15 +10,15 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import orjson
-from botocore.exceptions import BotoCoreError, ClientError
 
-from loadproof.errors import CouldNotRunError, InputError
+from loadproof.bench.remote.store import ask
+from loadproof.errors import InputError
+from loadproof.invocation.endpoints import Answer, Client
+from loadproof.wire.job import PROGRAM
 
-IMAGE_PROGRAM = "benchmarks.remote.host"  # the door that a job's image has (benchmarks/Dockerfile)
-HOST_PROGRAM = "loadproof.bench.remote.host"  # the same, on this machine
+HOST_PROGRAM = "loadproof.bench.remote.host"  # what the door of a job's image leads to
 GRACE_S = 5.0
 STATUS_INTERVAL_S = 15.0
 MOST_RUNTIME_S = 24 * 3600
@@ -79,7 +79,7 @@ class JobSettings:
     most_runtime_s: int = MOST_RUNTIME_S
 
 
-def processing_job_request(settings: JobSettings, hosts: int, run_uri: str, region: str | None) -> dict[str, Any]:
+def processing_job_request(settings: JobSettings, hosts: int, run_uri: str, region: str | None) -> dict[str, object]:
     """The CreateProcessingJob request of a run. Raises InputError for half a network."""
     if bool(settings.subnets) != bool(settings.security_groups):
         raise InputError("--job-subnet and --job-security-group go together: give both, or neither")
@@ -89,7 +89,7 @@ def processing_job_request(settings: JobSettings, hosts: int, run_uri: str, regi
         "RoleArn": settings.role_arn,
         "AppSpecification": {
             "ImageUri": settings.image,
-            "ContainerEntrypoint": ["python", "-m", IMAGE_PROGRAM],
+            "ContainerEntrypoint": [*PROGRAM],
             "ContainerArguments": [run_uri],
         },
         "ProcessingResources": {
@@ -111,7 +111,7 @@ class ProcessingJob:
 
     settings: JobSettings
     hosts: tuple[str, ...]
-    client: Any
+    client: Client
     region: str | None = None
     _looked_s: float = float("-inf")
     _over: str | None = None
@@ -136,9 +136,5 @@ class ProcessingJob:
         if not done and self._over is None and self.ended() is None:
             self._ask("stop_processing_job", ProcessingJobName=self.settings.name)
 
-    def _ask(self, operation: str, **request: Any) -> dict[str, Any]:
-        try:
-            answer: dict[str, Any] = getattr(self.client, operation)(**request)
-            return answer
-        except (BotoCoreError, ClientError) as error:
-            raise CouldNotRunError(f"SageMaker Processing: {operation}: {error}") from error
+    def _ask(self, operation: str, **request: object) -> Answer:
+        return ask("SageMaker Processing", self.client, operation, **request)

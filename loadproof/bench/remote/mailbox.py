@@ -7,14 +7,13 @@ the language of a run's own worker processes (`loadproof.bench.load.workers`) wi
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import orjson
 
+from loadproof.bench.load.worker import Said
 from loadproof.bench.remote.store import Store
 from loadproof.errors import CouldNotRunError
 
-Said = dict[str, Any]
 LEADER = "leader"
 _TELL = b'{"tell"'
 
@@ -32,7 +31,7 @@ class Outbox:
         self._number = 0
         self._flushing = threading.Lock()
 
-    def tell(self, what: str, **more: Any) -> None:
+    def tell(self, what: str, **more: object) -> None:
         self._lines.append(orjson.dumps({"tell": what, **more}))
 
     def add(self, record: object) -> None:

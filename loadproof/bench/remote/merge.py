@@ -6,15 +6,15 @@ from pathlib import Path
 
 import orjson
 
-from loadproof.bench.job import RunResult
+from loadproof.bench.judge.run import RunResult
 from loadproof.bench.load.batches import measured_batch
 from loadproof.bench.load.workers import Lost, Recorded, missing_records
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
 from loadproof.bench.measure.records import RecordWriter, RequestRecord, parse_record
-from loadproof.bench.plan import FILE_NAME as PLAN_FILE
-from loadproof.bench.plan import read_plan
+from loadproof.bench.plan import RunPlan
 from loadproof.bench.remote.host import DONE, conclude
 from loadproof.bench.remote.mailbox import Inbox, host_box, parsed_line
+from loadproof.bench.remote.settings import fetch_plan
 from loadproof.bench.remote.store import Store
 from loadproof.errors import CouldNotRunError
 
@@ -33,16 +33,13 @@ def merge_hosts(store: Store, folder: Path, hosts: tuple[str, ...], why: str) ->
 
     Of every level that began, what no host has a record of is missing. Raises CouldNotRunError when nothing was sent.
     """
-    body = store.get(PLAN_FILE)
-    if body is None:
-        raise CouldNotRunError(f"no {PLAN_FILE} under the run's prefix")
-    (folder / PLAN_FILE).write_bytes(body)
+    plan = fetch_plan(store, folder)
     records = {host: _records_of(store, host) for host in hosts}
     with RecordWriter(folder / RECORDS_FILE) as writer:
         for record in (record for ours in records.values() for record in ours):
             writer.append(record)
         lost = dict.fromkeys(hosts, f"{why}, and the run ended with it")
-        for record in _missing(folder, hosts, records, lost):
+        for record in _missing(plan, hosts, records, lost):
             writer.append(record)
     return conclude(folder, hosts, lost, interrupted=False)
 
@@ -56,9 +53,8 @@ def _records_of(store: Store, host: str) -> list[RequestRecord]:
 
 
 def _missing(
-    folder: Path, hosts: tuple[str, ...], records: dict[str, list[RequestRecord]], lost: dict[str, str]
+    plan: RunPlan, hosts: tuple[str, ...], records: dict[str, list[RequestRecord]], lost: dict[str, str]
 ) -> list[RequestRecord]:
-    plan = read_plan(folder)
     found: list[RequestRecord] = []
     for level, planned in enumerate(plan.levels):
         ours = {host: [one for one in records[host] if (one.phase, one.level) == ("measured", level)] for host in hosts}

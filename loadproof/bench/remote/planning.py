@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from loadproof.bench.job import machine_conditions
-from loadproof.bench.plan import RunPlan, planned_in_full, utc_text
+from loadproof.bench.plan import RunPlan, new_plan
 from loadproof.bench.remote.agent import FILES
 from loadproof.bench.remote.store import Store
 from loadproof.bench.spec import BenchmarkSpec
@@ -15,9 +15,7 @@ from loadproof.errors import InputError
 
 def planned_for_hosts(spec: BenchmarkSpec, store: Store, run_id: str, now_ns: int) -> RunPlan:
     """Plan the run in full, and put the files it names into the store. Raises InputError, CouldNotRunError."""
-    spec = replace(spec, workload=replace(spec.workload, salt=run_id))
-    now_utc = utc_text(now_ns)
-    return _with_files(planned_in_full(RunPlan(run_id, now_utc, now_ns, spec, machine_conditions(), (now_utc,))), store)
+    return _with_files(new_plan(spec, run_id, now_ns, machine_conditions()), store)
 
 
 def _with_files(plan: RunPlan, store: Store) -> RunPlan:

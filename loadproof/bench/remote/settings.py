@@ -8,6 +8,8 @@ from pathlib import Path
 
 import orjson
 
+from loadproof.bench.plan import FILE_NAME as PLAN_FILE
+from loadproof.bench.plan import RunPlan, read_plan
 from loadproof.bench.remote.store import Store
 from loadproof.errors import CouldNotRunError, InputError
 
@@ -15,7 +17,6 @@ KEY = "remote.json"
 ML_FOLDER = Path(os.environ.get("LOADPROOF_ML_FOLDER", "/opt/ml"))  # of a SageMaker Processing container
 RESOURCES = ML_FOLDER / "config" / "resourceconfig.json"  # who is who
 EXIT_MESSAGE = ML_FOLDER / "output" / "message"  # becomes the job's ExitMessage
-MOST_HOSTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,15 @@ def _by_number(name: str) -> tuple[str, int]:
     """algo-2 before algo-10."""
     head, _, tail = name.rpartition("-")
     return (head, int(tail)) if tail.isdigit() else (name, 0)
+
+
+def fetch_plan(store: Store, folder: Path) -> RunPlan:
+    """The run's plan, put into a folder and read. Raises CouldNotRunError where there is none, InputError."""
+    body = store.get(PLAN_FILE)
+    if body is None:
+        raise CouldNotRunError(f"no {PLAN_FILE} under the run's prefix")
+    (folder / PLAN_FILE).write_bytes(body)
+    return read_plan(folder)
 
 
 def write_terms(store: Store, terms: Terms) -> None:

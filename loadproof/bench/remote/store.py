@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Protocol
+from typing import Protocol
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from loadproof.errors import CouldNotRunError, InputError
+from loadproof.invocation.endpoints import Answer, Client
 
 _URI = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(/(?P<prefix>.*))?")
 
@@ -27,7 +28,7 @@ class Store(Protocol):
 class S3Store:
     """Objects of one run. Raises CouldNotRunError, with what S3 said, for whatever cannot be read or written."""
 
-    def __init__(self, uri: str, client: Any) -> None:
+    def __init__(self, uri: str, client: Client) -> None:
         """`client` is boto3's for S3."""
         self.bucket, prefix = parse_uri(uri)
         self._prefix = f"{prefix}/" if prefix else ""
@@ -58,10 +59,10 @@ class S3Store:
         answer = self._ask("list_objects_v2", None, Prefix=self._prefix + prefix, StartAfter=self._prefix + after)
         return {row["Key"].removeprefix(self._prefix): row["Size"] for row in (answer or {}).get("Contents", ())}
 
-    def _ask(self, operation: str, key: str | None, **more: Any) -> dict[str, Any] | None:
+    def _ask(self, operation: str, key: str | None, **more: object) -> Answer | None:
         named = {"Bucket": self.bucket} | ({} if key is None else {"Key": self._prefix + key})
         try:
-            answer: dict[str, Any] = getattr(self._client, operation)(**named, **more)
+            answer: Answer = getattr(self._client, operation)(**named, **more)
             return answer
         except ClientError as error:
             code = error.response.get("Error", {}).get("Code")
@@ -74,6 +75,15 @@ class S3Store:
             raise CouldNotRunError(f"{self.uri}/{key or ''}: {operation} failed: {error}") from error
 
 
+def ask(service: str, client: Client, operation: str, **request: object) -> Answer:
+    """One call of a boto3 client. Raises CouldNotRunError with what AWS said."""
+    try:
+        answer: Answer = getattr(client, operation)(**request)
+        return answer
+    except (BotoCoreError, ClientError) as error:
+        raise CouldNotRunError(f"{service}: {operation}: {error}") from error
+
+
 def parse_uri(uri: str) -> tuple[str, str]:
     """`s3://bucket/a/prefix` as (bucket, "a/prefix"). Raises InputError."""
     match = _URI.fullmatch(uri)
@@ -82,7 +92,7 @@ def parse_uri(uri: str) -> tuple[str, str]:
     return match["bucket"], (match["prefix"] or "").strip("/")
 
 
-def s3_client(endpoint_url: str | None = None, region: str | None = None, attempts: int = 1) -> Any:
+def s3_client(endpoint_url: str | None = None, region: str | None = None, attempts: int = 1) -> Client:
     """boto3's client, one attempt a call: whoever polls asks again at its next turn. Raises CouldNotRunError."""
     try:
         return boto3.client(

@@ -12,10 +12,10 @@ from loadproof.bench.document import Level, Summary
 from loadproof.bench.judge.verdict import Judgement
 from loadproof.bench.measure.histogram import Histogram
 from loadproof.bench.measure.statistics import Spread
-from loadproof.bench.report.figures import Figure, Mark, Series, figure_of, levels_ticks, tip_of
 from loadproof.bench.spec import PredictedPoint
+from loadproof.pages.figures import Figure, Mark, Series, figure_of, levels_ticks, tip_of
 from loadproof.pages.looks import FAR_TAIL, MIDDLE, PREDICTED, TAIL, Look
-from loadproof.pages.wording import SHORT, latency_of, number
+from loadproof.pages.wording import SHORT, latency_of, number, on_a_bar
 
 IN_FLIGHT = "requests in flight"
 _RANKS = ((50.0, "50"), (75.0, "75"), (90.0, "90"), (95.0, "95"), (99.0, "99"), (99.9, "99.9"))
@@ -25,43 +25,35 @@ def curve(summary: Summary, latency: str, noun: str) -> Figure | None:
     """Latency over output tokens/s, a mark a level: the judged tail, p50, predicted with its range, knee, bounds."""
     bounds, levels = _bounds(summary, latency), _one_a_load(summary)
     tail = max((statistic for statistic, _ in bounds if statistic != "p50"), default="p95")
-    series = [
-        _series(
-            [(level.output_tokens_per_s, at(level, latency, statistic), level.concurrency) for level in levels],
-            f"{statistic} {noun}",
-            look,
-            named=[_mark_name(level, summary) if statistic == tail else "" for level in levels],
-        )
-        for statistic, look in ((tail, TAIL), ("p50", MIDDLE))
-    ]
-    expected = [
-        (level.output_tokens_per_s, predicted_at(level, latency), level.concurrency)
-        for level in _predicted_levels(summary)
-    ]
-    series.append(_series(expected, "predicted mean", PREDICTED))
+    series = []
+    for statistic, look in ((tail, TAIL), ("p50", MIDDLE)):
+        points = [(level.output_tokens_per_s, at(level, latency, statistic), level.concurrency) for level in levels]
+        named = [_mark_name(level, summary) if statistic == tail else "" for level in levels]
+        series.append(series_of(points, f"{statistic} {noun}", look, named=named))
+    expected = _predicted_levels(summary)
+    points = [(level.output_tokens_per_s, predicted_at(level, latency), level.concurrency) for level in expected]
+    series.append(series_of(points, "predicted mean", PREDICTED))
     titles = "output tokens per second", f"{SHORT[latency]} (ms)"
-    ring = None
-    for level in levels:
-        x, y = level.output_tokens_per_s, at(level, latency, tail)
-        if level.concurrency == summary.knee_concurrency and x is not None and y is not None:
-            ring = f"knee: {level.concurrency} in flight", x, y
-    return figure_of(Figure(titles, tuple(series), _named(bounds), ring=ring, band=_band(summary, latency)))
+    rings = [
+        (f"knee: {level.concurrency} in flight", x, y)
+        for level in levels
+        if level.concurrency == summary.knee_concurrency
+        and (x := level.output_tokens_per_s) is not None
+        and (y := at(level, latency, tail)) is not None
+    ]
+    return figure_of(
+        Figure(titles, tuple(series), _named(bounds), rings=tuple(rings[-1:]), band=_band(summary, latency))
+    )
 
 
 def percentiles(summary: Summary, latency: str, noun: str) -> Figure | None:
     """One latency over concurrency: p50, p95, p99 measured, the predicted one, and the objectives on it."""
-    series = [
-        _series(
-            [(level.concurrency, at(level, latency, statistic), level.concurrency) for level in _one_a_load(summary)],
-            f"{statistic} {noun}",
-            look,
-        )
-        for statistic, look in (("p99", FAR_TAIL), ("p95", TAIL), ("p50", MIDDLE))
-    ]
-    expected = [
-        (level.concurrency, predicted_at(level, latency), level.concurrency) for level in _predicted_levels(summary)
-    ]
-    series.append(_series(expected, "predicted mean", PREDICTED))
+    series = []
+    for statistic, look in (("p99", FAR_TAIL), ("p95", TAIL), ("p50", MIDDLE)):
+        figures = [(level.concurrency, at(level, latency, statistic)) for level in _one_a_load(summary)]
+        series.append(_by_concurrency(figures, f"{statistic} {noun}", look))
+    expected = [(level.concurrency, predicted_at(level, latency)) for level in _predicted_levels(summary)]
+    series.append(_by_concurrency(expected, "predicted mean", PREDICTED))
     bounds = _named(_bounds(summary, latency))
     titles = IN_FLIGHT, f"{SHORT[latency]} (ms)"
     return figure_of(Figure(titles, tuple(series), bounds, x_ticks=_level_ticks(series)))
@@ -69,20 +61,13 @@ def percentiles(summary: Summary, latency: str, noun: str) -> Figure | None:
 
 def throughput(summary: Summary, rates: Sequence[tuple[str, str, Look]], y_title: str) -> Figure | None:
     """Rates over concurrency. `rates`: (field of Level, label, look); the first also has its prediction."""
-    series = [
-        _series(
-            [(level.concurrency, getattr(level, field), level.concurrency) for level in _one_a_load(summary)],
-            label,
-            look,
-            unit="/s",
-        )
-        for field, label, look in rates
-    ]
+    series = []
+    for field, label, look in rates:
+        figures = [(level.concurrency, getattr(level, field)) for level in _one_a_load(summary)]
+        series.append(_by_concurrency(figures, label, look, unit="/s"))
     first = rates[0][0]
-    expected = [
-        (level.concurrency, getattr(level, first, None), level.concurrency) for level in _predicted_levels(summary)
-    ]
-    series.append(_series(expected, "predicted", PREDICTED, unit="/s"))
+    expected = [(level.concurrency, getattr(level, first, None)) for level in _predicted_levels(summary)]
+    series.append(_by_concurrency(expected, "predicted", PREDICTED, unit="/s"))
     fields = {f"{field}_min" for field, *_ in rates}
     bounds = [(f"≥ {number(one.bound)}", one.bound) for one in summary.objectives if one.name in fields]
     return figure_of(Figure((IN_FLIGHT, y_title), tuple(series), tuple(bounds), x_ticks=_level_ticks(series)))
@@ -129,11 +114,7 @@ def position(objective: Judgement) -> dict[str, float] | None:
         return None
     low = objective.observed if objective.low is None else objective.low
     high = objective.observed if objective.high is None else objective.high
-    longest = 1.15 * max(objective.bound, objective.observed, high)
-    if longest <= 0:
-        return None
-    marks = {"bound": objective.bound, "observed": objective.observed, "low": low, "high": high}
-    return {name: round(100 * max(0.0, value) / longest, 2) for name, value in marks.items()}
+    return on_a_bar(1.15, bound=objective.bound, observed=objective.observed, low=low, high=high)
 
 
 def _one_a_load(summary: Summary) -> Sequence[Level]:
@@ -184,19 +165,15 @@ def _level_ticks(series: Iterable[Series]) -> tuple[tuple[float, str], ...]:
 Point = tuple[float | None, float | None, int]
 
 
-def _series(points: Sequence[Point], name: str, look: Look, *, named: Sequence[str] = (), unit: str = "ms") -> Series:
-    """`named`: what each mark has beside it."""
-    return Series(
-        name,
-        look,
-        tuple(
-            Mark(
-                x,
-                y,
-                tip_of(name, y, unit, f"{concurrency:,} in flight"),
-                beside,
-            )
-            for (x, y, concurrency), beside in zip(points, named or [""] * len(points), strict=True)
-            if x is not None
-        ),
-    )
+def _by_concurrency(figures: Sequence[tuple[int, float | None]], name: str, look: Look, *, unit: str = "ms") -> Series:
+    return series_of([(concurrency, value, concurrency) for concurrency, value in figures], name, look, unit=unit)
+
+
+def series_of(points: Sequence[Point], name: str, look: Look, *, named: Sequence[str] = (), unit: str = "ms") -> Series:
+    """One line through (x, y, requests in flight). `named`: what each mark has beside it."""
+    marks = [
+        Mark(x, y, tip_of(name, y, unit, f"{concurrency:,} in flight"), beside)
+        for (x, y, concurrency), beside in zip(points, named or [""] * len(points), strict=True)
+        if x is not None
+    ]
+    return Series(name, look, tuple(marks))

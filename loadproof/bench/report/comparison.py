@@ -17,9 +17,9 @@ from loadproof.bench.judge.regression import Comparison
 from loadproof.bench.measure.histogram import Histogram
 from loadproof.bench.measure.scaling import Deployed
 from loadproof.bench.report import charts, wording
-from loadproof.bench.report.figures import Figure, Mark, Series, draw, figure_of, levels_ticks, swatch, tip_of
 from loadproof.bench.report.page import POLICY, environment, histogram_of_row, style
 from loadproof.errors import InputError
+from loadproof.pages.figures import Figure, Mark, Series, draw, figure_of, levels_ticks, swatch, tip_of
 from loadproof.pages.looks import RUNS, Look
 
 MOST_RUNS = 12
@@ -164,40 +164,27 @@ def _figures(runs: Sequence[Shown]) -> dict[str, Figure]:
 
 def _curve(runs: Sequence[Shown], latency: str) -> Figure | None:
     """p95 over output tokens/s; each mark is a level, named by its requests in flight."""
-    series = tuple(
-        Series(
-            run.name,
-            run.look,
-            tuple(
-                Mark(
-                    level.output_tokens_per_s,
-                    charts.at(level, latency, "p95"),
-                    tip_of(run.name, charts.at(level, latency, "p95"), "ms", f"{level.concurrency:,} in flight"),
-                    f"{level.concurrency:,}",
-                )
-                for level in run.summary.levels
-                if level.output_tokens_per_s is not None
-            ),
-        )
-        for run in runs
-    )
-    return figure_of(Figure(("output tokens per second", f"{wording.SHORT[latency]} p95 (ms)"), series))
+    series = []
+    for run in runs:
+        levels = run.summary.levels
+        points = [(level.output_tokens_per_s, charts.at(level, latency, "p95"), level.concurrency) for level in levels]
+        named = [f"{level.concurrency:,}" for level in levels]
+        series.append(charts.series_of(points, run.name, run.look, named=named))
+    return figure_of(Figure(("output tokens per second", f"{wording.SHORT[latency]} p95 (ms)"), tuple(series)))
 
 
 def _by_load(runs: Sequence[Shown], figure: Callable[[Level], float | None], title: str, unit: str) -> Figure | None:
-    series = tuple(
-        Series(
-            run.name,
-            run.look,
-            tuple(
-                Mark(level.concurrency, figure(level), tip_of(run.name, figure(level), unit, _place(level)))
-                for level in run.summary.levels
-            ),
-        )
-        for run in runs
-    )
+    def mark(name: str, level: Level) -> Mark:
+        return Mark(level.concurrency, figure(level), tip_of(name, figure(level), unit, _place(level)))
+
     ticks = levels_ticks([level.concurrency for run in runs for level in run.summary.levels])
-    return figure_of(Figure((charts.IN_FLIGHT, title), series, x_ticks=ticks))
+    return figure_of(Figure((charts.IN_FLIGHT, title), _series(runs, mark), x_ticks=ticks))
+
+
+def _series(runs: Sequence[Shown], mark: Callable[[str, Level], Mark | None]) -> tuple[Series, ...]:
+    """A line a run; levels without a mark are left out."""
+    marks = ((run, [mark(run.name, level) for level in run.summary.levels]) for run in runs)
+    return tuple(Series(run.name, run.look, tuple(one for one in found if one)) for run, found in marks)
 
 
 def _common_loads(runs: Sequence[Shown]) -> list[str]:

@@ -16,8 +16,8 @@ from loadproof.bench.document import Level, Summary, as_json, read_summary
 from loadproof.bench.judge.verdict import Judgement
 from loadproof.bench.measure.histogram import Histogram, HistogramRow
 from loadproof.bench.report import charts, timeline_charts, wording
-from loadproof.bench.report.figures import Figure, draw
 from loadproof.bench.report.timeline import Timeline, read_timeline
+from loadproof.pages.figures import Figure, draw
 from loadproof.pages.file import write_whole
 from loadproof.pages.looks import FAR_TAIL, MIDDLE, TAIL, Look
 from loadproof.pages.style import house_style

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from loadproof.bench.measure.records import FILE_NAME, RequestRecord, each_record
@@ -76,16 +76,7 @@ def read_timeline(run_folder: Path, level: int | None = None) -> Timeline | None
 
 
 def _moments_of(record: RequestRecord) -> Moments:
-    return Moments(
-        record.level,
-        record.index,
-        record.session,
-        record.intended_ns,
-        record.first_token_ns,
-        record.end_ns,
-        record.ok,
-        record.finished,
-    )
+    return Moments(*(getattr(record, field.name) for field in fields(Moments)))
 
 
 def timeline_of(records: Sequence[Moments | RequestRecord]) -> Timeline:

@@ -15,7 +15,6 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -74,7 +73,7 @@ def read_dataset(path: Path) -> Dataset:
     return Dataset(tuple(conversations), skipped, hashlib.sha256(body).hexdigest())
 
 
-def _rows(path: Path, body: bytes) -> Iterator[tuple[str, Any]]:
+def _rows(path: Path, body: bytes) -> Iterator[tuple[str, object]]:
     if body.lstrip()[:1] == b"[":
         try:
             rows = orjson.loads(body)
@@ -90,7 +89,7 @@ def _rows(path: Path, body: bytes) -> Iterator[tuple[str, Any]]:
                 raise InputError(f"{path}:{number}: not JSON ({error}); one object a line") from None
 
 
-def _turns(row: Any) -> tuple[DatasetTurn, ...]:
+def _turns(row: object) -> tuple[DatasetTurn, ...]:
     """The user's turns of one row. Raises ValueError, a message for people."""
     if not isinstance(row, Mapping):
         raise ValueError("expected an object with `prompt`, `messages` or `conversations`")
@@ -102,7 +101,7 @@ def _turns(row: Any) -> tuple[DatasetTurn, ...]:
     raise ValueError(f"none of `prompt`, `messages`, `conversations`; found {', '.join(sorted(row)[:5]) or 'no key'}")
 
 
-def _single(row: Mapping[str, Any]) -> DatasetTurn:
+def _single(row: Mapping[str, object]) -> DatasetTurn:
     prompt, answer, tokens = row["prompt"], row.get("answer"), row.get("output_tokens")
     if not isinstance(prompt, str) or not prompt.strip():
         raise ValueError("prompt: expected a text that is not empty")
@@ -113,7 +112,7 @@ def _single(row: Mapping[str, Any]) -> DatasetTurn:
     return DatasetTurn(prompt, answer, tokens)
 
 
-def _conversation(said: Any, key: str, role: str, text: str) -> tuple[DatasetTurn, ...]:
+def _conversation(said: object, key: str, role: str, text: str) -> tuple[DatasetTurn, ...]:
     if not isinstance(said, list):
         raise ValueError(f"{key}: expected a list")
     turns: list[DatasetTurn] = []

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -56,7 +55,7 @@ def read_trace(path: Path) -> tuple[TraceRow, ...]:
     return tuple(rows)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
     """(line number, row) of either format; `.jsonl` by its name, anything else is CSV."""
     try:
         if path.suffix in (".jsonl", ".ndjson"):
@@ -74,7 +73,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         raise InputError(f"{path}: cannot be read as a trace ({why}); give a CSV or JSON Lines file") from None
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         if not line.strip():
             continue
@@ -87,11 +86,11 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield number, row
 
 
-def _number(row: Mapping[str, Any], name: str, lowest: float) -> float:
+def _number(row: Mapping[str, object], name: str, lowest: float) -> float:
     found = row.get(name)
     try:
-        value = math.nan if isinstance(found, bool) or found is None else float(found)
-    except (TypeError, ValueError):
+        value = float(found) if isinstance(found, str | int | float) and not isinstance(found, bool) else math.nan
+    except ValueError:
         value = math.nan
     whole = name == "timestamp_s" or value == value // 1
     if not (math.isfinite(value) and value >= lowest and whole and value <= (1e18 if lowest < 0 else MOST_TOKENS)):

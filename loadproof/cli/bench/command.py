@@ -15,8 +15,8 @@ from loadproof.bench.spec import BenchmarkSpec
 from loadproof.cli.bench.load import refuse_crowd
 from loadproof.cli.bench.remote import JobOptions
 from loadproof.cli.bench.spec import Options, spec_from_profile, spec_from_target
-from loadproof.cli.options import grouped
-from loadproof.cli.outputs import Format, Outputs, show
+from loadproof.cli.options import Format, grouped
+from loadproof.cli.outputs import Outputs, show
 from loadproof.errors import InputError
 from loadproof.terminal import Terminal
 
@@ -30,9 +30,7 @@ def bench(
     resume: Annotated[Path | None, typer.Option(help="continue the run in this folder")] = None,
     job: JobOptions,
     outputs: Outputs,
-    format: Annotated[
-        Format, typer.Option(help="text for people; json prints summary.json and nothing else")
-    ] = Format.TEXT,
+    format: Annotated[Format, typer.Option(help="text for people; json prints summary.json and nothing else")] = "text",
 ) -> int:
     """Load a deployed endpoint level by level, then judge it: PASS, FAIL, INCONCLUSIVE or INVALID, with evidence.
 

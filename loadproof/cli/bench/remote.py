@@ -5,41 +5,33 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import boto3
-import orjson
 import typer
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 
 from loadproof.bench.imports.run import ImportRequest, import_run
 from loadproof.bench.job import new_folder, run_name
+from loadproof.bench.judge.run import RunResult
+from loadproof.bench.load.sweep import OnProgress
 from loadproof.bench.plan import run_id_of
 from loadproof.bench.remote.aiperf import managed_levels, run_managed
 from loadproof.bench.remote.job import Launcher, drive, upload
 from loadproof.bench.remote.launchers import JobSettings, LocalHosts, ProcessingJob, host_names, processing_job_request
 from loadproof.bench.remote.settings import LOCAL_TERMS, Terms
 from loadproof.bench.remote.store import S3Store, parse_uri, s3_client
+from loadproof.bench.spec import BenchmarkSpec
+from loadproof.cli.printing import print_json
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.untrusted import with_escapes
-
-if TYPE_CHECKING:
-    from loadproof.bench.job import RunResult
-    from loadproof.bench.load.sweep import OnProgress
-    from loadproof.bench.remote.launchers import JobSettings
-    from loadproof.bench.spec import BenchmarkSpec
 
 PANEL = "Several hosts, another engine"
 
 
-class Engine(StrEnum):
-    """Who sends the load."""
-
-    LOADPROOF = "loadproof"
-    AIPERF = "aiperf"
+Engine = Literal["loadproof", "aiperf"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +59,7 @@ class JobOptions:
     engine: Annotated[
         Engine,
         typer.Option(help="who sends: Loadproof, or AWS's managed benchmark job (AIPerf) where the account has it"),
-    ] = Engine.LOADPROOF
+    ] = "loadproof"
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="print the requests to AWS as JSON; ask and send nothing")
     ] = False
@@ -75,7 +67,7 @@ class JobOptions:
     @property
     def wanted(self) -> bool:
         """Does somebody else than this process send the load?"""
-        return self.remote or self.hosts is not None or self.engine is Engine.AIPERF
+        return self.remote or self.hosts is not None or self.engine == "aiperf"
 
     def check(self, resume: Path | None) -> None:
         """Refuse what is missing or does not go together, all of it at once. Raises InputError."""
@@ -86,9 +78,9 @@ class JobOptions:
         if resume is not None:
             raise InputError("--resume sends from this machine; leave out --remote, --hosts and --engine")
         needed = {"--results s3://BUCKET/PREFIX": self.results}
-        if self.remote or self.engine is Engine.AIPERF:
+        if self.remote or self.engine == "aiperf":
             needed["--job-role ARN"] = self.job_role
-        if self.remote and self.engine is Engine.LOADPROOF:
+        if self.remote and self.engine == "loadproof":
             needed["--job-image URI"] = self.job_image
         if missing := [name for name, value in needed.items() if value is None]:
             raise InputError(
@@ -96,12 +88,12 @@ class JobOptions:
             )
         if self.results is not None:
             parse_uri(self.results)
-        if self.engine is Engine.AIPERF and self.hosts is not None:
+        if self.engine == "aiperf" and self.hosts is not None:
             raise InputError("--engine aiperf is a job of AWS's own: leave out --hosts")
 
     def run(self, spec: BenchmarkSpec, on_progress: OnProgress, out: Path | None) -> RunResult:
         """Run it there, judge it here. Raises as `loadproof.bench.job.run_benchmark` does."""
-        if self.engine is Engine.AIPERF:
+        if self.engine == "aiperf":
             return self._run_managed(spec, out)
         hosts, region = host_names(self.hosts or 1), spec.target.region
         client = s3_client(region=region)
@@ -117,7 +109,7 @@ class JobOptions:
 
     def print_requests(self, spec: BenchmarkSpec) -> int:
         """What would be asked of AWS, as one JSON document."""
-        if self.engine is Engine.AIPERF:
+        if self.engine == "aiperf":
             assert self.results is not None
             assert self.job_role is not None
             levels = managed_levels(spec, name=run_name(spec), results=self.results, role_arn=self.job_role)
@@ -137,7 +129,7 @@ class JobOptions:
             document = {"CreateProcessingJob": request}
         else:
             raise InputError("--dry-run: hosts on this machine ask nothing of AWS; add --remote")
-        sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+        print_json(document)
         return int(ExitCode.OK)
 
     def _place(self, run_id: str) -> str:

@@ -104,22 +104,13 @@ def checked_workload(workload: WorkloadSpec, *, chat: bool) -> None:
         attempts.attempt(partial(read_dataset, Path(workload.dataset)), None)
     if workload.tokenizer is not None:
         attempts.attempt(partial(TokenizerCounter, Path(workload.tokenizer)), None)
-    for is_wrong, complaint in (
-        (
-            workload.images is not None and not chat,
-            "images need chat messages: use an http target whose path ends in /chat/completions, or bedrock://MODEL",
-        ),
-        (
-            workload.dataset is not None and workload.shared_prefix_tokens > 0,
-            "a shared prefix goes with made texts, not with a dataset; leave one of them out",
-        ),
-        (
-            workload.think_time_s > 0 and workload.turns == 1,
-            "a think time goes between the turns of a conversation: give --turns 2 or more",
-        ),
-    ):
-        if is_wrong:
-            attempts.complain(complaint)
+    if workload.images is not None and not chat:
+        path = "an http target whose path ends in /chat/completions"
+        attempts.complain(f"images need chat messages: use {path}, or bedrock://MODEL")
+    if workload.dataset is not None and workload.shared_prefix_tokens > 0:
+        attempts.complain("a shared prefix goes with made texts, not with a dataset; leave one of them out")
+    if workload.think_time_s > 0 and workload.turns == 1:
+        attempts.complain("a think time goes between the turns of a conversation: give --turns 2 or more")
     attempts.finish()
 
 
@@ -152,7 +143,7 @@ def parse_image(text: str) -> ImageSpec:
     return ImageSpec(*sizes)
 
 
-def _named(name: str) -> dict[str, Any]:
+def _named(name: str) -> dict[str, object]:
     from loadproof.profiles.workloads import NAMED_WORKLOADS  # noqa: PLC0415  brings pydantic along
 
     found = NAMED_WORKLOADS.get(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,16 +12,11 @@ from loadproof.capacity.calibration import fit, fit_document
 from loadproof.cli.calibrate.files import sources_of, write_calibration
 from loadproof.cli.calibrate.levels import observed
 from loadproof.cli.calibrate.text import as_json, render
+from loadproof.cli.options import TextOrJson
+from loadproof.cli.printing import print_parts, tables_on
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles.calibrating import is_calibration
 from loadproof.terminal import Terminal
-
-
-class Format(StrEnum):
-    """What goes to stdout."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def calibrate(
@@ -42,7 +36,7 @@ def calibrate(
         typer.Option(help="name of what served instead of the instance type's accelerator (a CPU): fitted as well"),
     ] = None,
     date: Annotated[str | None, typer.Option(help="of the measurements, 2026-11-21; default: as the files say")] = None,
-    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+    format: TextOrJson = "text",
 ) -> int:
     """Refit server and fabric parameters to measured levels, with the shipped ones as priors, and write them down.
 
@@ -59,12 +53,8 @@ def calibrate(
     simulated = any(level.simulated for level in levels)
     document = fit_document(found, sources_of(levels), day, simulated=simulated)
     write_calibration(output, document)
-    if format is Format.JSON:
+    if format == "json":
         print(as_json(found, document, left_out))
     else:
-        console = Terminal(highlight=False)
-        if not console.is_terminal:
-            console = Terminal(highlight=False, width=120)
-        for part in render(found, document, left_out, output):
-            console.print(part, soft_wrap=isinstance(part, str))
+        print_parts(render(found, document, left_out, output), tables_on(120))
     return ExitCode.OK

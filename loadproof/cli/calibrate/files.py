@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 from loadproof.cli.calibrate.levels import ObservedLevel
 from loadproof.errors import InputError
+from loadproof.pages.file import write_whole
 from loadproof.profiles.schema import Calibration, CalibrationSource
 
 _HEAD = """\
@@ -34,10 +34,8 @@ def sources_of(levels: Sequence[ObservedLevel]) -> list[CalibrationSource]:
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
     """Write the file whole or not at all. Raises InputError where that cannot be done."""
-    beside = path.with_name(f".{path.name}.part")
     try:
-        beside.write_text(calibration_text(calibration), encoding="utf-8")
-        beside.replace(path)
+        write_whole(calibration_text(calibration), path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}; name another with --output") from None
 
@@ -47,7 +45,7 @@ def calibration_text(calibration: Calibration) -> str:
     return _HEAD + "\n".join(_lines(calibration.model_dump(mode="json", exclude_none=True))) + "\n"
 
 
-def _lines(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+def _lines(values: Mapping[str, object], indent: str = "") -> Iterator[str]:
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield f"{indent}{key}:"

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from loadproof.capacity.calibration import Fit, LevelFit
 from loadproof.capacity.observations import FIGURES, FigureName
+from loadproof.pages.wording import counted
 from loadproof.profiles.schema import Calibration
 
 _HEADINGS: dict[FigureName, str] = {
@@ -30,8 +30,7 @@ def render(found: Fit, document: Calibration, left_out: Sequence[str], output: P
     """The parts in reading order; `left_out` says which levels were not fitted to, and why."""
     server = f"{document.server.family} {document.server.version}".strip()
     where = f"{found.hardware} in place of {document.accelerator}" if found.hardware else document.accelerator
-    levels = "1 level" if document.levels == 1 else f"{document.levels} levels"
-    files = "1 file" if len(document.sources) == 1 else f"{len(document.sources)} files"
+    levels, files = counted(document.levels, "level"), counted(len(document.sources), "file")
     yield escape(f"{server} on {where}: {levels} in {files}")
     yield ""
     yield _levels_table(found)
@@ -72,7 +71,7 @@ def as_json(found: Fit, document: Calibration, left_out: Sequence[str]) -> str:
         }
         for level in found.levels
     ]
-    whole: dict[str, Any] = {
+    whole: dict[str, object] = {
         "schema_version": 1,
         "calibration": document.model_dump(mode="json"),
         "levels": levels,
@@ -103,8 +102,8 @@ def _levels_table(found: Fit) -> Table:
 
 def _parameters_table(found: Fit) -> Table:
     table = Table(show_edge=False)
-    for name, justify in (("parameter", "left"), ("prior", "right"), ("fitted", "right"), ("unit", "left")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for name in ("parameter", "prior", "fitted", "unit"):
+        table.add_column(name, justify="right" if name in ("prior", "fitted") else "left")
     for name, value in found.parameters.items():
         unit = next(unit for ending, unit in _UNITS.items() if f"_{ending}" in name)
         table.add_row(name, f"{found.priors[name]:.4g}", f"{value:.4g}", unit)

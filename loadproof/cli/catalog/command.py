@@ -1,17 +1,18 @@
-"""`loadproof catalog list|show|refresh`: the rows every prediction and every template is made from."""
+"""`loadproof catalog list|show|refresh|audit`: the rows every prediction and every template is made from."""
 
 from __future__ import annotations
 
 import json
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from loadproof.cli.catalog.audit import audit_rows
 from loadproof.cli.catalog.find import find_row
-from loadproof.cli.catalog.refresh import refresh_images
+from loadproof.cli.catalog.refresh import refresh_rows
 from loadproof.cli.catalog.rows import KINDS
 from loadproof.cli.catalog.text import page, table
+from loadproof.cli.options import TextOrJson
 from loadproof.errors import ExitCode
 
 app = typer.Typer(
@@ -21,31 +22,18 @@ app = typer.Typer(
 )
 
 
-class Format(StrEnum):
-    """How rows are printed."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class Kind(StrEnum):
-    """A table of the catalog."""
-
-    ACCELERATORS = "accelerators"
-    INSTANCES = "instances"
-    MODELS = "models"
-    CONTAINERS = "containers"
+Kind = Literal["accelerators", "instances", "models", "containers"]
 
 
 @app.command("list")
 def list_rows(
     kind: Annotated[Kind | None, typer.Argument(help="one table; default: all four")] = None,
-    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+    format: TextOrJson = "text",
 ) -> int:
     """List the rows of the catalog. Figures whose source says so are marked unverified, prices also derived."""
-    kinds = [kind.value] if kind else list(KINDS)
+    kinds = [kind] if kind else list(KINDS)
     rows = {name: KINDS[name]() for name in kinds}
-    if format is Format.JSON:
+    if format == "json":
         _print_json({"schema_version": 1, **rows})
     else:
         print("\n\n".join(table(name, rows[name]) for name in kinds))
@@ -57,11 +45,11 @@ def show(
     name: Annotated[
         str, typer.Argument(help="ml.g5.2xlarge, H100, Qwen/Qwen3-32B, vllm:0.30.0, or a path to a config.json")
     ],
-    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+    format: TextOrJson = "text",
 ) -> int:
     """Show one row in full, or the shape of your own model from its Hugging Face config.json."""
     kind, document = find_row(name)
-    if format is Format.JSON:
+    if format == "json":
         _print_json({"schema_version": 1, "kind": kind, **document})
     else:
         print(page(kind, document))
@@ -74,8 +62,22 @@ def refresh(
         bool, typer.Option("--write", help="change the rows; default: only show what would change")
     ] = False,
 ) -> int:
-    """Compare the container images with the sagemaker SDK's own data (extra `sagemaker`). Exit 1 when they differ."""
-    return refresh_images(write=write)
+    """Compare rows with the installed SDKs: enumerations (botocore), regions (cfn-lint), images (extra `sagemaker`).
+
+    Exit 1 when they differ.
+    """
+    return refresh_rows(write=write)
+
+
+@app.command("audit")
+def audit(
+    format: TextOrJson = "text",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="exit 1 on any finding, not only on what is missing")
+    ] = False,
+) -> int:
+    """Say what the catalog lacks, what is stale, and what is from memory. Exit 1 where the installed SDK knows more."""
+    return audit_rows(as_json=format == "json", strict=strict)
 
 
 def _print_json(document: dict[str, object]) -> None:

@@ -19,7 +19,7 @@ from loadproof.cli.catalog.rows import (
 )
 from loadproof.errors import InputError
 
-Found = tuple[str, Callable[[], Document]]
+Found = tuple[str, Callable[[], Document], str]  # its kind, its document, its name as the catalog writes it
 
 
 def find_row(name: str) -> tuple[str, Document]:
@@ -32,7 +32,7 @@ def find_row(name: str) -> tuple[str, Document]:
     wanted, names = name.strip().casefold(), _by_name()
     for key in (wanted, f"ml.{wanted}", wanted.replace(" ", ":")):
         if key in names:
-            kind, document = names[key]
+            kind, document, _ = names[key]
             return kind, document()
     try:
         return "model", model_document(model_shape(name))
@@ -55,14 +55,15 @@ def _by_name() -> dict[str, Found]:
     names: dict[str, Found] = {}
     for shape in catalog.architectures().values():
         for key in (shape.name, shape.hf_id, shape.hf_id.split("/")[-1]):
-            names[key.casefold()] = ("model", partial(model_document, shape))
+            names[key.casefold()] = ("model", partial(model_document, shape), key)
     for image in reversed(catalog.container_images()):  # the newest of a family answers to the family's name
         for key in (image.family, f"{image.family}:{image.version}"):
-            names[key.casefold()] = ("container", partial(container_document, image))
+            names[key.casefold()] = ("container", partial(container_document, image), key)
     for machine in catalog.instances().values():
-        names[machine.instance_type.casefold()] = ("instance", partial(instance_document, machine))
+        key = machine.instance_type
+        names[key.casefold()] = ("instance", partial(instance_document, machine), key)
     for chip in catalog.accelerators().values():
-        names[chip.name.casefold()] = ("accelerator", partial(accelerator_document, chip))
+        names[chip.name.casefold()] = ("accelerator", partial(accelerator_document, chip), chip.name)
     return names
 
 
@@ -73,12 +74,4 @@ def _hint(wanted: str, names: dict[str, Found]) -> str:
     near = list(dict.fromkeys((*alike, *holding)))[:4]
     if not near:
         return "see `loadproof catalog list`"
-    return f"did you mean {', '.join(_as_written(name) for name in near)}?"
-
-
-def _as_written(key: str) -> str:
-    for shape in catalog.architectures().values():
-        for name in (shape.name, shape.hf_id, shape.hf_id.split("/")[-1]):
-            if name.casefold() == key:
-                return name
-    return next((chip for chip in catalog.accelerators() if chip.casefold() == key), key)
+    return f"did you mean {', '.join(names[name][2] for name in near)}?"

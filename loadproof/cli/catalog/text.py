@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from loadproof.cli.catalog.rows import Document
 
@@ -96,7 +96,7 @@ def page(kind: str, document: Document) -> str:
     return "\n".join(lines)
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     if value is None:
         return NOTHING
     if isinstance(value, bool):

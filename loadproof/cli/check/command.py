@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from loadproof.capacity.duration import gate_problem
 from loadproof.cli.check import formats as check_formats
 from loadproof.errors import ExitCode, Problem
-from loadproof.profiles import check_file, place_in
+from loadproof.profiles import Checked, check_file, place_in
 from loadproof.profiles.folders import default_folder, files_of
 
-if TYPE_CHECKING:
-    from loadproof.profiles import Checked
-
-
-class Format(StrEnum):
-    """How problems are printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
+Format = Literal["text", "json", "sarif"]
 
 
 def check(
@@ -34,7 +24,7 @@ def check(
         typer.Argument(metavar="[PATH]...", help="files or folders; default: deploy_profiles, found upward from here"),
     ] = None,
     format: Annotated[Format, typer.Option(help="text for people, json for programs, sarif for code review")] = (
-        Format.TEXT
+        "text"
     ),
 ) -> int:
     """Check deploy profiles and environments. Exit 0 (warnings allowed) or 2."""
@@ -43,13 +33,10 @@ def check(
     # File names may hold anything, and a terminal may know little: show escapes, never a traceback.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
-    match format:
-        case Format.TEXT:
-            print(check_formats.as_text(outcome, coloured=check_formats.wants_colour(sys.stdout)))
-        case Format.JSON:
-            print(check_formats.as_json(outcome))
-        case Format.SARIF:
-            print(check_formats.as_sarif(outcome))
+    if format == "text":
+        print(check_formats.as_text(outcome, coloured=check_formats.wants_colour(sys.stdout)))
+    else:
+        print(check_formats.as_json(outcome) if format == "json" else check_formats.as_sarif(outcome))
     return ExitCode.BAD_INPUT if outcome.errors else ExitCode.OK
 
 

@@ -7,11 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 from urllib.parse import quote
 
 from loadproof.errors import Problem, Severity
 from loadproof.pages.sarif import sarif_log
+from loadproof.pages.wording import counted
 from loadproof.profiles import Checked, profile_hash
 from loadproof.profiles.checks import RULES
 
@@ -92,21 +93,17 @@ def _line(problem: Problem, coloured: bool) -> str:
 
 
 def _summary(outcome: Outcome, coloured: bool) -> str:
-    files = _count(len(outcome.checked), "file")
+    files = counted(len(outcome.checked), "file")
     if not outcome.errors and not outcome.warnings:
         said = f"{files} checked: all well"
     else:
-        said = f"{files} checked: {_count(outcome.errors, 'error')}, {_count(outcome.warnings, 'warning')}"
+        said = f"{files} checked: {counted(outcome.errors, 'error')}, {counted(outcome.warnings, 'warning')}"
     if not coloured:
         return said
     return f"{_BOLD}{_RED if outcome.errors else _YELLOW if outcome.warnings else _GREEN}{said}{_PLAIN}"
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def _file(checked: Checked) -> dict[str, Any]:
+def _file(checked: Checked) -> dict[str, object]:
     profile = checked.profile
     return {
         "file": str(checked.file),
@@ -118,7 +115,7 @@ def _file(checked: Checked) -> dict[str, Any]:
     }
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
+def _problem(problem: Problem) -> dict[str, object]:
     return {
         "file": problem.file,
         "line": problem.line,
@@ -132,7 +129,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _sarif_result(problem: Problem, positions: dict[str, int]) -> dict[str, Any]:
+def _sarif_result(problem: Problem, positions: dict[str, int]) -> dict[str, object]:
     subject = f"{problem.path}: " if problem.path else ""
     return {
         "ruleId": problem.code,

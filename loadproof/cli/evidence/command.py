@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,17 +19,17 @@ from loadproof.cli.evidence.compare import Progress, print_comparison
 from loadproof.cli.evidence.find import find_run, profiles_of, profiles_to_prove
 from loadproof.cli.evidence.text import (
     age_limit,
-    print_json,
     print_proofs,
     print_run,
     print_runs,
     proof_document,
     run_document,
-    say,
     shown_document,
     size_of,
 )
-from loadproof.cli.outputs import Format, Tolerance
+from loadproof.cli.options import OneDocument
+from loadproof.cli.outputs import Tolerance
+from loadproof.cli.printing import print_json, say
 from loadproof.errors import ExitCode, InputError
 
 app = typer.Typer(
@@ -47,24 +46,13 @@ Places = Annotated[
     list[str] | None,
     typer.Option("--place", help="folder or s3://BUCKET/PREFIX of runs, repeatable (default: evidence and runs)"),
 ]
-Output = Annotated[Format, typer.Option("--format", help="text for people; json prints one document")]
 _RUN = "folder of a run, s3://BUCKET/PREFIX/RUN, a run id, or a profile as ENV/NAME or file: its newest run"
 
 
-class CompareFormat(StrEnum):
-    """What goes to stdout."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
+CompareFormat = Literal["text", "json", "markdown"]
 
 
-class FailOn(StrEnum):
-    """From which outcome on the exit code is 1."""
-
-    REGRESSION = "regression"
-    INCONCLUSIVE = "inconclusive"
-    NEVER = "never"
+FailOn = Literal["regression", "inconclusive", "never"]
 
 
 @app.command("list")
@@ -73,7 +61,7 @@ def list_runs(
         list[str] | None, typer.Argument(help="folder or s3://BUCKET/PREFIX of runs; default: evidence and runs")
     ] = None,
     profile: Profiles = None,
-    format: Output = Format.TEXT,
+    format: OneDocument = "text",
 ) -> int:
     """List the runs kept, the newest first: verdict, age, and whether their profile has changed since.
 
@@ -82,7 +70,7 @@ def list_runs(
     runs = read_stored(places_of(place or ()))
     profiles = profiles_of(profile, runs)
     rows, now = [(run, status_of(run, profiles)) for run in runs], _now()
-    if format is Format.JSON:
+    if format == "json":
         print_json({"schema_version": 1, "runs": [run_document(run, status, now) for run, status in rows]})
     else:
         print_runs(rows, now)
@@ -94,12 +82,12 @@ def show(
     run: Annotated[str, typer.Argument(help=_RUN)],
     place: Places = None,
     profile: Profiles = None,
-    format: Output = Format.TEXT,
+    format: OneDocument = "text",
 ) -> int:
     """Show what a run's verdict rests on: objectives, figures and intervals, conditions, versions, hashes, where."""
     found = find_run(run, place or ())
     status, now = status_of(found, profiles_of(profile, [found])), _now()
-    if format is Format.JSON:
+    if format == "json":
         print_json(shown_document(found, status, now))
     else:
         print_run(found, status, now)
@@ -111,11 +99,11 @@ def compare(
     before: Annotated[str, typer.Argument(help=_RUN)],
     after: Annotated[str, typer.Argument(help="the run to hold to it, named likewise")],
     tolerance: Tolerance = 0.05,
-    fail_on: Annotated[FailOn, typer.Option(help="exit 1 from this outcome on")] = FailOn.REGRESSION,
+    fail_on: Annotated[FailOn, typer.Option(help="exit 1 from this outcome on")] = "regression",
     place: Places = None,
     format: Annotated[
         CompareFormat, typer.Option(help="text for people, json for programs, markdown for a pull request")
-    ] = CompareFormat.TEXT,
+    ] = "text",
 ) -> int:
     """Hold a run to an earlier one: each figure's ratio with its 95% interval, by a bootstrap over requests.
 
@@ -134,10 +122,10 @@ def compare(
         earlier, later = read_run(one), read_run(other)
         told.say("drawing requests anew, level by level")
         comparison = compare_runs(earlier, later, tolerance, told.level)
-    print_comparison(comparison, [run.where for run in runs], format.value)
+    print_comparison(comparison, [run.where for run in runs], format)
     if not comparison.measured:
         return ExitCode.COULD_NOT_RUN
-    failing = {FailOn.REGRESSION: {"REGRESSION"}, FailOn.INCONCLUSIVE: {"REGRESSION", "INCONCLUSIVE"}}
+    failing = {"regression": {"REGRESSION"}, "inconclusive": {"REGRESSION", "INCONCLUSIVE"}}
     return ExitCode.MISSED if comparison.outcome in failing.get(fail_on, set()) else ExitCode.OK
 
 
@@ -173,7 +161,7 @@ def check(
     local_cloud: Annotated[
         bool, typer.Option("--local-cloud", help="count runs against a local cloud, which measured nothing at AWS")
     ] = False,
-    format: Output = Format.TEXT,
+    format: OneDocument = "text",
 ) -> int:
     """Check that every profile has a PASS of its own: of the profile as it is now, judged as it says, not too old.
 
@@ -183,17 +171,13 @@ def check(
     profiles = profiles_to_prove(profile)
     runs, now = read_stored(places_of(place or (), must_exist=False)), _now()  # before the first run nothing is kept
     proofs = [proof_of(one, runs, now, most, local_cloud=local_cloud) for one in profiles]
-    if format is Format.JSON:
-        print_json(
-            {
-                "schema_version": 1,
-                "ok": all(proof.holds for proof in proofs),
-                "profiles": [proof_document(proof, now) for proof in proofs],
-            }
-        )
+    all_hold = all(proof.holds for proof in proofs)
+    if format == "json":
+        documents = [proof_document(proof, now) for proof in proofs]
+        print_json({"schema_version": 1, "ok": all_hold, "profiles": documents})
     else:
         print_proofs(proofs, now)
-    return ExitCode.OK if all(proof.holds for proof in proofs) else ExitCode.MISSED
+    return ExitCode.OK if all_hold else ExitCode.MISSED
 
 
 def _now() -> datetime:

@@ -6,20 +6,16 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
 
+from loadproof.bench.judge.regression import Change, Comparison
 from loadproof.bench.measure.bootstrap import RESAMPLES
 from loadproof.bench.measure.statistics import CONFIDENCE
 from loadproof.bench.output.markdown import comparison_markdown, size_of_change
 from loadproof.bench.report.wording import number
-from loadproof.cli.evidence.text import print_json
-from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.bench.judge.regression import Change, Comparison
+from loadproof.cli.printing import print_json, say, tables_on
 
 _QUIET_S = 2.0
 
@@ -41,9 +37,9 @@ class Progress:
 def print_comparison(comparison: Comparison, places: Sequence[str], format: str) -> None:
     """`format`: text, json or markdown."""
     if format == "json":
-        print_json(
-            {"schema_version": 1, "runs": list(places), "intervals": _intervals(), "comparison": asdict(comparison)}
-        )
+        intervals = {"method": "bootstrap over requests", "resamples": RESAMPLES, "confidence": CONFIDENCE}
+        runs = {"schema_version": 1, "runs": list(places)}
+        print_json({**runs, "intervals": intervals, "comparison": asdict(comparison)})
     elif format == "markdown":
         sys.stdout.write(comparison_markdown(comparison, _method()))
     else:
@@ -51,11 +47,9 @@ def print_comparison(comparison: Comparison, places: Sequence[str], format: str)
 
 
 def _print_text(comparison: Comparison, places: Sequence[str]) -> None:
-    console = Terminal(highlight=False)
-    if not console.is_terminal:
-        console = Terminal(highlight=False, width=150)
+    console = tables_on(150)
     console.print(f"{comparison.outcome}: {comparison.after} against {comparison.before}", markup=False, style="bold")
-    console.print(f"  {comparison.reason}", markup=False, soft_wrap=True)
+    say(f"  {comparison.reason}", console=console)
     for place in dict.fromkeys(change.place for change in comparison.changes):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"At {place}", title_justify="left")
         for name in ("figure", "before", "after", "change", "95% interval", "outcome"):
@@ -64,12 +58,13 @@ def _print_text(comparison: Comparison, places: Sequence[str]) -> None:
             if change.place == place:
                 table.add_row(*_cells(change))
         console.print(table)
-    console.print("* decides; the others are shown beside it", markup=False)
-    for name, before, after in comparison.differences:
-        console.print(f"differs: {name}: {before} → {after}", markup=False, soft_wrap=True)
-    console.print(f"Held to a change of {comparison.tolerance:.0%}. {_method()}", markup=False, soft_wrap=True)
-    for which, place in zip(("before", "after"), places, strict=True):
-        console.print(f"{which}: {place}", markup=False, soft_wrap=True)
+    say(
+        "* decides; the others are shown beside it",
+        *(f"differs: {name}: {before} → {after}" for name, before, after in comparison.differences),
+        f"Held to a change of {comparison.tolerance:.0%}. {_method()}",
+        *(f"{which}: {place}" for which, place in zip(("before", "after"), places, strict=True)),
+        console=console,
+    )
 
 
 def _cells(change: Change) -> tuple[str, ...]:
@@ -89,7 +84,3 @@ def _method() -> str:
         f"Intervals: bootstrap over requests ({RESAMPLES:,} resamples, seeded; blocks of neighbours where they hang "
         "together, whole conversations); of the share of failed requests Newcombe's."
     )
-
-
-def _intervals() -> dict[str, object]:
-    return {"method": "bootstrap over requests", "resamples": RESAMPLES, "confidence": CONFIDENCE}

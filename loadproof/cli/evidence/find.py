@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from loadproof.bench.evidence.places import PLAN, places_of
 from loadproof.bench.evidence.status import TreeProfile
-from loadproof.bench.evidence.store import read_stored
+from loadproof.bench.evidence.store import StoredRun, read_stored
 from loadproof.errors import InputError, ProfileError
 from loadproof.profiles import load_profile
 from loadproof.profiles.folders import default_folder, files_of
-
-if TYPE_CHECKING:
-    from loadproof.bench.evidence.status import TreeProfile
-    from loadproof.bench.evidence.store import StoredRun
 
 _ENVIRONMENT = "environment.yaml"
 

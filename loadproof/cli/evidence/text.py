@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
-import orjson
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from loadproof.bench.document import as_json
 from loadproof.bench.evidence.places import PACKED
-from loadproof.bench.evidence.status import EvidenceStatus, age_of, in_days
-from loadproof.bench.evidence.store import part_of
-from loadproof.bench.output.exports import figure, interval, properties
+from loadproof.bench.evidence.status import EvidenceStatus, Proof, age_of, in_days
+from loadproof.bench.evidence.store import StoredRun, part_of
+from loadproof.bench.output.exports import properties
+from loadproof.bench.output.words import figure, interval
+from loadproof.cli.printing import say, tables_on
 from loadproof.errors import InputError
-from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.bench.evidence.status import EvidenceStatus, Proof
-    from loadproof.bench.evidence.store import StoredRun
 
 _MOST_FIELDS = 4
 _PLAIN_WIDTH = 160
 _UNITS = {"h": "hours", "d": "days"}
-
-
-def print_json(document: Mapping[str, Any]) -> None:
-    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
-
-
-def say(words: str) -> None:
-    Terminal(highlight=False).print(words, markup=False, soft_wrap=True)
 
 
 def size_of(count: int) -> str:
@@ -54,9 +40,7 @@ def age_limit(text: str) -> timedelta | None:
 
 
 def print_runs(rows: Sequence[tuple[StoredRun, EvidenceStatus]], now: datetime) -> None:
-    console = Terminal(highlight=False)
-    if not console.is_terminal:
-        console = Terminal(highlight=False, width=_PLAIN_WIDTH)
+    console = tables_on(_PLAIN_WIDTH)
     if not rows:
         say("no runs; loadproof bench makes one, loadproof evidence add keeps it")
         return
@@ -65,28 +49,20 @@ def print_runs(rows: Sequence[tuple[StoredRun, EvidenceStatus]], now: datetime) 
         table.add_column(name, overflow="fold", no_wrap=name in ("verdict", "age", "profile hash"))
     for run, status in rows:
         age = age_of(run, now)
-        table.add_row(
-            *map(
-                _plain,
-                (
-                    run.run_id,
-                    _profile_of(run),
-                    str(run.profile.get("sha256") or "–")[:12],
-                    run.verdict if not run.problem else "unreadable",
-                    "–" if age is None else in_days(age),
-                    _status(status),
-                    run.where,
-                ),
-            )
+        cells = (
+            run.run_id,
+            _profile_of(run),
+            str(run.profile.get("sha256") or "–")[:12],
+            run.verdict if not run.problem else "unreadable",
+            "–" if age is None else in_days(age),
+            _status(status),
+            run.where,
         )
+        table.add_row(*map(Text, cells))  # a run's own words are no markup
     console.print(table)
     for run, _ in rows:
-        for note in (*notes_of(run), *((run.problem,) if run.problem else ())):
-            console.print(f"{run.where}: {note}", markup=False, soft_wrap=True)
-
-
-def _plain(text: str) -> Any:
-    return Text(text)  # a run's own words are no markup
+        notes = (*notes_of(run), *((run.problem,) if run.problem else ()))
+        say(*(f"{run.where}: {note}" for note in notes), console=console)
 
 
 def notes_of(run: StoredRun) -> tuple[str, ...]:
@@ -100,29 +76,20 @@ def notes_of(run: StoredRun) -> tuple[str, ...]:
 
 def print_run(run: StoredRun, status: EvidenceStatus, now: datetime) -> None:
     """What the verdict rests on, part by part."""
-    console, age = Terminal(highlight=False), age_of(run, now)
-
-    def line(words: str, style: str = "") -> None:
-        console.print(words, markup=False, soft_wrap=True, style=style)
-
+    age = age_of(run, now)
     verdict = run.summary.verdict if run.summary else None
     doubt = " (not to be relied on: its files do not fit together, see the notes)" if run.misfits else ""
-    line(f"{run.verdict}: {run.run_id}{doubt}", "bold")
-    for reason in verdict.reasons if verdict else ():
-        line(f"  {reason}")
-    line(f"Profile      {_profile_of(run)} at {str(run.profile.get('sha256') or '–')[:12]}: {_status(status)}")
-    line(f"Begun        {run.created_utc or '–'}{'' if age is None else f', {in_days(age)} ago'}")
-    line(f"Kept         {run.where}")
+    say(f"{run.verdict}: {run.run_id}{doubt}", style="bold")
+    say(*(f"  {reason}" for reason in (verdict.reasons if verdict else ())))
+    say(f"Profile      {_profile_of(run)} at {str(run.profile.get('sha256') or '–')[:12]}: {_status(status)}")
+    say(f"Begun        {run.created_utc or '–'}{'' if age is None else f', {in_days(age)} ago'}")
+    say(f"Kept         {run.where}")
     if run.summary and run.summary.objectives:
-        line(f"Objectives at {run.summary.verdict.at_load or '–'}")
-        for row in _objectives(run):
-            line(f"  {row}")
-    for title, rows in (("Conditions", _conditions(run)), ("Files", _files(run))):
-        line(title)
-        for name, value in rows:
-            line(f"  {name:<24} {value}")
-    for note in notes_of(run):
-        line(f"Note: {note}")
+        say(f"Objectives at {run.summary.verdict.at_load or '–'}", *(f"  {row}" for row in _objectives(run)))
+    conditions = properties(run.summary) if run.summary else ()
+    for title, rows in (("Conditions", conditions), ("Files", _files(run))):
+        say(title, *(f"  {name:<24} {value}" for name, value in rows))
+    say(*(f"Note: {note}" for note in notes_of(run)))
 
 
 def _objectives(run: StoredRun) -> list[str]:
@@ -133,10 +100,6 @@ def _objectives(run: StoredRun) -> list[str]:
         f"95% interval {interval(row.low, row.high)}  {row.verdict}"
         for row in rows
     ]
-
-
-def _conditions(run: StoredRun) -> list[tuple[str, str]]:
-    return [(key, str(value)) for key, value in properties(run.summary)] if run.summary else []
 
 
 def _files(run: StoredRun) -> list[tuple[str, str]]:
@@ -156,13 +119,12 @@ def print_proofs(proofs: Sequence[Proof], now: datetime) -> None:
             say(f"{proof.profile.file}: proven by {proof.run.where}{'' if age is None else f', {in_days(age)} old'}")
         else:
             by = f" ({proof.run.where})" if proof.run else ""
-            for problem in proof.problems:
-                say(f"{proof.profile.file}: not proven: {problem}{by}")
+            say(*(f"{proof.profile.file}: not proven: {problem}{by}" for problem in proof.problems))
     short = sum(not proof.holds for proof in proofs)
     say(f"{len(proofs) - short} of {len(proofs)} profiles proven")
 
 
-def run_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[str, Any]:
+def run_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[str, object]:
     age = age_of(run, now)
     return {
         "run_id": run.run_id,
@@ -182,7 +144,7 @@ def run_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[
     }
 
 
-def shown_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[str, Any]:
+def shown_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[str, object]:
     """`run_document`, with what its verdict rests on."""
     said = as_json(run.summary) if run.summary else {}
     verdict = run.summary.verdict if run.summary else None
@@ -197,7 +159,7 @@ def shown_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dic
     }
 
 
-def proof_document(proof: Proof, now: datetime) -> dict[str, Any]:
+def proof_document(proof: Proof, now: datetime) -> dict[str, object]:
     status = EvidenceStatus("current" if proof.holds else "unknown")
     run = None if proof.run is None else run_document(proof.run, status, now)
     return {

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from loadproof.advice.alternatives import Alternative, Alternatives, Range, SettingAdvice
+from loadproof.cli.printing import table_of
 
 ROWS = 8  # alternatives beside the recommended ones and the profile's own
 _STYLE = {"meets": "green", "near": "yellow", "misses": "bold red", "unknown": "dim"}
@@ -18,9 +19,8 @@ _SHORT = {"unknown": "-", "no room": "no fit"}  # beside a grade, where columns 
 
 def settings_table(settings: Sequence[SettingAdvice]) -> Table:
     """What Loadproof would set: key, now, proposed, and the figure that it moves."""
-    table = Table(title="Settings to change", title_justify="left", padding=(0, 0, 0, 1), show_edge=False)
-    for name in ("setting", "now", "proposed", "why (predicted)"):
-        table.add_column(name, overflow="fold")
+    columns = ("setting", "now", "proposed", "why (predicted)")
+    table = table_of("Settings to change", *columns, padding=(0, 0, 0, 1), show_edge=False)
     for advice in settings:
         table.add_row(escape(advice.setting), escape(advice.current), escape(advice.proposed), escape(advice.reason))
     return table
@@ -37,9 +37,8 @@ def render_alternatives(found: Alternatives, *, wide: bool) -> Iterator[Renderab
 
 
 def _recommendations(found: Alternatives) -> Table:
-    table = Table(title="Best predicted, by goal", title_justify="left", padding=(0, 0, 0, 1), show_edge=False)
-    for name in ("goal", "choice", "because"):
-        table.add_column(name, overflow="fold")
+    columns = ("goal", "choice", "because")
+    table = table_of("Best predicted, by goal", *columns, padding=(0, 0, 0, 1), show_edge=False)
     for row in found.recommendations:
         style = "bold" if row.goal == found.goal else ""
         choice = "none" if row.alternative is None else _choice(row.alternative)

@@ -4,66 +4,47 @@ from __future__ import annotations
 
 import json
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, Literal, cast
 
 import typer
+from rich.status import Status
 
+from loadproof.advice.alternatives import Alternatives, Goal
 from loadproof.advice.comparison import Constraints, find_alternatives, settle
 from loadproof.advice.document import plan_document
 from loadproof.advice.page import write_page
-from loadproof.capacity import make_plan
+from loadproof.capacity import Plan, make_plan
 from loadproof.capacity.bedrock import quota_outlook
 from loadproof.cli.plan import text as plan_text
 from loadproof.cli.plan import write as plan_write
 from loadproof.cli.plan.bedrock import as_json, as_text
+from loadproof.cli.printing import NARROWEST, print_parts, tables_on
 from loadproof.errors import ExitCode, InputError
-from loadproof.profiles import check_file, load_profile
+from loadproof.profiles import Environment, Profile, check_file, load_profile
 from loadproof.terminal import Terminal
 
-if TYPE_CHECKING:
-    from rich.status import Status
-
-    from loadproof.advice.alternatives import Alternatives, Goal
-    from loadproof.advice.comparison import Constraints
-    from loadproof.capacity import Plan
-    from loadproof.profiles import Environment, Profile
+Format = Literal["text", "json", "html"]
 
 
-NARROWEST = 80  # columns
-
-
-class Format(StrEnum):
-    """How the plan is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    HTML = "html"
-
-
-class GoalName(StrEnum):
-    """What is best, as it is written on a command line."""
-
-    LATENCY = "minimum-latency"
-    THROUGHPUT = "maximum-throughput"
-    HOUR = "least-cost-per-hour"
-    TOKENS = "least-cost-per-million-tokens"
-    OBJECTIVES = "least-cost-that-meets-the-objectives"
-
-    @property
-    def words(self) -> Goal:
-        """The planner's name for it."""
-        return cast("Goal", self.value.replace("-", " "))
+GoalName = Literal[
+    "minimum-latency",
+    "maximum-throughput",
+    "least-cost-per-hour",
+    "least-cost-per-million-tokens",
+    "least-cost-that-meets-the-objectives",
+]
 
 
 def plan(
     profile: Annotated[Path, typer.Argument(help="profile file, for example deploy_profiles/dev/chat.yaml")],
-    format: Annotated[Format, typer.Option(help="text for people, json for programs, html: a page")] = Format.TEXT,
+    format: Annotated[Format, typer.Option(help="text for people, json for programs, html: a page")] = "text",
     output: Annotated[
         Path | None, typer.Option(help="where --format html writes; default: plan-<profile>.html here")
     ] = None,
-    goal: Annotated[GoalName, typer.Option(help="what alternatives are ranked by")] = GoalName.OBJECTIVES,
+    goal: Annotated[
+        GoalName, typer.Option(help="what alternatives are ranked by")
+    ] = "least-cost-that-meets-the-objectives",
     instances: Annotated[
         str | None, typer.Option(metavar="TYPE,...", help="compare these instance types only; default: all GPU types")
     ] = None,
@@ -81,42 +62,42 @@ def plan(
 
     Exit 1 when it does not fit, or when --write has nothing to recommend.
     """
-    if output is not None and format is not Format.HTML:
-        raise InputError(f"--output goes with --format html, found --format {format.value}; leave one of them out")
+    if output is not None and format != "html":
+        raise InputError(f"--output goes with --format html, found --format {format}; leave one of them out")
     if dry_run and not write:
         raise InputError("--dry-run goes with --write; add it, or leave --dry-run out")
-    if write and format is not Format.TEXT:
-        raise InputError(f"--write prints a diff, found --format {format.value}; leave one of them out")
+    if write and format != "text":
+        raise InputError(f"--write prints a diff, found --format {format}; leave one of them out")
     loaded = load_profile(profile)
     if loaded.backend == "bedrock":
-        if write or instances is not None or max_usd_per_hour is not None or format is Format.HTML:
+        if write or instances is not None or max_usd_per_hour is not None or format == "html":
             raise InputError(f"{profile}: Bedrock shows no machines to choose from; only --format text and json apply")
         return _show_quotas(profile, loaded, format)
     types = tuple(dict.fromkeys(name.strip() for name in (instances or "").split(",") if name.strip()))
     if instances is not None and not types:
         raise InputError("--instances: expected instance types, found none; leave it out to compare all GPU types")
-    constraints = Constraints(types, max_usd_per_hour)
+    constraints, best = Constraints(types, max_usd_per_hour), cast("Goal", goal.replace("-", " "))
     if write:
-        return _write(profile, loaded, goal, constraints, dry_run=dry_run)
-    return _show(profile, loaded, goal, constraints, format, output)
+        return _write(profile, loaded, best, constraints, dry_run=dry_run)
+    return _show(profile, loaded, best, constraints, format, output)
 
 
 def _show_quotas(file: Path, profile: Profile, format: Format) -> int:
     environment = environment_beside(file)
     outlook = quota_outlook(profile, environment.region if environment is not None else None)
-    print(as_json(outlook) if format is Format.JSON else as_text(outlook))
+    print(as_json(outlook) if format == "json" else as_text(outlook))
     return ExitCode.OK
 
 
 def _show(
-    file: Path, profile: Profile, goal: GoalName, constraints: Constraints, format: Format, output: Path | None
+    file: Path, profile: Profile, goal: Goal, constraints: Constraints, format: Format, output: Path | None
 ) -> int:
     with _searching():
         made = make_plan(profile)
-        alternatives = find_alternatives(profile, goal.words, constraints, environment_beside(file))
-    if format is Format.JSON:
-        print(_json(plan_document(made, alternatives)))
-    elif format is Format.HTML:
+        alternatives = find_alternatives(profile, goal, constraints, environment_beside(file))
+    if format == "json":
+        print(json.dumps(plan_document(made, alternatives), indent=2, allow_nan=False))
+    elif format == "html":
         target = output or Path(f"plan-{made.profile_name}.html")
         write_page(made, target, alternatives)
         print(target)
@@ -125,22 +106,22 @@ def _show(
     return ExitCode.MISSED if made.memory.fits == "no" else ExitCode.OK
 
 
-def _write(file: Path, profile: Profile, goal: GoalName, constraints: Constraints, *, dry_run: bool) -> int:
+def _write(file: Path, profile: Profile, goal: Goal, constraints: Constraints, *, dry_run: bool) -> int:
     """The diff on standard output, so that it can be piped; words about it on standard error."""
     with _searching():
-        settled = settle(profile, goal.words, constraints, environment_beside(file))
+        settled = settle(profile, goal, constraints, environment_beside(file))
     if settled.recommendation.alternative is None:
-        print(f"{file}: left as it is: {goal.words}: {settled.recommendation.reason}", file=sys.stderr)
+        print(f"{file}: left as it is: {goal}: {settled.recommendation.reason}", file=sys.stderr)
         return ExitCode.MISSED
     edit = plan_write.edit_of(file, profile, settled)
     if not edit.diff:
-        print(f"{file}: nothing to change: {goal.words}: {settled.recommendation.reason}", file=sys.stderr)
+        print(f"{file}: nothing to change: {goal}: {settled.recommendation.reason}", file=sys.stderr)
         return ExitCode.OK
     print(edit.diff, end="", flush=True)
     if not dry_run:
         plan_write.write(edit)
     done = "would change" if dry_run else "changed"
-    print(f"{file}: {done} for {goal.words}; all figures behind it are predicted", file=sys.stderr)
+    print(f"{file}: {done} for {goal}; all figures behind it are predicted", file=sys.stderr)
     return ExitCode.OK
 
 
@@ -155,15 +136,7 @@ def environment_beside(file: Path) -> Environment | None:
     return check_file(beside).environment if beside.is_file() else None
 
 
-def _json(document: dict[str, object]) -> str:
-    return json.dumps(document, indent=2, allow_nan=False)
-
-
 def _print_text(made: Plan, alternatives: Alternatives) -> None:
-    console = Terminal(highlight=False)
-    if not console.is_terminal:  # a log or a file: no reason to fold the table
-        console = Terminal(highlight=False, width=120)
-    elif console.width < NARROWEST:  # better a wrapped line than a figure cut away
-        console = Terminal(highlight=False, width=NARROWEST)
-    for part in plan_text.render(made, alternatives, width=console.width, ascii_only=console.options.ascii_only):
-        console.print(part, soft_wrap=isinstance(part, str))
+    console = tables_on(120, NARROWEST)
+    ascii_only = console.options.ascii_only
+    print_parts(plan_text.render(made, alternatives, width=console.width, ascii_only=ascii_only), console)

@@ -13,6 +13,8 @@ from loadproof.advice.alternatives import Alternatives
 from loadproof.capacity import Knee, MemoryFit, Plan, PredictedLevel
 from loadproof.capacity.search import InvocationLimit
 from loadproof.cli.plan.alternatives_text import render_alternatives, settings_table
+from loadproof.cli.printing import table_of
+from loadproof.pages.wording import counted
 
 BAR_CHARACTERS = 60
 WIDE = 100  # columns from which on every figure has room
@@ -48,7 +50,7 @@ def render(
 
 def _title(plan: Plan) -> Text:
     deployment = plan.deployment
-    copies = "1 copy" if deployment.copies == 1 else f"{deployment.copies} copies"
+    copies = counted(deployment.copies, "copy", "copies")
     server = f"{deployment.family} {deployment.version}".strip()
     where = f"{deployment.accelerators} x {deployment.accelerator.name} a copy on {deployment.instance.instance_type}"
     return Text.assemble(
@@ -151,9 +153,7 @@ def _remarks(plan: Plan, level: PredictedLevel) -> Iterator[str]:
 
 def _facts(plan: Plan) -> Table:
     """What follows from the curve, one line a fact; long reasons wrap below themselves."""
-    table = Table.grid(padding=(0, 1))
-    table.add_column(min_width=10, no_wrap=True)
-    table.add_column(overflow="fold")
+    table = _labelled()
     for at, knee in enumerate(plan.knees):
         table.add_row("Knees" if at == 0 else "", f"{knee.rule}: {_knee(knee)}")
     for at, binding in enumerate(plan.bindings):
@@ -163,6 +163,14 @@ def _facts(plan: Plan) -> Table:
     if plan.invocation_limit is not None:
         table.add_row("60 s limit", _limit(plan.invocation_limit))
     table.add_row("Cost", _cost(plan))
+    return table
+
+
+def _labelled() -> Table:
+    """Lines with a word each at their left."""
+    table = Table.grid(padding=(0, 1))
+    table.add_column(min_width=10, no_wrap=True)
+    table.add_column(overflow="fold")
     return table
 
 
@@ -184,9 +192,7 @@ def _limit(limit: InvocationLimit) -> str:
 
 
 def _grade(plan: Plan) -> Table:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(min_width=10, no_wrap=True)
-    table.add_column(overflow="fold")
+    table = _labelled()
     confidence = plan.confidence
     table.add_row(
         f"Grade {plan.grade}",
@@ -216,36 +222,28 @@ def _cost(plan: Plan) -> str:
     cost = plan.cost
     if cost.usd_per_hour_min is None or cost.usd_per_hour_max is None:
         return "unknown: no on-demand price in the catalog"
-    low = f"{cost.usd_per_hour_min:,.2f} USD an hour with {_instances(cost.instances_min)}"
+    low = f"{cost.usd_per_hour_min:,.2f} USD an hour with {counted(cost.instances_min, 'instance')}"
     high = ""
     if cost.instances_max > cost.instances_min:
-        high = f", {cost.usd_per_hour_max:,.2f} with {_instances(cost.instances_max)}"
+        high = f", {cost.usd_per_hour_max:,.2f} with {counted(cost.instances_max, 'instance')}"
     # Prices of regions that were compared carry the comparison with them; the region is what a reader needs.
     region = plan.deployment.instance.price_region.split(" ", 1)[0]
     return f"{low}{high}; on-demand price of {region}"
 
 
-def _instances(count: int) -> str:
-    return "1 instance" if count == 1 else f"{count} instances"
-
-
 def _scaling(plan: Plan) -> Table:
     """What each `auto` of the profile's scaling stands for: the numbers a deployment gets."""
-    table = Table(title="Scaling, derived from auto", title_justify="left", padding=(0, 0, 0, 1), show_edge=False)
-    table.add_column("field", overflow="fold")
-    table.add_column("value", justify="right")
-    table.add_column("why (predicted)", overflow="fold")
+    columns = ("field", "value", "why (predicted)")
+    table = table_of("Scaling, derived from auto", *columns, right={"value"}, padding=(0, 0, 0, 1), show_edge=False)
     for row in plan.scaling:
         table.add_row(escape(row.field), "none" if row.value is None else f"{row.value:g}", escape(row.reason))
     return table
 
 
 def _objectives(plan: Plan) -> Table:
-    table = Table(title=f"Outlook of the objectives at {plan.objectives_at} in flight", title_justify="left")
-    table.add_column("objective")
-    for name in ("bound", "predicted", "range"):
-        table.add_column(name, justify="right")
-    table.add_column("outlook")
+    figures = ("bound", "predicted", "range")
+    title = f"Outlook of the objectives at {plan.objectives_at} in flight"
+    table = table_of(title, "objective", *figures, "outlook", right=figures)
     for row in plan.outlook:
         digits = 3 if row.name == "error_rate_max" else 1 if row.bound < 1000 else 0
         table.add_row(

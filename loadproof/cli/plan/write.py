@@ -3,27 +3,19 @@ kept."""
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import os
-import shutil
-import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from stat import S_IMODE
 
 import yaml
 
 from loadproof.advice.changes import Change
+from loadproof.advice.comparison import Settled
 from loadproof.errors import InputError
-from loadproof.profiles import check_file, yaml_edit
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from loadproof.advice.changes import Change
-    from loadproof.advice.comparison import Settled
-    from loadproof.profiles import Profile
+from loadproof.pages.file import write_whole
+from loadproof.profiles import Profile, check_file, yaml_edit
 
 _BOM = "\ufeff"
 
@@ -71,18 +63,10 @@ def write(edit: Edit) -> None:
     Raises InputError where the file is read-only: a new file in its place would not ask.
     """
     target = edit.file.resolve()
-    if not target.stat().st_mode & 0o222:
+    mode = S_IMODE(target.stat().st_mode)
+    if not mode & 0o222:
         raise InputError(f"{edit.file}: left as it is, because it is read-only; allow writing (chmod u+w) first")
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as writer:
-            writer.write(edit.text.encode("utf-8"))
-        shutil.copymode(target, name)
-        Path(name).replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
+    write_whole(edit.text, target, mode)
 
 
 def _complete(profile: Profile, wanted: Profile, changes: Sequence[Change]) -> Sequence[Change]:

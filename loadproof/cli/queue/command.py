@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal
 
-import orjson
 import typer
 
-from loadproof.cli.options import EndpointUrl, Env
-from loadproof.cli.outputs import Format
+from loadproof.cli.options import EndpointUrl, Env, OneDocument
+from loadproof.cli.printing import print_json, say
 from loadproof.cli.queue.input import Defaults, check_lines, message_of_prompt, messages_in
-from loadproof.cli.queue.places import buffered, deployed, payload_maker, slots_of
+from loadproof.cli.queue.places import Deployed, buffered, deployed, payload_maker, slots_of
 from loadproof.cli.queue.send import Rows, Tally, open_output, queue_now_ms, send_all, wait_for
 from loadproof.cli.queue.view import letter_lines, status_document, status_lines
 from loadproof.errors import ExitCode, InputError
-from loadproof.invocation.buffer import DeadLetters, Producer, status_of
+from loadproof.invocation.buffer import DeadLetter, DeadLetters, Producer, status_of
 from loadproof.invocation.buffer.status import count_claims
-from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.cli.queue.places import Deployed
-    from loadproof.cli.queue.send import Rows, Tally
-    from loadproof.invocation.buffer import DeadLetter, DeadLetters
 
 app = typer.Typer(help="The buffer in front of a deployed profile: its queue and dead letters.", no_args_is_help=True)
 
 Profile = Annotated[Path, typer.Argument(help="profile with a buffer, as deployed")]
-Output = Annotated[Format, typer.Option("--format", help="text for people; json prints one document")]
-
-
 _SLACK_S = 5.0
 _TOLD_EVERY_S = 5.0
 
 
-class Priority(StrEnum):
-    NORMAL = "normal"
-    LOW = "low"
+Priority = Literal["normal", "low"]
 
 
 @app.command()
@@ -59,16 +45,14 @@ def send(
     key: Annotated[str | None, typer.Option(help="name of one prompt's result; default: made of the prompt")] = None,
     max_tokens: Annotated[int, typer.Option(min=1, max=1_000_000, help="longest answer of a prompt")] = 256,
     deadline_s: Annotated[float | None, typer.Option(min=0.001, help="not to be invoked after so long")] = None,
-    priority: Annotated[Priority, typer.Option(help="low waits while the endpoint is short of capacity")] = (
-        Priority.NORMAL
-    ),
+    priority: Annotated[Priority, typer.Option(help="low waits while the endpoint is short of capacity")] = ("normal"),
     tenant: Annotated[str | None, typer.Option(help="who asks: one that sends much does not delay the others")] = None,
     callback: Annotated[
         str | None, typer.Option(help="ARN of the profile's buffer.callbacks to tell of results")
     ] = None,
     env: Env = None,
     endpoint_url: EndpointUrl = None,
-    format: Output = Format.TEXT,
+    format: OneDocument = "text",
 ) -> int:
     """Queue one prompt or a file of them; with --wait get the answers. The same question is asked once.
 
@@ -81,7 +65,7 @@ def send(
         raise InputError("--key names one prompt's result; lines of a file have a `key` of their own")
     if input is not None and wait and output is None:
         raise InputError("--wait with --input needs --output, for example: --output results.jsonl")
-    fields: dict[str, Any] = {"priority": priority.value, "tenant": tenant, "callback": callback}
+    fields: dict[str, object] = {"priority": priority, "tenant": tenant, "callback": callback}
     fields |= {"deadline_ms": int((time.time() + deadline_s) * 1000)} if deadline_s is not None else {}
     loaded = buffered(profile)
     allowed = loaded.buffer.callbacks if loaded.buffer is not None else ()
@@ -96,7 +80,7 @@ def send(
     with open_output(output) as file:
         rows = Rows(file)
         _send(at, messages, rows, tally, wait_s if wait else None)
-    _print_sent(tally, rows, single=input is None, waited=wait, as_json=format is Format.JSON)
+    _print_sent(tally, rows, single=input is None, waited=wait, as_json=format == "json")
     return int(tally.exit_code(wait))
 
 
@@ -106,7 +90,7 @@ def status(
     keys: Annotated[bool, typer.Option("--keys", help="count keys by phase too: reads the whole claims table")] = False,
     env: Env = None,
     endpoint_url: EndpointUrl = None,
-    format: Output = Format.TEXT,
+    format: OneDocument = "text",
 ) -> int:
     """What waits, is worked on and was given up, and how fast the consumers may go."""
     at = deployed(profile, env, endpoint_url)
@@ -116,10 +100,10 @@ def status(
     reasons = Counter(letter.reason for letter in letters)
     claims = count_claims(dynamodb, at.places) if keys else None
     slots = slots_of(at.profile)
-    if format is Format.JSON:
-        _print_json(status_document(found, reasons, claims, slots))
+    if format == "json":
+        print_json(status_document(found, reasons, claims, slots))
     else:
-        _print(status_lines(found, reasons, claims, slots, time.time()))
+        say(*status_lines(found, reasons, claims, slots, time.time()))
     return int(ExitCode.OK)
 
 
@@ -130,16 +114,16 @@ def dlq(
     most: Annotated[int, typer.Option(min=1, max=100_000, help="show so many at most, the oldest")] = 1000,
     env: Env = None,
     endpoint_url: EndpointUrl = None,
-    format: Output = Format.TEXT,
+    format: OneDocument = "text",
 ) -> int:
     """Dead letters, oldest first: age, key, attempts, reason. They stay where they are."""
     at = deployed(profile, env, endpoint_url)
     letters = _letters(at).look(most=most, with_bodies=bodies, told=_progress())
-    if format is Format.JSON:
+    if format == "json":
         rows = [asdict(letter) for letter in letters]
-        _print_json([row if bodies else {name: row[name] for name in row if name != "body"} for row in rows])
+        print_json([row if bodies else {name: row[name] for name in row if name != "body"} for row in rows])
     else:
-        _print(letter_lines(letters, time.time()) or ["no dead letters"])
+        say(*(letter_lines(letters, time.time()) or ["no dead letters"]))
     return int(ExitCode.OK)
 
 
@@ -150,7 +134,7 @@ def redrive(
     key: Annotated[list[str] | None, typer.Option(help="only letters of this key, repeatable")] = None,
     env: Env = None,
     endpoint_url: EndpointUrl = None,
-    format: Output = Format.TEXT,
+    format: OneDocument = "text",
 ) -> int:
     """Send dead letters back into the queue; those whose result is there are deleted, for nobody needs them.
 
@@ -163,15 +147,13 @@ def redrive(
         return (reason is None or reason in letter.reason) and (not key or letter.key in key)
 
     redriven = _letters(deployed(profile, env, endpoint_url)).redrive(chosen)
-    if format is Format.JSON:
-        _print_json({"sent": redriven.sent, "done": redriven.done, "left": dict(redriven.left)})
+    if format == "json":
+        print_json({"sent": redriven.sent, "done": redriven.done, "left": dict(redriven.left)})
     else:
-        _print(
-            [
-                f"{redriven.sent:,} sent back · {redriven.done:,} deleted, their results are there"
-                f" · {sum(redriven.left.values()):,} left",
-                *(f"  {count:>7,}  {why}" for why, count in redriven.left.most_common()),
-            ]
+        say(
+            f"{redriven.sent:,} sent back · {redriven.done:,} deleted, their results are there"
+            f" · {sum(redriven.left.values()):,} left",
+            *(f"  {count:>7,}  {why}" for why, count in redriven.left.most_common()),
         )
     return int(ExitCode.MISSED if any(why.startswith("not sent") for why in redriven.left) else ExitCode.OK)
 
@@ -210,10 +192,10 @@ def _letters(at: Deployed) -> DeadLetters:
 
 def _print_sent(tally: Tally, rows: Rows, *, single: bool, waited: bool, as_json: bool) -> None:
     if as_json:
-        _print_json(asdict(tally) | (rows.last if single else {}))
+        print_json(asdict(tally) | (rows.last if single else {}))
         return
     if single:
-        _print([_answer_words(rows.last)])
+        say(_answer_words(rows.last))
         return
     same = f", {tally.keys:,} of them different" if tally.keys != tally.sent else ""
     parts = [f"{tally.sent:,} queued{same}"] + ([f"{tally.failed:,} not queued"] if tally.failed else [])
@@ -223,7 +205,7 @@ def _print_sent(tally: Tally, rows: Rows, *, single: bool, waited: bool, as_json
             f"{tally.dead_lettered:,} dead-lettered",
             f"{tally.waiting:,} waiting",
         ]
-    _print([" · ".join(parts), *(f"  {count:>7,}  {error}" for error, count in tally.errors.items())])
+    say(" · ".join(parts), *(f"  {count:>7,}  {error}" for error, count in tally.errors.items()))
 
 
 def _answer_words(row: dict[str, Any]) -> str:
@@ -233,17 +215,3 @@ def _answer_words(row: dict[str, Any]) -> str:
     choices = row["result"]["answer"]["choices"]
     texts = (str(choice.get("text") or choice.get("message", {}).get("content") or "") for choice in choices)
     return "\n".join(texts).encode("utf-8", "replace").decode()  # half a surrogate pair has no form on a terminal
-
-
-def _print(lines: list[str]) -> None:
-    console = Terminal(highlight=False)
-    for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
-
-
-def _print_json(document: object) -> None:
-    try:
-        text = orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
-    except TypeError:  # half a surrogate pair, which only escapes can carry
-        text = json.dumps(document, indent=2)
-    sys.stdout.write(text + "\n")

@@ -22,7 +22,7 @@ from loadproof.invocation.prompt_file import (
 )
 from loadproof.wire.message import FIELDS
 
-Payload = Callable[[GenerationRequest, bool], dict[str, Any]]
+Payload = Callable[[GenerationRequest, bool], dict[str, object]]
 _OURS: Final = ("prompt", "messages", "max_tokens", *FIELDS)
 _WHAT: Final = ("prompt", "messages", "request", "request_s3")
 
@@ -85,7 +85,7 @@ def _read(path: Path, defaults: Defaults) -> Iterator[tuple[int, Message | str]]
         raise InputError(f"--input {path}: cannot be read ({error.strerror})") from None
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _object(line: bytes) -> dict[str, object]:
     if len(line) > MOST_LINE_BYTES:
         raise ValueError(f"{len(line):,} bytes; at most {MOST_LINE_BYTES:,}, SageMaker's limit on a payload")
     try:
@@ -112,7 +112,7 @@ def _message(row: dict[str, Any], defaults: Defaults) -> Message:
     return message
 
 
-def _payload(row: dict[str, Any], defaults: Defaults) -> dict[str, Any]:
+def _payload(row: dict[str, object], defaults: Defaults) -> dict[str, object]:
     max_tokens = row.get("max_tokens", defaults.max_tokens)
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or not 1 <= max_tokens <= MOST_TOKENS:
         raise ValueError(f"max_tokens {short(max_tokens)}: expected a whole number from 1 to {MOST_TOKENS:,}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -26,7 +25,7 @@ class Deployed:
 
     profile: Profile
     places: Places
-    client: Callable[[str], Any]
+    client: Callable[[str], object]
 
 
 def deployed(file: Path, environment: str | None, endpoint_url: str | None) -> Deployed:
@@ -35,7 +34,7 @@ def deployed(file: Path, environment: str | None, endpoint_url: str | None) -> D
     name, folder = environment_of(ProfileChoice(file, environment))
     region = load_environment(folder).region
 
-    def made(service: str) -> Any:
+    def made(service: str) -> object:
         return client(service, region, endpoint_url or service_url(service.upper()))
 
     url = endpoint_url or service_url("CLOUDFORMATION")
@@ -50,13 +49,13 @@ def buffered(file: Path) -> Profile:
     return profile
 
 
-def payload_maker(profile: Profile) -> Callable[[GenerationRequest, bool], dict[str, Any]]:
+def payload_maker(profile: Profile) -> Callable[[GenerationRequest, bool], dict[str, object]]:
     """Makes the model's own payload of a prompt; with True as chat messages."""
     protocol = "converse" if profile.backend == "bedrock" else protocol_of(components_of(profile)[0].container)
 
-    def payload(request: GenerationRequest, chat: bool) -> dict[str, Any]:
+    def payload(request: GenerationRequest, chat: bool) -> dict[str, object]:
         spoken = "openai-chat" if chat and protocol != "converse" else protocol
-        made: dict[str, Any] = orjson.loads(codec_for(spoken).encode(request))
+        made: dict[str, object] = orjson.loads(codec_for(spoken).encode(request))
         return made
 
     return payload

@@ -49,16 +49,16 @@ class Rows:
 
     def __init__(self, file: IO[bytes] | None) -> None:
         self._file = file
-        self.last: dict[str, Any] = {}
+        self.last: dict[str, object] = {}
 
-    def write(self, key: str, error: str | None, result: dict[str, Any] | None) -> None:
+    def write(self, key: str, error: str | None, result: dict[str, object] | None) -> None:
         self.last = {"key": key, "error": error, "result": result}
         if self._file is not None:
             self._file.write(json_line(self.last))
             self._file.flush()
 
 
-def json_line(row: dict[str, Any]) -> bytes:
+def json_line(row: dict[str, object]) -> bytes:
     """Models have written half a surrogate pair, which only escapes can carry."""
     try:
         return orjson.dumps(row) + b"\n"

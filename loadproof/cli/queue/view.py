@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
 
+from loadproof.invocation.buffer import BufferStatus, DeadLetter, PaceNow
 from loadproof.pages.durations import duration
-
-if TYPE_CHECKING:
-    from loadproof.invocation.buffer import BufferStatus, DeadLetter, PaceNow
+from loadproof.pages.wording import counted
 
 _GATES = {"no_capacity": "no copy is up", "unavailable": "nothing is answered"}
 
@@ -37,8 +35,8 @@ def status_lines(
 
 def status_document(
     status: BufferStatus, reasons: Counter[str], claims: Counter[str] | None, slots: int | None
-) -> dict[str, Any]:
-    document: dict[str, Any] = asdict(status) | {"dead_letters_by_reason": dict(reasons), "slots": slots}
+) -> dict[str, object]:
+    document: dict[str, object] = asdict(status) | {"dead_letters_by_reason": dict(reasons), "slots": slots}
     return document | ({} if claims is None else {"keys": dict(claims)})
 
 
@@ -61,7 +59,7 @@ def letter_lines(letters: Sequence[DeadLetter], now_s: float) -> list[str]:
     lines = []
     for letter in letters:
         age = duration(now_s - letter.first_sent_ms / 1000)
-        tried = f"{letter.attempts} attempts" if letter.attempts != 1 else "1 attempt"
+        tried = counted(letter.attempts, "attempt")
         lines.append(f"{age:>9}  {letter.key or '(no key)'}  {tried}  {letter.reason}")
         if letter.body is not None:
             lines.append(f"{'':>9}  {letter.body}")

@@ -9,39 +9,25 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
 from loadproof.cli.review.evidence import runs_for
-from loadproof.cli.review.write import Format, targets_of, write
+from loadproof.cli.review.write import targets_of, write
 from loadproof.errors import ExitCode, InputError
 from loadproof.review.assemble import review as assembled
 from loadproof.review.document import DOCS_PAGE, document
-from loadproof.review.model import SEVERITIES
+from loadproof.review.formats import Format
+from loadproof.review.model import SEVERITIES, Review, Severity
 from loadproof.review.verdict import verdict_of
 from loadproof.sides.cache import Cache, cache_folder
 from loadproof.sides.pairs import Choice, find_sides
 from loadproof.sides.refs import find_trees
 from loadproof.untrusted import with_escapes
 
-if TYPE_CHECKING:
-    from loadproof.review.model import Review
-    from loadproof.sides.pairs import Choice
-
-
 _HTTPS: Final = re.compile(r"https://[\w./?=&%:~+-]+")
-
-
-class FailOn(StrEnum):
-    """The least severity of a finding that makes exit code 1."""
-
-    INFO = "info"
-    WARNING = "warning"
-    RISK = "risk"
-    BREAK = "break"
 
 
 def review(
@@ -69,7 +55,7 @@ def review(
             "$GITHUB_STEP_SUMMARY",
         ),
     ] = None,
-    fail_on: Annotated[FailOn, typer.Option(help="exit 1 with a finding of this severity or above")] = FailOn.BREAK,
+    fail_on: Annotated[Severity, typer.Option(help="exit 1 with a finding of this severity or above")] = "break",
     evidence: Annotated[
         list[str] | None,
         typer.Option(metavar="PLACE", help="folder of runs, repeatable; default: evidence/ and runs/ on HEAD's side"),
@@ -99,7 +85,7 @@ def review(
     verdict = verdict_of(made)
     if output:  # a log should still say how it went
         print(with_escapes(verdict.line))
-    failed = verdict.worst is not None and SEVERITIES.index(verdict.worst) >= SEVERITIES.index(fail_on.value)
+    failed = verdict.worst is not None and SEVERITIES.index(verdict.worst) >= SEVERITIES.index(fail_on)
     return ExitCode.MISSED if failed else ExitCode.OK
 
 

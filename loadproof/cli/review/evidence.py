@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from loadproof.bench.evidence.status import judged_otherwise
-from loadproof.bench.evidence.store import DEFAULT_PLACES, EVIDENCE, PLAN, SUMMARY, stored_runs
+from loadproof.bench.evidence.store import DEFAULT_PLACES, EVIDENCE, PLAN, SUMMARY, StoredRun, stored_runs
 from loadproof.profiles import profile_hash
+from loadproof.review.model import MeasuredRun, Pair
 from loadproof.sides.pairs import HEAD
 from loadproof.sides.tree import CommitSource, Tree
-
-if TYPE_CHECKING:
-    from loadproof.bench.evidence.store import StoredRun
-    from loadproof.review.model import MeasuredRun, Pair
 
 
 def runs_for(head: Tree, pairs: Sequence[Pair], places: Sequence[str], work: Path) -> tuple[MeasuredRun, ...]:
@@ -30,7 +26,7 @@ def runs_for(head: Tree, pairs: Sequence[Pair], places: Sequence[str], work: Pat
     if root is None:
         root = work / "evidence-of-head"
         _lay_out(head, root)
-    return tuple(run for name in _default_places() for run in _beside(root, name, counts))
+    return tuple(run for name in DEFAULT_PLACES for run in _beside(root, name, counts))
 
 
 def _judge(head: Tree, pairs: Sequence[Pair], root: Path) -> Callable[[StoredRun], bool]:
@@ -51,10 +47,6 @@ def _judge(head: Tree, pairs: Sequence[Pair], root: Path) -> Callable[[StoredRun
     return counts
 
 
-def _default_places() -> tuple[str, ...]:
-    return DEFAULT_PLACES
-
-
 def _beside(root: Path, name: str, counts: Callable[[StoredRun], bool]) -> list[MeasuredRun]:
     """Linked as in the repository, wherever they were read."""
     if not (root / name).is_dir():
@@ -70,7 +62,7 @@ def _lay_out(head: Tree, root: Path) -> None:
     chosen = [
         path
         for path in head.source.blobs
-        if path.partition("/")[0] in _default_places()
+        if path.partition("/")[0] in DEFAULT_PLACES
         and path.rpartition("/")[2] in (PLAN, SUMMARY, EVIDENCE)
         and path not in head.source.links
     ]

@@ -6,33 +6,28 @@ import time
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
 
+from loadproof.bench.spec import BenchmarkSpec, Target
 from loadproof.capacity import deployment_of
 from loadproof.capacity.memory import batch_limits
 from loadproof.cli.bench.spec import Options, Source, spec_from_profile, spec_from_target
-from loadproof.cli.options import grouped
-from loadproof.cli.outputs import Format
+from loadproof.cli.options import Format, grouped
 from loadproof.cli.run.drive import RunPlan, drive, print_ended, target_name
 from loadproof.errors import InputError
-from loadproof.invocation.adaptive import Bound
+from loadproof.invocation import GenerationRequest
+from loadproof.invocation.adaptive import Bound, Metric
+from loadproof.invocation.concurrency import Pace
 from loadproof.invocation.journal import Journal
 from loadproof.invocation.many import MOST_IN_FLIGHT, pace_of
-from loadproof.invocation.prompt_file import Shape, check_input, check_stored
+from loadproof.invocation.prompt_file import Input, Shape, check_input, check_stored
 from loadproof.invocation.quotas import Quota, Quotas
 from loadproof.loads import MOST_CONCURRENCY
 from loadproof.profiles import components_of, load_profile
 from loadproof.profiles.on_bedrock import bedrock_settings
 from loadproof.protocols import Protocol
-
-if TYPE_CHECKING:
-    from loadproof.bench.spec import BenchmarkSpec, Target
-    from loadproof.invocation import GenerationRequest
-    from loadproof.invocation.adaptive import Metric
-    from loadproof.invocation.concurrency import Pace
-    from loadproof.invocation.prompt_file import Input
 
 CHARACTERS_A_TOKEN = 4  # an estimate for quotas; what the server counted replaces it when the answer is there
 
@@ -96,9 +91,7 @@ def run(
     profile: Annotated[Path | None, typer.Argument(help="profile whose deployed model to invoke")] = None,
     source: RunSource,
     options: RunOptions,
-    format: Annotated[
-        Format, typer.Option(help="text for people; json prints the totals as one document")
-    ] = Format.TEXT,
+    format: Annotated[Format, typer.Option(help="text for people; json prints the totals as one document")] = "text",
 ) -> int:
     """Invoke a model for every line of a file: in parallel, tried again where that helps, never paid for twice.
 
@@ -120,7 +113,7 @@ def run(
         plan = RunPlan(
             checked, spec.target, pace, chat, options.timeout_s, options.retry_failed, options.ordered, waits
         )
-        return print_ended(drive(plan, journal), journal, as_json=format is Format.JSON)
+        return print_ended(drive(plan, journal), journal, as_json=format == "json")
 
 
 def _files(options: RunOptions) -> tuple[Path, Path]:
@@ -189,12 +182,11 @@ def admitted_by(file: Path, component: str | None) -> int:
     return batch_limits(deployment_of(profile, model)).max_admitted_requests * copies
 
 
-def _quotas(requests_per_min: float | None, tokens_per_min: float | None) -> dict[str, Any]:
+def _quotas(requests_per_min: float | None, tokens_per_min: float | None) -> dict[str, object]:
     """The options of the engine that keep quotas; none where there are none."""
     if requests_per_min is None and tokens_per_min is None:
         return {}
-    quotas = Quotas(Quota(requests_per_min, tokens_per_min), time.monotonic())
-    return {"quotas": quotas, "count_input_tokens": _estimated_tokens}
+    return {"quotas": Quotas(Quota(requests_per_min, tokens_per_min), time.monotonic(), _estimated_tokens)}
 
 
 def _estimated_tokens(request: GenerationRequest) -> int:

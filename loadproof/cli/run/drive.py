@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from loadproof.bench.connect import open_invoker
 from loadproof.bench.load.process import heard_signals, loop_factory
 from loadproof.bench.spec import Target
+from loadproof.cli.printing import say
 from loadproof.cli.run.view import RunView, Tally, totals
 from loadproof.errors import CouldNotRunError, ExitCode
 from loadproof.invocation.chains import chat_turn, prompt_turn
@@ -44,7 +45,7 @@ class Ended:
     """How a run ended; `problem`: why it could not go on."""
 
     tally: Tally
-    document: dict[str, Any]
+    document: dict[str, object]
     code: ExitCode
     problem: str | None
 
@@ -64,11 +65,9 @@ def print_ended(ended: Ended, journal: Journal, *, as_json: bool) -> ExitCode:
     if as_json:
         print(json.dumps(ended.document | {"output": str(journal.path)}, indent=2))
     else:
-        console = Terminal(highlight=False)
-        for line in totals(ended.tally, ended.document, str(journal.path)):
-            console.print(line, markup=False, soft_wrap=True)
+        say(*totals(ended.tally, ended.document, str(journal.path)))
         if ended.document["not_ended"]:
-            console.print("Go on with the same command and --resume.", markup=False)
+            say("Go on with the same command and --resume.")
     if ended.problem is not None:
         raise CouldNotRunError(ended.problem)
     return ended.code
@@ -131,19 +130,19 @@ def target_name(target: Target) -> str:
     return name if target.local_cloud is None else f"{name} on a local cloud"
 
 
-def row_of(result: ItemResult, target: str) -> dict[str, Any]:
+def row_of(result: ItemResult, target: str) -> dict[str, object]:
     """One line of the results file. Times count from the sending of the last attempt; null: there is none."""
     invocation, outcome = result.invocation, result.outcome
     error = None
     if not outcome.ok:
         error = {
-            "kind": outcome.kind.value,
+            "kind": outcome.kind,
             "code": outcome.code,
             "http_status": outcome.http_status,
             "message": outcome.message,
             "gave_up": result.give_up,
         }
-    row: dict[str, Any] = {
+    row: dict[str, object] = {
         "key": result.item.key,
         "text": (invocation.text or "") if invocation is not None and outcome.ok else None,
         "finish_reason": invocation.finish_reason if invocation is not None else None,

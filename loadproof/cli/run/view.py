@@ -40,7 +40,7 @@ class Tally:
             self.output_tokens += result.invocation.output_tokens or 0
             return
         self.failed += 1
-        kind = result.outcome.code or result.outcome.kind.value
+        kind = result.outcome.code or result.outcome.kind
         self.kinds[kind] += 1
         self.examples.setdefault(kind, result.outcome.message)
 
@@ -48,7 +48,7 @@ class Tally:
     def done(self) -> int:
         return self.answered + self.failed
 
-    def document(self, many: Many, duration_s: float) -> dict[str, Any]:
+    def document(self, many: Many, duration_s: float) -> dict[str, object]:
         """What `--format json` prints; a rate without a duration is null."""
         return {
             "items": self.items,

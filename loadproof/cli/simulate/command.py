@@ -5,40 +5,22 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from loadproof.bench.workload.traces import read_trace
 from loadproof.capacity import deployment_of
-from loadproof.cli.options import grouped
+from loadproof.cli.bench.load import Arrivals
+from loadproof.cli.options import TextOrJson, grouped
 from loadproof.cli.simulate.text import print_simulation
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import load_profile
+from loadproof.profiles.schema import Profile
 from loadproof.simulation import OpenLoop, StartUp, Traffic, simulate_profile, start_up_of, traffic_of
 from loadproof.simulation.document import simulation_document
 from loadproof.terminal import Terminal
-
-if TYPE_CHECKING:
-    from loadproof.profiles.schema import Profile
-    from loadproof.simulation import StartUp, Traffic
-
-
-class Arrivals(StrEnum):
-    """The arrival processes of an open loop."""
-
-    CONSTANT = "constant"
-    POISSON = "poisson"
-    GAMMA = "gamma"
-
-
-class Format(StrEnum):
-    """How the simulation is printed."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +62,7 @@ def simulate(
         str, typer.Option(help="date and time it begins (UTC), for scheduled policies")
     ] = "2026-01-05T00:00",
     seed: Annotated[int, typer.Option(min=0, help="chance of arrivals, sizes and routing")] = 0,
-    format: Annotated[Format, typer.Option(help="text for people, json for programs")] = Format.TEXT,
+    format: TextOrJson = "text",
 ) -> int:
     """Simulate a profile's endpoint under traffic: waiting, time-outs, copies coming and going, cost.
 
@@ -101,7 +83,7 @@ def simulate(
                 f"simulating {load.words}: {requests:,} requests, minute {minute:.1f} of {minutes:g}"
             ),
         )
-    if format is Format.JSON:
+    if format == "json":
         print(json.dumps(simulation_document(made), indent=2, allow_nan=False))
     else:
         print_simulation(made)
@@ -118,7 +100,7 @@ def _traffic(loaded: Profile, file: Path, options: TrafficOptions, seed: int) ->
             loaded,
             concurrency=options.concurrency,
             requests_per_s=options.requests_per_s,
-            process=None if options.arrivals is None else options.arrivals.value,
+            process=None if options.arrivals is None else options.arrivals,
             burstiness=options.burstiness,
             from_requests_per_s=options.ramp_from,
             ramp_minutes=options.ramp_minutes,

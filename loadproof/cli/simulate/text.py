@@ -7,25 +7,18 @@ from collections.abc import Iterator, Sequence
 from rich.markup import escape
 from rich.table import Table
 
+from loadproof.cli.printing import NARROWEST, print_parts, tables_on
 from loadproof.simulation import CopyCount, Latencies, ProfileSimulation
 from loadproof.simulation.windows import Window, merged
-from loadproof.terminal import Terminal
 
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = ".:-=+*#@"
 MOST_ROWS = 15
-NARROWEST = 80
 
 
 def print_simulation(made: ProfileSimulation) -> None:
-    console = Terminal(highlight=False)
-    if not console.is_terminal:
-        console = Terminal(highlight=False, width=120)
-    elif console.width < NARROWEST:
-        console = Terminal(highlight=False, width=NARROWEST)
-    bars = ASCII_BARS if console.options.ascii_only else BARS
-    for part in _lines(made, bars):
-        console.print(part, soft_wrap=isinstance(part, str))
+    console = tables_on(120, NARROWEST)
+    print_parts(_lines(made, ASCII_BARS if console.options.ascii_only else BARS), console)
 
 
 def _lines(made: ProfileSimulation, bars: str) -> Iterator[str | Table]:

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
@@ -17,6 +17,7 @@ from loadproof.errors import InputError
 from loadproof.profiles import profile_hash
 from loadproof.profiles.inheritance import profile_root
 from loadproof.profiles.schema import Profile
+from loadproof.wire.documents import Document
 
 MANIFEST: Final = "bundle.json"
 _ROOT: Final = "deploy_profiles"
@@ -48,7 +49,7 @@ def write_bundle(deployment: Deployment, folder: Path) -> None:
     home.mkdir(parents=True)
     beside.mkdir()
     # Every value that was written, not the defaults: they follow, and some may only follow.
-    written: dict[str, Any] = profile.model_dump(mode="json", exclude_unset=True, exclude={"acknowledged"})
+    written: Document = profile.model_dump(mode="json", exclude_unset=True, exclude={"acknowledged"})
     if profile.calibration is not None:
         name = f"{profile.name}.calibration.yaml"
         _write(home / name, written["calibration"])

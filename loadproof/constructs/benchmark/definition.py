@@ -7,26 +7,40 @@ that waits is answered either way; the execution itself succeeds: a missed objec
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from loadproof.profiles.schema import BenchmarkJob, Environment
+from loadproof.wire.documents import Document
+from loadproof.wire.job import PROGRAM
 
 EVENT_SOURCE: Final = "loadproof"
 EVENT_TYPE: Final = "Loadproof Benchmark Verdict"
-HOST_PROGRAM: Final = ("python", "-m", "benchmarks.remote.host")
 _VOLUME_GIB: Final = 30
 
-State = dict[str, Any]
+State = Document
+States = dict[str, State]
+Task = Callable[..., State]  # `_task_of` with its partition
 
 
 def definition(
     environment_name: str, environment: Environment, job: BenchmarkJob, *, partition: str, tells_topic: bool
 ) -> State:
     """`tells_topic`: there is a topic to be told of what is not PASS."""
-    told = "Notify" if tells_topic else "Waiting"
     task = partial(_task_of, partition)
-    states: dict[str, State] = {
+    states = {
+        **_running(task, environment, job),
+        **_judging(task),
+        **_telling(task, environment_name, not_passed="Notify" if tells_topic else "Waiting"),
+        **_answering(task),
+        **(_notifying(task) if tells_topic else {}),
+    }
+    return {"Comment": f"Benchmarks of {environment_name}", "StartAt": "Prepare", "States": states}
+
+
+def _running(task: Task, environment: Environment, job: BenchmarkJob) -> States:
+    return {
         "Prepare": {
             "Comment": "The profile as deployed goes where the job may read it",
             **task("aws-sdk:s3:copyObject", next_state="Run", on_failure="Judge"),
@@ -43,6 +57,11 @@ def definition(
             "TimeoutSecondsPath": "$.wait_s",
             "ResultPath": None,
         },
+    }
+
+
+def _judging(task: Task) -> States:
+    return {
         "Judge": {
             **task("lambda:invoke", next_state="Tell", on_failure="Unjudged"),
             "Parameters": {
@@ -66,6 +85,11 @@ def definition(
             "ResultPath": "$.judged",
             "Next": "Tell",
         },
+    }
+
+
+def _telling(task: Task, environment_name: str, *, not_passed: str) -> States:
+    return {
         "Tell": {
             **task("events:putEvents", next_state="Passed", on_failure="Passed"),
             "Parameters": {
@@ -91,8 +115,13 @@ def definition(
         "Passed": {
             "Type": "Choice",
             "Choices": [{"Variable": "$.judged.verdict.outcome", "StringEquals": "PASS", "Next": "Waiting"}],
-            "Default": told,
+            "Default": not_passed,
         },
+    }
+
+
+def _answering(task: Task) -> States:
+    return {
         "Waiting": {
             "Type": "Choice",
             "Choices": [{"Variable": "$.answer", "IsPresent": True, "Next": "Answer"}],
@@ -107,8 +136,11 @@ def definition(
         },
         "Done": {"Type": "Pass", "Parameters": {"verdict.$": "$.judged.verdict"}, "End": True},
     }
-    if tells_topic:
-        states["Notify"] = {
+
+
+def _notifying(task: Task) -> States:
+    return {
+        "Notify": {
             **task("sns:publish", next_state="Waiting", on_failure="Waiting"),
             "Parameters": {
                 "TopicArn": "${Topic}",
@@ -117,7 +149,7 @@ def definition(
             },
             "ResultPath": None,
         }
-    return {"Comment": f"Benchmarks of {environment_name}", "StartAt": "Prepare", "States": states}
+    }
 
 
 def _task_of(partition: str, service: str, *, next_state: str, on_failure: str | None = None) -> State:
@@ -155,7 +187,7 @@ def _job(environment: Environment, job: BenchmarkJob) -> State:
         "RoleArn": "${JobRole}",
         "AppSpecification": {
             "ImageUri": job.image,
-            "ContainerEntrypoint": list(HOST_PROGRAM),
+            "ContainerEntrypoint": list(PROGRAM),
             "ContainerArguments.$": "States.Array(States.Format('s3://${Results}/runs/{}', $$.Execution.Name))",
         },
         "ProcessingResources": {"ClusterConfig": cluster},

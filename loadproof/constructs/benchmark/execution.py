@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.constructs.benchmark.bundle import Bundle
 from loadproof.constructs.deployment import Deployment
 from loadproof.profiles import profile_hash
 from loadproof.profiles.gating import JOB_WAIT_S, LONGEST_GATED_RUN_S
 from loadproof.profiles.names import BENCHMARK, stack_name
+from loadproof.wire.documents import Document
 
 
 def machine_arn(deployment: Deployment) -> str:
@@ -16,7 +15,7 @@ def machine_arn(deployment: Deployment) -> str:
     return deployment.arn("states", f"stateMachine:{stack_name(deployment.environment_name, BENCHMARK)}")
 
 
-def benchmark_input(deployment: Deployment, bundle: Bundle, *, longest_s: int) -> dict[str, Any]:
+def benchmark_input(deployment: Deployment, bundle: Bundle, *, longest_s: int) -> Document:
     """What the state machine is started with."""
     profile = deployment.profile
     return {

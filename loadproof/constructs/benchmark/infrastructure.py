@@ -12,14 +12,14 @@ from aws_cdk import Environment as CdkEnvironment
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_stepfunctions as stepfunctions
+from aws_cdk.aws_stepfunctions import CfnStateMachine
 from constructs import Construct
 
 from loadproof.catalog import registry
 from loadproof.constructs.benchmark.definition import definition
 from loadproof.constructs.benchmark.job_role import JobRole
 from loadproof.constructs.cdk.emptied_bucket.infrastructure import EmptiedBucket
-from loadproof.constructs.cdk.python_function import PythonFunction
+from loadproof.constructs.cdk.python_function import Program, PythonFunction
 from loadproof.constructs.cdk.results_bucket import goes_with_stack, results_bucket
 from loadproof.constructs.cdk.statements import Statement, allow, document, trust
 from loadproof.constructs.observability.alarm_topic import topic_arn
@@ -37,7 +37,8 @@ class BenchmarkStack(Stack):
     def __init__(
         self, scope: Construct, *, environment_name: str, environment: Environment, settings: BenchmarkJob
     ) -> None:
-        self._environment, self._name = environment, stack_name(environment_name, BENCHMARK)
+        self._environment, self._environment_name = environment, environment_name
+        self._name = stack_name(environment_name, BENCHMARK)
         super().__init__(
             scope,
             self._name,
@@ -65,28 +66,34 @@ class BenchmarkStack(Stack):
             "Verdict",
             environment=environment,
             description="Reads a benchmark's verdict, and answers the deployment that waits for it",
-            code=CODE,
-            variables={"RESULTS": self.results.bucket_name, "ENVIRONMENT": environment_name},
+            program=Program(
+                CODE,
+                variables={"RESULTS": self.results.bucket_name, "ENVIRONMENT": environment_name},
+                timeout_s=_TIMEOUT_S,
+            ),
             statements=[*self._reading_verdicts()],
-            timeout_s=_TIMEOUT_S,
         )
-        topic = topic_arn(self, environment)
-        role = self._machine_role(job_role, function, topic)
-        machine = stepfunctions.CfnStateMachine(
+        machine = self._machine(settings, job_role, function)
+        if goes_with_stack(environment):
+            emptied = EmptiedBucket(self, "Emptied", bucket=self.results, environment=environment)
+            # Whoever writes loses its rights before the bucket is emptied.
+            job_role.node.add_dependency(emptied)
+        CfnOutput(self, "StateMachineArn", value=machine.attr_arn, description="Runs one benchmark; docs/gate.md")
+        CfnOutput(self, "ResultsBucketName", value=self.results.bucket_name, description="Runs, as runs/<run>/")
+
+    def _machine(self, settings: BenchmarkJob, job_role: JobRole, function: PythonFunction) -> CfnStateMachine:
+        environment, topic = self._environment, topic_arn(self, self._environment)
+        partition = registry(environment.region).partition
+        states = definition(
+            self._environment_name, environment, settings, partition=partition, tells_topic=topic is not None
+        )
+        return CfnStateMachine(
             self,
             "Machine",
             state_machine_name=self._name,
-            role_arn=role.attr_arn,
+            role_arn=self._machine_role(job_role, function, topic).attr_arn,
             # As text: CDK takes every null out of an object, and ResultPath null means something.
-            definition_string=json.dumps(
-                definition(
-                    environment_name,
-                    environment,
-                    settings,
-                    partition=registry(environment.region).partition,
-                    tells_topic=topic is not None,
-                )
-            ),
+            definition_string=json.dumps(states),
             definition_substitutions={
                 "Function": function.arn,
                 "JobRole": job_role.arn,
@@ -94,14 +101,8 @@ class BenchmarkStack(Stack):
                 **({"Topic": topic} if topic else {}),
             },
             logging_configuration=self._logging(),
-            tracing_configuration=stepfunctions.CfnStateMachine.TracingConfigurationProperty(enabled=True),
+            tracing_configuration=CfnStateMachine.TracingConfigurationProperty(enabled=True),
         )
-        if goes_with_stack(environment):
-            emptied = EmptiedBucket(self, "Emptied", bucket=self.results, environment=environment)
-            # Whoever writes loses its rights before the bucket is emptied.
-            job_role.node.add_dependency(emptied)
-        CfnOutput(self, "StateMachineArn", value=machine.attr_arn, description="Runs one benchmark; docs/gate.md")
-        CfnOutput(self, "ResultsBucketName", value=self.results.bucket_name, description="Runs, as runs/<run>/")
 
     def _arn(self, service: str, resource: str, *, region: str | None = None, account: str | None = None) -> str:
         environment = self._environment
@@ -182,7 +183,7 @@ class BenchmarkStack(Stack):
         qualifier = self.node.try_get_context(_QUALIFIER) or DefaultStackSynthesizer.DEFAULT_QUALIFIER
         return f"cdk-{qualifier}-assets-{self._environment.account}-{self._environment.region}"
 
-    def _logging(self) -> stepfunctions.CfnStateMachine.LoggingConfigurationProperty:
+    def _logging(self) -> CfnStateMachine.LoggingConfigurationProperty:
         """Without the executions' data: among it is the address at which CloudFormation waits for an answer."""
         group = logs.CfnLogGroup(
             self,
@@ -193,13 +194,14 @@ class BenchmarkStack(Stack):
             kms_key_id=self._environment.kms_key_arn,
         )
         group.apply_removal_policy(RemovalPolicy.DESTROY)
-        machine = stepfunctions.CfnStateMachine
-        return machine.LoggingConfigurationProperty(
+        return CfnStateMachine.LoggingConfigurationProperty(
             level="ALL",
             include_execution_data=False,
             destinations=[
-                machine.LogDestinationProperty(
-                    cloud_watch_logs_log_group=machine.CloudWatchLogsLogGroupProperty(log_group_arn=group.attr_arn)
+                CfnStateMachine.LogDestinationProperty(
+                    cloud_watch_logs_log_group=CfnStateMachine.CloudWatchLogsLogGroupProperty(
+                        log_group_arn=group.attr_arn
+                    )
                 )
             ],
         )

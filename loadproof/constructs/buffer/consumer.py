@@ -13,7 +13,7 @@ from constructs import Construct
 
 from loadproof.catalog import layer_arn
 from loadproof.constructs.buffer.target import Target
-from loadproof.constructs.cdk.python_function import PythonFunction
+from loadproof.constructs.cdk.python_function import Program, PythonFunction
 from loadproof.constructs.cdk.resource import resource
 from loadproof.constructs.cdk.statements import Statement, allow
 from loadproof.constructs.observability.cloudwatch import Metric
@@ -62,13 +62,15 @@ class Consumer(Construct):
             "Function",
             environment=environment,
             description=f"Sends queued requests to {target.name} and stores the answers",
-            code=RUNTIME,
-            handler="consumer.handler.handler",
+            program=Program(
+                RUNTIME,
+                handler="consumer.handler.handler",
+                variables=self._variables(),
+                layers=[layer_arn("powertools", environment.region)],
+                timeout_s=consumer_timeout_s(settings),
+                memory_mib=_MEMORY_MIB,
+            ),
             statements=self._statements(),
-            variables=self._variables(),
-            layers=[layer_arn("powertools", environment.region)],
-            timeout_s=consumer_timeout_s(settings),
-            memory_mib=_MEMORY_MIB,
             in_network=True,
         )
         self.role = function.role

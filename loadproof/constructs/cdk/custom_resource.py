@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from aws_cdk import CfnResource
 from constructs import Construct
 
 from loadproof.constructs.cdk.resource import resource
+from loadproof.wire.documents import Document
 
 
 def custom_resource(
-    scope: Construct, construct_id: str, *, function_arn: str, timeout_s: int, properties: dict[str, Any]
+    scope: Construct, construct_id: str, *, function_arn: str, timeout_s: int, properties: Document
 ) -> CfnResource:
     """Ask the function with `properties`; CloudFormation waits for its answer for `timeout_s` at most.
 

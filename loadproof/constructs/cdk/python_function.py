@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from aws_cdk import aws_iam as iam
@@ -29,11 +30,23 @@ _NETWORK_ACTIONS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a function runs. `code`: one file (sent inside the template) or a folder (an asset)."""
+
+    code: Path
+    handler: str = "index.handler"
+    variables: Mapping[str, str] = field(default_factory=dict)
+    layers: Sequence[str] = ()
+    timeout_s: int = LAMBDA_LIMIT_S
+    memory_mib: int = 128
+
+
 class PythonFunction(Construct):
     """A Lambda function with its log group and role. The policy is inline, so the function waits for it.
 
-    `code` is one file (sent inside the template) or a folder (an asset), and may import `loadproof.wire`. `in_network`
-    puts it into the environment's VPC; leave it out for what only talks to AWS's own services and to CloudFormation.
+    `in_network` puts it into the environment's VPC; leave it out for what only talks to AWS's own services and to
+    CloudFormation.
     """
 
     def __init__(
@@ -43,13 +56,8 @@ class PythonFunction(Construct):
         *,
         environment: Environment,
         description: str,
-        code: Path,
-        handler: str = "index.handler",
+        program: Program,
         statements: Sequence[Statement] = (),
-        variables: Mapping[str, str] | None = None,
-        layers: Sequence[str] = (),
-        timeout_s: int = LAMBDA_LIMIT_S,
-        memory_mib: int = 128,
         in_network: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -68,20 +76,20 @@ class PythonFunction(Construct):
             description=description,
             policies=[iam.CfnRole.PolicyProperty(policy_name="function", policy_document=document(*rights))],
         )
-        asset = None if code.is_file() else _asset(self, code)
+        asset = None if program.code.is_file() else _asset(self, program.code)
         properties = {
             "Description": description,
             "Runtime": "python3.13",
             "Architectures": ["arm64"],
-            "Handler": handler,
-            "Code": _code(code, asset),
-            "Layers": list(layers) or None,
+            "Handler": program.handler,
+            "Code": _code(program.code, asset),
+            "Layers": list(program.layers) or None,
             "Role": self.role.attr_arn,
             "LoggingConfig": {"LogGroup": self.log_group.ref, "LogFormat": "JSON"},
-            "Timeout": timeout_s,
-            "MemorySize": memory_mib,
-            "Environment": {"Variables": dict(variables)} if variables else None,
-            "KmsKeyArn": key_arn if variables else None,
+            "Timeout": program.timeout_s,
+            "MemorySize": program.memory_mib,
+            "Environment": {"Variables": dict(program.variables)} if program.variables else None,
+            "KmsKeyArn": key_arn if program.variables else None,
             "VpcConfig": _vpc_config(network) if network else None,
         }
         self.resource = resource(self, "Resource", "Lambda::Function", properties, tags=environment.tags)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Statement = dict[str, Any]
+from loadproof.wire.documents import Document
+
+Statement = Document
 
 
 def allow(
@@ -20,7 +22,7 @@ def allow(
     return statement
 
 
-def trust(service: str, *, when: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+def trust(service: str, *, when: Mapping[str, Mapping[str, Any]] | None = None) -> Document:
     """Who may take a role: one AWS service."""
     statement: Statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
     if when:
@@ -28,7 +30,7 @@ def trust(service: str, *, when: Mapping[str, Mapping[str, Any]] | None = None) 
     return document(statement)
 
 
-def document(*statements: Statement) -> dict[str, Any]:
+def document(*statements: Statement) -> Document:
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from aws_cdk import CfnOutput, RemovalPolicy, Stack, Tags
 from aws_cdk import Environment as CdkEnvironment
@@ -18,6 +17,7 @@ from loadproof.constructs.ci.names import PREFIX, Job, evidence_bucket_name, rol
 from loadproof.constructs.ci.roles import Rights
 from loadproof.constructs.ci.trust import Repository
 from loadproof.profiles.schema import Environment
+from loadproof.wire.documents import Document
 
 _HOUR_S = 3600
 
@@ -68,7 +68,7 @@ class RolesStack(Stack):
         self._role("benchmark", rights.benchmarking(), repository.runs_on_branch(), hours=6)
         self._role("read", rights.reading(), repository.runs_on_branch(), hours=1)
 
-    def _role(self, job: Job, statements: Iterable[Statement], when: dict[str, Any], *, hours: int) -> None:
+    def _role(self, job: Job, statements: Iterable[Statement], when: Document, *, hours: int) -> None:
         trusted = {
             "Effect": "Allow",
             "Principal": {"Federated": self._provider_arn},

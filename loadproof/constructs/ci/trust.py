@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from loadproof.errors import InputError
+from loadproof.wire.documents import Document
 
 Platform = Literal["github", "gitlab"]
 _GITHUB: Final = "token.actions.githubusercontent.com"
@@ -68,19 +69,19 @@ class Repository:
         """What the token is for; GitLab's is asked for in `id_tokens:`."""
         return _AUDIENCE if self.platform == "github" else self.issuer_url
 
-    def deploys(self, environment_name: str) -> dict[str, Any]:
+    def deploys(self, environment_name: str) -> Document:
         """The Condition of a deployment: on GitHub the environment's protection rules stand before it."""
         if self.platform == "github":
             return self._github(f"environment:{environment_name}")
         return self._gitlab()
 
-    def runs_on_branch(self) -> dict[str, Any]:
+    def runs_on_branch(self) -> Document:
         """The Condition of a job of the protected branch that is in no environment."""
         return self._github(f"ref:refs/heads/{self.branch}") if self.platform == "github" else self._gitlab()
 
-    def _github(self, context: str) -> dict[str, Any]:
+    def _github(self, context: str) -> Document:
         subjects = [f"repo:{self.path}:{context}"]
-        claims: dict[str, Any] = {"aud": _AUDIENCE, "repository": self.path, "ref": f"refs/heads/{self.branch}"}
+        claims: Document = {"aud": _AUDIENCE, "repository": self.path, "ref": f"refs/heads/{self.branch}"}
         if self.repository_id is not None:
             owner, name = self.path.split("/")
             subjects.append(f"repo:{owner}@{self.owner_id}/{name}@{self.repository_id}:{context}")
@@ -88,6 +89,6 @@ class Repository:
         claims["sub"] = subjects[0] if len(subjects) == 1 else subjects
         return {"StringEquals": {f"{self.host}:{claim}": claims[claim] for claim in sorted(claims)}}
 
-    def _gitlab(self) -> dict[str, Any]:
+    def _gitlab(self) -> Document:
         subject = f"project_path:{self.path}:ref_type:branch:ref:{self.branch}"
         return {"StringEquals": {f"{self.host}:aud": self.audience, f"{self.host}:sub": subject}}

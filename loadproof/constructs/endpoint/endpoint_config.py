@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from aws_cdk import CfnResource
 from constructs import Construct
@@ -14,6 +14,7 @@ from loadproof.constructs.endpoint.models import vpc_config
 from loadproof.errors import InputError
 from loadproof.profiles.names import VARIANT_NAME
 from loadproof.profiles.schema import Endpoint, Routing
+from loadproof.wire.documents import Document
 
 _ROUTING: Final = {
     "least_outstanding_requests": "LEAST_OUTSTANDING_REQUESTS",
@@ -57,7 +58,7 @@ def endpoint_config_resource(
     return resource(scope, construct_id, "SageMaker::EndpointConfig", properties, tags=environment.tags)
 
 
-def _variant(deployment: Deployment, endpoint: Endpoint, model_name: str | None) -> dict[str, Any]:
+def _variant(deployment: Deployment, endpoint: Endpoint, model_name: str | None) -> Document:
     plain = model_name is not None
     reservation = endpoint.capacity_reservation
     pools = [
@@ -89,7 +90,7 @@ def _variant(deployment: Deployment, endpoint: Endpoint, model_name: str | None)
     }
 
 
-def _managed_scaling(endpoint: Endpoint) -> dict[str, Any]:
+def _managed_scaling(endpoint: Endpoint) -> Document:
     scale_in = endpoint.scale_in
     return {
         "Status": "ENABLED",
@@ -105,7 +106,7 @@ def _managed_scaling(endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def _routing(routing: Routing) -> dict[str, Any]:
+def _routing(routing: Routing) -> Document:
     prefix_aware = None
     if routing.strategy == "prefix_aware":
         if routing.prefix_length_bytes is None or routing.concurrency_threshold is None:
@@ -120,7 +121,7 @@ def _routing(routing: Routing) -> dict[str, Any]:
     return {"RoutingStrategy": _ROUTING[routing.strategy], "PrefixAwareRoutingConfig": prefix_aware}
 
 
-def _async_inference(deployment: Deployment, endpoint: Endpoint) -> dict[str, Any] | None:
+def _async_inference(deployment: Deployment, endpoint: Endpoint) -> Document | None:
     wanted = endpoint.async_inference
     if wanted is None:
         return None
@@ -138,7 +139,7 @@ def _async_inference(deployment: Deployment, endpoint: Endpoint) -> dict[str, An
     }
 
 
-def _data_capture(deployment: Deployment, endpoint: Endpoint) -> dict[str, Any] | None:
+def _data_capture(deployment: Deployment, endpoint: Endpoint) -> Document | None:
     wanted = endpoint.data_capture
     if wanted is None:
         return None

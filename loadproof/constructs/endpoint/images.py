@@ -1,27 +1,15 @@
-"""Which image a container runs, and which host it needs."""
+"""Which host a container needs, and on which instances it runs."""
 
 from __future__ import annotations
 
-from loadproof.catalog import container_image, host_images, image_uri, instances
-from loadproof.profiles.checks.facts import fitting_hosts
-from loadproof.profiles.schema import Component, Container, Endpoint
-
-
-def image_of(container: Container, region: str) -> str:
-    """The image URI: the profile's own, else the catalog's. Raises InputError where it is not published."""
-    if container.image is not None:
-        return container.image
-    return image_uri(container_image(container.family, container.version), region)
+from loadproof.catalog import instances
+from loadproof.profiles.checks.facts import chosen_host
+from loadproof.profiles.schema import Component, Endpoint
 
 
 def host_ami(endpoint: Endpoint, components: tuple[Component, ...]) -> str | None:
-    """The host image: as written, else the oldest that fits; None, and SageMaker's choice, where every one does."""
-    if endpoint.ami_version is not None:
-        return endpoint.ami_version
-    fitting = fitting_hosts(endpoint, [component.container for component in components])
-    makers = {host.vendor for host in fitting}
-    all_fit = len(fitting) == sum(host.vendor in makers for host in host_images().values())
-    return None if all_fit else fitting[0].ami_version
+    """The host image: as written, else the one that the images need; None, and SageMaker's choice, where none says."""
+    return chosen_host(endpoint, [component.container for component in components])
 
 
 def instance_types(endpoint: Endpoint) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 from aws_cdk import CfnResource, CfnTag
 from aws_cdk import aws_sagemaker as sagemaker
@@ -19,6 +18,7 @@ from loadproof.constructs.endpoint.tags import model_tags
 from loadproof.profiles import accelerators_per_copy
 from loadproof.profiles.names import VARIANT_NAME
 from loadproof.profiles.schema import Adapter, Component, Copies, Endpoint
+from loadproof.wire.documents import Document
 
 Resource = sagemaker.CfnInferenceComponent
 Scheduling = Resource.InferenceComponentSchedulingConfigProperty
@@ -104,10 +104,10 @@ def _place_digest(deployment: Deployment) -> str:
     return hashlib.sha256(place.encode()).hexdigest()[:8]
 
 
-def _specifications(endpoint: Endpoint, component: Component, model_name: str) -> dict[str, Any]:
+def _specifications(endpoint: Endpoint, component: Component, model_name: str) -> Document:
     """`specification`, or with several instance types one `specifications` entry for each of them."""
     copies = component.copies
-    common: dict[str, Any] = {
+    common: Document = {
         "model_name": model_name,
         "startup_parameters": Resource.InferenceComponentStartupParametersProperty(
             model_data_download_timeout_in_seconds=endpoint.model_download_timeout_s,

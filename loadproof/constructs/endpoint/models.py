@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from aws_cdk import CfnResource
 from constructs import Construct
 
 from loadproof.constructs.cdk.resource import resource
 from loadproof.constructs.deployment import Deployment
-from loadproof.constructs.endpoint.images import image_of
 from loadproof.constructs.endpoint.tags import model_tags
 from loadproof.profiles import container_variables
+from loadproof.profiles.images import image_of
 from loadproof.profiles.schema import Component, JumpStartSource, Model, Network, S3Source
+from loadproof.wire.documents import Document
 
 
 def model_resource(
@@ -43,18 +42,18 @@ def model_resource(
     return resource(scope, construct_id, "SageMaker::Model", properties, tags=tags)
 
 
-def vpc_config(network: Network | None) -> dict[str, Any] | None:
+def vpc_config(network: Network | None) -> Document | None:
     """The VpcConfig of whatever SageMaker runs."""
     if network is None:
         return None
     return {"SecurityGroupIds": list(network.security_group_ids), "Subnets": list(network.subnet_ids)}
 
 
-def _staged(uri: str) -> dict[str, Any]:
+def _staged(uri: str) -> Document:
     return {"S3DataSource": {"S3Uri": uri, "S3DataType": "S3Prefix", "CompressionType": "None"}}
 
 
-def _weights(model: Model) -> dict[str, Any] | None:
+def _weights(model: Model) -> Document | None:
     """The S3 data source; None for weights that the server itself fetches from the hub."""
     source = model.source
     if not isinstance(source, S3Source | JumpStartSource):

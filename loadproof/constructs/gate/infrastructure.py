@@ -12,7 +12,7 @@ from constructs import Construct, IConstruct
 from loadproof.constructs.benchmark.bundle import Bundle
 from loadproof.constructs.benchmark.execution import benchmark_input, machine_arn
 from loadproof.constructs.cdk.custom_resource import custom_resource
-from loadproof.constructs.cdk.python_function import PythonFunction
+from loadproof.constructs.cdk.python_function import Program, PythonFunction
 from loadproof.constructs.cdk.statements import allow
 from loadproof.constructs.endpoint.model_endpoint import ModelEndpoint
 from loadproof.profiles.gating import GATE_TIMEOUT_S, LONGEST_GATED_RUN_S, LONGEST_RUN_S
@@ -46,8 +46,7 @@ class Gate(Construct):
             "Function",
             environment=deployment.environment,
             description=f"Starts the benchmark of {deployment.endpoint_name} after a deployment",
-            code=CODE,
-            variables={"STATE_MACHINE": machine},
+            program=Program(CODE, variables={"STATE_MACHINE": machine}, timeout_s=_TIMEOUT_S),
             statements=[
                 allow("states:StartExecution", on=machine),
                 allow(
@@ -55,7 +54,6 @@ class Gate(Construct):
                     on=deployment.arn("cloudformation", f"stack/{deployment.stack_name}/*"),
                 ),
             ],
-            timeout_s=_TIMEOUT_S,
         )
         longest_s = LONGEST_GATED_RUN_S if waits else LONGEST_RUN_S
         asked = benchmark_input(deployment, bundle, longest_s=longest_s)

@@ -6,8 +6,7 @@ speaks through `objectives-at-risk`. Each description ends with its section of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
 from aws_cdk import CfnResource
@@ -17,22 +16,13 @@ from loadproof.constructs.buffer.infrastructure import Buffer
 from loadproof.constructs.cdk.resource import resource
 from loadproof.constructs.deployment import Deployment
 from loadproof.constructs.observability.alarm_topic import topic_arn
-from loadproof.constructs.observability.cloudwatch import AlarmRule, Metric, alarm_on_expression, alarm_on_metric
+from loadproof.constructs.observability.cloudwatch import AlarmRule, Formula, Metric, alarm
 from loadproof.profiles.names import alarm_name
 from loadproof.profiles.schema import Objectives
 
 PERCENTILES: Final = ("p50", "p90", "p95", "p99")
 # Three bad minutes of five: one slow minute wakes nobody.
 SUSTAINED: Final = (5, 3)
-
-
-@dataclass(frozen=True, slots=True)
-class Formula:
-    """Metric math: `metrics` are the expression's variables by name."""
-
-    expression: str
-    label: str
-    metrics: Mapping[str, Metric]
 
 
 class AlarmSet(Construct):
@@ -102,14 +92,7 @@ class AlarmSet(Construct):
         self, kind: str, section: str, on: Metric | Formula, rule: AlarmRule, words: str, told: Sequence[str]
     ) -> CfnResource:
         name, description, tags = self._name(kind), self._described(section, words), self._environment.tags
-        if isinstance(on, Metric):
-            return alarm_on_metric(
-                self, kind, name=name, metric=on, rule=rule, description=description, actions=told, tags=tags
-            )
-        return alarm_on_expression(
-            self, kind, name=name, expression=on.expression, label=on.label, metrics=on.metrics, rule=rule,
-            description=description, actions=told, tags=tags,
-        )  # fmt: skip
+        return alarm(self, kind, name=name, on=on, rule=rule, description=description, actions=told, tags=tags)
 
     def _name(self, kind: str) -> str:
         """The name of a new alarm, listed once."""

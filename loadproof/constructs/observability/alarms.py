@@ -22,10 +22,10 @@ from loadproof.constructs.observability.alarm_set import (
     PERCENTILES,
     SUSTAINED,
     AlarmSet,
-    Formula,
     above,
     unseen_objectives,
 )
+from loadproof.constructs.observability.cloudwatch import Formula
 from loadproof.constructs.observability.endpoint_metrics import Served, served_models
 from loadproof.profiles.schema import Component, Objectives
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from aws_cdk import CfnResource
 from constructs import Construct
 
 from loadproof.constructs.cdk.resource import resource
+from loadproof.wire.documents import Document
 
 SAGEMAKER: Final = "AWS/SageMaker"
 ENDPOINT_INSTANCES: Final = "/aws/sagemaker/Endpoints"
@@ -30,6 +31,27 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
+class Formula:
+    """Metric math: `metrics` are the expression's variables by name."""
+
+    expression: str
+    label: str
+    metrics: Mapping[str, Metric]
+
+    def queries(self) -> list[Document]:
+        """As an alarm asks for it."""
+        variables = [
+            {
+                "Id": variable,
+                "MetricStat": {"Metric": named(metric), "Stat": metric.statistic, "Period": metric.period_s},
+                "ReturnData": False,
+            }
+            for variable, metric in self.metrics.items()
+        ]
+        return [{"Id": "result", "Expression": self.expression, "Label": self.label, "ReturnData": True}, *variables]
+
+
+@dataclass(frozen=True, slots=True)
 class AlarmRule:
     """When an alarm fires: `to_alarm` of `periods` data points past the threshold; missing data never does.
 
@@ -42,56 +64,19 @@ class AlarmRule:
     to_alarm: int = 1
 
 
-def alarm_on_metric(
+def alarm(
     scope: Construct,
     construct_id: str,
     *,
-    metric: Metric,
+    on: Metric | Formula,
     rule: AlarmRule,
     description: str,
     actions: Sequence[str],
     tags: Mapping[str, str],
     name: str | None = None,
 ) -> CfnResource:
-    """An alarm on one metric. `actions` are the ARNs told when it fires; without `name` CloudFormation makes one up."""
+    """`actions` are the ARNs told when it fires; without `name` CloudFormation makes one up."""
     properties = {
-        **_said(rule, name, description, actions),
-        **named(metric),
-        "ExtendedStatistic" if metric.statistic.startswith("p") else "Statistic": metric.statistic,
-        "Period": metric.period_s,
-    }
-    return resource(scope, construct_id, "CloudWatch::Alarm", properties, tags=tags)
-
-
-def alarm_on_expression(
-    scope: Construct,
-    construct_id: str,
-    *,
-    expression: str,
-    label: str,
-    metrics: Mapping[str, Metric],
-    rule: AlarmRule,
-    description: str,
-    actions: Sequence[str],
-    tags: Mapping[str, str],
-    name: str | None = None,
-) -> CfnResource:
-    """An alarm on metric math: `metrics` are the expression's variables by name."""
-    result = {"Id": "result", "Expression": expression, "Label": label, "ReturnData": True}
-    variables = [
-        {
-            "Id": variable,
-            "MetricStat": {"Metric": named(metric), "Stat": metric.statistic, "Period": metric.period_s},
-            "ReturnData": False,
-        }
-        for variable, metric in metrics.items()
-    ]
-    properties = {**_said(rule, name, description, actions), "Metrics": [result, *variables]}
-    return resource(scope, construct_id, "CloudWatch::Alarm", properties, tags=tags)
-
-
-def _said(rule: AlarmRule, name: str | None, description: str, actions: Sequence[str]) -> dict[str, Any]:
-    return {
         "AlarmName": name,
         "AlarmDescription": description,
         "AlarmActions": list(actions),
@@ -100,10 +85,17 @@ def _said(rule: AlarmRule, name: str | None, description: str, actions: Sequence
         "EvaluationPeriods": rule.periods,
         "DatapointsToAlarm": rule.to_alarm,
         "TreatMissingData": "notBreaching",
+        **(_watching(on) if isinstance(on, Metric) else {"Metrics": on.queries()}),
     }
+    return resource(scope, construct_id, "CloudWatch::Alarm", properties, tags=tags)
 
 
-def named(metric: Metric) -> dict[str, Any]:
+def _watching(metric: Metric) -> Document:
+    statistic = "ExtendedStatistic" if metric.statistic.startswith("p") else "Statistic"
+    return {**named(metric), statistic: metric.statistic, "Period": metric.period_s}
+
+
+def named(metric: Metric) -> Document:
     """A metric without its statistic, as CloudFormation has it in alarms and in scaling policies."""
     return {
         "Namespace": metric.namespace,

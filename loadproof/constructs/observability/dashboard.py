@@ -20,6 +20,7 @@ from loadproof.constructs.endpoint.images import instance_types
 from loadproof.constructs.observability.cloudwatch import Metric
 from loadproof.constructs.observability.endpoint_metrics import Served, instance_counts, served_models
 from loadproof.profiles.schema import Component, Endpoint, Objectives, TargetTracking
+from loadproof.wire.documents import Document
 
 _HEIGHT: Final = 6
 _THIRD: Final = 8  # of the grid's 24 columns
@@ -31,7 +32,7 @@ _ERRORS: Final = {
     "MidStreamErrors": "broken streams",
 }
 
-Widget = dict[str, Any]
+Widget = Document
 Row = list[Any]
 
 
@@ -220,7 +221,7 @@ class Graphs:
     ) -> Row:
         """One metric: namespace, name, its dimensions flat, and how it is drawn."""
         dimensions = [part for pair in metric.dimensions.items() for part in pair]
-        drawn: dict[str, Any] = {"label": label, "stat": metric.statistic, "period": metric.period_s}
+        drawn: Document = {"label": label, "stat": metric.statistic, "period": metric.period_s}
         drawn |= {"yAxis": "right"} if right else {}
         drawn |= {"id": id} if id else {}
         drawn |= {} if visible else {"visible": False}
@@ -231,7 +232,7 @@ class Graphs:
 
     def graph(self, title: str, rows: Sequence[Row], bounds: Mapping[str, float] | None = None) -> Widget:
         """A graph over time; `bounds` are horizontal lines by label."""
-        properties: dict[str, Any] = {
+        properties: Document = {
             "title": title,
             "view": "timeSeries",
             "region": self._region,

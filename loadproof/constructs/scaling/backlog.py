@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
-from loadproof.constructs.observability.cloudwatch import SAGEMAKER, Metric, named
+from loadproof.constructs.observability.cloudwatch import SAGEMAKER, Formula, Metric, named
+from loadproof.wire.documents import Document
 
-LABEL: Final = "messages waiting per copy"
 # SageMaker publishes a component's copies only as OpenTelemetry data, which neither alarms nor target tracking can
 # read. But each request counts 1 in Invocations and 1 / copies in InvocationsPerCopy (or PerInstance), so that the
 # quotient of their sums is 1 / copies. Multiplied, it needs no guard for zero copies.
@@ -19,31 +19,25 @@ _EXPRESSION: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BacklogPerCopy:
-    """An expression over named metrics: for an alarm, or as the metric of a target tracking policy."""
-
-    expression: str
-    metrics: Mapping[str, Metric]
-
-    def specification(self) -> dict[str, Any]:
-        """The same for Application Auto Scaling, whose periods are always a minute."""
-        result = {"Id": "backlog_per_copy", "Expression": self.expression, "Label": LABEL, "ReturnData": True}
-        variables = [
-            {"Id": name, "MetricStat": {"Metric": named(metric), "Stat": metric.statistic}, "ReturnData": False}
-            for name, metric in self.metrics.items()
-        ]
-        return {"Metrics": [result, *variables]}
-
-
-def backlog_per_copy(*, waiting: Metric, dimensions: Mapping[str, str], period_s: int = 60) -> BacklogPerCopy:
+def backlog_per_copy(*, waiting: Metric, dimensions: Mapping[str, str], period_s: int = 60) -> Formula:
     """`dimensions` are the component's or the variant's, whose copies share the queue's messages."""
     per_copy = "InvocationsPerCopy" if "InferenceComponentName" in dimensions else "InvocationsPerInstance"
-    return BacklogPerCopy(
+    return Formula(
         _EXPRESSION,
+        "messages waiting per copy",
         {
             "waiting": replace(waiting, period_s=period_s),
             "calls": Metric(SAGEMAKER, "Invocations", dimensions, "Sum", period_s),
             "calls_per_copy": Metric(SAGEMAKER, per_copy, dimensions, "Sum", period_s),
         },
     )
+
+
+def tracked(backlog: Formula) -> Document:
+    """As the metric of a target tracking policy: Application Auto Scaling's periods are always a minute."""
+    result = {"Id": "backlog_per_copy", "Expression": backlog.expression, "Label": backlog.label, "ReturnData": True}
+    variables = [
+        {"Id": name, "MetricStat": {"Metric": named(metric), "Stat": metric.statistic}, "ReturnData": False}
+        for name, metric in backlog.metrics.items()
+    ]
+    return {"Metrics": [result, *variables]}

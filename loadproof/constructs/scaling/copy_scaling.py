@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from aws_cdk import CfnResource
 from constructs import Construct
@@ -16,14 +17,15 @@ from loadproof.constructs.deployment import Deployment
 from loadproof.constructs.observability.cloudwatch import (
     SAGEMAKER,
     AlarmRule,
+    Formula,
     Metric,
-    alarm_on_expression,
-    alarm_on_metric,
+    alarm,
 )
-from loadproof.constructs.scaling.backlog import LABEL, BacklogPerCopy, backlog_per_copy
+from loadproof.constructs.scaling.backlog import backlog_per_copy, tracked
 from loadproof.errors import InputError
 from loadproof.profiles.names import VARIANT_NAME
 from loadproof.profiles.schema import Scaling, ScalingMetric, ScheduledScaling, StepScaling, TargetTracking, ToZero
+from loadproof.wire.documents import Document
 
 _SERVICE_LINKED_ROLE: Final = (
     "arn:${AWS::Partition}:iam::${AWS::AccountId}:role/aws-service-role/"
@@ -51,13 +53,22 @@ _STEP_METRICS: Final[dict[ScalingMetric, tuple[str, str]]] = {
 _AT_LEAST_ONE: Final = AlarmRule(threshold=1, comparison="GreaterThanOrEqualToThreshold")
 
 
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """What is scaled: a component's copies, or an endpoint's instances (no component), and between which counts."""
+
+    resource: CfnResource
+    component_name: str | None
+    min: int
+    max: int
+
+
 class CopyScaling(Construct):
     """A scalable target with its policies, schedules and the way back from zero.
 
-    `scaling` is resolved (numbers for `auto`, steps for `simple`). `scaled` is what is scaled (component or endpoint).
-    The target names it in a plain text, which makes
-    CloudFormation wait for nothing, so that step is chained by hand; policies and alarms refer to what they follow.
-    Order: scaled, target, policies, alarms; deletion runs the other way.
+    `scaling` is resolved (numbers for `auto`, steps for `simple`). The target names what is scaled in a plain text,
+    which makes CloudFormation wait for nothing, so that step is chained by hand; policies and alarms refer to what
+    they follow. Order: copies, target, policies, alarms; deletion runs the other way.
     """
 
     def __init__(
@@ -67,19 +78,16 @@ class CopyScaling(Construct):
         *,
         deployment: Deployment,
         scaling: Scaling,
-        min_copies: int,
-        max_copies: int,
-        component_name: str | None,
-        scaled: CfnResource,
+        copies: Copies,
         buffer: Buffer | None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._deployment = deployment
         self._tags = deployment.environment.tags
-        self._component_name = component_name
+        self._component_name = copies.component_name
         self._buffer = buffer
-        self.target = self._target(scaling, min_copies, max_copies)
-        self.target.add_resource_dependency(scaled)
+        self.target = self._target(scaling, copies)
+        self.target.add_resource_dependency(copies.resource)
         alike: Counter[str] = Counter()
         for policy in scaling.policies:
             if isinstance(policy, TargetTracking):
@@ -92,7 +100,7 @@ class CopyScaling(Construct):
         if scaling.to_zero is not None:
             self._wake(scaling.to_zero)
 
-    def _target(self, scaling: Scaling, min_copies: int, max_copies: int) -> CfnResource:
+    def _target(self, scaling: Scaling, copies: Copies) -> CfnResource:
         if self._component_name is not None:
             resource_id = f"inference-component/{self._component_name}"
             dimension = "sagemaker:inference-component:DesiredCopyCount"
@@ -104,8 +112,8 @@ class CopyScaling(Construct):
             "ServiceNamespace": "sagemaker",
             "ScalableDimension": dimension,
             "ResourceId": resource_id,
-            "MinCapacity": 0 if scaling.to_zero else min_copies,
-            "MaxCapacity": max_copies,
+            "MinCapacity": 0 if scaling.to_zero else copies.min,
+            "MaxCapacity": copies.max,
             # Named, so that nothing makes a role: the service-linked one is the only one SageMaker's scaling uses.
             "RoleARN": {"Fn::Sub": _SERVICE_LINKED_ROLE},
             "ScheduledActions": [_scheduled_action(schedule) for schedule in schedules] or None,
@@ -123,9 +131,9 @@ class CopyScaling(Construct):
         name = f"track-{policy.metric.replace('_', '-')}"
         self._policy(f"Track-{policy.metric}", name, "TargetTrackingScaling", tracking)
 
-    def _tracked(self, metric: ScalingMetric) -> dict[str, Any]:
+    def _tracked(self, metric: ScalingMetric) -> Document:
         if metric == "backlog_per_copy":
-            return {"CustomizedMetricSpecification": self._backlog_per_copy().specification()}
+            return {"CustomizedMetricSpecification": tracked(self._backlog_per_copy())}
         if metric == "async_backlog_per_instance":
             name, statistic = _ASYNC_BACKLOG
             return {
@@ -156,27 +164,19 @@ class CopyScaling(Construct):
             periods=policy.evaluation_periods,
             to_alarm=policy.evaluation_periods,
         )
-        alarm_id, actions = f"Step-{name}-Alarm", [scaling_policy.ref]
-        description = f"Scales {self._scaled_name} by its step policy {policy_name}"
-        if policy.metric == "backlog_per_copy":
-            backlog = self._backlog_per_copy(policy.period_s)
-            alarm_on_expression(
-                self,
-                alarm_id,
-                expression=backlog.expression,
-                label=LABEL,
-                metrics=backlog.metrics,
-                rule=rule,
-                description=description,
-                actions=actions,
-                tags=self._tags,
-            )
-            return
-        metric_name, statistic = _STEP_METRICS[policy.metric]
-        metric = Metric(SAGEMAKER, metric_name, self._dimensions(policy.metric), statistic, policy.period_s)
-        alarm_on_metric(
-            self, alarm_id, metric=metric, rule=rule, description=description, actions=actions, tags=self._tags
+        self._alarm(
+            f"Step-{name}-Alarm",
+            self._stepped(policy),
+            f"Scales {self._scaled_name} by its step policy {policy_name}",
+            scaling_policy,
+            rule,
         )
+
+    def _stepped(self, policy: StepScaling) -> Metric | Formula:
+        if policy.metric == "backlog_per_copy":
+            return self._backlog_per_copy(policy.period_s)
+        name, statistic = _STEP_METRICS[policy.metric]
+        return Metric(SAGEMAKER, name, self._dimensions(policy.metric), statistic, policy.period_s)
 
     def _wake(self, to_zero: ToZero) -> None:
         """Target tracking cannot leave zero; one more copy does, as soon as somebody asked in vain."""
@@ -184,53 +184,50 @@ class CopyScaling(Construct):
         policy = self._policy(
             "Wake", "wake-from-zero", "StepScaling", _stepping(as_number(to_zero.wake_cooldown_s), one_more)
         )
-        actions = [policy.ref]
         if to_zero.wake_on_failed_invocation:
-            self._wake_on_refusals(actions)
+            self._wake_on_refusals(policy)
         if to_zero.wake_on_backlog:
             if self._buffer is None:
                 raise InputError("scaling.to_zero.wake_on_backlog: there is no buffer; add `buffer: {}` or drop it")
-            alarm_on_metric(
-                self,
+            self._alarm(
                 "Wake-Backlog",
-                metric=self._buffer.metric_waiting_messages(),
-                rule=_AT_LEAST_ONE,
-                description=f"Messages wait for {self._scaled_name}: starts the first copy",
-                actions=actions,
-                tags=self._tags,
+                self._buffer.metric_waiting_messages(),
+                f"Messages wait for {self._scaled_name}: starts the first copy",
+                policy,
             )
 
-    def _wake_on_refusals(self, actions: list[str]) -> None:
+    def _wake_on_refusals(self, policy: CfnResource) -> None:
         """A component refuses whom it has no copy for; an asynchronous endpoint keeps the request and says so."""
         if self._component_name is not None:
-            alarm_on_metric(
-                self,
+            dimensions = {"InferenceComponentName": self._component_name}
+            self._alarm(
                 "Wake-NoCapacity",
-                metric=Metric(
-                    SAGEMAKER,
-                    "NoCapacityInvocationFailures",
-                    {"InferenceComponentName": self._component_name},
-                    "Sum",
-                ),
-                rule=_AT_LEAST_ONE,
-                description=f"A request found no copy of {self._scaled_name}: starts the first one",
-                actions=actions,
-                tags=self._tags,
+                Metric(SAGEMAKER, "NoCapacityInvocationFailures", dimensions, "Sum"),
+                f"A request found no copy of {self._scaled_name}: starts the first one",
+                policy,
             )
             return
-        alarm_on_metric(
-            self,
+        endpoint = {"EndpointName": self._deployment.endpoint_name}
+        self._alarm(
             "Wake-AsyncBacklog",
-            metric=Metric(
-                SAGEMAKER, "HasBacklogWithoutCapacity", {"EndpointName": self._deployment.endpoint_name}, "Average"
-            ),
-            rule=AlarmRule(threshold=1, comparison="GreaterThanOrEqualToThreshold", periods=2, to_alarm=2),
-            description=f"Requests wait for {self._scaled_name} without an instance: starts the first one",
-            actions=actions,
-            tags=self._tags,
+            Metric(SAGEMAKER, "HasBacklogWithoutCapacity", endpoint, "Average"),
+            f"Requests wait for {self._scaled_name} without an instance: starts the first one",
+            policy,
+            replace(_AT_LEAST_ONE, periods=2, to_alarm=2),
         )
 
-    def _backlog_per_copy(self, period_s: int = 60) -> BacklogPerCopy:
+    def _alarm(
+        self,
+        construct_id: str,
+        on: Metric | Formula,
+        description: str,
+        policy: CfnResource,
+        rule: AlarmRule = _AT_LEAST_ONE,
+    ) -> None:
+        """An alarm that carries out a policy."""
+        alarm(self, construct_id, on=on, rule=rule, description=description, actions=[policy.ref], tags=self._tags)
+
+    def _backlog_per_copy(self, period_s: int = 60) -> Formula:
         if self._buffer is None:
             raise InputError("scaling.policies: backlog_per_copy needs a buffer; add `buffer: {}`, or another metric")
         return backlog_per_copy(
@@ -239,7 +236,7 @@ class CopyScaling(Construct):
             period_s=period_s,
         )
 
-    def _policy(self, construct_id: str, name: str, kind: str, configuration: dict[str, Any]) -> CfnResource:
+    def _policy(self, construct_id: str, name: str, kind: str, configuration: Document) -> CfnResource:
         properties = {
             "PolicyName": name,
             "PolicyType": kind,
@@ -260,7 +257,7 @@ class CopyScaling(Construct):
         return self._component_name or self._deployment.endpoint_name
 
 
-def _scheduled_action(schedule: ScheduledScaling) -> dict[str, Any]:
+def _scheduled_action(schedule: ScheduledScaling) -> Document:
     return {
         "ScheduledActionName": schedule.name,
         "Schedule": schedule.schedule,
@@ -269,7 +266,7 @@ def _scheduled_action(schedule: ScheduledScaling) -> dict[str, Any]:
     }
 
 
-def _stepping(cooldown_s: float, adjustments: list[dict[str, Any]]) -> dict[str, Any]:
+def _stepping(cooldown_s: float, adjustments: list[Document]) -> Document:
     return {
         "AdjustmentType": "ChangeInCapacity",
         "MetricAggregationType": "Maximum",
@@ -278,7 +275,7 @@ def _stepping(cooldown_s: float, adjustments: list[dict[str, Any]]) -> dict[str,
     }
 
 
-def _step_adjustments(policy: StepScaling) -> list[dict[str, Any]]:
+def _step_adjustments(policy: StepScaling) -> list[Document]:
     """The profile's `at` values as intervals away from the threshold: upwards for above, downwards for below."""
     steps = sorted(policy.steps, key=lambda step: step.at)
     ends = [*(later.at for _, later in pairwise(steps)), None]

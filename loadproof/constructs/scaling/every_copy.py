@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnResource
 from constructs import Construct
 
 from loadproof.constructs.buffer.infrastructure import Buffer
 from loadproof.constructs.endpoint.model_endpoint import ModelEndpoint
-from loadproof.constructs.scaling.copy_scaling import CopyScaling
-from loadproof.profiles.schema import Component
+from loadproof.constructs.scaling.copy_scaling import Copies, CopyScaling
 
 
 def scale_copies(scope: Construct, *, endpoint: ModelEndpoint, buffer: Buffer | None) -> tuple[CopyScaling, ...]:
@@ -19,25 +17,22 @@ def scale_copies(scope: Construct, *, endpoint: ModelEndpoint, buffer: Buffer | 
     deployment, machines = endpoint.deployment, endpoint.deployment.profile.endpoint
     if deployment.scaling_paused or machines is None:
         return ()
-    scaled: list[tuple[Component, str | None, CfnResource, int, int]] = [
-        (made.component, made.name, made.resource, made.component.copies.min, made.component.copies.max)
+    scaled = [
+        (made.component, Copies(made.resource, made.name, made.component.copies.min, made.component.copies.max))
         for made in endpoint.components
     ]
     if not scaled:
-        fewest, most = machines.min_instances, machines.max_instances
-        scaled = [(deployment.components[0], None, endpoint.resource, fewest, most)]
+        instances = Copies(endpoint.resource, None, machines.min_instances, machines.max_instances)
+        scaled = [(deployment.components[0], instances)]
     return tuple(
         CopyScaling(
             scope,
             f"Scaling-{component.name}",
             deployment=deployment,
             scaling=component.scaling,
-            min_copies=fewest,
-            max_copies=most,
-            component_name=name,
-            scaled=resource,
+            copies=copies,
             buffer=buffer,
         )
-        for component, name, resource, fewest, most in scaled
+        for component, copies in scaled
         if component.scaling is not None
     )

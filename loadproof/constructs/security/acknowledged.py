@@ -80,6 +80,12 @@ ACKNOWLEDGED: Final = (
         "the end of a stack's ARN is a number that CloudFormation gives; the name before it is this stack's",
     ),
     Acknowledgement(
+        "Proof/Function/Role",
+        _wildcard(r"arn:aws:s3:::[^*]+/(loadproof-proof-)?\*"),
+        "an asynchronous endpoint is asked by an object of its own name below the requests' prefix, and answers below "
+        "another under a name that SageMaker gives",
+    ),
+    Acknowledgement(
         r"(.*/)?(Fetch|Begin|Function|Verdict)/Resource",
         "AwsSolutions-L1",
         "python3.13 is the newest runtime with a Powertools layer in the catalog; all functions share it",

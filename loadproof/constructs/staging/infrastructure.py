@@ -14,7 +14,7 @@ from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from loadproof.constructs.cdk.custom_resource import custom_resource
-from loadproof.constructs.cdk.python_function import PythonFunction
+from loadproof.constructs.cdk.python_function import Program, PythonFunction
 from loadproof.constructs.cdk.results_bucket import private_bucket
 from loadproof.constructs.cdk.statements import Statement, allow, document, trust
 from loadproof.constructs.deployment import Deployment
@@ -48,10 +48,8 @@ class StagedWeights(Construct):
             "Fetch",
             environment=deployment.environment,
             description=f"Copies weights of {deployment.endpoint_name} from the hub into S3",
-            code=RUNTIME,
-            handler="fetch.handler",
+            program=Program(RUNTIME, handler="fetch.handler", memory_mib=_MEMORY_MIB),
             statements=self._fetch_statements(secrets),
-            memory_mib=_MEMORY_MIB,
         )
         name = f"{deployment.endpoint_name}-weights"
         machine_arn = deployment.arn("states", f"stateMachine:{name}")
@@ -60,10 +58,8 @@ class StagedWeights(Construct):
             "Begin",
             environment=deployment.environment,
             description=f"Begins and answers for the staging of {deployment.endpoint_name}",
-            code=RUNTIME,
-            handler="begin.handler",
             # By name: the machine calls this function, so neither can wait for the other.
-            variables={"MACHINE_ARN": machine_arn},
+            program=Program(RUNTIME, handler="begin.handler", variables={"MACHINE_ARN": machine_arn}),
             statements=self._begin_statements(name, machine_arn),
         )
         self._machine = stepfunctions.CfnStateMachine(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
+
+from loadproof.wire.documents import Document
 
 _AT_ONCE: Final = 16  # files in flight
 _TEMPORARY: Final = [
@@ -48,5 +50,5 @@ def definition() -> str:
     return json.dumps({"StartAt": "List", "States": states})
 
 
-def _task(function: str, parameters: dict[str, Any], result_path: str | None) -> dict[str, Any]:
+def _task(function: str, parameters: Document, result_path: str | None) -> Document:
     return {"Type": "Task", "Resource": function, "Parameters": parameters, "ResultPath": result_path}

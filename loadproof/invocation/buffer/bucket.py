@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from botocore.exceptions import ClientError
 
 from loadproof.invocation.buffer.calls import Calls
 from loadproof.invocation.buffer.message import Message, MessageError, read_object, read_request
+from loadproof.invocation.endpoints import Client
 from loadproof.wire.answers import status_of
 from loadproof.wire.message import MOST_REQUEST_BYTES, REQUESTS_PREFIX, RESULTS_PREFIX, key_of, request_json
 
@@ -18,17 +18,17 @@ from loadproof.wire.message import MOST_REQUEST_BYTES, REQUESTS_PREFIX, RESULTS_
 class Bucket:
     """`results/<key>.json` and `requests/<name>`. Every method raises CouldNotRunError."""
 
-    def __init__(self, s3: Any, name: str, calls: Calls) -> None:
+    def __init__(self, s3: Client, name: str, calls: Calls) -> None:
         self._s3 = s3
         self._name = name
         self._calls = calls
 
-    def result(self, key: str) -> dict[str, Any] | None:
+    def result(self, key: str) -> dict[str, object] | None:
         """What is stored under a key; None while nothing is."""
         text = self._text(f"{RESULTS_PREFIX}{key}.json")
         if text is None:
             return None
-        result: dict[str, Any] = json.loads(text)
+        result: dict[str, object] = json.loads(text)
         return result
 
     def has_result(self, key: str) -> bool:
@@ -41,7 +41,7 @@ class Bucket:
             return False
         return True
 
-    def leave_request(self, request: Mapping[str, Any]) -> str:
+    def leave_request(self, request: Mapping[str, object]) -> str:
         """The claim check: leaves the payload and returns its place. Raises MessageError for one no model takes.
 
         Its name is its content's hash, so that two who write it at once write the same. No condition: a copy from last

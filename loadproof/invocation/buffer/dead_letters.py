@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from botocore.exceptions import ClientError
 
@@ -16,7 +16,8 @@ from loadproof.invocation.buffer.bucket import Bucket
 from loadproof.invocation.buffer.calls import Calls
 from loadproof.invocation.buffer.message import Message, MessageError, read_message
 from loadproof.invocation.buffer.places import Places, client
-from loadproof.invocation.buffer.producer import grouped, longest_message, send_batch
+from loadproof.invocation.buffer.producer import Entry, grouped, longest_message, send_batch
+from loadproof.invocation.endpoints import Answer, Client
 from loadproof.wire.answers import code_of
 from loadproof.wire.message import ATTEMPTS, FIRST_SENT, POSTPONED, REASON
 
@@ -60,14 +61,16 @@ class _InHand:
     letter: DeadLetter
     receipt: str
     body: str
-    attributes: Mapping[str, Mapping[str, Any]]
+    attributes: Mapping[str, Answer]
     message: Message | None
 
 
 class DeadLetters:
     """The dead-letter queue of one buffer. Every method raises CouldNotRunError."""
 
-    def __init__(self, places: Places, *, sqs: Any, s3: Any, dynamodb: Any, calls: Calls | None = None) -> None:
+    def __init__(
+        self, places: Places, *, sqs: Client, s3: Client, dynamodb: Client, calls: Calls | None = None
+    ) -> None:
         self._places = places
         self._sqs = sqs
         self._dynamodb = dynamodb
@@ -202,7 +205,7 @@ class DeadLetters:
             seen.update(message["MessageId"] for message in received)
             yield [self._in_hand(message) for message in received]
 
-    def _in_hand(self, received: Mapping[str, Any]) -> _InHand:
+    def _in_hand(self, received: Answer) -> _InHand:
         body, system = received["Body"], received.get("Attributes", {})
         attributes = received.get("MessageAttributes", {})
         texts = {name: str(value.get("StringValue", "")) for name, value in attributes.items()}
@@ -253,14 +256,14 @@ def _oldest(letters: list[DeadLetter], most: int | None) -> list[DeadLetter]:
     return sorted(letters, key=lambda letter: letter.first_sent_ms)[:most]
 
 
-def _entry(at: int, one: _InHand) -> dict[str, Any]:
+def _entry(at: int, one: _InHand) -> Entry:
     """The letter as it was, without its age: what begins a new life is not too old for it."""
     attributes = {
         name: {part: value[part] for part in ("DataType", "StringValue", "BinaryValue") if part in value}
         for name, value in one.attributes.items()
         if name not in (FIRST_SENT, POSTPONED)
     }
-    more: dict[str, Any] = {"MessageAttributes": attributes} if attributes else {}
+    more: Entry = {"MessageAttributes": attributes} if attributes else {}
     if one.letter.tenant is not None:
         more["MessageGroupId"] = one.letter.tenant
     return {"Id": str(at), "MessageBody": one.body} | more

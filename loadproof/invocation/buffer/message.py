@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from loadproof.errors import InputError
 from loadproof.wire import message as wire
@@ -52,7 +51,7 @@ def read_message(body: str) -> Message:
     return Message(**wire.read_fields(body))
 
 
-def _unsendable(request: Mapping[str, Any]) -> str | None:
+def _unsendable(request: Mapping[str, object]) -> str | None:
     """Why a payload made in Python is not what strict JSON can carry; None where it is."""
     try:
         wire.read_object(request_json(request))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
-
-from botocore.exceptions import BotoCoreError, ClientError
+from typing import Final
 
 from loadproof.errors import CouldNotRunError
-from loadproof.invocation.endpoints import aws_client
+from loadproof.invocation.endpoints import Client, aws_client, described
 
 _OUTPUTS: Final = {
     "queue_url": "QueueUrl",
@@ -35,16 +33,8 @@ class Places:
 
 def places_of(stack: str, *, region: str | None = None, endpoint_url: str | None = None) -> Places:
     """The outputs of a profile's stack (`loadproof-<environment>-<profile>`). Raises CouldNotRunError."""
-    try:
+    with described(f"stack {stack}", "; deploy the profile first, or name its environment"):
         found = client("cloudformation", region, endpoint_url).describe_stacks(StackName=stack)["Stacks"][0]
-    except ClientError as error:
-        told = error.response.get("Error", {})
-        raise CouldNotRunError(
-            f"stack {stack}: {told.get('Code', '?')}: {told.get('Message', '?')}; deploy the profile first, "
-            "or name its environment"
-        ) from None
-    except BotoCoreError as error:
-        raise CouldNotRunError(f"stack {stack} cannot be described: {error}") from None
     outputs = {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
     missing = [name for name in _OUTPUTS.values() if name not in outputs]
     if missing:
@@ -55,6 +45,6 @@ def places_of(stack: str, *, region: str | None = None, endpoint_url: str | None
     return Places(**{name: outputs[output] for name, output in _OUTPUTS.items()})
 
 
-def client(service: str, region: str | None = None, endpoint_url: str | None = None) -> Any:
+def client(service: str, region: str | None = None, endpoint_url: str | None = None) -> Client:
     """A boto3 client that tries once: what follows is the one retry policy's to say. Raises CouldNotRunError."""
     return aws_client(service, region, endpoint_url, connect_timeout_s=5, connections=16)

@@ -11,9 +11,11 @@ from loadproof.invocation.buffer.bucket import Bucket
 from loadproof.invocation.buffer.calls import Calls
 from loadproof.invocation.buffer.message import Message
 from loadproof.invocation.buffer.places import Places, client, places_of
+from loadproof.invocation.endpoints import Client
 from loadproof.invocation.outcomes import Outcome, OutcomeKind, RetryClass
 
 T = TypeVar("T")
+Entry = dict[str, Any]  # of a batch, as SQS takes it
 
 MOST_BATCH_BYTES: Final = 1_048_576  # SQS's bound on all bodies of one call
 _BATCH: Final = 10
@@ -39,7 +41,7 @@ class Producer:
     Needs the rights docs/buffer.md lists. Sending twice is safe: the same key is answered once.
     """
 
-    def __init__(self, places: Places, *, sqs: Any, s3: Any, calls: Calls | None = None) -> None:
+    def __init__(self, places: Places, *, sqs: Client, s3: Client, calls: Calls | None = None) -> None:
         self.places = places
         self._sqs = sqs
         self._calls = calls or Calls()
@@ -56,7 +58,7 @@ class Producer:
         """The buffer at places known from elsewhere. Raises CouldNotRunError."""
         return cls(places, sqs=client("sqs", region, endpoint_url), s3=client("s3", region, endpoint_url))
 
-    def send(self, request: Mapping[str, Any] | Message, **fields: Any) -> str:
+    def send(self, request: Mapping[str, object] | Message, **fields: Any) -> str:
         """Queue one request, the model's own payload; `fields` are those of Message, and of a Message replace its own.
 
         Returns the key of its result. Raises MessageError for what no consumer would take, CouldNotRunError where it
@@ -79,7 +81,7 @@ class Producer:
             for at, one in enumerate(group):
                 yield one if isinstance(one, Sent) else Sent(one.key or "", errors.get(str(at)))
 
-    def result(self, key: str, wait_s: float = 0.0) -> dict[str, Any] | None:
+    def result(self, key: str, wait_s: float = 0.0) -> dict[str, object] | None:
         """The stored result (docs/buffer.md says its fields); None when there is none after `wait_s`.
 
         A request in the dead-letter queue never gets one: ask `DeadLetters`. Raises CouldNotRunError, after an outage
@@ -111,7 +113,7 @@ class Producer:
         return self._most_message_bytes
 
 
-def longest_message(sqs: Any, url: str, calls: Calls) -> int:
+def longest_message(sqs: Client, url: str, calls: Calls) -> int:
     """Bytes of the longest message with its attributes: the profile's `buffer.max_message_bytes`, asked of the queue.
 
     Raises CouldNotRunError.
@@ -136,7 +138,7 @@ def grouped(items: Iterable[T], length: Callable[[T], int]) -> Iterator[list[T]]
         yield group
 
 
-def send_batch(sqs: Any, url: str, entries: Sequence[dict[str, Any]], calls: Calls) -> dict[str, str]:
+def send_batch(sqs: Client, url: str, entries: Sequence[Entry], calls: Calls) -> dict[str, str]:
     """Send up to ten entries, and again those that failed by an accident. Returns errors by the entries' ids."""
     left, errors, attempts = {entry["Id"]: entry for entry in entries}, dict[str, str](), calls.begin()
     while left:
@@ -157,7 +159,7 @@ def send_batch(sqs: Any, url: str, entries: Sequence[dict[str, Any]], calls: Cal
     return errors
 
 
-def _entry(at: int, message: Message) -> dict[str, Any]:
+def _entry(at: int, message: Message) -> Entry:
     group = {"MessageGroupId": message.tenant} if message.tenant is not None else {}
     return {"Id": str(at), "MessageBody": message.body} | group
 

@@ -6,11 +6,12 @@ import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from loadproof.errors import CouldNotRunError
 from loadproof.invocation.buffer.calls import POLICY, Calls
 from loadproof.invocation.buffer.places import Places
+from loadproof.invocation.endpoints import Client
 from loadproof.wire.pace import RECORD_KEY, Gate, record_of
 
 _POLICY: Final = replace(POLICY, deadline_s=5.0)  # how it stands is wanted now, or not at all
@@ -49,7 +50,13 @@ class BufferStatus:
 
 
 def status_of(
-    places: Places, *, sqs: Any, dynamodb: Any, cloudwatch: Any, calls: Calls | None = None, now_s: float | None = None
+    places: Places,
+    *,
+    sqs: Client,
+    dynamodb: Client,
+    cloudwatch: Client,
+    calls: Calls | None = None,
+    now_s: float | None = None,
 ) -> BufferStatus:
     """Asks queue, dead-letter queue, claims table and CloudWatch once each. Raises CouldNotRunError."""
     calls, now_s = calls or Calls(_POLICY), time.time() if now_s is None else now_s
@@ -67,7 +74,7 @@ def status_of(
     )
 
 
-def pace_now(item: dict[str, Any], now_s: float) -> PaceNow:
+def pace_now(item: dict[str, object], now_s: float) -> PaceNow:
     """The shared record as of now."""
     record = record_of(item)
     if record.gate == "open":
@@ -75,12 +82,12 @@ def pace_now(item: dict[str, Any], now_s: float) -> PaceNow:
     return PaceNow(record.gate, 0.0, record.closed_ms or record.gate_ms, record.probe_ms)
 
 
-def count_claims(dynamodb: Any, places: Places, calls: Calls | None = None) -> Counter[str]:
+def count_claims(dynamodb: Client, places: Places, calls: Calls | None = None) -> Counter[str]:
     """Keys by phase (claimed, released, done). Reads the whole table, which is paid for by what it holds.
 
     Raises CouldNotRunError.
     """
-    calls, counts, start = calls or Calls(), Counter[str](), dict[str, Any]()
+    calls, counts, start = calls or Calls(), Counter[str](), dict[str, object]()
     while True:
         page = calls(
             "the claims table",
@@ -92,12 +99,12 @@ def count_claims(dynamodb: Any, places: Places, calls: Calls | None = None) -> C
         start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
 
 
-def _counts(sqs: Any, url: str, calls: Calls) -> dict[str, int]:
+def _counts(sqs: Client, url: str, calls: Calls) -> dict[str, int]:
     found = calls("a queue", lambda: sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[*_COUNTS.values()]))
     return {name: int(found["Attributes"][attribute]) for name, attribute in _COUNTS.items()}
 
 
-def _oldest_age_s(cloudwatch: Any, queue: str, calls: Calls, now_s: float) -> float | None:
+def _oldest_age_s(cloudwatch: Client, queue: str, calls: Calls, now_s: float) -> float | None:
     now = datetime.fromtimestamp(now_s, UTC)
     try:
         found = calls(

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from loadproof.invocation.codecs.lines import LineDecoder, whole_answer
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, PayloadProtocol
-from loadproof.invocation.codecs.values import (
-    count_of,
-    data_image,
-    dump,
-    list_of,
-    object_of,
-    refuse_error,
-    text_of,
-)
+from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, PayloadProtocol
+from loadproof.invocation.codecs.values import count_of, data_image, dump, list_of, object_of, refuse_error, text_of
 
 _VERSION = "bedrock-2023-05-31"  # the one value that Bedrock takes
 
@@ -24,7 +16,7 @@ class ClaudeDecoder(LineDecoder):
 
     end_marker = "message_stop"
 
-    def _take(self, event: dict[str, Any]) -> tuple[str, str]:
+    def _take(self, event: dict[str, object]) -> tuple[str, str]:
         refuse_error(event)
         match event.get("type"):
             case "message_start":
@@ -41,21 +33,16 @@ class ClaudeDecoder(LineDecoder):
         return "", ""
 
 
-class ClaudeCodec:
+class ClaudeCodec(JsonCodec):
     """Messages of Anthropic's models."""
 
-    content_type = "application/json"
-
-    def accept(self, stream: bool) -> str:
-        return "application/json"
-
     def encode(self, request: GenerationRequest) -> bytes:
-        content: list[dict[str, Any]] = [{"type": "text", "text": request.prompt}]
+        content: list[dict[str, object]] = [{"type": "text", "text": request.prompt}]
         for kind, data in map(data_image, request.images):
             source = {"type": "base64", "media_type": f"image/{kind}", "data": data}
             content.append({"type": "image", "source": source})
-        history: list[dict[str, Any]] = [{"role": role, "content": text} for role, text in request.history]
-        payload: dict[str, Any] = {
+        history: list[dict[str, object]] = [{"role": role, "content": text} for role, text in request.history]
+        payload: dict[str, object] = {
             "anthropic_version": _VERSION,
             "max_tokens": request.max_output_tokens,
             "messages": [*history, {"role": "user", "content": content}],
@@ -80,7 +67,7 @@ class ClaudeCodec:
         )
 
 
-def _texts_of_block(block: dict[str, Any]) -> tuple[str, str]:
+def _texts_of_block(block: dict[str, object]) -> tuple[str, str]:
     """Text or a tool's call, and thinking: whole, or a delta of one."""
     text = "".join(text_of(block.get(name)) for name in ("text", "name", "partial_json"))
     return text + (dump(object_of(block["input"])).decode() if block.get("input") else ""), text_of(
@@ -88,7 +75,7 @@ def _texts_of_block(block: dict[str, Any]) -> tuple[str, str]:
     )
 
 
-def _prompt_tokens(usage: dict[str, Any]) -> int | None:
+def _prompt_tokens(usage: dict[str, object]) -> int | None:
     """`input_tokens` leaves out what the prompt cache had or took: the prompt is all three."""
     new = count_of(usage.get("input_tokens"))
     cached = (count_of(usage.get(f"cache_{way}_input_tokens")) or 0 for way in ("read", "creation"))

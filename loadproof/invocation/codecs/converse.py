@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from loadproof.errors import InputError
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, PayloadProtocol, TokenChunk
+from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, PayloadProtocol, TokenChunk
 from loadproof.invocation.codecs.values import count_of, data_image, dump, list_of, load_object, object_of, text_of
 from loadproof.invocation.eventstream import FrameDecoder, refuse
 from loadproof.invocation.faults import InBandError, PayloadError, TruncatedStreamError
@@ -20,10 +20,8 @@ SERVICE_TIERS = ("default", "priority", "flex", "reserved")
 _EVENTS = frozenset({"contentBlockStart", "contentBlockDelta", "messageStop", "metadata"})
 
 
-class ConverseCodec:
+class ConverseCodec(JsonCodec):
     """Requests for Converse and ConverseStream. Neither has a seed or a way to go on past the model's own end."""
-
-    content_type = "application/json"
 
     def __init__(self, *, service_tier: str | None = None) -> None:
         """`service_tier` None leaves the field out, which AWS reads as default. Raises InputError."""
@@ -34,14 +32,14 @@ class ConverseCodec:
         return "application/vnd.amazon.eventstream" if stream else "application/json"
 
     def encode(self, request: GenerationRequest) -> bytes:
-        content: list[dict[str, Any]] = [{"text": request.prompt}, *map(_image_block, request.images)]
+        content: list[dict[str, object]] = [{"text": request.prompt}, *map(_image_block, request.images)]
         # Converse has a place of its own for what OpenAI's messages call the system's.
         system = [{"text": text} for role, text in request.history if role == "system"]
         history = [{"role": role, "content": [{"text": text}]} for role, text in request.history if role != "system"]
-        inference: dict[str, Any] = {"maxTokens": request.max_output_tokens}
+        inference: dict[str, object] = {"maxTokens": request.max_output_tokens}
         if request.temperature is not None:
             inference["temperature"] = request.temperature
-        payload: dict[str, Any] = {
+        payload: dict[str, object] = {
             "messages": [*history, {"role": "user", "content": content}],
             "inferenceConfig": inference,
         }
@@ -80,7 +78,7 @@ class ConverseDecoder:
         self._counted = 0
         self._text_length = 0
         self._stop_reason = ""
-        self._usage: dict[str, Any] | None = None
+        self._usage: dict[str, object] | None = None
 
     def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for frame in self._frames.feed(data):
@@ -102,7 +100,7 @@ class ConverseDecoder:
             raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without metadata")
         return _completion(self._text_length, self._stop_reason, self._usage)
 
-    def _take(self, name: str, event: dict[str, Any]) -> tuple[str, str]:
+    def _take(self, name: str, event: dict[str, object]) -> tuple[str, str]:
         """What an event says and what it thinks, if anything."""
         if name == "contentBlockDelta":
             return _texts_of_block(object_of(event.get("delta")))
@@ -121,7 +119,7 @@ def check_service_tier(tier: str | None) -> None:
         raise InputError(f"service tier `{tier}`: expected {', '.join(SERVICE_TIERS)}")
 
 
-def _texts_of_block(block: dict[str, Any]) -> tuple[str, str]:
+def _texts_of_block(block: dict[str, object]) -> tuple[str, str]:
     """A block's text and reasoning, whole or a delta; of a tool's call its name and its input as it is written."""
     text, thought = text_of(block.get("text")), ""
     if (reasoning := block.get("reasoningContent")) is not None:
@@ -135,7 +133,7 @@ def _texts_of_block(block: dict[str, Any]) -> tuple[str, str]:
     return text, thought
 
 
-def _completion(text_length: int, stop_reason: str, usage: dict[str, Any]) -> Completion:
+def _completion(text_length: int, stop_reason: str, usage: dict[str, object]) -> Completion:
     if stop_reason in FAILED_REASONS:
         raise InBandError(stop_reason, f"the model ended the generation with stop reason `{stop_reason}`")
     output_tokens = count_of(usage.get("outputTokens"))
@@ -152,7 +150,7 @@ def _completion(text_length: int, stop_reason: str, usage: dict[str, Any]) -> Co
     )
 
 
-def _image_block(uri: str) -> dict[str, Any]:
+def _image_block(uri: str) -> dict[str, object]:
     kind, data = data_image(uri)
     return {"image": {"format": kind, "source": {"bytes": data}}}
 

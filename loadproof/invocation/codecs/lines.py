@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
 
 from loadproof.invocation.codecs.types import Completion, TokenChunk
-from loadproof.invocation.codecs.values import (
-    load_at_end,
-    load_object,
-    refuse_error,
-    text_of,
-)
+from loadproof.invocation.codecs.values import load_at_end, load_object, refuse_error, text_of
 from loadproof.invocation.faults import TruncatedStreamError
 from loadproof.invocation.sse import JsonLines
 
@@ -46,21 +40,15 @@ class LineDecoder(ABC):
             self._take(load_at_end(line))
         if not self._ended:
             raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without {self.end_marker}")
-        known = self._output_tokens is not None
-        return Completion(
-            text_length=self._text_length,
-            finish_reason=self._finish_reason,
-            output_tokens=self._output_tokens if known else self._counted or None,
-            input_tokens=self._input_tokens,
-            token_source="server" if known else "chunks" if self._counted else "none",
-        )
+        counts = self._counted, self._output_tokens, self._input_tokens
+        return Completion.streamed(self._text_length, self._finish_reason, *counts)
 
     @abstractmethod
-    def _take(self, event: dict[str, Any]) -> tuple[str, str]:
+    def _take(self, event: dict[str, object]) -> tuple[str, str]:
         """What an event says and what it thinks, if anything."""
 
 
-def whole_answer(body: bytes) -> tuple[dict[str, Any], str]:
+def whole_answer(body: bytes) -> tuple[dict[str, object], str]:
     """A whole answer and why it ended. Raises InBandError, PayloadError, TruncatedStreamError."""
     answer = load_object(body)
     refuse_error(answer)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from loadproof.invocation.codecs.lines import LineDecoder, whole_answer
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, PayloadProtocol
-from loadproof.invocation.codecs.values import (
-    count_of,
-    dump,
-    refuse_error,
-    refuse_images,
-    text_of,
-)
+from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, PayloadProtocol
+from loadproof.invocation.codecs.values import count_of, dump, refuse_error, refuse_images, text_of
 
 
 class LlamaDecoder(LineDecoder):
@@ -20,7 +14,7 @@ class LlamaDecoder(LineDecoder):
 
     end_marker = "a stop_reason"
 
-    def _take(self, event: dict[str, Any]) -> tuple[str, str]:
+    def _take(self, event: dict[str, object]) -> tuple[str, str]:
         refuse_error(event)
         output_tokens = count_of(event.get("generation_token_count"))
         input_tokens = count_of(event.get("prompt_token_count"))
@@ -31,17 +25,12 @@ class LlamaDecoder(LineDecoder):
         return text_of(event.get("generation")), ""
 
 
-class LlamaCodec:
+class LlamaCodec(JsonCodec):
     """Prompts of Meta's Llama models. The prompt goes out as it is: the chat template is the caller's."""
-
-    content_type = "application/json"
-
-    def accept(self, stream: bool) -> str:
-        return "application/json"
 
     def encode(self, request: GenerationRequest) -> bytes:
         refuse_images(request.images)
-        payload: dict[str, Any] = {"prompt": request.prompt, "max_gen_len": request.max_output_tokens}
+        payload: dict[str, object] = {"prompt": request.prompt, "max_gen_len": request.max_output_tokens}
         if request.temperature is not None:
             payload["temperature"] = request.temperature
         return dump(payload)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from loadproof.invocation.codecs.tokens import TokenCodec, TokenEventDecoder
 from loadproof.invocation.codecs.types import GenerationRequest, PayloadProtocol
@@ -15,7 +15,7 @@ class LmiCodec(TokenCodec):
     def accept(self, stream: bool) -> str:
         return "application/jsonlines" if stream else "application/json"
 
-    def _extend(self, parameters: dict[str, Any], request: GenerationRequest) -> None:
+    def _extend(self, parameters: dict[str, object], request: GenerationRequest) -> None:
         if request.ignore_eos:
             parameters["ignore_eos_token"] = True
 

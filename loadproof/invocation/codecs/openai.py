@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, PayloadProtocol, TokenChunk, TokenSource
+from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, PayloadProtocol, TokenChunk
 from loadproof.invocation.codecs.values import (
     count_of,
     dump,
@@ -63,16 +63,10 @@ class OpenAiDecoder:
         refuse_failed(self._finish_reason)
         if self._splitter.framed and not self._done:
             raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without [DONE]")
-        source: TokenSource = "server" if self._output_tokens is not None else "chunks" if self._counted else "none"
-        return Completion(
-            text_length=self._text_length,
-            finish_reason=self._finish_reason,
-            output_tokens=self._output_tokens if source == "server" else self._counted or None,
-            input_tokens=self._input_tokens,
-            token_source=source,
-        )
+        counts = self._counted, self._output_tokens, self._input_tokens
+        return Completion.streamed(self._text_length, self._finish_reason, *counts)
 
-    def _take(self, event: dict[str, Any]) -> TokenChunk | None:
+    def _take(self, event: dict[str, object]) -> TokenChunk | None:
         refuse_error(event)
         said, thought = "", ""
         for choice in list_of(event.get("choices")):
@@ -95,7 +89,7 @@ class OpenAiDecoder:
         self._text_length += len(text)
         return TokenChunk(text, tokens, thought)
 
-    def _take_usage(self, usage: dict[str, Any]) -> None:
+    def _take_usage(self, usage: dict[str, object]) -> None:
         output_tokens, input_tokens = count_of(usage.get("completion_tokens")), count_of(usage.get("prompt_tokens"))
         self._output_tokens = self._output_tokens if output_tokens is None else output_tokens
         self._input_tokens = self._input_tokens if input_tokens is None else input_tokens
@@ -105,7 +99,7 @@ def _grown(before: int | None, after: int | None) -> int:
     return max(1, (after or 0) - (before or 0))
 
 
-def _texts_of_choice(choice: dict[str, Any]) -> tuple[str, str]:
+def _texts_of_choice(choice: dict[str, object]) -> tuple[str, str]:
     """What is said, tools' calls included, and what is thought."""
     delta = choice.get("delta") or choice.get("message")
     if delta is None:
@@ -118,23 +112,21 @@ def _texts_of_choice(choice: dict[str, Any]) -> tuple[str, str]:
     return text, "".join(text_of(fields.get(name)) for name in _THOUGHT_FIELDS)
 
 
-def _messages(request: GenerationRequest) -> list[dict[str, Any]]:
-    content: str | list[dict[str, Any]] = request.prompt
+def _messages(request: GenerationRequest) -> list[dict[str, object]]:
+    content: object = request.prompt
     if request.images:
         pictures = [{"type": "image_url", "image_url": {"url": url}} for url in request.images]
         content = [{"type": "text", "text": request.prompt}, *pictures]
-    history = [{"role": role, "content": text} for role, text in request.history]
+    history: list[dict[str, object]] = [{"role": role, "content": text} for role, text in request.history]
     return [*history, {"role": "user", "content": content}]
 
 
-class OpenAiCodec:
+class OpenAiCodec(JsonCodec):
     """Requests for `/v1/completions` or, with `chat`, `/v1/chat/completions`; both kinds of answers are read.
 
     `model` may stay None behind SageMaker, whose vLLM and SGLang containers serve one model. `ignore_eos` is an
     extension of vLLM and SGLang and is sent only when asked for.
     """
-
-    content_type = "application/json"
 
     def __init__(self, *, chat: bool, model: str | None = None) -> None:
         self._chat = chat
@@ -144,7 +136,7 @@ class OpenAiCodec:
         return "text/event-stream" if stream else "application/json"
 
     def encode(self, request: GenerationRequest) -> bytes:
-        payload: dict[str, Any] = {} if self._model is None else {"model": self._model}
+        payload: dict[str, object] = {} if self._model is None else {"model": self._model}
         if self._chat:
             payload["messages"] = _messages(request)
         else:

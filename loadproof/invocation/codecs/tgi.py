@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from loadproof.invocation.codecs.tokens import TokenCodec, TokenEventDecoder
 from loadproof.invocation.codecs.types import GenerationRequest, PayloadProtocol
@@ -15,7 +15,7 @@ class TgiCodec(TokenCodec):
     def accept(self, stream: bool) -> str:
         return "text/event-stream" if stream else "application/json"
 
-    def _extend(self, parameters: dict[str, Any], request: GenerationRequest) -> None:
+    def _extend(self, parameters: dict[str, object], request: GenerationRequest) -> None:
         parameters["decoder_input_details"] = False
 
     def stream_decoder(self) -> TokenEventDecoder:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import orjson
 
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, TokenChunk, TokenSource
+from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, TokenChunk
 from loadproof.invocation.codecs.values import (
     count_of,
     dump,
@@ -38,7 +37,7 @@ class TokenEventDecoder:
         self._one_over = one_over
         self._counted = 0
         self._text_length = 0
-        self._end: dict[str, Any] | None = None
+        self._end: dict[str, object] | None = None
 
     def feed(self, data: bytes) -> Iterable[TokenChunk]:
         payloads = self._splitter.feed(data)
@@ -61,16 +60,13 @@ class TokenEventDecoder:
         details = self._end
         finish_reason = text_of(details.get("finish_reason"))
         refuse_failed(finish_reason)
-        output_tokens, source = self._output_tokens(count_of(details.get("generated_tokens")))
-        return Completion(
-            text_length=self._text_length,
-            finish_reason=finish_reason,
-            output_tokens=output_tokens,
-            input_tokens=count_of(details.get("input_length")),
-            token_source=source,
-        )
+        reported = count_of(details.get("generated_tokens"))
+        if self._one_over and self._counted and reported == self._counted + 1:
+            reported = None
+        input_tokens = count_of(details.get("input_length"))
+        return Completion.streamed(self._text_length, finish_reason, self._counted, reported, input_tokens)
 
-    def _take(self, event: dict[str, Any]) -> TokenChunk | None:
+    def _take(self, event: dict[str, object]) -> TokenChunk | None:
         refuse_error(event)
         details = event.get("details")
         if details is not None:
@@ -85,22 +81,13 @@ class TokenEventDecoder:
         self._text_length += len(text)
         return TokenChunk(text, 1)
 
-    def _output_tokens(self, reported: int | None) -> tuple[int | None, TokenSource]:
-        if reported is None:
-            return (self._counted, "chunks") if self._counted else (None, "none")
-        if self._one_over and self._counted and reported == self._counted + 1:
-            return self._counted, "chunks"
-        return reported, "server"
 
-
-class TokenCodec(ABC):
+class TokenCodec(JsonCodec, ABC):
     """What TGI and LMI share: the request's shape and the unary answer."""
-
-    content_type = "application/json"
 
     def encode(self, request: GenerationRequest) -> bytes:
         refuse_images(request.images)
-        parameters: dict[str, Any] = {"max_new_tokens": request.max_output_tokens, "details": True}
+        parameters: dict[str, object] = {"max_new_tokens": request.max_output_tokens, "details": True}
         if request.temperature is not None:
             parameters["do_sample"] = request.temperature > 0
             if request.temperature > 0:
@@ -111,7 +98,7 @@ class TokenCodec(ABC):
         return dump({"inputs": request.prompt, "parameters": parameters, "stream": request.stream})
 
     @abstractmethod
-    def _extend(self, parameters: dict[str, Any], request: GenerationRequest) -> None: ...
+    def _extend(self, parameters: dict[str, object], request: GenerationRequest) -> None: ...
 
     def decode_unary(self, body: bytes) -> Completion:
         answer = _unwrapped(body)
@@ -130,7 +117,7 @@ class TokenCodec(ABC):
         )
 
 
-def _unwrapped(body: bytes) -> dict[str, Any]:
+def _unwrapped(body: bytes) -> dict[str, object]:
     """TGI answers on `/invocations` with a list of one, on `/generate` with the object itself."""
     try:
         value = orjson.loads(body)

@@ -81,9 +81,18 @@ class Completion:
         length = len(text) + len(thought)
         return cls(length, finish_reason, output_tokens, input_tokens, source, text, thought)
 
+    @classmethod
+    def streamed(
+        cls, text_length: int, finish_reason: str, chunks: int, output_tokens: int | None, input_tokens: int | None
+    ) -> Completion:
+        """An answer that came in `chunks`, which are its tokens where the server counts none."""
+        if output_tokens is not None:
+            return cls(text_length, finish_reason, output_tokens, input_tokens, "server")
+        return cls(text_length, finish_reason, chunks or None, input_tokens, "chunks" if chunks else "none")
+
 
 class StreamDecoder(Protocol):
-    """Sans-IO decoder of one streamed answer. Any chunking of the bytes gives the same tokens."""
+    """Sans-IO decoder of one streamed answer. However the bytes are cut, it gives the same tokens."""
 
     def feed(self, data: bytes) -> Iterable[TokenChunk]:
         """The chunks that `data` completes; take them all. Raises InBandError, PayloadError after those."""
@@ -102,6 +111,15 @@ class PayloadProtocol:
     codec: Callable[[str | None, str | None], Codec]
     path: str | None  # of an HTTP server that is named without one
     bedrock_models: str | None  # how the ids of Bedrock's models begin whose own payloads these are
+
+
+class JsonCodec:
+    """What codecs share whose requests and answers are plain JSON."""
+
+    content_type = "application/json"
+
+    def accept(self, stream: bool) -> str:
+        return "application/json"
 
 
 class Codec(Protocol):

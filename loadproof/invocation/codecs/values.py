@@ -7,7 +7,6 @@ speaks plain words in place of JSON, those are the message.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import orjson
 
@@ -20,7 +19,7 @@ _IMAGE = re.compile(r"data:image/(png|jpe?g|gif|webp);base64,([A-Za-z0-9+/]+=*)"
 _FAILED_REASONS = frozenset({"abort", "error"})
 
 
-def dump(payload: dict[str, Any]) -> bytes:
+def dump(payload: dict[str, object]) -> bytes:
     try:
         return orjson.dumps(payload)
     except (TypeError, ValueError) as error:  # lone surrogates: no UTF-8 can carry them
@@ -41,7 +40,7 @@ def refuse_images(images: tuple[str, ...]) -> None:
         raise InputError("images need chat messages: use protocol converse, or an OpenAI server's /v1/chat/completions")
 
 
-def load_object(data: bytes) -> dict[str, Any]:
+def load_object(data: bytes) -> dict[str, object]:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -53,7 +52,7 @@ def load_object(data: bytes) -> dict[str, Any]:
     return value
 
 
-def load_at_end(data: bytes) -> dict[str, Any]:
+def load_at_end(data: bytes) -> dict[str, object]:
     """The last, unterminated line of a stream: if it is not whole, the stream was cut."""
     try:
         return load_object(data)
@@ -70,13 +69,13 @@ def text_of(value: object) -> str:
     raise PayloadError(f"expected text, found {type(value).__name__}")
 
 
-def object_of(value: object) -> dict[str, Any]:
+def object_of(value: object) -> dict[str, object]:
     if isinstance(value, dict):
         return value
     raise PayloadError(f"expected a JSON object, found {type(value).__name__}")
 
 
-def list_of(value: object) -> list[Any]:
+def list_of(value: object) -> list[object]:
     """A list that may be absent."""
     if value is None:
         return []
@@ -94,7 +93,7 @@ def count_of(value: object) -> int | None:
     raise PayloadError(f"expected a token count, found {type(value).__name__} or a negative number")
 
 
-def refuse_error(event: dict[str, Any]) -> None:
+def refuse_error(event: dict[str, object]) -> None:
     """Raise InBandError if the event is an error object of TGI, LMI, OpenAI or vLLM."""
     error = event.get("error")
     if isinstance(error, dict):

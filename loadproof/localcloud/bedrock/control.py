@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.catalog.bedrock import BedrockModel, bedrock_models
 from loadproof.localcloud.bedrock.models import facts_of, plain_id
 from loadproof.localcloud.bedrock.operations import model_arn
 from loadproof.localcloud.bedrock.profiles import ProfileOperations
 from loadproof.localcloud.bedrock.throughput import ThroughputOperations
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.wire.documents import Document
 
 
 class BedrockApi(ProfileOperations, ThroughputOperations):
     """All operations on one store."""
 
-    def GetFoundationModel(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def GetFoundationModel(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         model_id = plain_id(params["modelIdentifier"])
         model = facts_of(model_id)
         if model is None:
             raise AwsError("ValidationException", "The provided model identifier is invalid.")
         return {"modelDetails": _model_summary(caller, model)}
 
-    def ListFoundationModels(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListFoundationModels(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         rows = [_model_summary(caller, model) for model in bedrock_models().values()]
         wanted = params.get("byProvider", "").casefold()
         return {"modelSummaries": [row for row in rows if wanted in ("", row["providerName"].casefold())]}
 
     def TagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        with self._store.lock:
-            self._tag(self._taggable(params), params["tags"])
+        self._tag(self._taggable(params), params["tags"])
 
     def UntagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        with self._store.lock:
-            tags = self._store.tags.get(self._taggable(params), {})
-            for name in params["tagKeys"]:
-                tags.pop(name, None)
+        tags = self._store.tags.get(self._taggable(params), {})
+        for name in params["tagKeys"]:
+            tags.pop(name, None)
 
-    def ListTagsForResource(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self._store.lock:
-            tags = self._store.tags.get(self._taggable(params), {})
-            return {"tags": [{"key": name, "value": value} for name, value in sorted(tags.items())]}
+    def ListTagsForResource(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        tags = self._store.tags.get(self._taggable(params), {})
+        return {"tags": [{"key": name, "value": value} for name, value in sorted(tags.items())]}
 
     def _taggable(self, params: Params) -> str:
         arn = str(params["resourceARN"])
@@ -49,7 +45,7 @@ class BedrockApi(ProfileOperations, ThroughputOperations):
         return arn
 
 
-def _model_summary(caller: Caller, model: BedrockModel) -> dict[str, Any]:
+def _model_summary(caller: Caller, model: BedrockModel) -> Document:
     provider, _, name = model.title.partition(" ")
     return {
         "modelArn": model_arn(caller, model.model_id),

@@ -1,4 +1,4 @@
-"""What Bedrock's operations share: the store, the clock, tags, paging."""
+"""What Bedrock's operations share: the store, the clock, tags."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import secrets
 import string
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
 
 from loadproof.localcloud.bedrock.store import BedrockStore
 from loadproof.localcloud.clock import CloudClock
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import Caller
 
 _ID_CHARACTERS = string.ascii_lowercase + string.digits
 
@@ -20,6 +19,7 @@ class Operations:
 
     def __init__(self, store: BedrockStore, clock: CloudClock) -> None:
         self._store = store
+        self.lock = store.lock
         self._clock = clock
 
     def _tag(self, arn: str, tags: Iterable[dict[str, str]] | None) -> None:
@@ -29,21 +29,8 @@ class Operations:
         return self._clock.wall(cloud_s).astimezone(UTC)
 
 
-def page(rows: list[dict[str, Any]], params: Params, name: str) -> dict[str, Any]:
-    try:
-        start = int(params.get("nextToken") or 0)
-    except ValueError:
-        raise AwsError("ValidationException", "Invalid nextToken.") from None
-    stop = start + int(params.get("maxResults", 100))
-    return {name: rows[start:stop], **({"nextToken": str(stop)} if stop < len(rows) else {})}
-
-
 def new_id() -> str:
     return "".join(secrets.choice(_ID_CHARACTERS) for _ in range(12))
-
-
-def same_place(one: Caller, other: Caller) -> bool:
-    return (one.account, one.region) == (other.account, other.region)
 
 
 def model_arn(caller: Caller, model_id: str, region: str | None = None) -> str:

@@ -3,58 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from loadproof.catalog.bedrock import GLOBAL, NO_PREFIX, bedrock_models, bedrock_prefixes, split_profile_id
 from loadproof.localcloud.bedrock.models import facts_of
-from loadproof.localcloud.bedrock.operations import Operations, model_arn, new_id, page, same_place
+from loadproof.localcloud.bedrock.operations import Operations, model_arn, new_id
 from loadproof.localcloud.bedrock.store import InferenceProfile
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
+from loadproof.wire.documents import Document
 
 
 class ProfileOperations(Operations):
     """Methods carry the operations' names."""
 
-    def CreateInferenceProfile(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def CreateInferenceProfile(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         name, source = params["inferenceProfileName"], params["modelSource"]["copyFrom"]
         model_id, prefix = self._copied(caller, source)
-        with self._store.lock:
-            if any(one.name == name and same_place(one.caller, caller) for one in self._store.profiles.values()):
-                raise AwsError("ConflictException", f"An inference profile named {name} exists already.")
-            arn = caller.arn("bedrock", f"application-inference-profile/{new_id()}")
-            self._store.profiles[arn] = InferenceProfile(
-                arn=arn,
-                name=name,
-                description=params.get("description"),
-                caller=caller,
-                model_id=model_id,
-                prefix=prefix,
-                model_arns=tuple(_model_arns(caller, model_id, prefix)),
-                created_s=self._store.now_s(),
-            )
-            self._tag(arn, params.get("tags"))
+        if any(one.name == name and one.caller.shares_place_with(caller) for one in self._store.profiles.values()):
+            raise AwsError("ConflictException", f"An inference profile named {name} exists already.")
+        arn = caller.arn("bedrock", f"application-inference-profile/{new_id()}")
+        self._store.profiles[arn] = InferenceProfile(
+            arn=arn,
+            name=name,
+            description=params.get("description"),
+            caller=caller,
+            model_id=model_id,
+            prefix=prefix,
+            model_arns=tuple(_model_arns(caller, model_id, prefix)),
+            created_s=self._store.now_s(),
+        )
+        self._tag(arn, params.get("tags"))
         return {"inferenceProfileArn": arn, "status": "ACTIVE"}
 
-    def GetInferenceProfile(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def GetInferenceProfile(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         return self._shown(self._profile(caller, params["inferenceProfileIdentifier"]))
 
-    def ListInferenceProfiles(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListInferenceProfiles(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         kind = params.get("typeEquals", "SYSTEM_DEFINED")
         if kind == "APPLICATION":
-            with self._store.lock:
-                found = [one for one in self._store.profiles.values() if same_place(one.caller, caller)]
+            found = [one for one in self._store.profiles.values() if one.caller.shares_place_with(caller)]
         else:
             found = list(_system_profiles(caller))
         rows = [self._shown(one) for one in sorted(found, key=lambda one: one.name)]
-        return page(rows, params, "inferenceProfileSummaries")
+        return paged(rows, params, "inferenceProfileSummaries", 100, "maxResults", "nextToken")
 
     def DeleteInferenceProfile(self, caller: Caller, params: Params) -> None:  # noqa: N802
         profile = self._profile(caller, params["inferenceProfileIdentifier"])
         if profile.arn not in self._store.profiles:
             raise AwsError("ValidationException", "System-defined inference profiles cannot be deleted.")
-        with self._store.lock:
-            self._store.profiles.pop(profile.arn, None)
-            self._store.tags.pop(profile.arn, None)
+        self._store.profiles.pop(profile.arn, None)
+        self._store.tags.pop(profile.arn, None)
 
     def _copied(self, caller: Caller, source: str) -> tuple[str, str]:
         """The model and the prefix that an ARN names. Raises AwsError as AWS does for one that is not there."""
@@ -68,16 +65,15 @@ class ProfileOperations(Operations):
         return model_id, prefix
 
     def _profile(self, caller: Caller, identifier: str) -> InferenceProfile:
-        with self._store.lock:
-            for one in self._store.profiles.values():
-                if same_place(one.caller, caller) and identifier in (one.arn, one.profile_id):
-                    return one
+        for one in self._store.profiles.values():
+            if one.caller.shares_place_with(caller) and identifier in (one.arn, one.profile_id):
+                return one
         for one in _system_profiles(caller):
             if identifier in (one.arn, one.profile_id):
                 return one
         raise AwsError("ResourceNotFoundException", f"The inference profile {identifier} does not exist.", 404)
 
-    def _shown(self, profile: InferenceProfile) -> dict[str, Any]:
+    def _shown(self, profile: InferenceProfile) -> Document:
         application = profile.arn in self._store.profiles
         created = self._time(profile.created_s)
         description = {} if profile.description is None else {"description": profile.description}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+
+import boto3
+from botocore.client import BaseClient
+from botocore.config import Config
 
 from loadproof.localcloud.controlplane.wire import Caller
 from loadproof.localcloud.seal.keys import CloudKeys
@@ -16,13 +19,10 @@ class Clients:
         self.endpoint_url = ""
         self._keys = keys
         self._lock = threading.Lock()
-        self._made: dict[tuple[str, str, str], Any] = {}
+        self._made: dict[tuple[str, str, str], BaseClient] = {}
 
-    def client(self, service: str, caller: Caller) -> Any:
+    def client(self, service: str, caller: Caller) -> BaseClient:
         """The client of a service; made once for each account and region (making one takes ~50 ms)."""
-        import boto3
-        from botocore.config import Config
-
         with self._lock:
             known = self._made.get((service, caller.account, caller.region))
             if known is None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.wire.documents import Document
 
 
 class CloudTrailApi:
     """Nobody's calls are recorded here; trails are moto's."""
 
-    def LookupEvents(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def LookupEvents(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         return {"Events": []}

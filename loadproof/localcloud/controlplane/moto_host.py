@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from moto.iam.access_control import PermissionResult
+from moto.s3.models import FakeBucket
+from moto.server import ThreadedMotoServer
+
+from loadproof.localcloud.account import subscriptions
 from loadproof.localcloud.scratch import scratch_folder
 
 
@@ -16,23 +20,17 @@ class MotoHost:
     """A running server; `socket_path` is where the front reaches it."""
 
     socket_path: Path
-    _server: Any
+    _server: ThreadedMotoServer
 
     def stop(self) -> None:
         self._server.stop()
         shutil.rmtree(self.socket_path.parent, ignore_errors=True)
 
 
-def start_moto(account: str) -> MotoHost:
-    """Start moto in threads of this process."""
-    # Read by moto when its modules load: the account of unknown keys, AWS's own managed policies, no answers to pages.
-    os.environ["MOTO_ACCOUNT_ID"] = account
-    os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"
-    os.environ["MOTO_ENABLE_ISO_REGIONS"] = "false"
-    os.environ["MOTO_DISABLE_GLOBAL_CORS"] = "true"
-    from moto.server import ThreadedMotoServer
-
+def start_moto() -> MotoHost:
+    """Start moto in threads of this process, which `local` has started with moto's settings."""
     _keep_policies_unenforced()
+    subscriptions.install()
     socket_path = scratch_folder("moto") / "socket"
     server = ThreadedMotoServer(ip_address=f"unix://{socket_path}", port=0, verbose=False)
     server.start()
@@ -44,8 +42,6 @@ def _keep_policies_unenforced() -> None:
 
     moto would enforce them without their conditions: CDK's own "deny when not TLS" then denies every upload.
     """
-    from moto.iam.access_control import PermissionResult
-    from moto.s3.models import FakeBucket
 
     def neutral(self: Any, action: str, resource: str) -> Any:
         return PermissionResult.NEUTRAL

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Final
 
+from botocore.client import BaseClient
+from moto.iam.models import iam_backends
+
+from loadproof.localcloud.account import denials, images
+from loadproof.localcloud.account.quotas import QuotaOperations, instance_quotas
+from loadproof.localcloud.account.reservations import ReservationOperations
 from loadproof.localcloud.bedrock import BedrockStore
 from loadproof.localcloud.bedrock.control import BedrockApi
-from loadproof.localcloud.bedrock.service_quotas import SERVICE_CODE, ServiceQuotasApi
+from loadproof.localcloud.bedrock.quotas import listed_quotas
+from loadproof.localcloud.bedrock.service_quotas import SERVICES, ServiceQuotasApi
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.autoscaling import AutoScalingApi
 from loadproof.localcloud.controlplane.autoscaling.targets import COPIES, Capacity, Target
@@ -24,7 +31,6 @@ from loadproof.localcloud.controlplane.rest import answer_rest
 from loadproof.localcloud.controlplane.sagemaker import SageMakerApi, Store, Timing
 from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, settle
 from loadproof.localcloud.controlplane.sagemaker.lookup import StoreDirectory
-from loadproof.localcloud.controlplane.sagemaker.store import key
 from loadproof.localcloud.controlplane.schedules import Schedules
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Reply, Service, caller_of
 from loadproof.localcloud.directory import ComponentView, VariantView
@@ -34,6 +40,9 @@ from loadproof.localcloud.queue.sqs.service import SqsService
 from loadproof.localcloud.refusals import RefusalGate
 from loadproof.localcloud.refusals.asked import Request
 from loadproof.localcloud.seal.keys import CloudKeys
+from loadproof.wire.documents import Document, Json
+
+_QUOTAS: Final = {"bedrock": listed_quotas, "sagemaker": instance_quotas}
 
 
 class ControlPlane:
@@ -64,13 +73,12 @@ class ControlPlane:
         self.store = Store(
             timing=timing,
             clock=self.clock.now_s,
-            in_alarm=self._in_alarm,
-            missing_alarms=self._missing_alarms,
+            alarm_state=self._cloudwatch.state,
             limit=instances_to_be_had,
         )
         self.startable: Startable = lambda view: None
         self._autoscaling_api = AutoScalingApi(
-            exists=self._scalable, alarms=_Alarms(self._cloudwatch), clock=self.clock, scaled=_Scaled(self)
+            exists=self._scalable, alarms=self._cloudwatch, clock=self.clock, scaled=_Scaled(self)
         )
         api = _SageMaker(
             self.store,
@@ -87,8 +95,10 @@ class ControlPlane:
         self.autoscaling = Service("application-autoscaling", self._autoscaling_api)
         self.cloudwatch = Service("cloudwatch", self._cloudwatch, "ValidationError")
         self.bedrock_store = BedrockStore(now_s=self.clock.now_s, ready_after_s=timing.endpoint_s)
+        api.quota_values = self.bedrock_store.quota_values
         self.bedrock = Service("bedrock", BedrockApi(self.bedrock_store, self.clock))
-        self.quotas = Service("service-quotas", ServiceQuotasApi(self.bedrock_store))
+        self.quotas = Service("service-quotas", ServiceQuotasApi(self.bedrock_store, _QUOTAS))
+        self.images = Service("ecr", images.ForeignImagesApi())
         self.cloudtrail = Service("cloudtrail", CloudTrailApi())
         self.pulse = Pulse(
             self.clock,
@@ -103,7 +113,7 @@ class ControlPlane:
         )
         self.directory = StoreDirectory(self.store, self._startable, self._put_metric)
 
-    def client(self, service: str) -> Any:
+    def client(self, service: str) -> BaseClient:
         """A boto3 client of this cloud in its own account and region."""
         return self.clients.client(service, self._home)
 
@@ -111,11 +121,16 @@ class ControlPlane:
         """The reply of one of our services; None when moto is to answer. Called in a thread: it may take a while."""
         target = headers.get("X-Amz-Target", "")
         caller, service = caller_of(headers.get("Authorization", ""), self._region)
+        refused = denials.refusal(caller, service, target, body, parameter_value)
+        if refused is not None:
+            return refused
+        if images.is_foreign(caller, target, body):
+            return self.images.answer_json(caller, target, body)
         if target.startswith("SageMaker."):
             return self.sagemaker.answer_json(caller, target, body)
         if target.startswith("AWSStepFunctions."):
             return self._machines().answer_json(caller, target, body)
-        if target.startswith("ServiceQuotas") and f'"{SERVICE_CODE}"'.encode() in body and self.quotas.provides(target):
+        if target.startswith("ServiceQuotas") and self._has_quotas(body) and self.quotas.provides(target):
             return self.quotas.answer_json(caller, target, body)
         if target.startswith("AnyScaleFrontendService."):
             return self.autoscaling.answer_json(caller, target, body)
@@ -128,6 +143,10 @@ class ControlPlane:
         if service == "cloudformation":
             return self.cloudformation.answer_query(caller, body)
         return None
+
+    def _has_quotas(self, body: bytes) -> bool:
+        """Whether a request is of a service whose quotas are ours; moto has those of others."""
+        return any(f'"{service}"'.encode() in body for service in SERVICES)
 
     def speaks_rest(self, headers: Mapping[str, str]) -> bool:
         """Whether a request is for a service of ours that is told apart by path and verb: Bedrock's control plane."""
@@ -155,8 +174,7 @@ class ControlPlane:
         self.jobs.close()
 
     def _machines(self) -> Service:
-        # Not at the top: moto reads its settings when it is imported, and its interpreter takes a second of CPU.
-        from loadproof.localcloud.controlplane.jobs.machines import MachineApi
+        from loadproof.localcloud.controlplane.jobs.machines import MachineApi  # noqa: PLC0415  a second of CPU to load
 
         with self._loading:
             if self._stepfunctions is None:
@@ -173,8 +191,8 @@ class ControlPlane:
         with self.store.lock:
             settle(self.store, self._startable)
             if parts[0] == "inference-component":
-                return key(caller, parts[1]) in self.store.components
-            endpoint = self.store.endpoints.get(key(caller, parts[1]))
+                return self.store.components.named(caller, parts[1]) is not None
+            endpoint = self.store.endpoints.named(caller, parts[1])
             return endpoint is not None and any(variant.name == parts[3] for variant in endpoint.variants)
 
     def _put_metric(
@@ -183,8 +201,9 @@ class ControlPlane:
         name: str,
         value: float,
         dimensions: Mapping[str, str],
-        unit: str,
-        at_s: float | None,
+        *,
+        unit: str = "None",
+        at_s: float | None = None,
         count: float = 1.0,
     ) -> None:
         key = MetricKey(self._home.account, self._home.region, namespace, name, tuple(sorted(dimensions.items())))
@@ -197,47 +216,21 @@ class ControlPlane:
 
     def function_ran(self, name: str, failed: bool, seconds: float) -> None:
         """One invocation of a Lambda function ended: the metrics that Lambda publishes of it."""
-        told = (("Invocations", 1.0, "Count"), ("Errors", float(failed), "Count"))
-        for metric, value, unit in (*told, ("Duration", seconds * 1000, "Milliseconds")):
-            self._put_metric("AWS/Lambda", metric, value, {"FunctionName": name}, unit, None)
+        function = {"FunctionName": name}
+        self._put_metric("AWS/Lambda", "Invocations", 1.0, function, unit="Count")
+        self._put_metric("AWS/Lambda", "Errors", float(failed), function, unit="Count")
+        self._put_metric("AWS/Lambda", "Duration", seconds * 1000, function, unit="Milliseconds")
 
     def function_published(self, datum: Datum) -> None:
         """A metric that a function printed."""
         at_s = self.clock.cloud_s(datum.at_ms / 1000)
-        self._put_metric(datum.namespace, datum.name, datum.value, datum.dimensions, datum.unit, at_s)
+        self._put_metric(datum.namespace, datum.name, datum.value, datum.dimensions, unit=datum.unit, at_s=at_s)
 
-    def _in_alarm(self, caller: Caller, names: Collection[str]) -> list[str]:
-        """Those of the named alarms that are in ALARM."""
-        return [name for name in names if self._cloudwatch.state(caller, name) == "ALARM"]
-
-    def _missing_alarms(self, caller: Caller, names: Collection[str]) -> list[str]:
-        return [name for name in names if self._cloudwatch.state(caller, name) is None]
-
-    def _invoke(self, caller: Caller, policy_arn: str, breach: Breach) -> None:
-        self._autoscaling_api.called(caller, policy_arn, breach)
+    def _invoke(self, policy_arn: str, breach: Breach) -> None:
+        self._autoscaling_api.called(policy_arn, breach)
 
     def _publish(self, caller: Caller, topic_arn: str, subject: str, message: str) -> None:
         self.clients.client("sns", caller).publish(TopicArn=topic_arn, Subject=subject, Message=message)
-
-
-class _Alarms:
-    """A scaling policy's alarms, kept in CloudWatch."""
-
-    def __init__(self, cloudwatch: CloudWatchApi) -> None:
-        self._cloudwatch = cloudwatch
-
-    def put(self, caller: Caller, alarm: dict[str, Any]) -> str:
-        self._cloudwatch.PutMetricAlarm(caller, alarm)
-        return caller.arn("cloudwatch", f"alarm:{alarm['AlarmName']}")
-
-    def delete(self, caller: Caller, names: list[str]) -> None:
-        self._cloudwatch.forget(caller, names)
-
-    def acting_on(self, caller: Caller, policy_arn: str) -> list[dict[str, str]]:
-        return [
-            {"AlarmName": alarm.name, "AlarmARN": alarm.arn}
-            for alarm in self._cloudwatch.alarms_calling(caller, policy_arn)
-        ]
 
 
 class _Scaled:
@@ -252,8 +245,7 @@ class _Scaled:
             if target.dimension == COPIES:
                 found = self._call(target, "DescribeInferenceComponent", InferenceComponentName=name)
                 counts, status = found["RuntimeConfig"], found["InferenceComponentStatus"]
-                failure = found.get("FailureReason", "") if status == "Failed" else None
-                return Capacity(counts["CurrentCopyCount"], counts["DesiredCopyCount"], status == "InService", failure)
+                return _capacity(found, status, counts["CurrentCopyCount"], counts["DesiredCopyCount"])
             found = self._call(target, "DescribeEndpoint", EndpointName=name)
         except AwsError:
             return None
@@ -262,10 +254,7 @@ class _Scaled:
         if variant is None:
             return None
         status = found["EndpointStatus"]
-        failure = found.get("FailureReason", "") if status == "Failed" else None
-        return Capacity(
-            variant["CurrentInstanceCount"], variant["DesiredInstanceCount"], status == "InService", failure
-        )
+        return _capacity(found, status, variant["CurrentInstanceCount"], variant["DesiredInstanceCount"])
 
     def set_capacity(self, target: Target, capacity: int) -> None:
         parts = target.resource_id.split("/")
@@ -282,8 +271,13 @@ class _Scaled:
             target, "UpdateEndpointWeightsAndCapacities", EndpointName=parts[1], DesiredWeightsAndCapacities=[desired]
         )
 
-    def _call(self, target: Target, action: str, **params: Any) -> Mapping[str, Any]:
+    def _call(self, target: Target, action: str, **params: Json) -> Document:
         return self._plane.sagemaker.call(target.caller, action, params)
+
+
+def _capacity(found: Document, status: str, current: int, desired: int) -> Capacity:
+    failure = found.get("FailureReason", "") if status == "Failed" else None
+    return Capacity(current, desired, status == "InService", failure)
 
 
 CAPACITY_PARAMETER = "/loadproof/local-cloud/capacity/"
@@ -291,7 +285,7 @@ CAPACITY_PARAMETER = "/loadproof/local-cloud/capacity/"
 
 def parameter_value(caller: Caller, name: str) -> str | None:
     """An SSM parameter's value: how somebody tells the local cloud what to do."""
-    from moto.ssm.models import ssm_backends
+    from moto.ssm.models import ssm_backends  # noqa: PLC0415  a second of CPU to load
 
     found = ssm_backends[caller.account][caller.region].get_parameter(name)
     return None if found is None else str(found.value)
@@ -303,8 +297,11 @@ def instances_to_be_had(caller: Caller, instance_type: str) -> int | None:
     return int(value) if value is not None and value.isdigit() else None
 
 
-class _SageMaker(SageMakerApi, ProcessingOperations):
-    """Hosting and jobs are one service."""
+class _SageMaker(QuotaOperations, SageMakerApi, ProcessingOperations, ReservationOperations):
+    """Hosting, jobs and reservations are one service."""
+
+    def parameter_value(self, caller: Caller, name: str) -> str | None:
+        return parameter_value(caller, name)
 
 
 def role_problem(account: str, role_arn: str) -> str | None:
@@ -314,8 +311,6 @@ def role_problem(account: str, role_arn: str) -> str | None:
 
 def service_role_problem(account: str, role_arn: str, service: str) -> str | None:
     """Why a service cannot assume a role: it is missing, or its trust policy does not name the service."""
-    from moto.iam.models import iam_backends
-
     role = next((one for one in iam_backends[account]["aws"].roles.values() if one.arn == role_arn), None)
     if role is None:
         return "no such role"

@@ -8,10 +8,13 @@ import re
 import uuid
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Reply, Service
+from botocore.model import Shape
+from moto.core.utils import get_service_model
+
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Reply, Service, json_object
 
 _FIELD = re.compile(r"\{(\w+)\+?\}")
 
@@ -20,7 +23,7 @@ class _Route(NamedTuple):
     action: str
     verb: str
     path: re.Pattern[str]
-    shape: Any
+    shape: Shape
     status: int
 
 
@@ -55,8 +58,6 @@ def _match(service: Service, verb: str, raw_path: str) -> tuple[_Route, dict[str
 
 @cache
 def _routes(boto_name: str) -> tuple[_Route, ...]:
-    from moto.core.utils import get_service_model
-
     model = get_service_model(boto_name)
     operations = (model.operation_model(name) for name in model.operation_names)
     return tuple(
@@ -71,8 +72,8 @@ def _routes(boto_name: str) -> tuple[_Route, ...]:
     )
 
 
-def _params(shape: Any, from_path: dict[str, str], query: dict[str, str], body: bytes) -> Params:
-    params = _json_object(body)
+def _params(shape: Shape, from_path: dict[str, str], query: dict[str, str], body: bytes) -> Params:
+    params = json_object(body)
     if shape is None:
         return params
     for name, member in shape.members.items():
@@ -83,17 +84,7 @@ def _params(shape: Any, from_path: dict[str, str], query: dict[str, str], body: 
     return params
 
 
-def _json_object(body: bytes) -> Params:
-    try:
-        params = json.loads(body or b"{}")
-    except ValueError:
-        params = None
-    if not isinstance(params, dict):
-        raise AwsError("SerializationException", "The request's body is no JSON object.")
-    return params
-
-
-def _iso8601(value: Any) -> Any:
+def _iso8601(value: object) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     raise TypeError(f"{type(value).__name__} is not JSON")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+
+from botocore.client import BaseClient
+from moto.scheduler.models import Schedule, scheduler_backends
 
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.autoscaling.schedules import check_schedule, is_due
@@ -15,7 +17,7 @@ log = logging.getLogger(__name__)
 
 _EMPTY = "{}"
 # What a schedule may start, by the service in its target's ARN.
-_STARTS: dict[str, Callable[[Callable[[str], Any], str, str], Any]] = {
+_STARTS: dict[str, Callable[[Callable[[str], BaseClient], str, str], object]] = {
     "states": lambda client, arn, text: client("stepfunctions").start_execution(stateMachineArn=arn, input=text),
     "lambda": lambda client, arn, text: client("lambda").invoke(
         FunctionName=arn, InvocationType="Event", Payload=text.encode()
@@ -42,7 +44,7 @@ def fault_of(expression: str, timezone: str, target_arn: str) -> str | None:
 class Schedules:
     """All schedules of one account and region; `client` gives a boto3 client there."""
 
-    def __init__(self, clock: CloudClock, caller: Caller, client: Callable[[str], Any]) -> None:
+    def __init__(self, clock: CloudClock, caller: Caller, client: Callable[[str], BaseClient]) -> None:
         self._clock, self._caller, self._client = clock, caller, client
         self._seen: dict[str, datetime] = {}  # by ARN, when it was first seen on the cloud's calendar
         self._until = clock.calendar(clock.now_s())
@@ -56,14 +58,12 @@ class Schedules:
             if one.state == "ENABLED" and self._due(one, after):
                 self._start(one)
 
-    def _schedules(self) -> Iterator[Any]:
-        from moto.scheduler.models import scheduler_backends
-
+    def _schedules(self) -> Iterator[Schedule]:
         backend = scheduler_backends[self._caller.account][self._caller.region]
         for group in list(backend.schedule_groups.values()):
             yield from list(group.schedules.values())
 
-    def _due(self, schedule: Any, after: datetime) -> bool:
+    def _due(self, schedule: Schedule, after: datetime) -> bool:
         action = {
             "Schedule": schedule.schedule_expression,
             "Timezone": schedule.schedule_expression_timezone,
@@ -73,7 +73,7 @@ class Schedules:
         }
         return is_due(action, self._seen[schedule.arn], after, self._until)
 
-    def _start(self, schedule: Any) -> None:
+    def _start(self, schedule: Schedule) -> None:
         arn = schedule.target["Arn"]
         start = _STARTS.get(arn.split(":")[2])
         if start is None:
@@ -85,7 +85,7 @@ class Schedules:
             log.warning("schedule %s could not start %s: %s", schedule.name, arn, error)
 
 
-def _moment(value: Any) -> datetime | None:
+def _moment(value: object) -> datetime | None:
     """A date as the service keeps it: seconds, or text."""
     if value is None:
         return None

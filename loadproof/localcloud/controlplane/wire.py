@@ -1,8 +1,10 @@
 """AWS's wire formats for the services we answer ourselves, driven by botocore's own service models.
 
 A service is an object whose methods carry the names of API operations (`CreateEndpoint`) and take `(caller, params)`.
-Requests are parsed, checked against the model's constraints (type, required, length, range, enum, pattern) and
-answered as AWS would; so a client of another language sees the same errors as on AWS.
+Requests are parsed, checked against the model's constraints (type, required, length, range, enum, pattern: `check`) and
+answered as AWS would; so a client of another language sees the same errors as on AWS. What a service refuses beyond its
+model stands beside its operations: `rules` of sagemaker and autoscaling, `watch_of` and `queries_of` of cloudwatch,
+`definitions` of jobs, `attributes`, `batches` and `message` of queue.sqs.
 """
 
 from __future__ import annotations
@@ -11,14 +13,24 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import TypeVar
 from urllib.parse import parse_qsl
 
+from botocore.model import OperationModel, Shape
+from moto.core.parse import QueryParser
+from moto.core.serialize import QuerySerializer
+from moto.core.utils import get_service_model
+from moto.iam.models import get_account_id_from
+
+from loadproof.wire.documents import Document, Json
+
 log = logging.getLogger(__name__)
-Params = dict[str, Any]
+Params = Document
 
 
 class AwsError(Exception):
@@ -42,6 +54,29 @@ class Caller:
     def arn(self, service: str, resource: str) -> str:
         return f"arn:aws:{service}:{self.region}:{self.account}:{resource}"
 
+    def shares_place_with(self, other: Caller) -> bool:
+        """Whether both see the same resources."""
+        return (self.account, self.region) == (other.account, other.region)
+
+
+Kept = TypeVar("Kept")
+Key = tuple[str, str, str]  # account, region, name
+
+
+def key(caller: Caller, name: str) -> Key:
+    return (caller.account, caller.region, name)
+
+
+class Regional(dict[Key, Kept]):
+    """What a service keeps, by account, region and name."""
+
+    def named(self, caller: Caller, name: str) -> Kept | None:
+        return self.get(key(caller, name))
+
+    def of(self, caller: Caller) -> list[Kept]:
+        """All of the caller's account and region, oldest first."""
+        return [one for place, one in self.items() if place[:2] == (caller.account, caller.region)]
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -54,7 +89,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Handler = Callable[[Caller, Params], Mapping[str, Any] | None]
+Handler = Callable[[Caller, Params], Document | None]
 
 _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")  # as clients write them in JSON
 _SCOPE = re.compile(r"Credential=(?P<key>[^/]+)/\d{8}/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
@@ -62,21 +97,23 @@ _SCOPE = re.compile(r"Credential=(?P<key>[^/]+)/\d{8}/(?P<region>[^/]+)/(?P<serv
 
 def caller_of(authorization: str, home_region: str) -> tuple[Caller, str]:
     """The caller and the service named in a SigV4 header, which the gate has verified."""
-    from moto.iam.models import get_account_id_from
-
     scope = _SCOPE.search(authorization)
     key, region, service = scope.group("key", "region", "service") if scope else ("", home_region, "")
     return Caller(account=get_account_id_from(key), region=region, access_key=key), service
 
 
 class Service:
-    """One AWS API: `handler` has a method for each operation that the local cloud provides."""
+    """One AWS API: `handler` has a method for each operation that the local cloud provides.
+
+    A handler with a `lock` does one operation at a time, whoever asks.
+    """
 
     def __init__(self, boto_name: str, handler: object, violation_code: str = "ValidationException") -> None:
         """`violation_code`: what the service calls a request that breaks its model."""
         self.boto_name = boto_name
         self.handler = handler
         self._violation_code = violation_code
+        self._lock: AbstractContextManager[object] = getattr(handler, "lock", nullcontext())
 
     def provides(self, request: str | bytes) -> bool:
         """Whether an operation is ours, by its X-Amz-Target or the body of a Query request."""
@@ -88,24 +125,16 @@ class Service:
 
     def answer_json(self, caller: Caller, target: str, body: bytes) -> Reply:
         """Answer one request of the JSON 1.1 protocol; `target` is the X-Amz-Target header."""
+        status, answer = 200, {}
         try:
-            params = json.loads(body or b"{}")
-        except ValueError:
-            params = None
-        try:
-            if not isinstance(params, dict):
-                raise AwsError("SerializationException", "The request's body is no JSON object.")
-            result = self.guarded(caller, target.rpartition(".")[2], params)
+            answer = self.guarded(caller, target.rpartition(".")[2], json_object(body))
         except AwsError as error:
-            return self._json_error(error)
-        text = json.dumps(result, default=_plain_json).encode()
-        return Reply(200, "application/x-amz-json-1.1", text, str(uuid.uuid4()))
+            status, answer = error.status, {"__type": error.code, "message": error.message}
+        text = json.dumps(answer, default=_plain_json).encode()
+        return Reply(status, "application/x-amz-json-1.1", text, str(uuid.uuid4()))
 
     def answer_query(self, caller: Caller, body: bytes) -> Reply:
         """Answer one request of the Query protocol (form in, XML out)."""
-        from moto.core.parse import QueryParser
-        from moto.core.serialize import QuerySerializer
-
         form = dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
         request_id = str(uuid.uuid4())
         try:
@@ -123,7 +152,7 @@ class Service:
         text = QuerySerializer(model).serialize(result)["body"]
         return Reply(200, "text/xml", text.encode() if isinstance(text, str) else text, request_id)
 
-    def call(self, caller: Caller, action: str, params: Params) -> Mapping[str, Any]:
+    def call(self, caller: Caller, action: str, params: Params) -> Document:
         """Run one operation in process. Raises AwsError."""
         method: Handler | None = getattr(self.handler, action, None) if action[:1].isupper() else None
         model = _operation(self.boto_name, action)
@@ -133,9 +162,10 @@ class Service:
             )
         if model.input_shape is not None:
             check(model.input_shape, params, self._violation_code)
-        return method(caller, params) or {}
+        with self._lock:
+            return method(caller, params) or {}
 
-    def guarded(self, caller: Caller, action: str, params: Params) -> Mapping[str, Any]:
+    def guarded(self, caller: Caller, action: str, params: Params) -> Document:
         """As `call`; a fault of ours reaches the client as AWS's own faults do, and the log with its trace."""
         try:
             return self.call(caller, action, params)
@@ -145,20 +175,42 @@ class Service:
             log.exception("%s:%s broke", self.boto_name, action)
             raise AwsError("InternalFailure", f"{type(error).__name__}: {error}", 500) from error
 
-    def _json_error(self, error: AwsError) -> Reply:
-        text = json.dumps({"__type": error.code, "message": error.message}).encode()
-        return Reply(error.status, "application/x-amz-json-1.1", text, str(uuid.uuid4()))
-
 
 @cache
-def _operation(boto_name: str, action: str) -> Any:
-    from moto.core.utils import get_service_model
-
+def _operation(boto_name: str, action: str) -> OperationModel | None:
     model = get_service_model(boto_name)
     return model.operation_model(action) if action in model.operation_names else None
 
 
-def _plain_json(value: Any) -> Any:
+def json_object(body: bytes) -> Params:
+    """A request's body. Raises SerializationException."""
+    try:
+        params = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        params = None
+    if not isinstance(params, dict):
+        raise AwsError("SerializationException", "The request's body is no JSON object.")
+    return params
+
+
+def paged(
+    rows: Sequence[object], params: Params, name: str, most: int, limit: str = "MaxResults", cursor: str = "NextToken"
+) -> Document:
+    """One page of a listing, under its name; `limit` and `cursor` are what the service calls these two parameters."""
+    try:
+        start = int(params.get(cursor) or 0)
+    except ValueError:
+        raise AwsError("ValidationException", f"Invalid {cursor}.") from None
+    stop = start + int(params.get(limit) or most)
+    return {name: rows[start:stop], **({cursor: str(stop)} if stop < len(rows) else {})}
+
+
+def known(**values: Json) -> Document:
+    """The members of an answer that have a value."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _plain_json(value: datetime) -> float:
     if hasattr(value, "timestamp"):
         return value.timestamp()
     raise TypeError(f"{type(value).__name__} is not JSON")
@@ -166,7 +218,7 @@ def _plain_json(value: Any) -> Any:
 
 def query_error(error: AwsError, request_id: str) -> bytes:
     """An error in the Query protocol's XML."""
-    from xml.sax.saxutils import escape
+    from xml.sax.saxutils import escape  # noqa: PLC0415  a second of CPU to load
 
     return (
         f"<ErrorResponse><Error><Type>Sender</Type><Code>{escape(error.code)}</Code>"
@@ -174,14 +226,14 @@ def query_error(error: AwsError, request_id: str) -> bytes:
     ).encode()
 
 
-def check(shape: Any, params: Any, code: str = "ValidationException") -> None:
+def check(shape: Shape | None, params: Json, code: str = "ValidationException") -> None:
     """Raise AwsError, worded as AWS words it, when `params` break the model's constraints."""
     found = faults(shape, params)
     if found:
         raise AwsError(code, violation(found))
 
 
-def faults(shape: Any, params: Any) -> list[str]:
+def faults(shape: Shape | None, params: Json) -> list[str]:
     """Each constraint of the model that `params` break."""
     return list(_faults(shape, params, "")) if shape is not None else []
 
@@ -191,50 +243,54 @@ def violation(found: list[str]) -> str:
     return f"{len(found)} validation {'error' if len(found) == 1 else 'errors'} detected: " + "; ".join(found)
 
 
-def _faults(shape: Any, value: Any, path: str) -> Iterator[str]:
-    if value is None:
-        return
+_NUMBER = (int, float)
+# By the model's kinds of shapes: what a value must be, and its name in a refusal.
+_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "structure": (dict, "a structure"),
+    "map": (dict, "a map"),
+    "list": (list, "a list"),
+    "string": (str, "a string"),
+    "blob": ((str, bytes), "a blob"),
+    "boolean": (bool, "a boolean"),
+    "integer": (int, "of type integer"),
+    "long": (int, "of type long"),
+    "float": (_NUMBER, "of type float"),
+    "double": (_NUMBER, "of type double"),
+}
+
+
+def fits(kind: str, value: Json) -> bool:
+    """Whether a value is of a shape's type; timestamps come in several."""
+    types, _ = _TYPES.get(kind, (object, ""))
+    return isinstance(value, types) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _faults(shape: Shape, value: Json, path: str) -> Iterator[str]:
+    if value is None or getattr(shape, "is_document_type", False):
+        return  # left out, or free JSON
     kind = shape.type_name
-    if getattr(shape, "is_document_type", False):
-        return  # free JSON
-    if kind == "structure":
+    if not fits(kind, value):
+        yield _fault(value, path, f"Member must be {_TYPES[kind][1]}")
+    elif kind == "structure":
         yield from _structure_faults(shape, value, path)
     elif kind == "list":
-        if not isinstance(value, list):
-            yield _fault(value, path, "Member must be a list")
-            return
         yield from _bound_faults(shape, value, len(value), path, "length")
         for index, item in enumerate(value, 1):
             yield from _faults(shape.member, item, f"{path}.{index}.member")
     elif kind == "map":
-        if not isinstance(value, dict):
-            yield _fault(value, path, "Member must be a map")
-            return
         yield from _bound_faults(shape, value, len(value), path, "length")
-        for key, item in value.items():
-            yield from _faults(shape.key, key, f"{path}.key")
-            yield from _faults(shape.value, item, f"{path}.{key}")
+        for name, item in value.items():
+            yield from _faults(shape.key, name, f"{path}.key")
+            yield from _faults(shape.value, item, f"{path}.{name}")
     elif kind == "string":
         yield from _string_faults(shape, value, path)
     elif kind in ("float", "double") and value in _NO_NUMBERS:
         return  # the service's own to refuse
     elif kind in ("integer", "long", "float", "double"):
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or (kind in ("integer", "long") and not isinstance(value, int))
-        ):
-            yield _fault(value, path, f"Member must be of type {kind}")
-        else:
-            yield from _bound_faults(shape, value, value, path, "value")
-    elif kind == "boolean" and not isinstance(value, bool):
-        yield _fault(value, path, "Member must be a boolean")
+        yield from _bound_faults(shape, value, value, path, "value")
 
 
-def _structure_faults(shape: Any, value: Any, path: str) -> Iterator[str]:
-    if not isinstance(value, dict):
-        yield _fault(value, path, "Member must be a structure")
-        return
+def _structure_faults(shape: Shape, value: Document, path: str) -> Iterator[str]:
     for name in value:
         if name not in shape.members:
             yield f"Value at '{_join(path, name)}' failed to satisfy constraint: Member is not known"
@@ -245,10 +301,7 @@ def _structure_faults(shape: Any, value: Any, path: str) -> Iterator[str]:
         yield from _faults(member, value.get(name), _join(path, name))
 
 
-def _string_faults(shape: Any, value: Any, path: str) -> Iterator[str]:
-    if not isinstance(value, str):
-        yield _fault(value, path, "Member must be a string")
-        return
+def _string_faults(shape: Shape, value: str, path: str) -> Iterator[str]:
     if shape.enum and value not in shape.enum:
         yield _fault(value, path, f"Member must satisfy enum value set: [{', '.join(shape.enum)}]")
     yield from _bound_faults(shape, value, len(value), path, "length")
@@ -264,7 +317,7 @@ def _matches(pattern: str, value: str) -> bool:
         return True
 
 
-def _bound_faults(shape: Any, value: Any, size: float, path: str, noun: str) -> Iterator[str]:
+def _bound_faults(shape: Shape, value: Json, size: float, path: str, noun: str) -> Iterator[str]:
     low, high = shape.metadata.get("min"), shape.metadata.get("max")
     if low is not None and size < low:
         yield _fault(value, path, f"Member must have {noun} greater than or equal to {low}")
@@ -272,7 +325,7 @@ def _bound_faults(shape: Any, value: Any, size: float, path: str, noun: str) -> 
         yield _fault(value, path, f"Member must have {noun} less than or equal to {high}")
 
 
-def _fault(value: Any, path: str, rule: str) -> str:
+def _fault(value: Json, path: str, rule: str) -> str:
     return f"Value '{str(value)[:256]}' at '{path}' failed to satisfy constraint: {rule}"
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from loadproof.capacity import Deployment, StepTimes, architecture_from_tag, deployment_from_container, memory_fit
 from loadproof.capacity.memory import batch_limits
@@ -15,9 +14,10 @@ from loadproof.errors import LoadproofError
 from loadproof.families import FAMILIES, UNLIMITED
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.clock import Clock
-from loadproof.localcloud.model_server.container import CannotStartError
+from loadproof.localcloud.model_server.container import CannotStartError, Container
+from loadproof.localcloud.model_server.contract import NoSuchRoute, Place, check_contract, loads_adapters
 from loadproof.localcloud.model_server.engine import Engine
-from loadproof.localcloud.model_server.payloads import dialect_of
+from loadproof.localcloud.model_server.payloads import Adapted, dialect_of
 from loadproof.localcloud.model_server.payloads.ask import ServerLimits
 from loadproof.localcloud.model_server.twin import TwinContainer
 from loadproof.profiles.schema import Family
@@ -28,14 +28,6 @@ ARCHITECTURE_TAG = "loadproof:architecture"
 # By which TGI, LMI, vLLM's and SGLang's images are told what to load.
 _MODEL_VARIABLES = ("HF_MODEL_ID", "OPTION_MODEL_ID", "SM_VLLM_MODEL", "SM_SGLANG_MODEL_PATH", "MODEL_ID")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a container is to run."""
-
-    instance_type: str
-    accelerators_per_copy: int
 
 
 def family_and_version(image: str) -> tuple[Family, str] | None:
@@ -72,6 +64,7 @@ def twin_deployment(view: ContainerView, place: Place) -> tuple[Family, Deployme
             "Start the local cloud with --backend URL to put your own server behind it"
         )
     family, version = known
+    check_contract(view, place, family)
     model_id = view.tags.get(MODEL_ID_TAG) or model_id_in(view.environment)
     if not model_id:
         raise CannotStartError(
@@ -111,14 +104,18 @@ def _check_memory(deployment: Deployment) -> None:
     )
 
 
-def start_twin(view: ContainerView, place: Place, clock: Clock) -> TwinContainer:
+def start_twin(view: ContainerView, place: Place, clock: Clock) -> Container:
     """One copy of the twin, ready to serve. Raises CannotStartError."""
     family, deployment = twin_deployment(view, place)
+    if view.adapter and not loads_adapters(view):
+        return NoSuchRoute()
     batcher = ContinuousBatcher(StepTimes(deployment), batch_limits(deployment))
     limits = server_limits(deployment)
     protocol = FAMILIES[family].protocol
     assert protocol is not None  # only containers of nobody's known family say it themselves
     dialect = dialect_of(protocol, limits, deployment.model_id)
+    if view.adapter:
+        dialect = Adapted(dialect, view.model_data_s3_uri or "")
     return TwinContainer(Engine(batcher, clock), dialect, limits.max_admitted_requests)
 
 

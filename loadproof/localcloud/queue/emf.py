@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from loadproof.wire.documents import Document
 
 _MOST_DIMENSIONS = 30
 _MOST_VALUES = 100
@@ -34,7 +36,7 @@ def metrics_of(line: str | bytes) -> list[Datum]:
         return []
 
 
-def _data(document: Mapping[str, Any], at_ms: float, directives: list[Mapping[str, Any]]) -> Iterator[Datum]:
+def _data(document: Document, at_ms: float, directives: list[Document]) -> Iterator[Datum]:
     """Every value of every metric, once for each set of dimensions."""
     for directive in directives:
         for names in directive.get("Dimensions", [[]]):

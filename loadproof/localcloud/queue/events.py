@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-Message = Mapping[str, Any]
+from loadproof.wire.documents import Document
+
+Message = Document
 
 _ATTRIBUTE_FIELDS = (
     ("StringValue", "stringValue"),
@@ -15,13 +16,13 @@ _ATTRIBUTE_FIELDS = (
 )
 
 
-def sqs_event(messages: Sequence[Message], queue_arn: str) -> dict[str, Any]:
+def sqs_event(messages: Sequence[Message], queue_arn: str) -> Document:
     """Lambda's SQS event from ReceiveMessage's answer."""
     region = queue_arn.split(":")[3]
     return {"Records": [_record(message, queue_arn, region) for message in messages]}
 
 
-def _record(message: Message, queue_arn: str, region: str) -> dict[str, Any]:
+def _record(message: Message, queue_arn: str, region: str) -> Document:
     return {
         "messageId": message["MessageId"],
         "receiptHandle": message["ReceiptHandle"],

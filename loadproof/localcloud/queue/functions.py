@@ -18,12 +18,14 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from moto.awslambda.models import LambdaFunction
 
 from loadproof.localcloud.queue import packages, worker
 from loadproof.localcloud.queue.output import Heard, follow
 from loadproof.localcloud.scratch import scratch_folder
 from loadproof.localcloud.seal import sandbox
+from loadproof.wire.documents import Document, Json
 
 log = logging.getLogger(__name__)
 
@@ -50,14 +52,14 @@ class FunctionSpec:
 class Result:
     """What one invocation came to. `error` is Lambda's error document, None when the handler returned."""
 
-    value: Any
-    error: Mapping[str, Any] | None
+    value: Json
+    error: Document | None
 
 
 Ran = Callable[[str, bool, float], None]  # (function name, whether it failed, seconds)
 
 
-def spec_of(function: Any) -> FunctionSpec:
+def spec_of(function: LambdaFunction) -> FunctionSpec:
     """From moto's LambdaFunction."""
     return FunctionSpec(
         name=function.function_name,
@@ -100,7 +102,7 @@ class Worker:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def invoke(self, event: Any) -> Result:
+    def invoke(self, event: Json) -> Result:
         """Run one event; a time-out or a crash kills the worker and is an error result."""
         allowed_s = self._spec.timeout_s + (_INIT_ALLOWANCE_S if self._fresh else 0.0)
         self._fresh = False
@@ -182,14 +184,14 @@ class Functions:
         self._busy: set[Worker] = set()
         self._closed = False
 
-    def invoke(self, function: Any, event: Any) -> Result:
+    def invoke(self, function: LambdaFunction, event: Json) -> Result:
         """Run one event in an idle worker of moto's `function`, or in a new one."""
         spec, begun_s = spec_of(function), time.monotonic()
         result = self._result(spec, function, event)
         self._ran(spec.name, result.error is not None, time.monotonic() - begun_s)
         return result
 
-    def _result(self, spec: FunctionSpec, function: Any, event: Any) -> Result:
+    def _result(self, spec: FunctionSpec, function: LambdaFunction, event: Json) -> Result:
         try:
             runner = self._take(spec, function)
         except (packages.UnknownLayerError, zipfile.BadZipFile, OSError) as error:
@@ -210,7 +212,7 @@ class Functions:
             runner.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _take(self, spec: FunctionSpec, function: Any) -> Worker:
+    def _take(self, spec: FunctionSpec, function: LambdaFunction) -> Worker:
         with self._lock:
             if self._closed:
                 raise OSError("the local cloud is stopping")
@@ -235,12 +237,12 @@ class Functions:
             for runner in self._idle.pop(other):
                 runner.kill()
 
-    def _new_worker(self, spec: FunctionSpec, function: Any) -> Worker:
+    def _new_worker(self, spec: FunctionSpec, function: LambdaFunction) -> Worker:
         search_path = self._search_path(spec, function)
         environment = self._environment(spec) | {"LAMBDA_TASK_ROOT": search_path[0]}
         return Worker(spec, search_path, environment, self._heard, self._folder / "tmp" / uuid.uuid4().hex)
 
-    def _search_path(self, spec: FunctionSpec, function: Any) -> list[str]:
+    def _search_path(self, spec: FunctionSpec, function: LambdaFunction) -> list[str]:
         code = self._folder / f"{spec.name}-{uuid.uuid5(uuid.NAMESPACE_URL, spec.code_sha256)}"
         if not code.exists():
             _unpack(function.code_bytes, code)

@@ -9,10 +9,18 @@ import json
 import logging
 from typing import Any
 
+import moto.awslambda.models
+import moto.sns.models
+import moto.sqs
+import moto.sqs.models
+from moto.awslambda.models import LambdaFunction
+from moto.sqs.exceptions import QueueDoesNotExist
+
 from loadproof.localcloud.controlplane.wire import AwsError, Caller
 from loadproof.localcloud.queue import packages
 from loadproof.localcloud.queue.functions import Functions
 from loadproof.localcloud.queue.sqs.service import SqsService
+from loadproof.wire.documents import Document, Json
 
 log = logging.getLogger(__name__)
 _functions: Functions | None = None
@@ -25,20 +33,15 @@ def install(functions: Functions, sqs: SqsService) -> None:
     first, _functions, _sqs = _functions is None, functions, sqs
     if not first:
         return
-    import moto.awslambda.models
-    import moto.sns.models
-    import moto.sqs
-    import moto.sqs.models
-
     modules: list[Any] = [moto.awslambda.models, moto.sns.models, moto.sqs, moto.sqs.models]
     for module in modules:
         module.sqs_backends = _Accounts()
     function_class: Any = moto.awslambda.models.LambdaFunction
     layers_of = function_class._get_layers_data
 
-    def layers_data(self: Any, arns: list[str]) -> list[dict[str, Any]]:
+    def layers_data(self: LambdaFunction, arns: list[str]) -> list[Document]:
         """Public layers of other accounts: known ones are there, unknown ones fail as a missing layer does."""
-        found: list[dict[str, Any]] = []
+        found: list[Document] = []
         for arn in arns:
             found += [{"Arn": arn, "CodeSize": 1}] if packages.is_provided(arn) else layers_of(self, [arn])
         return found
@@ -70,7 +73,7 @@ class _Queue:
     def __init__(self, arn: str) -> None:
         self.queue_arn = arn
         # moto runs mappings inside SendMessage, on the sender's time; the poller does it instead.
-        self.lambda_event_source_mappings: dict[str, Any] = {}
+        self.lambda_event_source_mappings: Document = {}
 
 
 class _Queues:
@@ -87,8 +90,6 @@ class _Queues:
             return {queue.name: _Queue(queue.arn) for queue in engine.queues() if queue.arn.startswith(prefix)}
 
     def get_queue(self, name: str) -> _Queue:
-        from moto.sqs.exceptions import QueueDoesNotExist
-
         found = self.queues.get(name)
         if found is None:
             raise QueueDoesNotExist
@@ -98,13 +99,13 @@ class _Queues:
         self,
         queue_name: str,
         message_body: str,
-        message_attributes: dict[str, Any] | None = None,
+        message_attributes: Document | None = None,
         group_id: str | None = None,
         **of_fifo_queues: object,
     ) -> None:
         """Deliver for a service; AWS's services do not tell their callers of a delivery that failed, nor does this."""
         assert _sqs is not None
-        params: dict[str, Any] = {"QueueUrl": f"{self._caller.account}/{queue_name}", "MessageBody": message_body}
+        params: Document = {"QueueUrl": f"{self._caller.account}/{queue_name}", "MessageBody": message_body}
         params |= {"MessageAttributes": message_attributes} if message_attributes else {}
         params |= {"MessageGroupId": group_id} if group_id else {}
         try:
@@ -113,7 +114,7 @@ class _Queues:
             log.warning("a message did not reach queue %s: %s", queue_name, error)
 
 
-def _invoke_lambda(self: Any, event: Any = None) -> tuple[str, bool, str]:
+def _invoke_lambda(self: LambdaFunction, event: Json = None) -> tuple[str, bool, str]:
     """`aws lambda invoke` without Docker: (payload, errored, log) as moto expects them."""
     if _functions is None:
         raise RuntimeError("the queue poller is not started")

@@ -8,13 +8,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+
+from moto.awslambda.models import EventSourceMapping, LambdaBackend
+from moto.awslambda.utils import get_backend
 
 from loadproof.localcloud.controlplane.wire import AwsError, Caller
+from loadproof.localcloud.queue import moto_patches
 from loadproof.localcloud.queue.emf import Datum, metrics_of
 from loadproof.localcloud.queue.events import Message, done, sqs_event
-from loadproof.localcloud.queue.functions import Functions, Ran
+from loadproof.localcloud.queue.functions import Functions, Ran, Result
 from loadproof.localcloud.queue.sqs.service import SqsService
+from loadproof.wire.documents import Document, Json
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +35,9 @@ _RETRY_S = 1.0
 class MappingPoller:
     """One event source mapping, until stopped."""
 
-    def __init__(self, mapping: Any, sqs: SqsService, invoke: Callable[[Any, Any], Any]) -> None:
+    def __init__(
+        self, mapping: EventSourceMapping, sqs: SqsService, invoke: Callable[[EventSourceMapping, Json], Result]
+    ) -> None:
         """`mapping` is moto's EventSourceMapping, read anew each poll. `invoke(mapping, event)` gives a Result."""
         self._mapping = mapping
         self._sqs = sqs
@@ -78,7 +84,7 @@ class MappingPoller:
                 continue
             self._batches.submit(self._run_batch, messages)
 
-    def _ask(self, action: str, **params: Any) -> Mapping[str, Any]:
+    def _ask(self, action: str, **params: Json) -> Document:
         """One operation on the mapping's queue, as Lambda's own pollers would call it."""
         region, account, name = str(self._mapping.event_source_arn).split(":")[3:]
         caller = Caller(account=account, region=region, access_key="")
@@ -161,9 +167,12 @@ class QueuePoller:
         for datum in metrics_of(line):
             self._put_metric(datum)
 
-    def start(self) -> None:
-        from loadproof.localcloud.queue import moto_patches
+    @property
+    def _lambda(self) -> LambdaBackend:
+        """moto's, looked up each time: a reset makes another."""
+        return get_backend(self._account, self._region)
 
+    def start(self) -> None:
         moto_patches.install(self.functions, self._sqs)
         self._thread.start()
 
@@ -184,11 +193,11 @@ class QueuePoller:
     def _follow_forever(self) -> None:
         while not self._stop.wait(_RETRY_S):
             try:
-                self._follow(_mappings(self._account, self._region))
+                self._follow(self._lambda.list_event_source_mappings(event_source_arn="", function_name=""))
             except Exception:
                 log.exception("the queue poller could not read the event source mappings; it goes on")
 
-    def _follow(self, mappings: Iterable[Any]) -> None:
+    def _follow(self, mappings: Iterable[EventSourceMapping]) -> None:
         wanted = {mapping.uuid: mapping for mapping in mappings if ":sqs:" in mapping.event_source_arn}
         for uuid, poller in list(self._pollers.items()):
             mapping = wanted.get(uuid)
@@ -199,10 +208,8 @@ class QueuePoller:
             if uuid not in self._pollers:
                 self._pollers[uuid] = MappingPoller(mapping, self._sqs, self._invoke)
 
-    def _invoke(self, mapping: Any, event: Any) -> Any:
-        from moto.awslambda.utils import get_backend
-
-        function = get_backend(self._account, self._region).get_function(mapping.function_arn)
+    def _invoke(self, mapping: EventSourceMapping, event: Json) -> Result:
+        function = self._lambda.get_function(mapping.function_arn)
         return self.functions.invoke(function, event)
 
 
@@ -219,12 +226,6 @@ def cloud_environment(endpoint_url: str, access_key: str, secret_key: str) -> Ma
     }
 
 
-def _concurrency(mapping: Any) -> int:
+def _concurrency(mapping: EventSourceMapping) -> int:
     allowed = int((mapping.scaling_config or {}).get("MaximumConcurrency", _DEFAULT_CONCURRENCY))
     return max(1, min(allowed, _MOST_PROCESSES))
-
-
-def _mappings(account: str, region: str) -> list[Any]:
-    from moto.awslambda.utils import get_backend
-
-    return list(get_backend(account, region).list_event_source_mappings(event_source_arn="", function_name=""))

@@ -21,6 +21,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
+Document = dict[str, Any]
 Handler = Callable[[Any, Any], Any]
 
 
@@ -50,7 +51,7 @@ def load_handler(name: str) -> Handler:
     return handler
 
 
-def failure(error: BaseException) -> dict[str, Any]:
+def failure(error: BaseException) -> Document:
     """Lambda's error document."""
     return {
         "errorMessage": str(error),
@@ -59,7 +60,7 @@ def failure(error: BaseException) -> dict[str, Any]:
     }
 
 
-def answer(handler: Handler, call: dict[str, Any]) -> dict[str, Any]:
+def answer(handler: Handler, call: Document) -> Document:
     context = Context(call["request_id"], call["function_arn"], time.time() + call["timeout_s"])
     try:
         return {"result": json.loads(json.dumps(handler(call["event"], context)))}
@@ -68,7 +69,7 @@ def answer(handler: Handler, call: dict[str, Any]) -> dict[str, Any]:
         return {"error": failure(error)}
 
 
-def read_calls(source: BinaryIO, calls: queue.Queue[dict[str, Any]]) -> None:
+def read_calls(source: BinaryIO, calls: queue.Queue[Document]) -> None:
     for line in source:
         calls.put(json.loads(line))
     with contextlib.suppress(OSError):
@@ -80,9 +81,9 @@ def main(handler_name: str, search_path: list[str]) -> None:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.path[:0] = search_path
-    calls: queue.Queue[dict[str, Any]] = queue.Queue()
+    calls: queue.Queue[Document] = queue.Queue()
     threading.Thread(target=read_calls, args=(sys.stdin.buffer, calls), daemon=True).start()
-    broken: dict[str, Any] | None = None
+    broken: Document | None = None
     handler: Handler | None = None
     try:
         handler = load_handler(handler_name)

@@ -59,7 +59,7 @@ _SERVICE_PRINCIPAL = re.compile(r"[\w.-]+\.amazonaws\.com(\.cn)?|\*|\d{12}|arn:a
 
 
 def _check_runtime(caller: Caller, params: Params) -> None:
-    from moto.core.utils import get_service_model
+    from moto.core.utils import get_service_model  # noqa: PLC0415  a second of CPU to load
 
     runtime = params.get("Runtime")
     if runtime is None or runtime in _RUNTIMES:
@@ -124,7 +124,7 @@ def _check_settings(caller: Caller, params: Params) -> None:
 
 
 def _check_role(caller: Caller, role_arn: str | None) -> None:
-    from moto.iam.models import iam_backends
+    from moto.iam.models import iam_backends  # noqa: PLC0415  a second of CPU to load
 
     if role_arn is None:
         return
@@ -134,7 +134,7 @@ def _check_role(caller: Caller, role_arn: str | None) -> None:
 
 
 def _check_network(caller: Caller, config: Mapping[str, Any]) -> None:
-    from moto.ec2.models import ec2_backends
+    from moto.ec2.models import ec2_backends  # noqa: PLC0415  a second of CPU to load
 
     backend = ec2_backends[caller.account][caller.region]
     subnets = {name for zone in backend.subnets.values() for name in zone}
@@ -176,7 +176,7 @@ def _is_zip(content: bytes) -> bool:
 
 
 def _stored(caller: Caller, bucket_name: str, key: str) -> bytes:
-    from moto.s3.models import s3_backends
+    from moto.s3.models import s3_backends  # noqa: PLC0415  a second of CPU to load
 
     bucket = s3_backends[caller.account]["aws"].buckets.get(bucket_name)
     message = (
@@ -195,7 +195,7 @@ def _stored(caller: Caller, bucket_name: str, key: str) -> bytes:
 
 def _function(caller: Caller, reference: str, qualifier: str | None = None) -> Any:
     """moto's function, None when there is none; a reference to another region or another version is refused."""
-    from moto.awslambda.models import lambda_backends
+    from moto.awslambda.models import lambda_backends  # noqa: PLC0415  a second of CPU to load
 
     arn = _FUNCTION_ARN.fullmatch(reference)
     name = reference.rsplit(":", maxsplit=1)[-1] if arn is None else arn[3]
@@ -246,7 +246,7 @@ def _invoke(caller: Caller, params: Params) -> None:
 
 
 def _check_version(caller: Caller, name: str, qualifier: str | None) -> None:
-    from moto.awslambda.models import lambda_backends
+    from moto.awslambda.models import lambda_backends  # noqa: PLC0415  a second of CPU to load
 
     if qualifier in (None, "$LATEST"):
         return
@@ -311,7 +311,7 @@ def _update_alias(caller: Caller, params: Params) -> None:
 
 
 def _aliases(caller: Caller, name: str) -> Iterable[str]:
-    from moto.awslambda.models import lambda_backends
+    from moto.awslambda.models import lambda_backends  # noqa: PLC0415  a second of CPU to load
 
     backend: Any = lambda_backends[caller.account][caller.region]
     return [str(one.name) for one in backend.list_aliases(name)]
@@ -372,7 +372,7 @@ def _map(caller: Caller, params: Params) -> None:
 
 
 def _check_source(caller: Caller, arn: str) -> None:
-    from moto.sqs.models import sqs_backends
+    from moto.sqs.models import sqs_backends  # noqa: PLC0415  a second of CPU to load
 
     if ":sqs:" not in arn:
         require(arn.startswith("arn:"), _INVALID, "Unrecognized event source.")
@@ -412,7 +412,7 @@ def _update_mapping(caller: Caller, params: Params) -> None:
 
 
 def _mappings(caller: Caller) -> list[Any]:
-    from moto.awslambda.models import lambda_backends
+    from moto.awslambda.models import lambda_backends  # noqa: PLC0415  a second of CPU to load
 
     return list(lambda_backends[caller.account][caller.region]._event_source_mappings.values())
 

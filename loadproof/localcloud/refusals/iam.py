@@ -15,7 +15,7 @@ _NO_SUFFIX = {
 
 
 def _backend(caller: Caller) -> Any:
-    from moto.iam.models import iam_backends
+    from moto.iam.models import iam_backends  # noqa: PLC0415  a second of CPU to load
 
     return iam_backends[caller.account]["aws"]
 

@@ -92,7 +92,7 @@ def _check_zone(name: str) -> None:
 
 
 def _check_role(caller: Caller, arn: str) -> None:
-    from moto.iam.models import iam_backends
+    from moto.iam.models import iam_backends  # noqa: PLC0415  a second of CPU to load
 
     role = next((one for one in iam_backends[caller.account]["aws"].roles.values() if one.arn == arn), None)
     trusted = role is not None and "scheduler.amazonaws.com" in str(role.assume_role_policy_document)
@@ -101,7 +101,7 @@ def _check_role(caller: Caller, arn: str) -> None:
 
 
 def _groups(caller: Caller) -> Any:
-    from moto.scheduler.models import scheduler_backends
+    from moto.scheduler.models import scheduler_backends  # noqa: PLC0415  a second of CPU to load
 
     return scheduler_backends[caller.account][caller.region].schedule_groups
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import uuid
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -55,13 +55,9 @@ class Answerer:
 
     async def unary(self, found: Target, copy: Copy, call: ContainerRequest) -> web.StreamResponse:
         log_arn = self.log_arn(found)
-        try:
+        with _answering(log_arn):
             async with asyncio.timeout(self._limits.unary_s):
                 response, body = await _collect(copy, call)
-        except TimeoutError:
-            raise errors.model_error(0, errors.TIMED_OUT, log_arn) from None
-        except ContainerDiedError as died:
-            raise errors.model_error(0, str(died), log_arn) from None
         _check_status(response, body, log_arn)
         headers = _answer_headers(found, call) | {"Content-Type": response.content_type}
         return web.Response(body=body, headers=headers)
@@ -107,15 +103,11 @@ class Answerer:
     async def _begun(self, found: Target, copy: Copy, call: ContainerRequest, deadline_s: float) -> ContainerResponse:
         """The container's response once it has begun well. Raises InvokeError: until then there is a status to send."""
         log_arn = self.log_arn(found)
-        try:
+        with _answering(log_arn):
             async with asyncio.timeout_at(deadline_s):
                 response = await copy.container.invoke(call)
                 if response.status >= 300:
                     _check_status(response, await _whole(response), log_arn)
-        except TimeoutError:
-            raise errors.model_error(0, errors.TIMED_OUT, log_arn) from None
-        except ContainerDiedError as died:
-            raise errors.model_error(0, str(died), log_arn) from None
         return response
 
     async def _send_parts(
@@ -145,6 +137,17 @@ class Answerer:
             return (part,)
         at = self._cuts.randrange(1, len(part))
         return part[:at], part[at:]
+
+
+@contextlib.contextmanager
+def _answering(log_arn: str) -> Iterator[None]:
+    """A container that is too slow or dies is SageMaker's ModelError."""
+    try:
+        yield
+    except TimeoutError:
+        raise errors.model_error(0, errors.TIMED_OUT, log_arn) from None
+    except ContainerDiedError as died:
+        raise errors.model_error(0, str(died), log_arn) from None
 
 
 def _check_status(response: ContainerResponse, body: bytes, log_arn: str) -> None:

@@ -13,11 +13,11 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from loadproof.localcloud.directory import CaptureView
 from loadproof.localcloud.model_server.container import ContainerRequest
 from loadproof.localcloud.runtime.outside import Outside
+from loadproof.wire.documents import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ def write(outside: Outside, files: list[File]) -> None:
         outside.write(file.s3_uri, body, "application/x-jsonlines", file.kms_key_id)
 
 
-def _line(view: CaptureView, call: ContainerRequest, answer: tuple[str, bytes], at: datetime) -> dict[str, Any]:
+def _line(view: CaptureView, call: ContainerRequest, answer: tuple[str, bytes], at: datetime) -> Document:
     captured: dict[str, Mapping[str, str]] = {}
     if view.captures_input:
         captured["endpointInput"] = _side(view, "INPUT", call.content_type, call.body)
     if view.captures_output:
         captured["endpointOutput"] = _side(view, "OUTPUT", *answer)
-    metadata: dict[str, Any] = {"eventId": str(uuid.uuid4()), "inferenceTime": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
+    metadata: Document = {"eventId": str(uuid.uuid4()), "inferenceTime": f"{at:%Y-%m-%dT%H:%M:%SZ}"}
     if call.custom_attributes is not None:
         metadata["customAttributes"] = [call.custom_attributes]
     return {"captureData": captured, "eventMetadata": metadata, "eventVersion": "0"}

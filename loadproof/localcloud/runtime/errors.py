@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 import orjson
 from aiohttp import web
+
+from loadproof.wire.documents import Json
 
 MAX_BODY_BYTES = 6_291_456
 _STATUS = {
@@ -22,7 +23,7 @@ _STATUS = {
 class InvokeError(Exception):
     """One modelled error of InvokeEndpoint. `fields` are members beside Message, as the API names them."""
 
-    def __init__(self, error_type: str, message: str, **fields: Any) -> None:
+    def __init__(self, error_type: str, message: str, **fields: Json) -> None:
         super().__init__(message)
         self.error_type = error_type
         self.message = message

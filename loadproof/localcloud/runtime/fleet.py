@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.container import Container
-from loadproof.localcloud.model_server.start import Place
+from loadproof.localcloud.model_server.contract import Place
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Fleet:
         """Bring one group to its number of copies. Raises CannotStartError."""
         copies = self._groups.setdefault(wanted.key, [])
         while len(copies) < wanted.copies:
-            copies.append(self._new(wanted))
+            copies.append(Copy(self._start(wanted.container, wanted.place)))
         while len(copies) > wanted.copies:
             self._drain(copies.pop())
         return copies
@@ -80,9 +80,6 @@ class Fleet:
         closing: list[Awaitable[None]] = [copy.container.close() for g in self._groups.values() for copy in g]
         self._groups.clear()
         await asyncio.gather(*closing, *self._drains, return_exceptions=True)
-
-    def _new(self, wanted: Wanted) -> Copy:
-        return Copy(self._start(wanted.container, wanted.place))
 
     def _drain(self, copy: Copy) -> None:
         task = asyncio.get_running_loop().create_task(_close_when_idle(copy))

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
+
+from botocore.client import BaseClient
+from botocore.exceptions import BotoCoreError, ClientError
+
+Read = TypeVar("Read")
 
 
 class OutsideError(Exception):
@@ -23,13 +28,12 @@ class Outside(Protocol):
 class Aws:
     """The services of this local cloud; `client` gives a boto3 client of one."""
 
-    def __init__(self, client: Callable[[str], Any]) -> None:
+    def __init__(self, client: Callable[[str], BaseClient]) -> None:
         self._client = client
 
     def read(self, s3_uri: str) -> bytes:
         bucket, key = split_uri(s3_uri)
-        body: bytes = _told(lambda: self._client("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
-        return body
+        return _told(lambda: bytes(self._client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()))
 
     def write(self, s3_uri: str, body: bytes, content_type: str, kms_key_id: str | None) -> None:
         bucket, key = split_uri(s3_uri)
@@ -44,9 +48,7 @@ class Aws:
         _told(lambda: self._client("sns").publish(TopicArn=topic_arn, Message=message))
 
 
-def _told(call: Callable[[], Any]) -> Any:
-    from botocore.exceptions import BotoCoreError, ClientError
-
+def _told(call: Callable[[], Read]) -> Read:
     try:
         return call()
     except (BotoCoreError, ClientError) as error:

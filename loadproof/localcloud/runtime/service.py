@@ -14,9 +14,10 @@ from aiohttp import web
 
 from loadproof.localcloud.directory import ComponentView, ContainerView, Directory, VariantView
 from loadproof.localcloud.model_server import backend
-from loadproof.localcloud.model_server.clock import Clock, WallClock
+from loadproof.localcloud.model_server.clock import WallClock
 from loadproof.localcloud.model_server.container import CannotStartError, Container, ContainerRequest
-from loadproof.localcloud.model_server.start import Place, start_twin, twin_deployment
+from loadproof.localcloud.model_server.contract import Place
+from loadproof.localcloud.model_server.start import start_twin, twin_deployment
 from loadproof.localcloud.runtime import capture, errors, target
 from loadproof.localcloud.runtime.answer import (
     CUSTOM_ATTRIBUTES_HEADER,
@@ -45,8 +46,8 @@ _CHAT = "/openai/v1/chat/completions"
 class Runtime:
     """All of the runtime service. `backend_url` puts one real HTTP model server behind every component.
 
-    `unaligned` cuts payload parts at arbitrary offsets, as AWS does: parts never promise whole lines. `outside` is S3
-    and SNS for asynchronous inference and data capture, `now_s` the cloud's clock.
+    Payload parts are cut at arbitrary offsets, as on AWS: parts never promise whole lines. `outside` is S3 and SNS for
+    asynchronous inference and data capture, `now_s` the cloud's clock.
     """
 
     def __init__(
@@ -56,24 +57,21 @@ class Runtime:
         account: str = "123456789012",
         region: str = "us-east-1",
         backend_url: str | None = None,
-        clock: Clock | None = None,
         limits: Limits | None = None,
         outside: Outside | None = None,
         now_s: Callable[[], float] = time.monotonic,
-        unaligned: bool = True,
-        seed: int = 0,
     ) -> None:
         self._directory = directory
         self._account = account
         self._backend_url = backend_url.rstrip("/") if backend_url else None
-        self._clock = clock or WallClock()
+        self._clock = WallClock()
         logs_arn = f"arn:aws:logs:{region}:{account}:log-group:"
-        self._answerer = Answerer(limits or Limits(), random.Random(seed) if unaligned else None, logs_arn)
+        self._answerer = Answerer(limits or Limits(), random.Random(0), logs_arn)
         self._queued_answerer = Answerer(Limits(unary_s=3600.0), None, logs_arn)  # the queue's own limits are shorter
-        self._fleet = Fleet(self._start_container, seed)
+        self._fleet = Fleet(self._start_container)
         self._metrics = Metrics(directory)
         self._outside = outside
-        self._capture = Capture(seed)
+        self._capture = Capture()
         self._asynchronous = AsynchronousInference(directory, outside, self._invoke_queued, now_s)
         self._session: aiohttp.ClientSession | None = None
         self._sweeper: asyncio.Task[None] | None = None

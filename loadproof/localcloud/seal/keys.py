@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Protocol
 
+from moto.iam.models import get_account_id_from, iam_backends
+from moto.sts.models import sts_backends
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -32,8 +35,6 @@ class CloudKeys:
 
     def signing(self, access_key: str) -> dict[str, str]:
         """What a boto3 client is made with, so that a service asks another in its caller's name (and account)."""
-        from moto.iam.models import get_account_id_from
-
         # In the home account the cloud's own keys do, and outlive every session.
         foreign = bool(access_key) and get_account_id_from(access_key) != get_account_id_from(self.access_key)
         known = self.find(access_key) if foreign else None
@@ -46,9 +47,6 @@ class CloudKeys:
         """None for a key that this cloud did not hand out, or that is switched off."""
         if access_key == self.access_key:
             return self._own
-        from moto.iam.models import get_account_id_from, iam_backends
-        from moto.sts.models import sts_backends
-
         account = get_account_id_from(access_key)
         for partition, backend in list(iam_backends[account].items()):
             known = backend.access_keys.get(access_key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from loadproof.profiles.checks.rule import MAIN, RULES, Finding, Placed, Subject
+from loadproof.profiles.checks.rule import MAIN, RULES, AbsentError, Finding, Placed, Subject
 from loadproof.profiles.schema import Component, Environment, Part, Profile
 from loadproof.profiles.secrets import redacted, shown_path
 from loadproof.profiles.tree import Node, Problems, place_of
@@ -46,6 +46,8 @@ def _readable(findings: Iterator[Finding]) -> Iterator[Finding]:
     try:
         for one in findings:
             yield replace(one, message=redacted(one.message), mend=redacted(one.mend))
+    except AbsentError:
+        return
     except AttributeError as missing:
         if not _is_wrong_field(missing):
             raise

@@ -26,8 +26,8 @@ _SAFE_RECEIVES: Final = 5  # 3 put 126 of 10,000 healthy messages into the dead-
     mend="Leave visibility_timeout_s out: the default is six times the consumer's time-out.",
 )
 def visibility(subject: Subject) -> Iterator[Found]:
-    buffer = _enabled(subject)
-    if buffer is None or buffer.visibility_timeout_s is None:
+    buffer = subject.buffer
+    if buffer.visibility_timeout_s is None:
         return
     work_s = consumer_timeout_s(buffer)
     path = ("buffer", "visibility_timeout_s")
@@ -46,8 +46,8 @@ def visibility(subject: Subject) -> Iterator[Found]:
     mend="Use 5 or more.",
 )
 def receive_count(subject: Subject) -> Iterator[Found]:
-    buffer = _enabled(subject)
-    if buffer is not None and buffer.max_receive_count < _SAFE_RECEIVES:
+    buffer = subject.buffer
+    if buffer.max_receive_count < _SAFE_RECEIVES:
         found = f"{buffer.max_receive_count} sends healthy messages to the dead-letter queue after crashes"
         severity: Severity = "error" if buffer.max_receive_count == 1 else "warning"
         yield Found(("buffer", "max_receive_count"), found, f"write at least {_SAFE_RECEIVES}", severity)
@@ -82,8 +82,8 @@ def stream_limit(subject: Subject) -> Iterator[Found]:
     if profile.benchmark.request_timeout_s > STREAM_LIMIT_S:
         found = f"{profile.benchmark.request_timeout_s:g} s exceed the {STREAM_LIMIT_S} s of a response stream"
         yield Found(("benchmark", "request_timeout_s"), found, f"lower it to {STREAM_LIMIT_S}")
-    buffer = _enabled(subject)
-    if buffer is not None and buffer.invocation_timeout_s > STREAM_LIMIT_S:
+    buffer = subject.buffer
+    if buffer.invocation_timeout_s > STREAM_LIMIT_S:
         found = f"{buffer.invocation_timeout_s} s exceed the {STREAM_LIMIT_S} s of a response stream"
         yield Found(("buffer", "invocation_timeout_s"), found, f"lower it to {STREAM_LIMIT_S}")
 
@@ -95,9 +95,7 @@ def stream_limit(subject: Subject) -> Iterator[Found]:
     mend="Lower invocation_timeout_s or idle_timeout_s.",
 )
 def function_limit(subject: Subject) -> Iterator[Found]:
-    buffer = _enabled(subject)
-    if buffer is None:
-        return
+    buffer = subject.buffer
     work_s = buffer.invocation_timeout_s + buffer.idle_timeout_s + STORE_MARGIN_S
     if work_s > FUNCTION_LIMIT_S:
         found = (
@@ -114,9 +112,7 @@ def function_limit(subject: Subject) -> Iterator[Found]:
     mend="Raise retention_s.",
 )
 def retention(subject: Subject) -> Iterator[Found]:
-    buffer = _enabled(subject)
-    if buffer is None:
-        return
+    buffer = subject.buffer
     visible = buffer.visibility_timeout_s or 6 * consumer_timeout_s(buffer)
     needed = visible * buffer.max_receive_count
     if buffer.retention_s < needed:
@@ -132,10 +128,9 @@ def retention(subject: Subject) -> Iterator[Found]:
     severity="warning",
 )
 def idle_limit(subject: Subject) -> Iterator[Found]:
-    buffer = _enabled(subject)
-    if buffer is None or "idle_timeout_s" not in buffer.model_fields_set:
-        return  # the default is cut to the answer's time
-    if buffer.idle_timeout_s >= buffer.invocation_timeout_s:
+    buffer = subject.buffer
+    given = "idle_timeout_s" in buffer.model_fields_set  # the default is cut to the answer's time
+    if given and buffer.idle_timeout_s >= buffer.invocation_timeout_s:
         found = (
             f"a silence of {buffer.idle_timeout_s} s is as long as the whole answer's {buffer.invocation_timeout_s} s"
         )
@@ -149,14 +144,11 @@ def idle_limit(subject: Subject) -> Iterator[Found]:
     mend="Name queues and topics of the environment's region.",
 )
 def callbacks_in_region(subject: Subject) -> Iterator[Found]:
-    buffer, environment = _enabled(subject), subject.environment
-    if buffer is None or environment is None:
-        return
-    for at, arn in enumerate(buffer.callbacks):
+    for at, arn in enumerate(subject.buffer.callbacks):
         region = arn.split(":")[3]
-        if region != environment.region:
-            mend = f"name a queue or topic of {environment.region}"
-            yield Found(("buffer", "callbacks", at), f"{region} is not the environment's {environment.region}", mend)
+        if region != subject.region:
+            mend = f"name a queue or topic of {subject.region}"
+            yield Found(("buffer", "callbacks", at), f"{region} is not the environment's {subject.region}", mend)
 
 
 def consumer_timeout_s(buffer: Buffer) -> int:
@@ -171,8 +163,3 @@ def consumer_timeout_s(buffer: Buffer) -> int:
 def kept_s(buffer: Buffer) -> int:
     """How old a message may get before it is a dead letter: `retention_s`, at most 13 days."""
     return min(buffer.retention_s, _LONGEST_RETENTION_S - RETENTION_MARGIN_S)
-
-
-def _enabled(subject: Subject) -> Buffer | None:
-    buffer = subject.profile.buffer
-    return buffer if buffer is not None and buffer.enabled else None

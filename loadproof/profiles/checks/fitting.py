@@ -21,6 +21,7 @@ from loadproof.profiles.checks.facts import (
 )
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.settings import accelerators_per_copy, tensor_parallel_degree
+from loadproof.profiles.tree import Path
 
 
 @component_rule(
@@ -122,8 +123,8 @@ def degree_equals_accelerators(placed: Placed) -> Iterator[Found]:
     mend="Raise endpoint.max_instances, or lower the copies' maximum.",
 )
 def copies_exceed_instances(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None or endpoint.hosting != "inference_components":
+    endpoint = subject.endpoint
+    if endpoint.hosting != "inference_components":
         return
     for _, instance in known_instances(endpoint):
         held = rooms(subject.components, instance)
@@ -241,15 +242,14 @@ def _neuron(placed: Placed) -> bool:
     return any(accelerator_of(instance).vendor == "AWS" for _, instance in known_instances(placed.endpoint))
 
 
-def _degree_path(placed: Placed) -> tuple[str | int, ...]:
+def _degree_path(placed: Placed) -> Path:
     if placed.component.container.settings.tensor_parallel_degree is not None:
         return placed.at("container", "settings", "tensor_parallel_degree")
     return placed.at("copies", "accelerators_per_copy")
 
 
-def _accelerators_path(placed: Placed, default: tuple[str | int, ...]) -> tuple[str | int, ...]:
+def _accelerators_path(placed: Placed, default: Path) -> Path:
     if placed.component.copies.accelerators_per_copy is not None:
         return placed.at("copies", "accelerators_per_copy")
-    if placed.component.container.settings.tensor_parallel_degree is not None:
-        return placed.at("container", "settings", "tensor_parallel_degree")
-    return default
+    unset = placed.component.container.settings.tensor_parallel_degree is None
+    return default if unset else _degree_path(placed)

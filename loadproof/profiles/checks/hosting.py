@@ -74,9 +74,7 @@ def useless_for_backend(subject: Subject) -> Iterator[Found]:
     mend="Keep one of `instance_type` and `instance_pools`.",
 )
 def one_way_to_name_instances(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None:
-        return
+    endpoint = subject.endpoint
     if endpoint.instance_type is None and not endpoint.instance_pools:
         found = "neither instance_type nor instance_pools is given"
         yield Found(("endpoint",), found, "add `instance_type: ml.g6e.2xlarge`, for example")
@@ -92,8 +90,8 @@ def one_way_to_name_instances(subject: Subject) -> Iterator[Found]:
     mend="Lower min_instances or raise max_instances.",
 )
 def instance_bounds(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is not None and endpoint.min_instances > endpoint.max_instances:
+    endpoint = subject.endpoint
+    if endpoint.min_instances > endpoint.max_instances:
         found = f"min_instances {endpoint.min_instances} is above max_instances {endpoint.max_instances}"
         yield Found(("endpoint", "min_instances"), found, f"lower it to {endpoint.max_instances}, or raise the other")
 
@@ -118,9 +116,7 @@ def copy_bounds(placed: Placed) -> Iterator[Found]:
     mend="Give prefix_length_bytes and concurrency_threshold with prefix_aware, and only with it.",
 )
 def routing_fields(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None:
-        return
+    endpoint = subject.endpoint
     routing = endpoint.routing
     for name in ("prefix_length_bytes", "concurrency_threshold"):
         given = getattr(routing, name) is not None
@@ -142,9 +138,7 @@ def routing_fields(subject: Subject) -> Iterator[Found]:
     mend="Give every pool its own type and priority.",
 )
 def pools_repeat(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None:
-        return
+    endpoint = subject.endpoint
     for name in ("instance_type", "priority"):
         seen: set[object] = set()
         for at, pool in enumerate(endpoint.instance_pools):
@@ -162,9 +156,7 @@ def pools_repeat(subject: Subject) -> Iterator[Found]:
     mend="Use hosting: inference_components, or leave the field out.",
 )
 def hosting_kind(subject: Subject) -> Iterator[Found]:
-    profile, endpoint = subject.profile, subject.profile.endpoint
-    if endpoint is None:
-        return
+    profile, endpoint = subject.profile, subject.endpoint
     if endpoint.async_inference is not None:
         yield from _asynchronous(profile)
     if endpoint.hosting == "inference_components":
@@ -297,9 +289,9 @@ def gated_without_token(placed: Placed) -> Iterator[Found]:
     mend="Write period_s: 60 or less, or enhanced: false.",
 )
 def metrics_too_rare(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is not None and endpoint.metrics.enhanced and endpoint.metrics.period_s > _ALARM_PERIOD_S:
-        found = f"requests and latency every {endpoint.metrics.period_s} s, alarms look every {_ALARM_PERIOD_S} s"
+    metrics = subject.endpoint.metrics
+    if metrics.enhanced and metrics.period_s > _ALARM_PERIOD_S:
+        found = f"requests and latency every {metrics.period_s} s, alarms look every {_ALARM_PERIOD_S} s"
         yield Found(("endpoint", "metrics", "period_s"), found, "write 60, or enhanced: false")
 
 

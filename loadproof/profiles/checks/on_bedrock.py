@@ -11,8 +11,7 @@ from typing import Final
 from loadproof.catalog.bedrock import NO_PREFIX, bedrock_prefixes, split_profile_id
 from loadproof.profiles.checks.facts import most_tokens
 from loadproof.profiles.checks.rule import Found, Subject, rule
-from loadproof.profiles.on_bedrock import FEWEST_CONSUMERS, bedrock_consumers, bedrock_row, bedrock_settings, prefix_row
-from loadproof.profiles.schema import Bedrock, Profile
+from loadproof.profiles.on_bedrock import FEWEST_CONSUMERS, bedrock_consumers, bedrock_row, prefix_row
 
 _TABLE: Final = "loadproof/catalog/data/bedrock_models.csv"
 
@@ -39,8 +38,8 @@ def prefix_in_the_id(subject: Subject) -> Iterator[Found]:
     mend="Keep one of `inference_profile` and `provisioned_throughput`.",
 )
 def provisioned_across_regions(subject: Subject) -> Iterator[Found]:
-    settings = _settings(subject.profile)
-    if settings is not None and settings.provisioned_throughput and settings.inference_profile != NO_PREFIX:
+    settings = subject.bedrock
+    if settings.provisioned_throughput and settings.inference_profile != NO_PREFIX:
         found = f"profile {settings.inference_profile} with provisioned_throughput"
         yield Found(("bedrock", "inference_profile"), found, "keep one of them")
 
@@ -52,11 +51,8 @@ def provisioned_across_regions(subject: Subject) -> Iterator[Found]:
     mend="Choose the prefix of the environment's region.",
 )
 def other_geography(subject: Subject) -> Iterator[Found]:
-    settings, environment = _settings(subject.profile), subject.environment
-    if settings is None or environment is None:
-        return
+    settings, region = subject.bedrock, subject.region
     sources = prefix_row(subject.profile).source_regions
-    region = environment.region
     if not sources or region in sources:
         return
     allowed = [name for name, row in bedrock_prefixes().items() if region in row.source_regions]
@@ -74,8 +70,8 @@ def other_geography(subject: Subject) -> Iterator[Found]:
     severity="warning",
 )
 def model_over_prefix(subject: Subject) -> Iterator[Found]:
-    settings, row = _settings(subject.profile), bedrock_row(subject.profile)
-    if settings is None or row is None or settings.provisioned_throughput is not None:
+    settings, row = subject.bedrock, bedrock_row(subject.profile)
+    if row is None or settings.provisioned_throughput is not None:
         return
     path, prefix = ("bedrock", "inference_profile"), settings.inference_profile
     had = ", ".join([*([NO_PREFIX] if row.on_demand else []), *row.prefixes])
@@ -92,8 +88,8 @@ def model_over_prefix(subject: Subject) -> Iterator[Found]:
     mend="Leave `service_tier` out.",
 )
 def service_tier(subject: Subject) -> Iterator[Found]:
-    settings, row = _settings(subject.profile), bedrock_row(subject.profile)
-    if settings is None or settings.service_tier == "default":
+    settings, row = subject.bedrock, bedrock_row(subject.profile)
+    if settings.service_tier == "default":
         return
     path, tier = ("bedrock", "service_tier"), settings.service_tier
     if settings.provisioned_throughput is not None:
@@ -161,9 +157,7 @@ def benchmarks_in_the_cloud(subject: Subject) -> Iterator[Found]:
     mend="Lower `buffer.max_concurrency` or `buffer.batch_size`, or raise `bedrock.max_concurrency`.",
 )
 def buffer_within_concurrency(subject: Subject) -> Iterator[Found]:
-    settings, buffer = _settings(subject.profile), subject.profile.buffer
-    if settings is None or buffer is None or not buffer.enabled:
-        return
+    settings, buffer = subject.bedrock, subject.buffer
     derived = buffer.max_concurrency == "auto"
     consumers = bedrock_consumers(subject.profile) if buffer.max_concurrency == "auto" else buffer.max_concurrency
     in_flight = consumers * buffer.batch_size
@@ -173,7 +167,3 @@ def buffer_within_concurrency(subject: Subject) -> Iterator[Found]:
         if derived:  # then they are the fewest that Lambda takes
             found += f", and Lambda takes no fewer than {FEWEST_CONSUMERS} consumers"
         yield Found(("buffer", "batch_size" if derived else "max_concurrency"), found, mend)
-
-
-def _settings(profile: Profile) -> Bedrock | None:
-    return bedrock_settings(profile) if profile.backend == "bedrock" else None

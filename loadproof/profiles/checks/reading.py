@@ -131,9 +131,3 @@ reading(
     reason="Only the words listed mean something here.",
     mend="Use one of them.",
 )
-reading(
-    "LP199",
-    "Refused by the schema",
-    reason="The last check of all found something that the others did not explain.",
-    mend="Please report the file: this message should have been a better one.",
-)

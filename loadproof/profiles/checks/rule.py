@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from loadproof import rules
 from loadproof.errors import Severity
-from loadproof.profiles.schema import Component, Endpoint, Environment, Profile
+from loadproof.profiles.on_bedrock import bedrock_settings
+from loadproof.profiles.schema import Bedrock, Buffer, Component, Endpoint, Environment, Part, Profile, ToZero
 from loadproof.profiles.tree import Path
 
 Found: TypeAlias = rules.Found[Path, Severity]
 Finding: TypeAlias = rules.Finding[Path, Severity]
 
 MAIN: Final = "main"
+P = TypeVar("P", bound=Part)
+
+
+class AbsentError(Exception):
+    """What a rule looks at is not there: the rule is passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +32,14 @@ class Placed:
 
     @property
     def endpoint(self) -> Endpoint:
-        """The instances under it. Raises AttributeError where the profile has none: the rule is passed over."""
-        if self.profile.endpoint is None:
-            raise AttributeError("endpoint", name="endpoint", obj=self.profile)
-        return self.profile.endpoint
+        """The instances under it. Raises AbsentError where the profile has none."""
+        return _there(self.profile.endpoint)
+
+    @property
+    def to_zero(self) -> ToZero | None:
+        """How it goes to no copy; None where it does not."""
+        scaling = self.component.scaling
+        return scaling.to_zero if scaling is not None else None
 
     def at(self, *steps: str | int) -> Path:
         """The path of one of its fields."""
@@ -43,6 +53,32 @@ class Subject:
     profile: Profile
     components: tuple[Placed, ...]
     environment: Environment | None = None
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The profile's instances. Raises AbsentError where it has none."""
+        return _there(self.profile.endpoint)
+
+    @property
+    def buffer(self) -> Buffer:
+        """The profile's buffer. Raises AbsentError where it has none that is in use."""
+        return _there(self.profile.buffer if self.profile.buffer and self.profile.buffer.enabled else None)
+
+    @property
+    def bedrock(self) -> Bedrock:
+        """What only Bedrock has, its defaults included. Raises AbsentError for another backend."""
+        return _there(bedrock_settings(self.profile) if self.profile.backend == "bedrock" else None)
+
+    @property
+    def region(self) -> str:
+        """Where it is deployed. Raises AbsentError where no environment says so."""
+        return _there(self.environment).region
+
+
+def _there(part: P | None) -> P:
+    if part is None:
+        raise AbsentError
+    return part
 
 
 RULES: Final = rules.Rulebook[Subject, Path, Severity]("LP", "loadproof.profiles.checks", Subject, "error")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import ScheduledScaling, SimpleScaling, StepScaling, TargetTracking
+from loadproof.profiles.schema.scaling import Policy
 from loadproof.profiles.tree import Path
 
 _COMPONENT_METRICS: Final = ("concurrent_requests_per_copy", "invocations_per_copy", "backlog_per_copy")
@@ -23,8 +24,7 @@ _LOW_SHARE: Final = 0.9  # below this share of its target, target tracking takes
     mend="Write copies.min: 1, or add scaling.to_zero.",
 )
 def zero_copies(placed: Placed) -> Iterator[Found]:
-    scaling = placed.component.scaling
-    if placed.component.copies.min == 0 and (scaling is None or scaling.to_zero is None):
+    if placed.component.copies.min == 0 and placed.to_zero is None:
         found = "0 copies are refused by CreateInferenceComponent"
         yield Found(
             placed.at("copies", "min"), found, "write 1, or add `scaling.to_zero: {}` to start with 1 and idle at 0"
@@ -38,10 +38,9 @@ def zero_copies(placed: Placed) -> Iterator[Found]:
     mend="Set wake_on_failed_invocation or wake_on_backlog to true.",
 )
 def never_wakes(placed: Placed) -> Iterator[Found]:
-    scaling = placed.component.scaling
-    if scaling is None or scaling.to_zero is None:
+    zero, path = placed.to_zero, placed.at("scaling", "to_zero")
+    if zero is None:
         return
-    zero, path = scaling.to_zero, placed.at("scaling", "to_zero")
     if not zero.wake_on_failed_invocation and not zero.wake_on_backlog:
         found = "scale to zero without a wake-up alarm never wakes"
         yield Found(path, found, "write wake_on_failed_invocation: true")
@@ -57,8 +56,8 @@ def never_wakes(placed: Placed) -> Iterator[Found]:
     mend="Write 0 there, or leave to_zero out.",
 )
 def keeps_a_copy(placed: Placed) -> Iterator[Found]:
-    scaling, least = placed.component.scaling, bounds_of(placed)[0]
-    if scaling is not None and scaling.to_zero is not None and least > 0:
+    least = bounds_of(placed)[0]
+    if placed.to_zero is not None and least > 0:
         name = BOUND_NAMES[placed.endpoint.hosting][0]
         plain = placed.endpoint.hosting == "plain_variant"
         path = ("endpoint", "min_instances") if plain else placed.at("copies", "min")
@@ -72,14 +71,9 @@ def keeps_a_copy(placed: Placed) -> Iterator[Found]:
     mend="Write min_instances: 1, or give every model scaling.to_zero.",
 )
 def zero_instances(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None:
-        return
+    endpoint = subject.endpoint
     path = ("endpoint", "min_instances")
-    to_zero = [
-        placed.component.scaling is not None and placed.component.scaling.to_zero is not None
-        for placed in subject.components
-    ]
+    to_zero = [placed.to_zero is not None for placed in subject.components]
     if endpoint.min_instances == 0 and not all(to_zero):
         found = "0 instances, but copies never go to zero"
         yield Found(path, found, "write 1, or give every model scaling.to_zero")
@@ -97,17 +91,14 @@ def zero_instances(subject: Subject) -> Iterator[Found]:
     mend="Add a target_tracking policy with scale_in, or a step policy below a threshold.",
 )
 def never_reaches_zero(placed: Placed) -> Iterator[Found]:
-    scaling = placed.component.scaling
-    if scaling is None or scaling.to_zero is None:
-        return
     lowers = any(
         (isinstance(policy, TargetTracking) and policy.scale_in)
         or (isinstance(policy, StepScaling) and any(step.add_copies < 0 for step in policy.steps))
         or (isinstance(policy, SimpleScaling) and policy.add_copies < 0)
         or (isinstance(policy, ScheduledScaling) and policy.max_copies == 0)
-        for policy in scaling.policies
+        for _, policy in policies_of(placed)
     )
-    if not lowers:
+    if placed.to_zero is not None and not lowers:
         yield Found(placed.at("scaling", "to_zero"), "no policy lowers the count", "add a target_tracking policy")
 
 
@@ -275,7 +266,7 @@ def bounds_of(placed: Placed) -> tuple[int, int]:
     return copies.min, copies.max
 
 
-def policies_of(placed: Placed) -> Iterator[tuple[Path, Any]]:
+def policies_of(placed: Placed) -> Iterator[tuple[Path, Policy]]:
     scaling = placed.component.scaling
     for at, policy in enumerate(scaling.policies if scaling else ()):
         yield placed.at("scaling", "policies", at), policy

@@ -10,6 +10,7 @@ from typing import Final
 from loadproof.profiles.checks.rule import Found, Placed, component_rule
 from loadproof.profiles.checks.scaling import BOUND_NAMES, bounds_of, policies_of
 from loadproof.profiles.schema import ScheduledScaling
+from loadproof.profiles.tree import Path
 
 _AT: Final = re.compile(r"at\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\)\Z")
 _RATE: Final = re.compile(r"rate\((?:1 (?:minute|hour|day)|(?!1 |0 )\d+ (?:minutes|hours|days))\)\Z")
@@ -24,11 +25,9 @@ _CRON_FIELD: Final = re.compile(r"[0-9A-Z*?,/#LW-]+\Z")
     mend="Write cron(minutes hours day-of-month month day-of-week year), rate(1 hour) or at(2026-12-24T08:00:00).",
 )
 def schedule_form(placed: Placed) -> Iterator[Found]:
-    for path, policy in policies_of(placed):
-        if isinstance(policy, ScheduledScaling):
-            wrong = schedule_problem(policy.schedule)
-            if wrong:
-                yield Found((*path, "schedule"), wrong[0], wrong[1])
+    for path, policy in _schedules(placed):
+        if wrong := schedule_problem(policy.schedule):
+            yield Found((*path, "schedule"), *wrong)
 
 
 @component_rule(
@@ -38,8 +37,8 @@ def schedule_form(placed: Placed) -> Iterator[Found]:
     mend="Use a name of the IANA database, such as Europe/Berlin.",
 )
 def time_zone(placed: Placed) -> Iterator[Found]:
-    for path, policy in policies_of(placed):
-        if isinstance(policy, ScheduledScaling) and not is_zone(policy.timezone):
+    for path, policy in _schedules(placed):
+        if not is_zone(policy.timezone):
             yield Found((*path, "timezone"), "not the name of a time zone", "write it like Europe/Berlin, or UTC")
 
 
@@ -50,9 +49,9 @@ def time_zone(placed: Placed) -> Iterator[Found]:
     mend="Give min_copies or max_copies, in order, and within what the instances hold.",
 )
 def scheduled_bounds(placed: Placed) -> Iterator[Found]:
-    scaling, (least, most) = placed.component.scaling, bounds_of(placed)
+    least, most = bounds_of(placed)
     most_name = BOUND_NAMES[placed.endpoint.hosting][1]
-    schedules = [(path, policy) for path, policy in policies_of(placed) if isinstance(policy, ScheduledScaling)]
+    schedules = list(_schedules(placed))
     for path, policy in schedules:
         low, high = policy.min_copies, policy.max_copies
         if low is None and high is None:
@@ -75,7 +74,7 @@ def scheduled_bounds(placed: Placed) -> Iterator[Found]:
         if high is not None and low is None and high < raised:
             mend = f"give min_copies beside it, or raise it to {raised}"
             yield Found((*path, "max_copies"), f"{high} is below the minimum of {raised} in force by then", mend)
-        if 0 in (low, high) and (scaling is None or scaling.to_zero is None):
+        if 0 in (low, high) and placed.to_zero is None:
             name = "min_copies" if low == 0 else "max_copies"
             yield Found((*path, name), "0 copies would never wake", "add scaling.to_zero, or write 1")
 
@@ -89,7 +88,7 @@ def scheduled_bounds(placed: Placed) -> Iterator[Found]:
 )
 def minimum_stays(placed: Placed) -> Iterator[Found]:
     least = bounds_of(placed)[0]
-    schedules = [(path, policy) for path, policy in policies_of(placed) if isinstance(policy, ScheduledScaling)]
+    schedules = _schedules(placed)
     raised = [(policy.min_copies, path) for path, policy in schedules if policy.min_copies is not None]
     if raised and min(raised)[0] > least:
         low, path = min(raised)
@@ -105,13 +104,16 @@ def minimum_stays(placed: Placed) -> Iterator[Found]:
 )
 def schedules_collide(placed: Placed) -> Iterator[Found]:
     seen: set[tuple[str, str]] = set()
-    for path, policy in policies_of(placed):
-        if isinstance(policy, ScheduledScaling):
-            moment = (policy.schedule, policy.timezone)
-            if moment in seen:
-                found = f"another scheduled policy runs at {policy.schedule} {policy.timezone}"
-                yield Found((*path, "schedule"), found, "make one of the two")
-            seen.add(moment)
+    for path, policy in _schedules(placed):
+        moment = (policy.schedule, policy.timezone)
+        if moment in seen:
+            found = f"another scheduled policy runs at {policy.schedule} {policy.timezone}"
+            yield Found((*path, "schedule"), found, "make one of the two")
+        seen.add(moment)
+
+
+def _schedules(placed: Placed) -> Iterator[tuple[Path, ScheduledScaling]]:
+    return ((path, policy) for path, policy in policies_of(placed) if isinstance(policy, ScheduledScaling))
 
 
 def schedule_problem(text: str) -> tuple[str, str] | None:

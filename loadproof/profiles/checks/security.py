@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, environment_rule, rule
 from loadproof.profiles.names import NETWORK
@@ -87,10 +87,8 @@ def remote_code(placed: Placed) -> Iterator[Found]:
     severity="warning",
 )
 def network_open(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None or endpoint.network_isolation:
-        return
-    if not any(isinstance(placed.component.model.source, HubSource) for placed in subject.components):
+    fetched = any(isinstance(placed.component.model.source, HubSource) for placed in subject.components)
+    if not subject.endpoint.network_isolation and not fetched:
         found = "no server fetches weights itself, yet the containers have network access"
         yield Found(("endpoint", "network_isolation"), found, "write true, or delete it")
 
@@ -184,10 +182,8 @@ def gateway_without_routes(environment: Environment) -> Iterator[Found]:
     mend="Write the one of the environment's region.",
 )
 def of_another_region(subject: Subject) -> Iterator[Found]:
-    if subject.environment is None:
-        return
     for path, region in _regions(subject):
-        yield from _in_region(region, subject.environment.region, path)
+        yield from _in_region(region, subject.region, path)
 
 
 def _regions(subject: Subject) -> Iterator[tuple[Path, str | None]]:
@@ -200,9 +196,7 @@ def _regions(subject: Subject) -> Iterator[tuple[Path, str | None]]:
             yield placed.at("model", "source", "token_secret_arn"), source.token_secret_arn.split(":")[3]
         if isinstance(source, JumpStartSource) and source.hub_content_arn is not None:
             yield placed.at("model", "source", "hub_content_arn"), source.hub_content_arn.split(":")[3]
-    endpoint = subject.profile.endpoint
-    if endpoint is None:
-        return
+    endpoint = subject.endpoint
     if endpoint.capacity_reservation is not None:
         yield ("endpoint", "capacity_reservation", "arn"), endpoint.capacity_reservation.arn.split(":")[3]
     for name in _TOPICS if endpoint.async_inference is not None else ():
@@ -242,7 +236,7 @@ def _arn_is(arn: str, path: tuple[str | int, ...], service: str, kind: str) -> I
         yield Found(path, f"expected an ARN of {service}, found {seen}", f"write it like {example}")
 
 
-def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _texts(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, tuple):

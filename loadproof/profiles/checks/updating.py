@@ -25,9 +25,7 @@ _COMPONENT_UPDATE_S: Final = 490 * 60
     mend="endpoint.update for a plain variant, copies.update for components; rolling from two on.",
 )
 def update_kind(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None:
-        return
+    endpoint = subject.endpoint
     components = endpoint.hosting == "inference_components"
     if endpoint.update is not None and components:
         found = "inference components are updated one by one, not with the endpoint"
@@ -55,9 +53,7 @@ def update_kind(subject: Subject) -> Iterator[Found]:
     mend="Give canary and linear their step_percent, one of batch_copies and batch_percent, and time for all waits.",
 )
 def update_steps(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None:
-        return
+    endpoint = subject.endpoint
     update = endpoint.update
     if isinstance(update, BlueGreenUpdate):
         yield from _traffic_steps(update)
@@ -110,8 +106,8 @@ def _time_for_waits(
     severity="warning",
 )
 def no_room_to_update(subject: Subject) -> Iterator[Found]:
-    endpoint = subject.profile.endpoint
-    if endpoint is None or endpoint.hosting != "inference_components":
+    endpoint = subject.endpoint
+    if endpoint.hosting != "inference_components":
         return
     for _, instance in known_instances(endpoint):
         held = rooms(subject.components, instance)

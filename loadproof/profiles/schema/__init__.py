@@ -1,7 +1,7 @@
 """The deploy profile, typed and strict: every key an operator may write, with unit, bounds and meaning.
 
-The models are frozen and forbid unknown keys; strict mode means no value is converted silently. Positions, YAML
-pitfalls and cross-field rules live beside this folder (`reader.py`, `building.py`, `checks/`).
+The models declare, and are frozen; files are read by the grammar compiled from them. Positions, YAML pitfalls and
+cross-field rules live beside this folder (`reader.py`, `shapes.py`, `building.py`, `checks/`).
 `deploy_profiles/schema.json` is generated from here, and so are the container's environment variables.
 """
 
@@ -20,57 +20,33 @@ from loadproof.profiles.schema.endpoint import (
     Ami,
     AsyncInference,
     BlueGreenUpdate,
-    CapacityReservation,
     Copies,
     CopiesUpdate,
-    DataCapture,
     Endpoint,
-    InstancePool,
-    Metrics,
     RollingUpdate,
     Routing,
-    ScaleInPolicy,
 )
 from loadproof.profiles.schema.environment import BenchmarkJob, Environment, Network
 from loadproof.profiles.schema.model import ArchitectureOverride, HubSource, JumpStartSource, Model, S3Source
 from loadproof.profiles.schema.profile import Bedrock, Component, Profile, ProvisionedThroughput
-from loadproof.profiles.schema.proving import Arrivals, Benchmark, Buffer, Objectives, TokenDistribution, Workload
+from loadproof.profiles.schema.proving import Buffer, Objectives, TokenDistribution, Workload
 from loadproof.profiles.schema.scaling import (
     Scaling,
     ScalingMetric,
     ScheduledScaling,
     SimpleScaling,
-    Step,
     StepScaling,
     TargetTracking,
     ToZero,
 )
-from loadproof.vocabulary import (
-    Arn,
-    CommitHash,
-    Dtype,
-    EnvironmentName,
-    EnvironmentValue,
-    Form,
-    Fraction,
-    InstanceType,
-    Name,
-    Part,
-    PositiveInt,
-    PositiveNumber,
-    Quantization,
-    S3Uri,
-)
+from loadproof.vocabulary import Part
 
 __all__ = [
     "Adapter",
     "Ami",
     "ArchitectureOverride",
-    "Arn",
-    "Arrivals",
     "AsyncInference",
     "Bedrock",
-    "Benchmark",
     "BenchmarkJob",
     "BlueGreenUpdate",
     "Buffer",
@@ -78,49 +54,31 @@ __all__ = [
     "Calibration",
     "CalibrationError",
     "CalibrationSource",
-    "CapacityReservation",
-    "CommitHash",
     "Component",
     "Container",
     "Copies",
     "CopiesUpdate",
-    "DataCapture",
-    "Dtype",
     "Endpoint",
     "Environment",
-    "EnvironmentName",
-    "EnvironmentValue",
     "FabricParameters",
     "Family",
-    "Form",
-    "Fraction",
     "HubSource",
-    "InstancePool",
-    "InstanceType",
     "JumpStartSource",
-    "Metrics",
     "Model",
-    "Name",
     "Network",
     "Objectives",
     "OwnHardware",
     "Part",
-    "PositiveInt",
-    "PositiveNumber",
     "Profile",
     "ProvisionedThroughput",
-    "Quantization",
     "RollingUpdate",
     "Routing",
     "S3Source",
-    "S3Uri",
-    "ScaleInPolicy",
     "Scaling",
     "ScalingMetric",
     "ScheduledScaling",
     "ServerParameters",
     "SimpleScaling",
-    "Step",
     "StepScaling",
     "TargetTracking",
     "ToZero",

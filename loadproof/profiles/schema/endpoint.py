@@ -158,7 +158,7 @@ class Endpoint(Part):
     )
     min_instances: Annotated[int, Field(ge=0)] = 1
     max_instances: PositiveInt = 1
-    routing: Routing = Field(default_factory=Routing)
+    routing: Routing = Field(default_factory=Routing.model_construct)
     scale_in: ScaleInPolicy | None = None
     model_download_timeout_s: Annotated[int, Field(ge=60, le=3600)] = 1800
     container_startup_timeout_s: Annotated[int, Field(ge=60, le=3600)] = 1800
@@ -177,7 +177,7 @@ class Endpoint(Part):
         description="how a plain variant moves to a new configuration; default: rolling from two instances on, "
         "blue_green with one. Components have copies.update",
     )
-    metrics: Metrics = Field(default_factory=Metrics)
+    metrics: Metrics = Field(default_factory=Metrics.model_construct)
 
 
 class Adapter(Part):
@@ -185,6 +185,9 @@ class Adapter(Part):
 
     name: Name
     s3_uri: S3Uri = Field(description="tar.gz with the adapter's weights")
+    rank: PositiveInt | None = Field(
+        default=None, description="`r` of its adapter_config.json; the server is told the largest, where it is above 16"
+    )
 
 
 class Copies(Part):

@@ -1,6 +1,6 @@
 """What is served: the model, its source and its shape."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -46,6 +46,30 @@ class JumpStartSource(Part):
     accept_eula: bool = Field(default=False, description="accept the model's licence where it asks for one")
 
 
+# What a row of the catalog calls it -> what a config.json does.
+ARCHITECTURE_KEYS: Final = {
+    "layers": "num_hidden_layers",
+    "hidden": "hidden_size",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "intermediate": "intermediate_size",
+    "vocab": "vocab_size",
+    "context": "max_position_embeddings",
+    "parameters_b": "parameters_b",
+    "active_parameters_b": "active_parameters_b",
+    "experts": "num_experts",
+    "experts_per_token": "num_experts_per_token",
+    "moe_intermediate": "moe_intermediate_size",
+    "sliding_window": "sliding_window_tokens",
+    "sliding_layers": "sliding_window_layers",
+    "linear_layers": "linear_attention_layers",
+    "state_bytes": "sequence_state_bytes",
+    "kv_latent_dim": "kv_latent_dim",
+    "allreduces_per_layer": "allreduces_per_layer",
+}
+
+
 class ArchitectureOverride(Part):
     """The model's shape for the planner, when the catalog does not know `model.id` (names as in HF config.json)."""
 
@@ -87,30 +111,12 @@ class ArchitectureOverride(Part):
         """The same as the catalog's rows hold it."""
         window = self.sliding_window_tokens or 0
         sliding = self.num_hidden_layers if self.sliding_window_layers is None else self.sliding_window_layers
-        return Architecture(
-            name=model_id,
-            hf_id=model_id,
-            layers=self.num_hidden_layers,
-            hidden=self.hidden_size,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_key_value_heads,
-            head_dim=self.head_dim,
-            intermediate=self.intermediate_size,
-            vocab=self.vocab_size,
-            context=self.max_position_embeddings,
-            experts=self.num_experts,
-            experts_per_token=self.num_experts_per_token,
-            moe_intermediate=self.moe_intermediate_size,
-            allreduces_per_layer=self.allreduces_per_layer,
-            parameters_b=self.parameters_b,
-            active_parameters_b=self.active_parameters_b or self.parameters_b,
-            source="model.architecture of the profile",
-            sliding_window=window,
-            sliding_layers=sliding if window else 0,
-            linear_layers=self.linear_attention_layers,
-            state_bytes=self.sequence_state_bytes,
-            kv_latent_dim=self.kv_latent_dim,
-        )
+        values = {field: getattr(self, key) for field, key in ARCHITECTURE_KEYS.items()} | {
+            "active_parameters_b": self.active_parameters_b or self.parameters_b,
+            "sliding_window": window,
+            "sliding_layers": sliding if window else 0,
+        }
+        return Architecture(name=model_id, hf_id=model_id, source="model.architecture of the profile", **values)
 
 
 class Model(Part):

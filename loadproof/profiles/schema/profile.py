@@ -48,7 +48,7 @@ class Component(Part):
     name: Name
     model: Model
     container: Container
-    copies: Copies = Field(default_factory=Copies)
+    copies: Copies = Field(default_factory=Copies.model_construct)
     scaling: Scaling | None = None
     adapters: tuple[Adapter, ...] = ()
 
@@ -62,7 +62,7 @@ class Profile(Part):
     model: Model
     container: Container | None = Field(default=None, description="required for backend sagemaker")
     endpoint: Endpoint | None = Field(default=None, description="required for backend sagemaker")
-    copies: Copies = Field(default_factory=Copies)
+    copies: Copies = Field(default_factory=Copies.model_construct)
     scaling: Scaling | None = None
     adapters: tuple[Adapter, ...] = ()
     components: tuple[Component, ...] = Field(default=(), description="further models on the same endpoint")
@@ -70,7 +70,7 @@ class Profile(Part):
     buffer: Buffer | None = None
     objectives: Objectives
     workload: Workload
-    benchmark: Benchmark = Field(default_factory=Benchmark)
+    benchmark: Benchmark = Field(default_factory=Benchmark.model_construct)
     calibration: Calibration | None = Field(
         default=None, description="calibration file from `loadproof calibrate`, relative to this one"
     )

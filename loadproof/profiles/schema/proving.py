@@ -16,10 +16,9 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 CallbackArn = Annotated[
     str,
-    Field(
-        pattern=r"^arn:aws[a-z-]*:(sqs|sns):[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$",
-        description="a standard queue or topic",
-    ),
+    StringConstraints(pattern=r"^arn:aws[a-z-]*:(sqs|sns):[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$"),
+    Form("the ARN of a standard queue or topic", "arn:aws:sqs:us-east-1:123456789012:done"),
+    Field(description="a standard queue or topic"),
 ]
 
 
@@ -158,7 +157,7 @@ class Workload(Part):
         "at_most: the model may end its answers sooner",
     )
     images: Images | None = None
-    arrivals: Arrivals = Field(default_factory=Arrivals)
+    arrivals: Arrivals = Field(default_factory=Arrivals.model_construct)
 
     needed_without: ClassVar[dict[str, str]] = {"input_tokens": "name", "output_tokens": "name"}
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from loadproof.pages.figures import swatch
 from loadproof.pages.style import house_style
-from loadproof.pages.wording import SHORT, visible
+from loadproof.pages.wording import SHORT, TITLES, on_a_bar, visible
 from loadproof.review import wording
 from loadproof.review.formats.pictures import pictures, series_of
 from loadproof.review.shapes import Document, FigureDocument
@@ -20,11 +21,6 @@ OPEN_UP_TO: Final = 6  # profiles: with more, only those with something to look 
 # The class that gives a severity its colour; the classes are those that all pages share.
 _CSS: Final = {"break": "fail", "risk": "fail", "warning": "inconclusive", "info": "info", None: "pass"}
 _OUTLOOK_CSS: Final = {"meets": "pass", "near": "inconclusive", "unknown": "inconclusive", "misses": "fail"}
-_TITLES: Final = {
-    "ttft": "Time to first token (TTFT)",
-    "tpot": "Time per output token (TPOT)",
-    "e2e": "End-to-end latency (E2E)",
-}
 _LINK: Final = re.compile(r"https://[\w./?#=&%:~+-]+")
 
 
@@ -38,10 +34,11 @@ def as_html(document: Document) -> str:
             wording=wording,
             css=_CSS,
             outlook_css=_OUTLOOK_CSS,
-            titles=_TITLES,
+            titles=TITLES,
             short=SHORT,
             pictures=pictures,
             series_of=series_of,
+            swatch=swatch,
             place=place,
             is_link=_LINK.fullmatch,
             opened=lambda profile: len(document["profiles"]) <= OPEN_UP_TO or bool(profile["findings"]),
@@ -68,11 +65,10 @@ def said(text: str) -> Markup:
 
 def place(figure: FigureDocument | None) -> dict[str, float] | None:
     """Where bound, prediction and range stand on a bar of 0..100; None without a figure."""
-    if figure is None or None in (figure["bound"], figure["predicted"], figure["low"], figure["high"]):
+    if figure is None:
         return None
-    marks: dict[str, Any] = {name: figure[name] for name in ("bound", "predicted", "low", "high")}
-    longest = 1.1 * max(marks["bound"], marks["high"])
-    return {name: round(100 * value / longest, 2) for name, value in marks.items()} if longest > 0 else None
+    marks = {name: value for name in ("bound", "predicted", "low", "high") if (value := figure[name]) is not None}
+    return on_a_bar(**marks) if len(marks) == 4 else None
 
 
 def _text(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from loadproof.pages.sarif import sarif_log
@@ -28,9 +28,9 @@ def as_sarif(document: Document) -> str:
     return sarif_log(RULES, results, levels=LEVELS, mend_word="Safe way", automation_id="loadproof-review/") + "\n"
 
 
-def _result(profile: ProfileDocument, finding: FindingDocument, positions: dict[str, int]) -> dict[str, Any]:
+def _result(profile: ProfileDocument, finding: FindingDocument, positions: dict[str, int]) -> dict[str, object]:
     where = f"{profile['environment']}/{profile['profile']} {finding['subject']}".strip()
-    result: dict[str, Any] = {
+    result: dict[str, object] = {
         "ruleId": finding["code"],
         "level": LEVELS[finding["severity"]],
         "message": {"text": _text(f"{where}: {finding['message']}. Safe way: {finding['mend']}.")},

@@ -136,15 +136,28 @@ class Change:
             if shared and self.has_both and change.type in types and action in (None, change.action):
                 yield change
 
-    def both(self, one: ResourceChange) -> tuple[Resource, Resource] | None:
-        """The resource on both sides; None where one lacks it."""
-        before, after = (view.find(one.stack, one.logical_id) for view in (self.before, self.after))
-        return None if before is None or after is None else (before, after)
+    def updated(self, *types: str) -> Iterator[tuple[ResourceChange, Resource, Resource]]:
+        """Resources of these types that are updated in place, as they are and as they will be."""
+        for one in self.resources(*types, action="update"):
+            before, after = self.sides(one)
+            if before is not None and after is not None:
+                yield one, before, after
+
+    def gone(self, *types: str) -> Iterator[tuple[ResourceChange, Resource, Resource | None]]:
+        """Physical resources that leave their stack, with what takes their place; None for those that are removed."""
+        for one in self.resources(*types):
+            before, after = self.sides(one)
+            if one.action in ("remove", "replace") and before is not None:
+                yield one, before, after
+
+    def sides(self, one: ResourceChange) -> tuple[Resource | None, Resource | None]:
+        """The resource before and after; None where a side lacks it."""
+        return self.before.find(one.stack, one.logical_id), self.after.find(one.stack, one.logical_id)
 
     def old(self, one: ResourceChange) -> Resource:
         """The resource as it was (of an added one: as it will be)."""
-        found = self.before.find(one.stack, one.logical_id) or self.after.find(one.stack, one.logical_id)
-        return found or Resource(one.logical_id, one.type, {}, {})
+        before, after = self.sides(one)
+        return before or after or Resource(one.logical_id, one.type, {}, {})
 
     def field(self, *paths: str, otherwise: str = "") -> str:
         """The first changed field at or under one of these paths: what a reader of the profile changed."""
@@ -199,11 +212,11 @@ def _branches(value: Any) -> list[Any]:
     return [branch for branch in value["Fn::If"][1:] if branch != {"Ref": "AWS::NoValue"}]
 
 
-def _is_if(value: Any) -> bool:
+def _is_if(value: object) -> bool:
     return isinstance(value, Mapping) and len(value) == 1 and isinstance(value.get("Fn::If"), list)
 
 
-def rendered(value: Any) -> str:
+def rendered(value: object) -> str:
     """A value as text, references as `${LogicalId}` or `${LogicalId.Attribute}`: equal texts mean the same thing."""
     if isinstance(value, dict) and len(value) == 1:
         ((function, argument),) = value.items()
@@ -218,7 +231,7 @@ def rendered(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _substituted(argument: Any) -> str:
+def _substituted(argument: object) -> str:
     """The text of an `Fn::Sub`, with what its own variables stand for."""
     text, own = argument if isinstance(argument, list) and len(argument) == 2 else (argument, {})
     text = str(text[0] if isinstance(text, list) and text else text)
@@ -227,7 +240,7 @@ def _substituted(argument: Any) -> str:
     return text
 
 
-def references(value: Any) -> tuple[str, ...]:
+def references(value: object) -> tuple[str, ...]:
     """The logical ids that a rendered value refers to."""
     return tuple(_REFERENCE.findall(rendered(value)))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 from loadproof.review.model import ResourceChange, Severity
 from loadproof.review.rules.change import Change, View, references
@@ -26,6 +27,7 @@ _VISIBILITY_S: Final = 30
 _FUNCTION_S: Final = 3
 _RETENTION_S: Final = 345_600
 _DAY_S: Final = 86_400
+_HELD: Final = {_LOGS: "logs", QUEUE: "messages", _BUCKET: "objects"}
 _TIMES: Final = 6  # visibility ≥ 6 x the function's time-out + the batch window, as Lambda's guide asks
 _FIELDS: Final = (
     "backend",
@@ -67,12 +69,7 @@ def timeouts(change: Change) -> Iterator[Found]:
     severity="break",
 )
 def messages_lost(change: Change) -> Iterator[Found]:
-    lost = list(_lost(change, QUEUE))
-    if lost:
-        message = _loss(change, lost, "queue", DATA[QUEUE])
-        yield Found(
-            _subject(change, lost), message, "stop the senders and let the queue run empty first", _severity(lost)
-        )
+    yield from _losses(change, "stop the senders and let the queue run empty first", QUEUE)
 
 
 @rule(
@@ -85,11 +82,7 @@ def messages_lost(change: Change) -> Iterator[Found]:
     severity="break",
 )
 def data_lost(change: Change) -> Iterator[Found]:
-    for kind in _STORES:
-        lost = list(_lost(change, kind))
-        if lost:
-            message = _loss(change, lost, _word(kind), DATA[kind])
-            yield Found(_subject(change, lost), message, "write Retain for it, or copy the data first", _severity(lost))
+    yield from _losses(change, "write Retain for it, or copy the data first", *_STORES)
 
 
 @rule(
@@ -102,10 +95,8 @@ def data_lost(change: Change) -> Iterator[Found]:
     severity="warning",
 )
 def logs_lost(change: Change) -> Iterator[Found]:
-    lost = list(_lost(change, _LOGS))
-    if lost:
-        message = _loss(change, lost, "log group", DATA[_LOGS])
-        yield Found(_subject(change, lost), message, "export what is still needed")
+    for found in _losses(change, "export what is still needed", _LOGS):
+        yield replace(found, severity=None)
 
 
 @rule(
@@ -118,13 +109,10 @@ def logs_lost(change: Change) -> Iterator[Found]:
 )
 def kept_shorter(change: Change) -> Iterator[Found]:
     shorter: dict[tuple[str, str, str], list[Resource]] = {}
-    for one in change.resources(_LOGS, QUEUE, _BUCKET, action="update"):
-        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
-        if before is None or after is None:
-            continue
+    for one, before, after in change.updated(_LOGS, QUEUE, _BUCKET):
         old, new = _keeps_s(before), _keeps_s(after)
         if old is not None and new is not None and new < old:
-            shorter.setdefault((_what(one.type), _time(old), _time(new)), []).append(after)
+            shorter.setdefault((_HELD[one.type], _time(old), _time(new)), []).append(after)
     for (what, was, becomes), held in shorter.items():
         message = f"{what} of {listing([label(one) for one in held])} are kept for {becomes}, until now {was}"
         subject = change.field("buffer.retention_s") if what == "messages" else ""
@@ -141,19 +129,14 @@ def kept_shorter(change: Change) -> Iterator[Found]:
     severity="risk",
 )
 def not_retained(change: Change) -> Iterator[Found]:
-    for resource in change.after.of(*DATA) if change.has_both else ():
-        for stack in change.after.templates:
-            if change.after.find(stack, resource.logical_id) is not resource:
-                continue
-            was = change.before.policy(stack, resource.logical_id, "DeletionPolicy")
-            becomes = change.after.policy(stack, resource.logical_id, "DeletionPolicy")
-            if was.startswith("Retain") and not becomes.startswith("Retain"):
-                if change.before.find(stack, resource.logical_id) is None:
-                    continue
-                named = f"{_word(resource.type)} {label(resource)}"
-                message = f"{named} will be deleted with its stack, until now it would be kept"
-                subject = change.field("environment.yaml: results_on_destroy", otherwise=resource.logical_id)
-                yield Found(subject, message, "keep its DeletionPolicy at Retain")
+    for stack, resource in change.after.placed(*DATA) if change.has_both else ():
+        name = resource.logical_id
+        was, becomes = (view.policy(stack, name, "DeletionPolicy") for view in (change.before, change.after))
+        if was.startswith("Retain") and not becomes.startswith("Retain"):
+            named = f"{_word(resource.type)} {label(resource)}"
+            message = f"{named} will be deleted with its stack, until now it would be kept"
+            subject = change.field("environment.yaml: results_on_destroy", otherwise=name)
+            yield Found(subject, message, "keep its DeletionPolicy at Retain")
 
 
 @rule(
@@ -166,7 +149,7 @@ def not_retained(change: Change) -> Iterator[Found]:
     severity="info",
 )
 def left_behind(change: Change) -> Iterator[Found]:
-    kept = [one for one in _gone(change, *DATA) if one.kept]
+    kept = [one for one, _, _ in change.gone(*DATA) if one.kept]
     if kept:
         names, stay = listing([label(change.old(one)) for one in kept]), "stays" if len(kept) == 1 else "stay"
         message = f"{names} {stay} in the account with all data, and in no stack any more"
@@ -183,10 +166,7 @@ def left_behind(change: Change) -> Iterator[Found]:
     severity="risk",
 )
 def no_dead_letters(change: Change) -> Iterator[Found]:
-    for one in change.resources(QUEUE, action="update"):
-        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
-        if before is None or after is None:
-            continue
+    for one, before, after in change.updated(QUEUE):
         if before.properties.get("RedrivePolicy") and not after.properties.get("RedrivePolicy"):
             lacks = f"queue {label(after)} has no dead-letter queue any more"
             message = f"{lacks}: messages that fail are tried until they expire"
@@ -216,26 +196,22 @@ def _short_visibilities(view: View) -> Iterator[tuple[str, float, Found]]:
         yield queue.logical_id, visibility_s / needed_s, found
 
 
-def _referred(view: View, value: Any, kind: str) -> Resource | None:
+def _referred(view: View, value: object, kind: str) -> Resource | None:
     found = [view.named(name) for name in references(value)]
     return next((one for one in found if one is not None and one.type == kind), None)
 
 
-def _seconds(properties: Mapping[str, Any], name: str, default: int) -> int | None:
+def _seconds(properties: Mapping[str, object], name: str, default: int) -> int | None:
     """As written, AWS's default where nothing is; None for what only the deployment knows."""
     return number(properties[name]) if name in properties else default
 
 
-def _gone(change: Change, *types: str) -> Iterator[ResourceChange]:
-    """Physical resources that leave their stack."""
-    for one in change.resources(*types):
-        if one.action in ("remove", "replace"):
-            yield one
-
-
-def _lost(change: Change, *types: str) -> Iterator[ResourceChange]:
-    """Those of them that nothing keeps."""
-    return (one for one in _gone(change, *types) if not one.kept)
+def _losses(change: Change, mend: str, *kinds: str) -> Iterator[Found]:
+    """Physical resources that leave their stack and that nothing keeps: a finding for each type of them."""
+    for kind in kinds:
+        lost = [one for one, _, _ in change.gone(kind) if not one.kept]
+        if lost:
+            yield Found(_subject(change, lost), _loss(change, lost, _word(kind), DATA[kind]), mend, _severity(lost))
 
 
 def _subject(change: Change, lost: list[ResourceChange]) -> str:
@@ -252,13 +228,8 @@ def _severity(lost: list[ResourceChange]) -> Severity | None:
 def _loss(change: Change, lost: list[ResourceChange], word: str, what: str) -> str:
     """`queue a is deleted: the messages in it are lost`; `what` as for one."""
     actions = {one.action for one in lost}
-    done = (
-        "deleted"
-        if actions == {"remove"}
-        else "replaced by empty ones"
-        if len(lost) > 1
-        else "replaced by an empty one"
-    )
+    empty = "empty ones" if len(lost) > 1 else "an empty one"
+    done = "deleted" if actions == {"remove"} else f"replaced by {empty}"
     names = listing([label(change.old(one)) for one in lost])
     if len(lost) == 1:
         return f"{word} {names} is {done}; lost with it: {what}"
@@ -271,10 +242,6 @@ def _word(kind: str) -> str:
     return {_LOGS: "log group"}.get(kind, kind.rpartition("::")[2].lower())
 
 
-def _what(kind: str) -> str:
-    return {_LOGS: "logs", QUEUE: "messages", _BUCKET: "objects"}[kind]
-
-
 def _keeps_s(resource: Resource) -> float | None:
     """How long it keeps what it holds, infinity for ever; None for what only the deployment knows."""
     properties = resource.properties
@@ -283,7 +250,7 @@ def _keeps_s(resource: Resource) -> float | None:
     if resource.type == _LOGS:
         days = number(properties.get("RetentionInDays"))
         return math.inf if "RetentionInDays" not in properties else None if days is None else days * _DAY_S
-    rules: Iterable[Mapping[str, Any]] = listed(properties.get("LifecycleConfiguration") or {}, "Rules")
+    rules: Iterable[Mapping[str, object]] = listed(properties.get("LifecycleConfiguration") or {}, "Rules")
     expiries = [number(one.get("ExpirationInDays")) for one in rules if one.get("Status") == "Enabled"]
     return min((day * _DAY_S for day in expiries if day is not None), default=math.inf)
 

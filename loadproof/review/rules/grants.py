@@ -121,20 +121,20 @@ def on_its_resource(policy: Resource, grant: Grant) -> Grant:
     return Grant(grant.who, grant.action, place, grant.condition, grant.but, grant.but_places)
 
 
-def _who(statement: Mapping[str, Any]) -> list[str]:
+def _who(statement: Mapping[str, object]) -> list[str]:
     named = _names(statement.get("Principal"))
     if "NotPrincipal" in statement:
         return [f"{EVERYBODY} but {listing(sorted(_names(statement['NotPrincipal'])))}"]
     return [EVERYBODY if who == "*" else who for who in named]
 
 
-def _names(principal: Any) -> list[str]:
+def _names(principal: object) -> list[str]:
     if isinstance(principal, Mapping):
         return [rendered(each) for kind in sorted(principal) for each in listed(principal, kind)]
     return [rendered(principal)]
 
 
-def _condition(statement: Mapping[str, Any]) -> str:
+def _condition(statement: Mapping[str, object]) -> str:
     condition = statement.get("Condition")
     return json.dumps(condition, sort_keys=True) if condition else ""
 
@@ -154,7 +154,7 @@ def _no_wider(condition: str, than: str) -> bool:
     )
 
 
-def _lets_no_more(operator: str, values: list[Any], than: list[Any]) -> bool:
+def _lets_no_more(operator: str, values: list[object], than: list[object]) -> bool:
     """Any of the values will do, so fewer are stricter; of those that must not be (`StringNotEquals`) more are."""
     own, other = [rendered(value) for value in values], [rendered(value) for value in than]
     if "Not" in operator:
@@ -179,11 +179,8 @@ def _leaves_out_no_more(own: frozenset[str], other: frozenset[str], of: str) -> 
 
 def _overlap(one: str, two: str) -> bool:
     """True where two patterns may name the same thing: rather once too often."""
-    return _matches(one, two) or _matches(two, one) or (_both_wild(one, two) and _begin_alike(one, two))
-
-
-def _both_wild(one: str, two: str) -> bool:
-    return bool(_WILD.search(one) and _WILD.search(two))
+    both_wild = bool(_WILD.search(one) and _WILD.search(two))
+    return _matches(one, two) or _matches(two, one) or (both_wild and _begin_alike(one, two))
 
 
 def _begin_alike(one: str, two: str) -> bool:

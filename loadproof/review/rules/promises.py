@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from loadproof.pages.wording import counted
 from loadproof.profiles import profile_hash
 from loadproof.profiles.schema import Objectives
 from loadproof.review.model import ObjectiveChange
 from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.rule import Found, rule
-from loadproof.review.rules.serving import ALARM
-from loadproof.review.rules.words import label, listing, plural
+from loadproof.review.rules.serving import ALARM, SCALING_POLICY
+from loadproof.review.rules.words import label, listing
 from loadproof.templates.template import listed
 
 _ALARMS: Final = (ALARM, "AWS::CloudWatch::CompositeAlarm")
@@ -30,15 +31,9 @@ _COMMITTED: Final = {"one_month": "a month", "six_months": "six months"}
     severity="risk",
 )
 def predicted_miss(change: Change) -> Iterator[Found]:
-    for one in change.context.objectives:
-        if one.after is None or one.after.expected != "misses" or (one.before and one.before.expected == "misses"):
-            continue
-        yield Found(
-            f"objectives.{one.name}",
-            f"{_figures(one)}: predicted to be missed",
-            "see `loadproof plan` for what would hold it",
-            evidence=f"predicted, grade {one.after.grade}",
-        )
+    for one, grade in _newly(change, "misses", unless=("misses",)):
+        message = f"{_figures(one)}: predicted to be missed"
+        yield Found(f"objectives.{one.name}", message, "see `loadproof plan` for what would hold it", evidence=grade)
 
 
 @rule(
@@ -50,15 +45,9 @@ def predicted_miss(change: Change) -> Iterator[Found]:
     severity="warning",
 )
 def in_doubt(change: Change) -> Iterator[Found]:
-    for one in change.context.objectives:
-        if one.after is None or one.after.expected != "near" or (one.before and one.before.expected != "meets"):
-            continue
-        yield Found(
-            f"objectives.{one.name}",
-            f"{_figures(one)}: it may hold or not",
-            "benchmark it before production",
-            evidence=f"predicted, grade {one.after.grade}",
-        )
+    for one, grade in _newly(change, "near", unless=("near", "misses", "unknown")):
+        message = f"{_figures(one)}: it may hold or not"
+        yield Found(f"objectives.{one.name}", message, "benchmark it before production", evidence=grade)
 
 
 @rule(
@@ -185,7 +174,7 @@ def alarms_lost(change: Change) -> Iterator[Found]:
     gone = [one for one in change.resources(*_ALARMS, action="remove") if _watches(change, one.logical_id)]
     if gone:
         names = listing([label(change.old(one)) for one in gone])
-        message = f"{len(gone)} {plural(len(gone), 'alarm', 'alarms')} removed: {names}"
+        message = f"{counted(len(gone), 'alarm')} removed: {names}"
         subject = change.field("buffer.enabled", "objectives", otherwise=gone[0].logical_id)
         yield Found(subject, message, "keep what watches the endpoint")
     silent = [
@@ -194,7 +183,7 @@ def alarms_lost(change: Change) -> Iterator[Found]:
         if _tells(change.before, one.logical_id) and not _tells(change.after, one.logical_id)
     ]
     if silent:
-        verb = plural(len(silent), "tells", "tell")
+        verb = "tells" if len(silent) == 1 else "tell"
         message = f"{listing([label(change.old(one)) for one in silent])} {verb} nobody any more"
         subject = change.field(
             "environment.yaml: alarm_topic_arn", "environment.yaml: alarm_emails", otherwise=silent[0].logical_id
@@ -216,9 +205,16 @@ def commitment(change: Change) -> Iterator[Found]:
     if after is None or after[1] not in _COMMITTED or after == before:
         return
     units, term = after
-    are = plural(units, "model unit is", "model units are")
-    message = f"{units} {are} paid for {_COMMITTED[term]}, used or not"
+    message = f"{counted(units, 'model unit is', 'model units are')} paid for {_COMMITTED[term]}, used or not"
     yield Found("bedrock.provisioned_throughput.commitment", message, "take it without a commitment first")
+
+
+def _newly(change: Change, expected: str, unless: tuple[str, ...]) -> Iterator[tuple[ObjectiveChange, str]]:
+    """Objectives that are expected so now and were none of `unless` before, each with the grade of its prediction."""
+    for one in change.context.objectives:
+        was = one.before.expected if one.before is not None else ""
+        if one.after is not None and one.after.expected == expected and was not in unless:
+            yield one, f"predicted, grade {one.after.grade}"
 
 
 def _throughput(view: View) -> tuple[int, str] | None:
@@ -227,7 +223,7 @@ def _throughput(view: View) -> tuple[int, str] | None:
     return (bought.model_units, bought.commitment) if bought else None
 
 
-def _word(value: Any) -> str:
+def _word(value: object) -> str:
     """A field's value; booleans and nothing as YAML writes them."""
     if value is None:
         return "none"
@@ -254,12 +250,9 @@ def _watches(change: Change, logical_id: str) -> bool:
     names = {name for one in gone for name in (one.logical_id, label(change.old(one)))}
     if alarm is not None and any(f"'{name}'" in str(alarm.properties) for name in names):
         return False
-    steered = {name for policy in change.before.of(_SCALING) for name in (policy.logical_id,)}
+    steered = {policy.logical_id for policy in change.before.of(SCALING_POLICY)}
     actions = listed(alarm.properties, "AlarmActions") if alarm is not None else []
     return not any(name in steered for action in actions for name in references(action))
-
-
-_SCALING: Final = "AWS::ApplicationAutoScaling::ScalingPolicy"
 
 
 def _tells(view: View, logical_id: str) -> bool:

@@ -36,10 +36,7 @@ _HELD_BY_OTHERS: Final = {
     severity="break",
 )
 def endpoint_replaced(change: Change) -> Iterator[Found]:
-    for one in (*change.resources(ENDPOINT, action="replace"), *change.resources(ENDPOINT, action="remove")):
-        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
-        if before is None or change.field("backend"):
-            continue
+    for one, before, after in () if change.field("backend") else change.gone(ENDPOINT):
         old = endpoint_label(before)
         if one.kept and after is None:
             message = f"endpoint `{old}` leaves its stack and is kept (DeletionPolicy Retain): it runs on, is billed, "
@@ -71,9 +68,8 @@ def endpoint_replaced(change: Change) -> Iterator[Found]:
 )
 def component_replaced(change: Change) -> Iterator[Found]:
     moved = {id(old) for old, _ in _moves(change)}
-    for one in (*change.resources(COMPONENT, action="replace"), *change.resources(COMPONENT, action="remove")):
-        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
-        if before is None or id(before) in moved or _goes_with_endpoint(change, before):
+    for one, before, after in change.gone(COMPONENT):
+        if id(before) in moved or _goes_with_endpoint(change, before):
             continue
         old = component_label(before)
         if after is None:
@@ -84,7 +80,8 @@ def component_replaced(change: Change) -> Iterator[Found]:
             found = f"becomes `{new}`" if new != old else "is made anew"
             message = f"inference component `{old}` {found}: all its copies are deleted and the model is loaded again"
             mend = "keep its name, or add the new component beside it and remove the old one in a later deployment"
-        yield Found(_component_subject(change, one.logical_id), message, mend, _severity(one), _why(one))
+        subject = change.field("components", "adapters", otherwise=one.logical_id)
+        yield Found(subject, message, mend, _severity(one), _why(one))
 
 
 @rule(
@@ -116,22 +113,20 @@ def component_moved(change: Change) -> Iterator[Found]:
     severity="break",
 )
 def name_collides(change: Change) -> Iterator[Found]:
-    for one in change.context.resources:
-        if not change.has_both:
-            return
-        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
-        if one.action == "replace" and before is not None and after is not None and before.type == after.type:
-            name = _same_name(before, after)
+    for one in change.context.resources if change.has_both else ():
+        before, after = change.sides(one)
+        if after is None or one.action not in ("add", "replace"):
+            continue
+        name = _same_name(before, after)
+        if name:
+            yield _collision(one.logical_id, after, name, "is replaced", _severity(one), _why(one))
+            continue
+        for other, gone, _ in change.gone(one.type):
+            name = _same_name(gone, after)
             if name:
-                yield _collision(one.logical_id, after, name, "is replaced", _severity(one), _why(one))
-        elif one.action == "add" and after is not None:
-            for gone in change.resources(one.type, action="remove"):
-                old = change.before.find(gone.stack, gone.logical_id)
-                name = _same_name(old, after) if old is not None else ""
-                if name:
-                    how, elsewhere = f"takes the place of {gone.logical_id}", gone.stack != one.stack
-                    # Another stack may be deployed first, and so make room.
-                    yield _collision(one.logical_id, after, name, how, "risk" if elsewhere else None, "")
+                how, elsewhere = f"takes the place of {other.logical_id}", other.stack != one.stack
+                # Another stack may be deployed first, and so make room.
+                yield _collision(one.logical_id, after, name, how, "risk" if elsewhere else _severity(other), "")
 
 
 @rule(
@@ -189,20 +184,12 @@ def backend_changed(change: Change) -> Iterator[Found]:
 
 def _moves(change: Change) -> Iterator[tuple[Resource, Resource]]:
     """Components that run the same on another endpoint or variant: under the same id, or under a new one."""
-    removed = [
-        old
-        for one in change.resources(COMPONENT, action="remove")
-        if (old := change.before.find(one.stack, one.logical_id)) is not None
-    ]
-    added = [
-        new
-        for one in change.resources(COMPONENT, action="add")
-        if (new := change.after.find(one.stack, one.logical_id)) is not None
-    ]
     for one in change.resources(COMPONENT, action="replace"):
-        old, new = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
+        old, new = change.sides(one)
         if old is not None and new is not None and _where(old) != _where(new):
             yield old, new
+    removed = [old for _, old, new in change.gone(COMPONENT) if new is None]
+    added = [new for one in change.resources(COMPONENT, action="add") if (new := change.sides(one)[1]) is not None]
     for old in removed:
         for new in added:
             same = _label_or_work(old) & _label_or_work(new)
@@ -231,20 +218,19 @@ def _place(change: Change, component: Resource, *, after: bool) -> str:
 
 def _goes_with_endpoint(change: Change, component: Resource) -> bool:
     """True where the endpoint itself is replaced or removed, or changes its hosting: one finding says it all."""
-    lost = {one.logical_id for one in change.resources(ENDPOINT) if one.action in ("replace", "remove")} & set(
-        references(component.properties.get("EndpointName"))
+    lost = {endpoint.logical_id for _, endpoint, _ in change.gone(ENDPOINT)}
+    return not lost.isdisjoint(references(component.properties.get("EndpointName"))) or bool(
+        change.field("endpoint.hosting", "backend")
     )
-    return bool(lost) or bool(change.field("endpoint.hosting", "backend"))
 
 
-def _same_name(before: Resource, after: Resource) -> str:
-    """The literal name that both have; empty where one has none or they differ."""
-    names = identity_of(after.type)
-    own = [name for name in sorted(names) if name in after.properties and name in before.properties]
-    texts = [(rendered(before.properties[name]), rendered(after.properties[name])) for name in own]
-    if not texts or any(old != new or not is_literal(new) for old, new in texts):
+def _same_name(before: Resource | None, after: Resource) -> str:
+    """The literal name that both have, its first part where it has several; empty where one has none or they differ."""
+    if before is None or before.type != after.type:
         return ""
-    return texts[0][1] if len(own) == len([name for name in names if name in after.properties]) else ""
+    parts = [name for name in sorted(identity_of(after.type)) if name in after.properties]
+    old, new = ([rendered(side.properties.get(name)) for name in parts] for side in (before, after))
+    return new[0] if new and old == new and all(map(is_literal, new)) else ""
 
 
 def _severity(one: ResourceChange) -> Severity | None:
@@ -258,10 +244,6 @@ def _collision(
     found = f"{_kind(resource.type)} `{name}` {how} under its old name"
     message = f"{found}: AWS refuses a second one, the deployment fails"
     return Found(subject, message, "leave the name out, or change it together with the replacement", severity, evidence)
-
-
-def _component_subject(change: Change, logical_id: str) -> str:
-    return change.field("components", "adapters", otherwise=logical_id)
 
 
 def _why(one: ResourceChange) -> str:

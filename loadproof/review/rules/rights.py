@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from loadproof.pages.wording import counted
 from loadproof.review.model import Severity
 from loadproof.review.rules.change import Change, View, is_literal, references, rendered
 from loadproof.review.rules.denials import denials_lost
@@ -84,9 +85,8 @@ def role_added(change: Change) -> Iterator[Found]:
         rights = _rights(change.after)
         allowed = [grant for holder in added if holder in rights for grant in rights[holder].allowed]
         services = sorted({grant.action.partition(":")[0] for grant in allowed})
-        word = "role" if len(added) == 1 else "roles"
         may = f"with rights in {listing(services)}" if services else "without rights of its own"
-        message = f"{len(added)} {word} added ({listing(names)}), {may}"
+        message = f"{counted(len(added), 'role')} added ({listing(names)}), {may}"
         yield Found(added[0][1], message, "look at what it may do")
 
 
@@ -211,8 +211,8 @@ def _others(change: Change) -> Iterator[Found]:
                 message = f"{grant.who} is newly allowed {allowed}" + _without(grant, known)
                 yield Found(resource.logical_id, message, "check that it must", "risk")
     for one in change.resources(_PERMISSION):
-        after = change.after.find(one.stack, one.logical_id)
-        if after is None or one.action == "remove":
+        after = change.sides(one)[1]
+        if after is None:
             continue
         names = references(after.properties.get("FunctionName"))
         function = next((change.before.find(one.stack, name) for name in names), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from loadproof.pages.wording import counted
 from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import (
@@ -25,7 +26,6 @@ from loadproof.review.rules.serving import (
     variant_pairs,
     variants,
 )
-from loadproof.review.rules.words import plural
 from loadproof.templates.template import Resource, listed
 
 _TYPE_FIELDS: Final = ("endpoint.instance_type", "endpoint.instance_pools")
@@ -44,10 +44,9 @@ _PAUSE: Final = "deploy without its scaling (-c pause_scaling=PROFILE), then thi
     severity="risk",
 )
 def counts_reset(change: Change) -> Iterator[Found]:
-    for one in change.resources(ENDPOINT, action="update"):
-        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
-        lost = _not_retained(after) if after is not None else set()
-        if before is None or after is None or not lost or not touches_more_than_tags(one):
+    for one, before, after in change.updated(ENDPOINT):
+        lost = _not_retained(after)
+        if not lost or not touches_more_than_tags(one):
             continue
         for variant in _variants_of(change, after):
             # Both sides: a target that this change only adds has reached nothing yet.
@@ -71,16 +70,14 @@ def counts_reset(change: Change) -> Iterator[Found]:
             else:
                 continue
             yield Found(one.logical_id, message, "set RetainAllVariantProperties: true on the endpoint")
-    for one in filter(touches_more_than_tags, change.resources(COMPONENT, action="update")):
-        after = change.after.find(one.stack, one.logical_id)
-        count = number(((after.properties if after else {}).get("RuntimeConfig") or {}).get("CopyCount"))
-        before = change.before.find(one.stack, one.logical_id)
-        if after is None or before is None or count is None or target_of_component(change.before, before) is None:
+    for one, before, after in change.updated(COMPONENT):
+        count = number((after.properties.get("RuntimeConfig") or {}).get("CopyCount"))
+        if count is None or not touches_more_than_tags(one) or target_of_component(change.before, before) is None:
             continue
         if target_of_component(change.after, after) is not None:
             message = (
-                f"the update sets inference component `{component_label(after)}` back to {count} "
-                f"{plural(count, 'copy', 'copies')}, whatever autoscaling has reached"
+                f"the update sets inference component `{component_label(after)}` back to "
+                f"{counted(count, 'copy', 'copies')}, whatever autoscaling has reached"
             )
             yield Found(one.logical_id, message, "let CopyCount come from what runs, not from the template")
 
@@ -146,9 +143,9 @@ def scaling_removed(change: Change) -> Iterator[Found]:
     kept = {rendered(target.properties.get("ResourceId")) for target in targets(change.after)}
     scaled = {target.logical_id for target in targets(change.before)}
     for one in change.resources(TARGET, action="remove"):
-        before = change.before.find(one.stack, one.logical_id)
-        place = rendered(before.properties.get("ResourceId")) if before else ""
-        if before is None or one.logical_id not in scaled or place in kept or not _still_there(change, before):
+        before = change.old(one)
+        place = rendered(before.properties.get("ResourceId"))
+        if one.logical_id not in scaled or place in kept or not _still_there(change, before):
             continue
         bounds = _bounds(before)
         message = f"{place_label(place)} no longer scales between {bounds}: the number of copies stays as it is"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from loadproof.catalog import instances
 from loadproof.review.rules.change import Change, View, rendered
@@ -38,7 +38,7 @@ def _encryption_of(view: View) -> _Protections:
             yield (stack, queue.logical_id, "at rest"), f"the encryption of {label(queue)}"
 
 
-def _in_a_vpc(config: Any) -> bool:
+def _in_a_vpc(config: object) -> bool:
     """Empty lists take a function out of its VPC, as no configuration does."""
     if isinstance(config, Mapping) and (names := {"SubnetIds", "Subnets"} & set(config)):
         return all(config[name] for name in names)

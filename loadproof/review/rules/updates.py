@@ -23,7 +23,7 @@ from loadproof.review.rules.serving import (
     touches_more_than_tags,
     variants,
 )
-from loadproof.templates.template import Resource, listed
+from loadproof.templates.template import Block, Resource, listed
 
 _UPDATE: Final = (
     "endpoint.update.rollback_on_alarms",
@@ -74,9 +74,8 @@ def no_room(change: Change) -> Iterator[Found]:
     severity="risk",
 )
 def no_rollback(change: Change) -> Iterator[Found]:
-    for one in change.resources(ENDPOINT, COMPONENT, action="update"):
-        before, after = change.before.find(one.stack, one.logical_id), change.after.find(one.stack, one.logical_id)
-        if before is None or after is None or not _rollback_alarms(before) or _rollback_alarms(after):
+    for one, before, after in change.updated(ENDPOINT, COMPONENT):
+        if not _rollback_alarms(before) or _rollback_alarms(after):
             continue
         if not _policy(after) and one.type == COMPONENT:
             why = "one copy is replaced at once, without a batch that an alarm could stop"
@@ -170,17 +169,22 @@ def _instances(view: View, variant: Variant) -> int | None:
 
 
 def _policy(resource: Resource) -> Any:
-    return (resource.properties.get("DeploymentConfig") or {}).get("RollingUpdatePolicy")
+    return _deployment(resource).get("RollingUpdatePolicy")
 
 
 def _rollback_alarms(resource: Resource) -> list[Any]:
-    deployment = resource.properties.get("DeploymentConfig") or {}
-    return listed(deployment.get("AutoRollbackConfiguration") or {}, "Alarms")
+    return listed(_deployment(resource).get("AutoRollbackConfiguration") or {}, "Alarms")
+
+
+def _deployment(resource: Resource) -> Block:
+    """How the resource is to be deployed; empty where it does not say."""
+    config: Block = resource.properties.get("DeploymentConfig") or {}
+    return config
 
 
 def _replaced_copies(change: Change) -> str:
     """What makes the update replace running copies: a field, else a logical id; empty where none is replaced."""
-    moved = [*change.resources(CONFIG, action="replace"), *change.resources(MODEL, action="replace")]
+    moved = [*change.resources(CONFIG, MODEL, action="replace")]
     moved += [
         one
         for one in change.resources(COMPONENT, action="update")
@@ -197,12 +201,8 @@ _IN_PLACE: Final = ("Tags", "RuntimeConfig", "DeploymentConfig")  # of a compone
 
 def _waits_s(view: View) -> float:
     """Seconds that the old fleet stays once all traffic has moved; 0 where it does not."""
-    waits = [
-        number(((endpoint.properties.get("DeploymentConfig") or {}).get("BlueGreenUpdatePolicy") or {}).get(name))
-        for endpoint in view.of(ENDPOINT)
-        for name in ("TerminationWaitInSeconds",)
-    ]
-    return float(max((wait for wait in waits if wait is not None), default=0))
+    policies = [_deployment(endpoint).get("BlueGreenUpdatePolicy") or {} for endpoint in view.of(ENDPOINT)]
+    return float(max((number(policy.get("TerminationWaitInSeconds")) or 0 for policy in policies), default=0))
 
 
 def _longest_answer(change: Change, profile: Profile) -> tuple[float | None, str]:

@@ -30,8 +30,3 @@ def listing(names: Sequence[str]) -> str:
     if len(names) > _SHOWN:
         return f"{', '.join(names[: _SHOWN - 1])} and {len(names) - _SHOWN + 1} more"
     return joined(names, "and")
-
-
-def plural(count: int, one: str, many: str) -> str:
-    """The word that goes with the count."""
-    return one if count == 1 else many

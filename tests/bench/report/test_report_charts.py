@@ -18,7 +18,7 @@ from loadproof.bench.document import read_summary
 from loadproof.bench.judge.verdict import Judgement
 from loadproof.bench.measure.histogram import histogram_of
 from loadproof.bench.report import charts
-from loadproof.bench.report.figures import Series, draw, levels_ticks
+from loadproof.pages.figures import Series, draw, levels_ticks
 from loadproof.pages.looks import MIDDLE, PREDICTED
 
 
@@ -90,7 +90,7 @@ def test_a_bound_far_above_the_data_does_not_flatten_the_curve() -> None:
 def test_the_knee_is_ringed_and_named() -> None:
     """The ring stands on its level's p95, and its number moves into the note."""
     figure = charts.curve(a_summary(levels=LEVELS, knee={"concurrency": 2}), "ttft", "measured")
-    assert figure is not None and figure.ring == ("knee: 2 in flight", 180.0, 70.0)
+    assert figure is not None and figure.rings == (("knee: 2 in flight", 180.0, 70.0),)
     assert [mark.words for mark in figure.drawn[0].marks] == ["1", "", "4"]
     assert "knee: 2 in flight</text>" in draw(figure)
 
@@ -98,7 +98,7 @@ def test_the_knee_is_ringed_and_named() -> None:
 def test_a_knee_beyond_the_levels_tried_is_not_drawn() -> None:
     """Throughput still grew at the highest level: every mark keeps its number and none is ringed."""
     figure = charts.curve(a_summary(levels=LEVELS, knee={"concurrency": 4, "reached": False}), "ttft", "measured")
-    assert figure is not None and figure.ring is None
+    assert figure is not None and figure.rings == ()
     assert [mark.words for mark in figure.drawn[0].marks] == ["1", "2", "4"]
 
 

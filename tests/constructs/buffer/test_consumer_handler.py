@@ -221,7 +221,7 @@ def test_a_stalled_stream_is_one_request_and_found_by_its_silence(
     monkeypatch.setenv("IDLE_TIMEOUT_S", "1")
     door._consumer.cache_clear()
     released = threading.Event()
-    endpoint.before = lambda: bool(released.wait(10))
+    endpoint.before = lambda: bool(released.wait(60))
     cloud.send(request=REQUEST, key="a")
     assert cloud.serve() == []
     released.set()
@@ -241,7 +241,7 @@ def test_sigterm_gives_back_what_it_cannot_finish(
 
     def hang() -> None:
         door._consumer().stop()
-        released.wait(10)
+        released.wait(60)
 
     endpoint.before = hang
     cloud.send(request=REQUEST, key="a")

@@ -133,10 +133,10 @@ def test_the_heart_beats_in_a_thread_of_its_own() -> None:
     lease, _ = lease_on(stores, lease_s=0.03)
     with Heartbeat(lease):
         lease.add(["r1"])
-        assert stores.beaten.wait(10)
+        assert stores.beaten.wait(60)
     threads = [thread for thread in threading.enumerate() if thread.name == "heartbeat"]
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     count = len(stores.hidden)
     assert count >= 3
     assert not any(thread.is_alive() for thread in threads)

@@ -178,7 +178,7 @@ class Buffered(RuleBasedStateMachine):
 
 
 EXAMPLES = settings(
-    max_examples=2000,
+    max_examples=1000,
     stateful_step_count=8,
     deadline=None,
     derandomize=True,

@@ -81,7 +81,7 @@ def received(cloud: Cloud, queue: str) -> list[dict[str, Any]]:
 
 def executions(cloud: Cloud) -> list[dict[str, Any]]:
     """Of the benchmark's state machine, newest first, all at their end."""
-    machines, patience = cloud.client("stepfunctions"), time.monotonic() + 60
+    machines, patience = cloud.client("stepfunctions"), time.monotonic() + 180
     while time.monotonic() < patience:
         found: list[dict[str, Any]] = machines.list_executions(stateMachineArn=MACHINE)["executions"]
         if all(one["status"] != "RUNNING" for one in found):
@@ -100,6 +100,8 @@ def test_gate_lets_pass_what_meets_its_objectives_and_turns_back_what_does_not(c
     """PASS deploys and tells nobody's topic; the same again runs nothing; FAIL brings the old image back, and the way
     back runs no benchmark; gate alarm leaves the deployment alone and tells event and topic."""
     assert deploy(cloud, deployment(tmp_path)) == "CREATE_COMPLETE", cloud.reasons(STACK)
+    (stack,) = cloud.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"]
+    assert "BenchmarkInput" in {output["OutputKey"] for output in stack["Outputs"]}
     (verdict,) = received(cloud, "events")
     detail = verdict["detail"]
     assert (detail["outcome"], detail["profile"], detail["environment"]) == ("PASS", "chat", "test")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from stacks_cloud import Cloud, local_cloud
 from stacks_support import merged, profile, synthesize
 
-CODE = Path(__file__).parents[3] / "loadproof" / "constructs" / "endpoint" / "proof" / "runtime" / "index.py"
+from loadproof.constructs.endpoint.proof.runtime.proof import handler
+
 ENDPOINT = {
     "EndpointName": "chat",
     "EndpointStatus": "InService",
@@ -34,18 +32,6 @@ COMPONENT = {
 }
 PLANNED = {"Name": "chat-main", "ModelName": "model-2", "Image": "server:2", "Fewest": "1", "Most": "4"}
 GIVEN = {"EndpointName": "chat", "EndpointConfigName": "config-2", "Components": [PLANNED]}
-
-
-@pytest.fixture(scope="module")
-def proof() -> Iterator[ModuleType]:
-    """The function's own file."""
-    spec = importlib.util.spec_from_file_location("proof_runtime", CODE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["proof_runtime"] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["proof_runtime"]
 
 
 class SageMaker:
@@ -68,30 +54,30 @@ def changed(document: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return copy.deepcopy(document) | changes
 
 
-def found(proof: ModuleType, endpoint: dict[str, Any], component: dict[str, Any] = COMPONENT) -> list[str]:
-    _, wrong = proof.looked_at(SageMaker((endpoint, component)), GIVEN)
+def found(endpoint: dict[str, Any], component: dict[str, Any] = COMPONENT) -> list[str]:
+    _, wrong = handler.looked_at(SageMaker((endpoint, component)), GIVEN)
     return list(wrong)
 
 
-def test_what_is_as_deployed_is_well(proof: ModuleType) -> None:
+def test_what_is_as_deployed_is_well() -> None:
     """Two copies of one to four: scaling has been at work, and that is right."""
-    assert found(proof, ENDPOINT) == []
+    assert found(ENDPOINT) == []
 
 
-def test_an_update_that_was_turned_back_is_told_with_its_reason(proof: ModuleType) -> None:
+def test_an_update_that_was_turned_back_is_told_with_its_reason() -> None:
     """The endpoint is InService, on the old configuration: the deployment would have looked well."""
-    (wrong,) = found(proof, changed(ENDPOINT, EndpointConfigName="config-1", FailureReason="alarm rang"))
+    (wrong,) = found(changed(ENDPOINT, EndpointConfigName="config-1", FailureReason="alarm rang"))
     assert wrong == (
         "endpoint chat runs configuration config-1, not config-2: SageMaker turned the update back (alarm rang)"
     )
 
 
-def test_a_component_is_what_was_deployed(proof: ModuleType) -> None:
+def test_a_component_is_what_was_deployed() -> None:
     """Status, model, image and copies; all that is wrong at once."""
     other = {"ModelName": "model-1", "Container": {"DeployedImage": {"SpecifiedImage": "server:1"}}}
     component = changed(COMPONENT, Specification=other, RuntimeConfig={"CurrentCopyCount": 5})
     component |= {"InferenceComponentStatus": "Failed", "FailureReason": "no room"}
-    assert found(proof, ENDPOINT, component) == [
+    assert found(ENDPOINT, component) == [
         "component chat-main is Failed (no room)",
         "component chat-main runs model model-1, not model-2 (no room)",
         "component chat-main runs server:1, not server:2",
@@ -99,37 +85,35 @@ def test_a_component_is_what_was_deployed(proof: ModuleType) -> None:
     ]
 
 
-def test_a_plain_variants_instances_and_image_are_looked_at(proof: ModuleType) -> None:
+def test_a_plain_variants_instances_and_image_are_looked_at() -> None:
     """It has no components."""
     planned = {"Name": "AllTraffic", "Image": "server:3", "Fewest": "2", "Most": "2"}
     given = {"EndpointName": "chat", "EndpointConfigName": "config-2", "Variants": [planned]}
-    assert list(proof.of_endpoint(ENDPOINT, given)) == [
+    assert list(handler.of_endpoint(ENDPOINT, given)) == [
         "variant AllTraffic has 1 instances, not 2",
         "variant AllTraffic runs server:2, not server:3",
     ]
 
 
-def test_what_still_moves_is_waited_for(proof: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_still_moves_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scaling may be at work just when the deployment ends."""
-    monkeypatch.setattr(proof.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(handler.time, "sleep", lambda seconds: None)
     moving = changed(COMPONENT, InferenceComponentStatus="Updating")
-    assert proof.settled(SageMaker((ENDPOINT, moving), (ENDPOINT, COMPONENT)), GIVEN) == []
+    assert handler.settled(SageMaker((ENDPOINT, moving), (ENDPOINT, COMPONENT)), GIVEN) == []
 
 
-def test_a_count_that_scaling_is_about_to_mend_is_waited_for(
-    proof: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_count_that_scaling_is_about_to_mend_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """New bounds have been registered and the endpoint is still InService with the old count: not a fault yet."""
-    monkeypatch.setattr(proof.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(handler.time, "sleep", lambda seconds: None)
     above = changed(COMPONENT, RuntimeConfig={"CurrentCopyCount": 5})
-    assert proof.settled(SageMaker((ENDPOINT, above), (ENDPOINT, COMPONENT)), GIVEN) == []
+    assert handler.settled(SageMaker((ENDPOINT, above), (ENDPOINT, COMPONENT)), GIVEN) == []
 
 
-def test_a_count_that_nothing_scales_is_told_at_once(proof: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_count_that_nothing_scales_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewest and most are the same where there is no scaling."""
-    monkeypatch.delattr(proof.time, "sleep")
+    monkeypatch.delattr(handler.time, "sleep")
     fixed = GIVEN | {"Components": [PLANNED | {"Fewest": "1", "Most": "1"}]}
-    assert proof.settled(SageMaker((ENDPOINT, COMPONENT)), fixed) == ["component chat-main has 2 copies, not 1"]
+    assert handler.settled(SageMaker((ENDPOINT, COMPONENT)), fixed) == ["component chat-main has 2 copies, not 1"]
 
 
 VARIANT: dict[str, Any] = {
@@ -166,7 +150,7 @@ def test_a_variant_may_have_what_a_schedule_has_made_of_it(tmp_path: Path) -> No
 
 def test_a_paused_count_is_nobodys_fault(tmp_path: Path) -> None:
     """While scaling is taken away the count stays, whatever the bounds have become."""
-    assert planned_variant(tmp_path, min_instances=2, paused=True).keys() == {"Name", "Image"}
+    assert planned_variant(tmp_path, min_instances=2, paused=True).keys() == {"Name", "Image", "Asks"}
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ def test_the_models_own_constraints_are_checked(aws: Aws, cloud: LocalCloud) -> 
     headers = signed_headers(cloud, "bedrock", "POST", "/inference-profiles", body)
     request = urllib.request.Request(f"{cloud.endpoint_url}/inference-profiles", body, headers, method="POST")
     with pytest.raises(urllib.request.HTTPError) as refused:
-        urllib.request.urlopen(request, timeout=10)
+        urllib.request.urlopen(request, timeout=60)
     assert refused.value.code == 400
     assert refused.value.headers["x-amzn-ErrorType"] == "ValidationException"
     assert b"inferenceProfileName" in refused.value.read()
@@ -92,7 +92,7 @@ def test_provisioned_throughput_comes_into_service(aws: Aws) -> None:
     arn = bedrock.create_provisioned_model_throughput(
         provisionedModelName="units", modelId="amazon.nova-lite-v1:0:24k", modelUnits=2
     )["provisionedModelArn"]
-    end_s = time.monotonic() + 10
+    end_s = time.monotonic() + 60
     while bedrock.get_provisioned_model_throughput(provisionedModelId=arn)["status"] != "InService":
         assert time.monotonic() < end_s
         time.sleep(0.02)

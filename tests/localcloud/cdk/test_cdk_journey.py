@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,7 +46,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=180,
+            timeout=400,
         )
         assert done.returncode == code, done.stdout[-4000:]
         return done.stdout
@@ -163,108 +162,3 @@ def test_failed_deployment_shows_its_reason_and_exits_1(project: Project, tmp_pa
     assert "The local cloud does not provide resource type AWS::MSK::ServerlessCluster" in output
     stack = project.client("cloudformation").describe_stacks(StackName="Broken")["Stacks"][0]
     assert stack["StackStatus"] == "ROLLBACK_COMPLETE"
-
-
-PLAIN = """
-extends: ../base/llama-3-1-8b.yaml
-name: plain
-endpoint: {hosting: plain_variant, max_instances: 4}
-copies: {max: 4}
-buffer: {enabled: false}
-scaling:
-  policies: [{type: target_tracking, metric: concurrent_requests_per_model, target: 8, scale_in: false}]
-"""
-
-
-def test_scaled_variant_changes_its_instance_type_in_three_steps(project: Project) -> None:
-    """In one step SageMaker refuses and the stack goes back; with scaling paused before and resumed after it succeeds,
-    and the count that scaling had reached stays throughout."""
-    name, file = "loadproof-dev-plain", project.folder / "deploy_profiles" / "dev" / "plain.yaml"
-    sagemaker, scaling = project.client("sagemaker"), project.client("application-autoscaling")
-
-    def deploy(*more: str, code: int = 0) -> str:
-        chosen = ("-c", "env=dev", "-c", "profile=plain", "--require-approval", "never", "--method", "direct")
-        return project.cdk("deploy", name, *chosen, *more, code=code)
-
-    def running() -> tuple[str, int, int]:
-        """Instance type, instances, and how many targets scale them."""
-        endpoint = sagemaker.describe_endpoint(EndpointName=name)
-        assert endpoint["EndpointStatus"] == "InService"
-        (variant,) = endpoint["ProductionVariants"]
-        config = sagemaker.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
-        targets = scaling.describe_scalable_targets(
-            ServiceNamespace="sagemaker", ResourceIds=[f"endpoint/{name}/variant/AllTraffic"]
-        )["ScalableTargets"]
-        kind = config["ProductionVariants"][0]["InstanceType"]
-        return kind, variant["CurrentInstanceCount"], len(targets)
-
-    file.write_text(PLAIN)
-    deploy()
-    sagemaker.update_endpoint_weights_and_capacities(
-        EndpointName=name, DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 3}]
-    )
-    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name, WaiterConfig={"Delay": 1})
-    assert running() == ("ml.g6e.2xlarge", 3, 1)
-
-    file.write_text(PLAIN.replace("plain_variant,", "plain_variant, instance_type: ml.g6e.4xlarge,"))
-    refused = deploy(code=1)
-    assert '"[AllTraffic]" must be deregistered as scalable targets with AutoScaling before' in refused
-    assert running() == ("ml.g6e.2xlarge", 3, 1)
-
-    file.write_text(PLAIN)
-    said = deploy("-c", "pause_scaling=plain")
-    assert f"loadproof: {name}: scaling is paused until a deployment without -c pause_scaling" in said
-    assert running() == ("ml.g6e.2xlarge", 3, 0)
-    file.write_text(PLAIN.replace("plain_variant,", "plain_variant, instance_type: ml.g6e.4xlarge,"))
-    deploy("-c", "pause_scaling=plain")
-    assert running() == ("ml.g6e.4xlarge", 3, 0)
-    deploy()
-    assert running() == ("ml.g6e.4xlarge", 3, 1)
-
-
-GUARDED = """
-extends: ../base/llama-3-1-8b.yaml
-name: guarded
-endpoint:
-  hosting: plain_variant
-  min_instances: 2
-  max_instances: 2
-  update: {type: blue_green, traffic: canary, step_percent: 50, wait_s: 60, termination_wait_s: 0}
-copies: {min: 2, max: 2}
-buffer: {enabled: false}
-scaling: {policies: []}
-objectives: {e2e_p95_ms: 2200, error_rate_max: 0.01}
-"""
-
-
-def test_update_that_an_alarm_sends_back_is_a_failed_deployment(project: Project) -> None:
-    """SageMaker ends in service on the old configuration; the CLI says why, and the stack is as it was."""
-    name, file = "loadproof-dev-guarded", project.folder / "deploy_profiles" / "dev" / "guarded.yaml"
-    sagemaker, cloudwatch = project.client("sagemaker"), project.client("cloudwatch")
-
-    def deploy(code: int = 0) -> str:
-        chosen = ("-c", "env=dev", "-c", "profile=guarded", "--require-approval", "never", "--method", "direct")
-        return project.cdk("deploy", name, *chosen, code=code)
-
-    file.write_text(GUARDED)
-    deploy()
-    before = sagemaker.describe_endpoint(EndpointName=name)
-    over = threading.Event()
-
-    def burn() -> None:
-        while not over.wait(0.1):
-            cloudwatch.set_alarm_state(AlarmName=f"{name}-latency-p95", StateValue="ALARM", StateReason="test")
-
-    burning = threading.Thread(target=burn)
-    burning.start()
-    try:
-        file.write_text(GUARDED + "container: {version: 3.3.4}\n")
-        output = deploy(code=1)
-    finally:
-        over.set()
-        burning.join()
-    assert f"alarms in state ALARM: {name}-latency-p95" in output
-    after = sagemaker.describe_endpoint(EndpointName=name)
-    assert (after["EndpointStatus"], after["EndpointConfigName"]) == ("InService", before["EndpointConfigName"])
-    stack = project.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]
-    assert stack["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"

@@ -37,8 +37,7 @@ class World:
         self.store = Store(
             timing=Timing(10.0, 10.0, 5.0),
             clock=lambda: self.now_s,
-            in_alarm=lambda caller, names: [name for name in names if name in self.in_alarm],
-            missing_alarms=lambda caller, names: [name for name in names if name.startswith("missing")],
+            alarm_state=lambda caller, name: self._alarm_state(name),
             limit=lambda caller, instance_type: self.limits.get(instance_type),
         )
         api = SageMakerApi(
@@ -49,6 +48,11 @@ class World:
         )
         self.service = Service("sagemaker", api)
         self.directory = StoreDirectory(self.store, lambda view: self.broken if view.container else None, self._metric)
+
+    def _alarm_state(self, name: str) -> str | None:
+        if name.startswith("missing"):
+            return None
+        return "ALARM" if name in self.in_alarm else "OK"
 
     def _metric(self, namespace: str, name: str, value: float, dimensions: Mapping[str, str], *rest: Any) -> None:
         self.metrics.append((f"{namespace}/{name}/{dimensions['InferenceComponentName']}", value))

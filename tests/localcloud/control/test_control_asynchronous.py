@@ -42,7 +42,7 @@ def plain_template(name: str, **config: Any) -> dict[str, Any]:
 
 
 def listed(s3: Any, bucket: str, count: int) -> list[str]:
-    end_s = time.monotonic() + 20
+    end_s = time.monotonic() + 90
     while True:
         keys = [one["Key"] for one in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
         if len(keys) >= count:

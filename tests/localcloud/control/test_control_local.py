@@ -28,7 +28,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     local.stop_all()
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 10.0) -> bool:
+def eventually(condition: Callable[[], bool], within_s: float = 60.0) -> bool:
     end_s = time.monotonic() + within_s
     while time.monotonic() < end_s:
         if condition():
@@ -82,7 +82,7 @@ def test_cloud_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -
     code = f"from loadproof.localcloud import local; import time\n{start}"
     parent = subprocess.Popen([sys.executable, "-c", code])
     try:
-        assert eventually(lambda: read_state(state_path("orphan")) is not None, within_s=20)
+        assert eventually(lambda: read_state(state_path("orphan")) is not None)
         state = read_state(state_path("orphan"))
     finally:
         parent.send_signal(signal.SIGKILL)
@@ -191,6 +191,6 @@ def test_foreground_cloud_ends_with_ctrl_c() -> None:
     process.stdout.readline()
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=15) == 130
+    assert process.wait(timeout=60) == 130
     process.stdout.close()
     assert state is not None and eventually(lambda: not state.alive())

@@ -89,7 +89,7 @@ class Machines:
         return str(self.api.StartExecution(HOME, request)["executionArn"])
 
     def ended(self, arn: str) -> dict[str, Any]:
-        patience = time.monotonic() + 30
+        patience = time.monotonic() + 120
         while time.monotonic() < patience:
             found = self.api.DescribeExecution(HOME, {"executionArn": arn})
             if found["status"] != "RUNNING":
@@ -327,7 +327,7 @@ def test_a_job_ends_with_the_execution_that_somebody_stops() -> None:
     jobs = Jobs("InProgress")
     machines = Machines(functions=jobs)
     arn = machines.start({"Run": JOB})
-    patience = time.monotonic() + 20
+    patience = time.monotonic() + 120
     while "TaskSubmitted" not in [event["type"] for event in machines.events(arn)] and time.monotonic() < patience:
         time.sleep(0.01)
     machines.api.StopExecution(HOME, {"executionArn": arn})
@@ -476,7 +476,7 @@ def role(aws: Aws) -> str:
 
 
 def ended(aws: Aws, arn: str) -> dict[str, Any]:
-    patience = time.monotonic() + 30
+    patience = time.monotonic() + 120
     while time.monotonic() < patience:
         found: dict[str, Any] = aws("stepfunctions").describe_execution(executionArn=arn)
         if found["status"] != "RUNNING":
@@ -629,7 +629,7 @@ def job(name: str, role: str, **changes: Any) -> dict[str, Any]:
 
 
 def over(aws: Aws, name: str) -> dict[str, Any]:
-    patience = time.monotonic() + 60
+    patience = time.monotonic() + 120
     while time.monotonic() < patience:
         found: dict[str, Any] = aws("sagemaker").describe_processing_job(ProcessingJobName=name)
         if found["ProcessingJobStatus"] in ("Completed", "Failed", "Stopped"):

@@ -49,7 +49,7 @@ def serve_a_model(sagemaker: Any, role_arn: str) -> None:
         Specification={"ModelName": "consumer-tiny", "ComputeResourceRequirements": resources},
         RuntimeConfig={"CopyCount": 1},
     )
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (found := sagemaker.describe_inference_component(InferenceComponentName="consumer-e-main"))[
         "InferenceComponentStatus"
     ] == "Creating":
@@ -126,7 +126,7 @@ def test_a_queued_request_becomes_a_result_in_s3(aws: Callable[[str], Any], tmp_
     sqs.send_message(QueueUrl=url, MessageBody=json.dumps(good))
     sqs.send_message(QueueUrl=url, MessageBody="not json at all")
 
-    deadline = time.monotonic() + 25
+    deadline = time.monotonic() + 90
     while not (found := s3.list_objects_v2(Bucket="consumer-results").get("Contents")):
         assert time.monotonic() < deadline, "no result came"
         time.sleep(0.1)

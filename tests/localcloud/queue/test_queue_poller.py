@@ -84,7 +84,7 @@ def cloud() -> Iterator[Cloud]:
     server.start()
     _, port = server.get_host_and_port()
     url = f"http://localhost:{port}"
-    with running(account=ACCOUNT, region=REGION) as sqs:
+    with running(region=REGION) as sqs:
         environment = cloud_environment(url, "test", "test")
         told: list[Datum] = []
         poller = QueuePoller(
@@ -102,7 +102,7 @@ def cloud() -> Iterator[Cloud]:
             assert leftover == []
 
 
-def eventually(check: Callable[[], Any], within_s: float = 15.0) -> Any:
+def eventually(check: Callable[[], Any], within_s: float = 60.0) -> Any:
     deadline = time.monotonic() + within_s
     while not (found := check()):
         assert time.monotonic() < deadline, "it did not happen in time"

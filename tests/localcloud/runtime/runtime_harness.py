@@ -30,7 +30,8 @@ TINY = "layers=2 hidden=64 heads=4 kv_heads=4 head_dim=16 intermediate=128 vocab
 
 def container(family: str = "tgi", environment: dict[str, str] | None = None) -> ContainerView:
     tags = {"loadproof:model-id": "tests/tiny", "loadproof:architecture": TINY}
-    return ContainerView(IMAGES[family], environment or {}, None, tags)
+    host = "al2023-ami-sagemaker-inference-gpu-4-1" if "cu130" in IMAGES[family] else None
+    return ContainerView(IMAGES[family], environment or {}, None, tags, host)
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,6 @@ class FakeDirectory:
 
     def component(self, name: str) -> ComponentView | None:
         return self.known_components.get(name)
-
-    def components(self) -> tuple[ComponentView, ...]:
-        return tuple(self.known_components.values())
 
     def endpoints(self) -> tuple[EndpointView, ...]:
         return tuple(self.known_endpoints.values())
@@ -133,7 +131,7 @@ def local_runtime(**options: Any) -> Iterator[LocalRuntime]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
-    assert started.wait(10), "the runtime did not start"
+    assert started.wait(60), "the runtime did not start"
     runtime, port, loop, stop = ready[0]
     try:
         yield LocalRuntime(directory, runtime, port, loop)

@@ -64,7 +64,7 @@ def ask(cloud: LocalRuntime, **arguments: Any) -> dict[str, Any]:
 
 
 def until(happened: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 20
+    end_s = time.monotonic() + 60
     while not happened():
         assert time.monotonic() < end_s, "it did not happen"
         time.sleep(0.02)

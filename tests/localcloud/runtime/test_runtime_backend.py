@@ -62,12 +62,12 @@ def stream(cloud: LocalRuntime, **ask: Any) -> Any:
 
 
 def state(url: str) -> dict[str, int]:
-    with urllib.request.urlopen(f"{url}/state", timeout=5) as answer:
+    with urllib.request.urlopen(f"{url}/state", timeout=30) as answer:
         found: dict[str, int] = json.loads(answer.read())
         return found
 
 
-def eventually(check: Callable[[], bool], within_s: float = 20.0) -> None:
+def eventually(check: Callable[[], bool], within_s: float = 60.0) -> None:
     deadline = time.monotonic() + within_s
     while not check():
         assert time.monotonic() < deadline, "it did not happen in time"

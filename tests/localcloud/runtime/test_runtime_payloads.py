@@ -110,6 +110,16 @@ def test_lmi_chat_streams_json_lines_without_done(cloud: LocalRuntime) -> None:
     assert b"[DONE]" not in raw
 
 
+def test_sglang_takes_chat_messages_alone(cloud: LocalRuntime) -> None:
+    """Its /invocations is the chat route (sglang/srt/entrypoints/http_server.py); vLLM's takes a prompt too."""
+    body = {"prompt": "one two", "max_tokens": 2}
+    assert unary(cloud, "vllm", body)["usage"]["completion_tokens"] == 2
+    with pytest.raises(cloud.client().exceptions.ModelError) as refused:
+        unary(cloud, "sglang", body)
+    assert refused.value.response["OriginalStatusCode"] == 400
+    assert "messages" in refused.value.response["OriginalMessage"]
+
+
 @pytest.mark.parametrize("family", ["vllm", "sglang", "tgi"])
 def test_chat_streams_role_then_tokens_then_usage_then_done(cloud: LocalRuntime, family: str) -> None:
     """An OpenAI chat stream: a role-only chunk, a chunk a token, usage if asked for, `[DONE]`."""

@@ -184,7 +184,7 @@ def test_benchmark_sees_copies_rise(fast: LocalCloud, aws: Aws, component: str, 
     assert [(one.before, one.after) for one in scaling.scale_outs] == [(1, 4)]
     out = scaling.scale_outs[0]
     assert out.by == "activity"
-    assert 0.4 <= out.seconds <= 5.0  # 30 s of the cloud's clock are half a second, and turns come every 10 s
+    assert 0.4 <= out.seconds <= 8.0  # 30 s of the cloud's clock are half a second, and turns come every 10 s
     assert out.seconds < out.after_load_s <= 8.0
     assert scaling.copies[-1].current == 4
     assert scaling.clock_speed == SPEED

@@ -145,7 +145,7 @@ def test_time_is_bounded_with_all_it_started(functions: Functions) -> None:
     """A worker past its time-out is killed, and the processes it began."""
     started = ask(functions, "[subprocess.Popen(['sleep', '77']), __import__('time').sleep(60)]", timeout_s=1)
     assert started == "Sandbox.Timedout"
-    until_s = time.monotonic() + 5
+    until_s = time.monotonic() + 60
     while left := _sleepers():
         assert time.monotonic() < until_s, left
         time.sleep(0.05)

@@ -104,7 +104,7 @@ def urlopen(cloud: LocalCloud, url: str, body: bytes | None = None, method: str 
     )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=10) as answer:
+        with opener.open(request, timeout=60) as answer:
             content: bytes = answer.read()
             return content
     except urllib.error.HTTPError as error:
@@ -186,6 +186,6 @@ def test_a_bearer_token_of_our_keys(cloud: LocalCloud) -> None:
     url = f"{cloud.endpoint_url}/endpoints/none/openai/v1/chat/completions"
     request = urllib.request.Request(url, b"{}", {"Authorization": f"Bearer {token}"})
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10)
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60)
     assert refused.value.code == 400
     assert b"none" in refused.value.read()

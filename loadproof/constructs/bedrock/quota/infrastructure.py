@@ -14,7 +14,7 @@ from constructs import Construct
 
 from loadproof.catalog.bedrock import BedrockModel, quota_names
 from loadproof.constructs.cdk.custom_resource import custom_resource
-from loadproof.constructs.cdk.python_function import PythonFunction
+from loadproof.constructs.cdk.python_function import Program, PythonFunction
 from loadproof.constructs.cdk.statements import allow
 from loadproof.constructs.deployment import Deployment
 from loadproof.profiles import profile_hash
@@ -36,10 +36,9 @@ class TokenQuota(Construct):
             "Function",
             environment=deployment.environment,
             description="Finds a model's quota by its name",
-            code=CODE,
+            program=Program(CODE, timeout_s=_TIMEOUT_S),
             # Service Quotas' lists know no resources.
             statements=[allow("servicequotas:ListAWSDefaultServiceQuotas", "servicequotas:ListServiceQuotas", on="*")],
-            timeout_s=_TIMEOUT_S,
         )
         prefix = bedrock_settings(deployment.profile).inference_profile
         asked = {

@@ -13,7 +13,7 @@ from typing import Final
 from constructs import Construct
 
 from loadproof.constructs.cdk.custom_resource import custom_resource
-from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, PythonFunction
+from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, Program, PythonFunction
 from loadproof.constructs.cdk.statements import allow
 from loadproof.constructs.deployment import Deployment
 from loadproof.profiles.on_bedrock import deployed_name
@@ -45,7 +45,7 @@ class Throughput(Construct):
             "Function",
             environment=deployment.environment,
             description="Makes and deletes provisioned throughput",
-            code=CODE,
+            program=Program(CODE),
             statements=[
                 allow(
                     "bedrock:CreateProvisionedModelThroughput",

@@ -4,6 +4,9 @@ import json
 import os
 from typing import Any
 
+import boto3
+from botocore.exceptions import ClientError
+
 from loadproof.wire.custom_resource import put
 
 
@@ -28,9 +31,6 @@ def judge(run: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def left_by(run: str) -> dict[str, Any] | None:
-    import boto3
-    from botocore.exceptions import ClientError
-
     try:
         found = boto3.client("s3").get_object(Bucket=os.environ["RESULTS"], Key=f"runs/{run}/done.json")
     except ClientError as error:

@@ -15,7 +15,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from loadproof.constructs.cdk.custom_resource import custom_resource
-from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, PythonFunction
+from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, Program, PythonFunction
 from loadproof.constructs.cdk.statements import allow
 from loadproof.profiles.schema import Environment
 
@@ -41,7 +41,7 @@ class EmptiedBucket(Construct):
             "Function",
             environment=environment,
             description="Empties one results bucket when its stack is deleted",
-            code=CODE,
+            program=Program(CODE),
             statements=[
                 allow("s3:GetBucketTagging", "s3:ListBucketVersions", on=bucket.bucket_arn),
                 allow("s3:DeleteObject", "s3:DeleteObjectVersion", on=bucket.arn_for_objects("*")),

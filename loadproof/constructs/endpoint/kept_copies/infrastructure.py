@@ -15,7 +15,7 @@ from aws_cdk import Token
 from constructs import Construct
 
 from loadproof.constructs.cdk.custom_resource import custom_resource
-from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, PythonFunction
+from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, Program, PythonFunction
 from loadproof.constructs.cdk.statements import allow
 from loadproof.constructs.deployment import Deployment
 from loadproof.constructs.scaling.copy_bounds import copy_bounds
@@ -35,7 +35,7 @@ class KeptCopies(Construct):
             "Function",
             environment=deployment.environment,
             description="Reads how many copies a component has before CloudFormation changes it",
-            code=CODE,
+            program=Program(CODE),
             statements=[
                 allow(
                     "sagemaker:DescribeInferenceComponent",

@@ -1,62 +1,66 @@
-"""What runs is what was deployed: looked at after every deployment that changes the profile or anything it runs on."""
+"""What runs is what was deployed, and answers: after every deployment that changes the profile or what it runs on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from constructs import Construct
 
 from loadproof.constructs.cdk.custom_resource import custom_resource
-from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, PythonFunction
-from loadproof.constructs.cdk.statements import allow
+from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, Program, PythonFunction
+from loadproof.constructs.cdk.statements import Statement, allow
 from loadproof.constructs.deployment import Deployment
-from loadproof.constructs.endpoint.images import image_of
 from loadproof.constructs.endpoint.inference_component import InferenceComponent
 from loadproof.constructs.endpoint.model_endpoint import ModelEndpoint
 from loadproof.constructs.scaling.copy_bounds import copy_bounds, instance_bounds
 from loadproof.constructs.scaling.copy_scaling import CopyScaling
-from loadproof.profiles import profile_hash
+from loadproof.invocation.codecs import GenerationRequest, codec_for
+from loadproof.profiles import profile_hash, protocol_of
+from loadproof.profiles.images import image_of
 from loadproof.profiles.names import VARIANT_NAME
-from loadproof.profiles.schema import Component
+from loadproof.profiles.schema import AsyncInference, Component
+from loadproof.wire.documents import Document
 
 CODE: Final = Path(__file__).parent / "runtime"
+# Several, of different kinds: an adapter may answer some questions as its base does.
+PROMPTS: Final = (
+    "Count from one to ten: one, two,",
+    "Summarize in one sentence: The quarterly report shows that sales rose while costs fell.",
+    "Classify the sentiment of this review as positive or negative: The food was cold and late.",
+)
+ANSWER_TOKENS: Final = 32
 
 
 class Proof(Construct):
-    """Fails the deployment, with what it found, where SageMaker turned an update back or runs something else."""
+    """Fails the deployment, with what it found, where SageMaker runs something else, or something does not answer.
+
+    Each model is asked one question; one with adapters, and each of them, a few, whose answers must not be the base's.
+    Nobody wakes what has no copy.
+    """
 
     def __init__(
         self, scope: Construct, construct_id: str, *, endpoint: ModelEndpoint, scaling: Sequence[CopyScaling]
     ) -> None:
         super().__init__(scope, construct_id)
         deployment = endpoint.deployment
-        arns = [deployment.arn("sagemaker", f"endpoint/{endpoint.name}")]
-        components = [_planned(endpoint, component) for component in endpoint.components]
-        components += [
-            {"Name": adapter.inference_component_name}
-            for component in endpoint.components
-            for adapter in component.adapters
-        ]
-        names = [str(component["Name"]) for component in components]
-        statements = [allow("sagemaker:DescribeEndpoint", on=arns)]
-        if names:
-            on = [deployment.arn("sagemaker", f"inference-component/{name}") for name in names]
-            statements.append(allow("sagemaker:DescribeInferenceComponent", on=on))
-        stack = deployment.arn("cloudformation", f"stack/{deployment.stack_name}/*")
+        components = [one for component in endpoint.components for one in _components(endpoint, component)]
+        names = [component["Name"] for component in components]
         function = PythonFunction(
             self,
             "Function",
             environment=deployment.environment,
-            description=f"Looks at {endpoint.name} after a deployment",
-            code=CODE,
-            statements=[*statements, allow("cloudformation:DescribeStacks", on=stack)],
+            description=f"Looks at {endpoint.name} after a deployment, and asks it",
+            program=Program(CODE, handler="proof.handler.handler"),
+            statements=[*_statements(deployment, endpoint.name, names)],
         )
+        later = _asynchronous(deployment)
         asked = {
             "EndpointName": endpoint.name,
             "EndpointConfigName": endpoint.config_name,
             "ProfileSha256": profile_hash(deployment.profile),
+            **({"AsyncInput": later.input_s3_uri} if later else {}),
             **({"Components": components} if components else {"Variants": [_variant(endpoint)]}),
         }
         resource = custom_resource(
@@ -72,16 +76,57 @@ class Proof(Construct):
             resource.add_resource_dependency(one_scaling.target)
 
 
-def _planned(endpoint: ModelEndpoint, component: InferenceComponent) -> dict[str, Any]:
-    return {
-        "Name": component.name,
-        "ModelName": component.model_name,
-        "Image": image_of(component.component.container, endpoint.deployment.environment.region),
-        **_counts(endpoint.deployment, component.component, copy_bounds(component.component)),
+def _statements(deployment: Deployment, endpoint: str, components: Sequence[str]) -> Iterator[Statement]:
+    arn, environment = deployment.arn("sagemaker", f"endpoint/{endpoint}"), deployment.environment
+    parts = [deployment.arn("sagemaker", f"inference-component/{name}") for name in components]
+    yield allow("sagemaker:DescribeEndpoint", on=arn)
+    if parts:
+        yield allow("sagemaker:DescribeInferenceComponent", on=parts)
+    yield allow(
+        "cloudformation:DescribeStacks", on=deployment.arn("cloudformation", f"stack/{deployment.stack_name}/*")
+    )
+    if (later := _asynchronous(deployment)) is None:
+        yield allow("sagemaker:InvokeEndpoint", on=[arn, *parts])
+        return
+    yield allow("sagemaker:InvokeEndpointAsync", on=arn)
+    asked, *places = (
+        uri.removeprefix("s3://").rstrip("/")
+        for uri in (later.input_s3_uri, later.output_s3_uri, later.failure_s3_uri)
+        if uri
+    )
+    yield allow("s3:DeleteObject", "s3:PutObject", on=deployment.s3_arn(f"{asked}/loadproof-proof-*"))
+    yield allow("s3:GetObject", on=[deployment.s3_arn(f"{place}/*") for place in places])
+    if environment.kms_key_arn:
+        yield allow("kms:Decrypt", "kms:GenerateDataKey", on=environment.kms_key_arn)
+
+
+def _asynchronous(deployment: Deployment) -> AsyncInference | None:
+    endpoint = deployment.profile.endpoint
+    return endpoint.async_inference if endpoint else None
+
+
+def _components(endpoint: ModelEndpoint, made: InferenceComponent) -> Iterator[Document]:
+    """The component and its adapters, which must not answer as it does."""
+    asks = _asks(made.component, PROMPTS if made.adapters else PROMPTS[:1])
+    yield {
+        "Name": made.name,
+        "ModelName": made.model_name,
+        "Image": image_of(made.component.container, endpoint.deployment.environment.region),
+        "Asks": asks,
+        **_counts(endpoint.deployment, made.component, copy_bounds(made.component)),
     }
+    for adapter in made.adapters:
+        yield {"Name": str(adapter.inference_component_name), "Base": made.name, "Asks": asks}
 
 
-def _variant(endpoint: ModelEndpoint) -> dict[str, Any]:
+def _asks(component: Component, prompts: Sequence[str]) -> list[str]:
+    """Requests as the container takes them, answered the same each time."""
+    codec = codec_for(protocol_of(component.container))
+    requests = [GenerationRequest(prompt, ANSWER_TOKENS, stream=False, temperature=0.0) for prompt in prompts]
+    return [codec.encode(request).decode() for request in requests]
+
+
+def _variant(endpoint: ModelEndpoint) -> Document:
     """A plain variant has one copy an instance."""
     deployment = endpoint.deployment
     component, machines = deployment.components[0], deployment.profile.endpoint
@@ -89,6 +134,7 @@ def _variant(endpoint: ModelEndpoint) -> dict[str, Any]:
     return {
         "Name": VARIANT_NAME,
         "Image": image_of(component.container, deployment.environment.region),
+        "Asks": _asks(component, PROMPTS[:1]),
         **_counts(deployment, component, instance_bounds(component, machines)),
     }
 

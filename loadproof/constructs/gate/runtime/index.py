@@ -9,7 +9,9 @@ import time
 from functools import partial
 from typing import Any
 
-from loadproof.wire.custom_resource import respond, with_retries
+import boto3
+
+from loadproof.wire.custom_resource import respond, rolling_back, with_retries
 
 
 def handler(event: dict[str, Any], context: object) -> None:
@@ -18,8 +20,7 @@ def handler(event: dict[str, Any], context: object) -> None:
 
 
 def prove(event: dict[str, Any]) -> dict[str, Any] | None:
-    import boto3
-
+    """What was proven before needs no new proof on the way back."""
     given = event["ResourceProperties"]
     if event["RequestType"] == "Delete" or rolling_back(boto3.client("cloudformation"), event["StackId"]):
         return {}
@@ -30,12 +31,6 @@ def prove(event: dict[str, Any]) -> dict[str, Any] | None:
         asked["answer"] = {"url": event["ResponseURL"], "accepts": given["Accepts"], "to": to}
     start(boto3.client("stepfunctions"), asked)
     return None if waits else {}
-
-
-def rolling_back(cloudformation: Any, stack_id: str) -> bool:
-    """What was proven before needs no new proof on the way back, and must not stand in the way."""
-    found = with_retries(partial(cloudformation.describe_stacks, StackName=stack_id))
-    return "ROLLBACK" in found["Stacks"][0]["StackStatus"]
 
 
 def start(machines: Any, asked: dict[str, Any]) -> None:

@@ -11,11 +11,12 @@ from typing import Any
 import boto3
 
 from loadproof.wire.custom_resource import answer, respond
+from loadproof.wire.documents import Document
 
 MACHINE = "MACHINE_ARN"
 
 
-def handler(event: dict[str, Any], context: object) -> None:
+def handler(event: Document, context: object) -> None:
     """Called by CloudFormation with a request, and by the state machine's last state with what came of it."""
     request = event.get("request", event)
     uri = "s3://{bucket}/{prefix}".format(**request["ResourceProperties"])
@@ -27,7 +28,7 @@ def handler(event: dict[str, Any], context: object) -> None:
     respond(event, context, uri, partial(do, event, uri), uri)
 
 
-def _begin(event: dict[str, Any], uri: str) -> None:
+def _begin(event: Document, uri: str) -> None:
     source = {name: value for name, value in event["ResourceProperties"].items() if name[0].islower()}
     request = {name: event[name] for name in ("StackId", "RequestId", "LogicalResourceId", "ResponseURL")}
     request["ResourceProperties"] = {name: source[name] for name in ("bucket", "prefix")}
@@ -40,7 +41,7 @@ def _begin(event: dict[str, Any], uri: str) -> None:
     )
 
 
-def _clear(event: dict[str, Any], uri: str) -> dict[str, Any]:
+def _clear(event: Document, uri: str) -> Document:
     """Stops what still runs, then takes away parts and files, so that the bucket can go with its stack."""
     source = event["ResourceProperties"]
     machines: Any = boto3.client("stepfunctions")
@@ -61,7 +62,7 @@ def _clear(event: dict[str, Any], uri: str) -> dict[str, Any]:
     return {"S3Uri": uri}
 
 
-def _reason(error: dict[str, Any]) -> str:
+def _reason(error: Document) -> str:
     """A state's error holds Lambda's own document as text, in which our message stands."""
     try:
         return str(json.loads(error["Cause"])["errorMessage"])

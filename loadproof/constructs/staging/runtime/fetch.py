@@ -19,6 +19,8 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
+from loadproof.wire.documents import Document
+
 PART_BYTES = 64 * 1024 * 1024
 STREAMS = 4  # parts of one file in flight; four of them fit the function's memory
 READ_BYTES_PER_S = 50_000_000  # what reading back from S3 in the region is trusted with
@@ -41,7 +43,7 @@ class ChecksumError(Exception):
     """The bytes in S3 are not the commit's; they have been deleted."""
 
 
-def handler(event: dict[str, Any], context: Any) -> Any:
+def handler(event: Document, context: Any) -> Any:
     """A step of the state machine: `list` gives the files, `copy` says whether one of them is whole."""
     source = event["source"]
     hub = Hub(source)
@@ -53,13 +55,13 @@ def handler(event: dict[str, Any], context: Any) -> Any:
 class Hub:
     """The hub, or a mirror of it, at one commit of one repository."""
 
-    def __init__(self, source: dict[str, Any]) -> None:
+    def __init__(self, source: Document) -> None:
         self._address, self._repository = source["hub"].rstrip("/"), source["repository"]
         self._revision, self._with_code = source["revision"], source["code"]
         self._secret = source.get("secret")
         self._token = _secret_text(self._secret) if self._secret else None
 
-    def files(self) -> Iterator[dict[str, Any]]:
+    def files(self) -> Iterator[Document]:
         """Path, size and checksum of each file a server needs. Raises RefusedError where that is no model."""
         listed = {entry["path"]: entry for entry in self._tree() if entry.get("type") == "file"}
         chosen = [path for path in sorted(listed) if self._wanted(path, listed)]
@@ -88,7 +90,7 @@ class Hub:
     def _name(self) -> str:
         return f"{self._repository} at {self._revision[:12]}"
 
-    def _wanted(self, path: str, listed: dict[str, Any]) -> bool:
+    def _wanted(self, path: str, listed: Document) -> bool:
         name = posixpath.basename(path)
         if any(part in ("", "..") or part.startswith(".") for part in path.split("/")):
             return False
@@ -97,7 +99,7 @@ class Hub:
         code = self._with_code and name.endswith(".py")
         return code or name.endswith(SUFFIXES) or NAMES.match(name) is not None
 
-    def _tree(self) -> Iterator[dict[str, Any]]:
+    def _tree(self) -> Iterator[Document]:
         url = f"{self._address}/api/models/{self._repository}/tree/{self._revision}?recursive=true"
         while url:
             with self._open(url, {}) as response:
@@ -135,7 +137,7 @@ class Hub:
 class Copy:
     """One file on its way into S3. What has been done is asked of S3, so any run can go on where another ended."""
 
-    def __init__(self, hub: Hub, source: dict[str, Any], file: dict[str, Any], context: Any) -> None:
+    def __init__(self, hub: Hub, source: Document, file: Document, context: Any) -> None:
         self._hub, self._file, self._context = hub, file, context
         self._s3: Any = boto3.client("s3")
         self._place = {"Bucket": source["bucket"], "Key": source["prefix"] + file["path"]}
@@ -162,7 +164,7 @@ class Copy:
         have = self._parts(upload)
         count = -(-self._bytes // self._part_bytes)
 
-        def sent(number: int) -> dict[str, Any] | None:
+        def sent(number: int) -> Document | None:
             if self._ms_left() < SPARE_MS:
                 return None
             start = (number - 1) * self._part_bytes
@@ -188,7 +190,7 @@ class Copy:
         mine = [upload["UploadId"] for upload in begun if upload["Key"] == self._place["Key"]]
         return str(mine[0] if mine else self._s3.create_multipart_upload(**self._place)["UploadId"])
 
-    def _parts(self, upload: str) -> dict[int, dict[str, Any]]:
+    def _parts(self, upload: str) -> dict[int, Document]:
         pages = self._s3.get_paginator("list_parts").paginate(**self._place, UploadId=upload)
         return {
             part["PartNumber"]: {"PartNumber": part["PartNumber"], "ETag": part["ETag"]}

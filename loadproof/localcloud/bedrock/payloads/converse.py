@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
 import orjson
+from botocore.model import Shape
+from moto.core.utils import get_service_model
 
 from loadproof.catalog.bedrock import BedrockModel
 from loadproof.invocation.eventstream import encode_frame
 from loadproof.localcloud.bedrock.errors import BedrockError, invalid
 from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, parsed_request
 from loadproof.localcloud.controlplane.wire import AwsError, check
+from loadproof.wire.documents import Document
 
 _ATTACHMENTS = ("image", "document", "video", "audio")
 
@@ -103,12 +105,12 @@ class ConverseWriter:
         }
 
 
-def event_frame(event_type: str, payload: dict[str, Any]) -> bytes:
+def event_frame(event_type: str, payload: Document) -> bytes:
     headers = {":event-type": event_type, ":content-type": "application/json", ":message-type": "event"}
     return encode_frame(headers, orjson.dumps(payload))
 
 
-def _fields(body: bytes, identifier: str) -> dict[str, Any]:
+def _fields(body: bytes, identifier: str) -> Document:
     try:
         fields = orjson.loads(body or b"{}")
     except orjson.JSONDecodeError as error:
@@ -124,14 +126,12 @@ def _fields(body: bytes, identifier: str) -> dict[str, Any]:
 
 
 @cache
-def input_shape() -> Any:
+def input_shape() -> Shape:
     """Converse's members and their constraints; ConverseStream has the same."""
-    from moto.core.utils import get_service_model
-
     return get_service_model("bedrock-runtime").operation_model("Converse").input_shape
 
 
-def _check_turns(messages: list[dict[str, Any]]) -> None:
+def _check_turns(messages: list[Document]) -> None:
     roles = [message["role"] for message in messages]
     if not roles or roles[0] != "user":
         raise invalid("A conversation must start with a user message. Try again with a conversation that does.")
@@ -144,7 +144,7 @@ def _check_turns(messages: list[dict[str, Any]]) -> None:
         raise invalid("The content field in the Message object is empty. Add a ContentBlock object and try again.")
 
 
-def _text_of(block: dict[str, Any]) -> str:
+def _text_of(block: Document) -> str:
     """What a block counts by, beside attachments: its text, or a tool's call and result as written."""
     if "text" in block:
         return str(block["text"])

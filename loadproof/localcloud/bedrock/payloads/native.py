@@ -6,8 +6,8 @@ import base64
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import orjson
 
@@ -15,8 +15,8 @@ from loadproof.catalog.bedrock import BedrockModel
 from loadproof.localcloud.bedrock.payloads.bodies import check_anthropic, check_meta
 from loadproof.localcloud.bedrock.payloads.converse import ConverseWriter, event_frame
 from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, Writer, malformed, parsed_request
+from loadproof.wire.documents import Document
 
-Document = dict[str, Any]
 _DEFAULT_TOKENS = {"meta": 512, "mistral": 512}
 
 
@@ -39,29 +39,21 @@ def read(model: BedrockModel, body: bytes) -> tuple[ParsedRequest, Writer]:
         parsed = parsed_request(model, prompt, max_tokens=most, stop_sequences=fields.get("stop") or ())
         return parsed, MetaWriter(parsed) if model.payload == "meta" else MistralWriter(parsed)
     prompt, attachments = _conversation(fields)
+    writer: Callable[[ParsedRequest], Writer]
     if model.payload == "nova":
         config = fields.get("inferenceConfig") or {}
-        most_nova = _count(config, "maxTokens") or _count(config, "max_new_tokens")
-        parsed = parsed_request(
-            model,
-            prompt,
-            attachments=attachments,
-            max_tokens=most_nova,
-            stop_sequences=config.get("stopSequences") or (),
-        )
-        return parsed, NovaWriter(parsed)
-    if model.payload == "anthropic":
+        limit = _count(config, "maxTokens") or _count(config, "max_new_tokens")
+        stops, writer = config.get("stopSequences") or (), NovaWriter
+    elif model.payload == "anthropic":
         if "max_tokens" not in fields:
             raise malformed("#: required key [max_tokens] not found")
-        stops = fields.get("stop_sequences") or ()
-        limit = _count(fields, "max_tokens")
-        parsed = parsed_request(model, prompt, attachments=attachments, max_tokens=limit, stop_sequences=stops)
-        return parsed, AnthropicWriter(parsed, model.model_id)
-    limit = _count(fields, "max_completion_tokens") or _count(fields, "max_tokens")
-    stop = fields.get("stop") or ()
-    stops = (stop,) if isinstance(stop, str) else stop
+        limit, stops = _count(fields, "max_tokens"), fields.get("stop_sequences") or ()
+        writer = partial(AnthropicWriter, model_id=model.model_id)
+    else:
+        limit, stop = _count(fields, "max_completion_tokens") or _count(fields, "max_tokens"), fields.get("stop") or ()
+        stops, writer = (stop,) if isinstance(stop, str) else stop, partial(OpenAiWriter, model_id=model.model_id)
     parsed = parsed_request(model, prompt, attachments=attachments, max_tokens=limit, stop_sequences=stops)
-    return parsed, OpenAiWriter(parsed, model.model_id)
+    return parsed, writer(parsed)
 
 
 class _Chunks(ABC):

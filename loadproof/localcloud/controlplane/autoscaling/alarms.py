@@ -8,7 +8,8 @@ Scaling user guide, target tracking; SageMaker developer guide, automatic scalin
 from __future__ import annotations
 
 import uuid
-from typing import Any
+
+from loadproof.wire.documents import Document
 
 # metric type -> (CloudWatch metric, statistic, period in seconds)
 PREDEFINED = {
@@ -36,7 +37,7 @@ def dimensions_of(resource_id: str) -> list[dict[str, str]]:
     return [{"Name": "EndpointName", "Value": parts[1]}, {"Name": "VariantName", "Value": parts[3]}]
 
 
-def tracking_alarms(resource_id: str, policy_arn: str, configuration: dict[str, Any]) -> list[dict[str, Any]]:
+def tracking_alarms(resource_id: str, policy_arn: str, configuration: Document) -> list[Document]:
     """PutMetricAlarm requests for one policy: high, and low unless scale-in is off."""
     target = float(configuration["TargetValue"])
     metric = _metric(resource_id, configuration)
@@ -55,7 +56,7 @@ def tracking_alarms(resource_id: str, policy_arn: str, configuration: dict[str, 
     ]
 
 
-def _alarm(side: str, comparison: str, threshold: float, periods: int) -> dict[str, Any]:
+def _alarm(side: str, comparison: str, threshold: float, periods: int) -> Document:
     return {
         "AlarmName": side,
         "ComparisonOperator": comparison,
@@ -64,7 +65,7 @@ def _alarm(side: str, comparison: str, threshold: float, periods: int) -> dict[s
     }
 
 
-def _metric(resource_id: str, configuration: dict[str, Any]) -> dict[str, Any]:
+def _metric(resource_id: str, configuration: Document) -> Document:
     predefined = configuration.get("PredefinedMetricSpecification")
     if predefined:
         name, statistic, period_s = PREDEFINED[predefined["PredefinedMetricType"]]

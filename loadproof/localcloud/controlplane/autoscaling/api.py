@@ -5,16 +5,17 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.autoscaling.alarms import tracking_alarms
 from loadproof.localcloud.controlplane.autoscaling.rules import check_bounds, check_dimension, check_policy, refuse
 from loadproof.localcloud.controlplane.autoscaling.scaler import Scaled, Scaler
 from loadproof.localcloud.controlplane.autoscaling.schedules import check_schedule
-from loadproof.localcloud.controlplane.autoscaling.targets import INSTANCES, Target
+from loadproof.localcloud.controlplane.autoscaling.targets import INSTANCES, Policy, ScheduledAction, Target
 from loadproof.localcloud.controlplane.cloudwatch.evaluation import Breach
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
+from loadproof.wire.documents import Document
 
 TargetKey = tuple[str, str, str, str]  # account, region, resource id, dimension
 
@@ -22,7 +23,7 @@ TargetKey = tuple[str, str, str, str]  # account, region, resource id, dimension
 class AlarmSink(Protocol):
     """Where a policy's alarms go: CloudWatch."""
 
-    def put(self, caller: Caller, alarm: dict[str, Any]) -> str:
+    def put(self, caller: Caller, alarm: Document) -> str:
         """Create one alarm; returns its ARN."""
         ...
 
@@ -52,13 +53,13 @@ class AutoScalingApi:
         """Whether there is anything to scale."""
         return bool(self._targets)
 
-    def called(self, caller: Caller, policy_arn: str, breach: Breach) -> None:
+    def called(self, policy_arn: str, breach: Breach) -> None:
         """An alarm calls a policy. Raises ObjectNotFoundException for one that is gone."""
         with self._lock:
             policies = [policy for target in self._targets.values() for policy in target.policies.values()]
-        if not any(policy["PolicyARN"] == policy_arn for policy in policies):
+        if not any(policy.arn == policy_arn for policy in policies):
             raise AwsError("ObjectNotFoundException", f"No scaling policy found for {policy_arn}.")
-        self._scaler.called(caller, policy_arn, breach)
+        self._scaler.called(policy_arn, breach)
 
     def apply(self) -> None:
         """Do what alarms and schedules ask for. Never under the lock: SageMaker asks back for what is scaled."""
@@ -66,7 +67,7 @@ class AutoScalingApi:
             targets = list(self._targets.values())
         self._scaler.apply(targets)
 
-    def RegisterScalableTarget(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def RegisterScalableTarget(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         check_dimension(params)
         if not self._exists(caller, params["ResourceId"]):
             raise refuse(f"No resource found for resource id {params['ResourceId']}: it must exist to be scaled.")
@@ -89,10 +90,10 @@ class AutoScalingApi:
         with self._lock:
             target = self._target(caller, params)
             for policy in target.policies.values():
-                self._alarms.delete(caller, [alarm["AlarmName"] for alarm in policy["Alarms"]])
+                self._alarms.delete(caller, [alarm["AlarmName"] for alarm in policy.alarms])
             self._past.append(self._targets.pop(_key(caller, params)))
 
-    def DescribeScalableTargets(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeScalableTargets(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         wanted = params.get("ResourceIds")
         rows = [
             {
@@ -107,35 +108,33 @@ class AutoScalingApi:
             for target in self._selected(caller, params)
             if not wanted or target.resource_id in wanted
         ]
-        return _page(rows, params, "ScalableTargets")
+        return paged(rows, params, "ScalableTargets", 50)
 
-    def PutScalingPolicy(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def PutScalingPolicy(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         with self._lock:
             target = self._target(caller, params)
             check_policy(params)
             old = target.policies.get(params["PolicyName"])
-            arn = old["PolicyARN"] if old else _policy_arn(caller, params)
-            policy = {
-                **{name: value for name, value in params.items() if name.endswith("Configuration")},
-                **target.names(),
-                "PolicyName": params["PolicyName"],
-                "PolicyARN": arn,
-                "PolicyType": params.get("PolicyType", "StepScaling"),
-                "Alarms": self._renew_alarms(caller, target, old, arn, params),
-                "CreationTime": old["CreationTime"] if old else self._clock.wall(self._clock.now_s()),
-            }
-            target.policies[params["PolicyName"]] = policy
-            return {"PolicyARN": arn, "Alarms": policy["Alarms"]}
+            arn = old.arn if old else _policy_arn(caller, params)
+            policy = target.policies[params["PolicyName"]] = Policy(
+                name=params["PolicyName"],
+                arn=arn,
+                kind=params.get("PolicyType", "StepScaling"),
+                created=old.created if old else self._clock.wall(self._clock.now_s()),
+                configurations={name: value for name, value in params.items() if name.endswith("Configuration")},
+                alarms=self._renew_alarms(caller, target, old, arn, params),
+            )
+            return {"PolicyARN": arn, "Alarms": policy.alarms}
 
-    def DescribeScalingPolicies(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeScalingPolicies(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         names = params.get("PolicyNames")
         rows = [
-            self._with_alarms(caller, policy)
+            self._described(caller, target, policy)
             for target in self._selected(caller, params)
             for policy in target.policies.values()
-            if not names or policy["PolicyName"] in names
+            if not names or policy.name in names
         ]
-        return _page(rows, params, "ScalingPolicies")
+        return paged(rows, params, "ScalingPolicies", 50)
 
     def DeleteScalingPolicy(self, caller: Caller, params: Params) -> None:  # noqa: N802
         with self._lock:
@@ -146,38 +145,37 @@ class AutoScalingApi:
                     "ObjectNotFoundException",
                     f"No scaling policy found for {_described(params)}: {params['PolicyName']}.",
                 )
-            self._alarms.delete(caller, [alarm["AlarmName"] for alarm in policy["Alarms"]])
+            self._alarms.delete(caller, [alarm["AlarmName"] for alarm in policy.alarms])
 
     def PutScheduledAction(self, caller: Caller, params: Params) -> None:  # noqa: N802
         with self._lock:
             target = self._target(caller, params)
             name = params["ScheduledActionName"]
-            old = target.scheduled.get(name, {})
-            if not params.get("Schedule") and not old:
+            old = target.scheduled.get(name)
+            if not params.get("Schedule") and old is None:
                 raise refuse("Schedule is required.")
-            if not params.get("ScalableTargetAction") and not old:
+            if not params.get("ScalableTargetAction") and old is None:
                 raise refuse("At least one of MinCapacity and MaxCapacity of ScalableTargetAction is required.")
-            arn = caller.arn("autoscaling", f"scheduledAction:{uuid.uuid4()}:resource/sagemaker/{target.resource_id}")
-            now_s = self._clock.now_s()
-            action = {
-                "ScheduledActionARN": f"{arn}:scheduledActionName/{name}",
-                "CreationTime": self._clock.wall(now_s),
-                "created_s": now_s,
-                **old,
-                **params,
-            }
-            check_schedule(action)
-            target.scheduled[name] = action
+            request = {**(old.request if old else {}), **params}
+            check_schedule(request)
+            place = f"resource/sagemaker/{target.resource_id}:scheduledActionName/{name}"
+            arn = old.arn if old else caller.arn("autoscaling", f"scheduledAction:{uuid.uuid4()}:{place}")
+            created_s = old.created_s if old else self._clock.now_s()
+            target.scheduled[name] = ScheduledAction(request, arn, created_s)
 
-    def DescribeScheduledActions(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeScheduledActions(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         names = params.get("ScheduledActionNames")
         rows = [
-            {field: value for field, value in action.items() if field != "created_s"}
+            {
+                **action.request,
+                "ScheduledActionARN": action.arn,
+                "CreationTime": self._clock.wall(action.created_s),
+            }
             for target in self._selected(caller, params)
-            for action in target.scheduled.values()
-            if not names or action["ScheduledActionName"] in names
+            for name, action in target.scheduled.items()
+            if not names or name in names
         ]
-        return _page(rows, params, "ScheduledActions")
+        return paged(rows, params, "ScheduledActions", 50)
 
     def DeleteScheduledAction(self, caller: Caller, params: Params) -> None:  # noqa: N802
         with self._lock:
@@ -186,7 +184,7 @@ class AutoScalingApi:
                     "ObjectNotFoundException", f"No scheduled action found: {params['ScheduledActionName']}."
                 )
 
-    def DescribeScalingActivities(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeScalingActivities(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         """Newest first; those that changed nothing only where they are asked for."""
         with_idle = params.get("IncludeNotScaledActivities", False)
         rows = [
@@ -196,9 +194,9 @@ class AutoScalingApi:
             if with_idle or activity.not_scaled is None
         ]
         rows.sort(key=lambda row: row[0], reverse=True)
-        return _page([row for _, row in rows], params, "ScalingActivities")
+        return paged([row for _, row in rows], params, "ScalingActivities", 50)
 
-    def ListTagsForResource(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListTagsForResource(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         return {"Tags": self._by_arn(params["ResourceARN"]).tags}
 
     def TagResource(self, caller: Caller, params: Params) -> None:  # noqa: N802
@@ -216,7 +214,7 @@ class AutoScalingApi:
                 for target in self._targets.values()
                 if target.dimension == INSTANCES
                 and target.resource_id.split("/")[1] == endpoint_name
-                and (target.caller.account, target.caller.region) == (caller.account, caller.region)
+                and target.caller.shares_place_with(caller)
             )
 
     def _target(self, caller: Caller, params: Params) -> Target:
@@ -240,20 +238,27 @@ class AutoScalingApi:
         return [
             target
             for target in targets
-            if (target.caller.account, target.caller.region) == (caller.account, caller.region)
+            if target.caller.shares_place_with(caller)
             and target.resource_id == params.get("ResourceId", target.resource_id)
             and target.dimension == params.get("ScalableDimension", target.dimension)
             and params["ServiceNamespace"] == "sagemaker"
         ]
 
-    def _with_alarms(self, caller: Caller, policy: dict[str, Any]) -> dict[str, Any]:
+    def _described(self, caller: Caller, target: Target, policy: Policy) -> Document:
         """A step policy's alarms are made by its owner: they are those that name it as an action."""
-        if policy["PolicyType"] != "StepScaling":
-            return policy
-        return {**policy, "Alarms": self._alarms.acting_on(caller, policy["PolicyARN"])}
+        of_owner = policy.kind == "StepScaling"
+        return {
+            **policy.configurations,
+            **target.names(),
+            "PolicyName": policy.name,
+            "PolicyARN": policy.arn,
+            "PolicyType": policy.kind,
+            "Alarms": self._alarms.acting_on(caller, policy.arn) if of_owner else policy.alarms,
+            "CreationTime": policy.created,
+        }
 
     def _renew_alarms(
-        self, caller: Caller, target: Target, old: dict[str, Any] | None, arn: str, params: Params
+        self, caller: Caller, target: Target, old: Policy | None, arn: str, params: Params
     ) -> list[dict[str, str]]:
         """Replace a target tracking policy's alarms; a step policy has those that name it as an action.
 
@@ -267,7 +272,7 @@ class AutoScalingApi:
                 for alarm in tracking_alarms(target.resource_id, arn, configuration)
             ]
         if old:
-            self._alarms.delete(caller, [alarm["AlarmName"] for alarm in old["Alarms"]])
+            self._alarms.delete(caller, [alarm["AlarmName"] for alarm in old.alarms])
         return made
 
 
@@ -309,11 +314,3 @@ def _service_role(caller: Caller) -> str:
         f"arn:aws:iam::{caller.account}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
         "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
     )
-
-
-def _page(rows: Iterable[dict[str, Any]], params: Params, result_key: str) -> dict[str, Any]:
-    everything = list(rows)
-    start = int(params.get("NextToken") or 0)
-    stop = start + int(params.get("MaxResults", 50))
-    more = {"NextToken": str(stop)} if stop < len(everything) else {}
-    return {result_key: everything[start:stop], **more}

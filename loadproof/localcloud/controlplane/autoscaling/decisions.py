@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from loadproof.wire.documents import Document
 
 _ROUNDING = 1e-9  # 3 copies at exactly the target stay 3
 
@@ -14,7 +15,7 @@ def tracking_capacity(serving: int, value: float, target: float) -> int:
     return math.ceil(serving * value / target - _ROUNDING)
 
 
-def step_capacity(configuration: Mapping[str, Any], base: int, breach: float) -> int | None:
+def step_capacity(configuration: Document, base: int, breach: float) -> int | None:
     """The capacity of the step that `breach` (metric less threshold) falls into; None when it falls into none."""
     step = _step_at(configuration["StepAdjustments"], breach)
     if step is None:
@@ -32,7 +33,7 @@ def step_capacity(configuration: Mapping[str, Any], base: int, breach: float) ->
     return max(0, base + int(change))
 
 
-def _step_at(steps: Sequence[Mapping[str, Any]], breach: float) -> Mapping[str, Any] | None:
+def _step_at(steps: Sequence[Document], breach: float) -> Document | None:
     """Above the threshold the lower bound belongs to a step, below it the upper bound does."""
     for step in steps:
         low = step.get("MetricIntervalLowerBound", -math.inf)

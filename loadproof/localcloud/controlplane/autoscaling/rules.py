@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 from loadproof.localcloud.controlplane.autoscaling.alarms import PREDEFINED
 from loadproof.localcloud.controlplane.autoscaling.targets import CONCURRENCY, COPIES, INSTANCES
 from loadproof.localcloud.controlplane.wire import AwsError, Params
+from loadproof.wire.documents import Document
 
 
 def refuse(message: str) -> AwsError:
@@ -78,7 +78,7 @@ def _check_tracking(params: Params) -> None:
         _check_custom(configuration["CustomizedMetricSpecification"])
 
 
-def _check_custom(custom: dict[str, Any]) -> None:
+def _check_custom(custom: Document) -> None:
     if "Metrics" in custom:
         returned = [one for one in custom["Metrics"] if one.get("ReturnData", True)]
         if len(returned) != 1:
@@ -87,7 +87,7 @@ def _check_custom(custom: dict[str, Any]) -> None:
         raise refuse("A customized metric needs MetricName, Namespace and Statistic, or Metrics.")
 
 
-def _check_steps(configuration: dict[str, Any] | None) -> None:
+def _check_steps(configuration: Document | None) -> None:
     if not configuration or not configuration.get("StepAdjustments"):
         raise refuse("StepScalingPolicyConfiguration with StepAdjustments is required for StepScaling.")
     if not configuration.get("AdjustmentType"):

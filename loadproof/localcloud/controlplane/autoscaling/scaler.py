@@ -10,17 +10,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.autoscaling.decisions import step_capacity, tracking_capacity
 from loadproof.localcloud.controlplane.autoscaling.schedules import is_due
-from loadproof.localcloud.controlplane.autoscaling.targets import Activity, Capacity, Cooldown, Target
+from loadproof.localcloud.controlplane.autoscaling.targets import Activity, Capacity, Cooldown, Policy, Target
 from loadproof.localcloud.controlplane.cloudwatch.evaluation import Breach
-from loadproof.localcloud.controlplane.wire import AwsError, Caller
+from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.wire.documents import Document
 
 _DEFAULT_COOLDOWN_S = 300.0
-Policy = dict[str, Any]
 
 
 class Scaled(Protocol):
@@ -45,7 +45,7 @@ class DesiredCapacity:
 
     @property
     def cause(self) -> str:
-        return f"monitor alarm {self.alarm} in state ALARM triggered policy {self.policy['PolicyName']}"
+        return f"monitor alarm {self.alarm} in state ALARM triggered policy {self.policy.name}"
 
 
 class Scaler:
@@ -57,7 +57,7 @@ class Scaler:
         self._called: dict[tuple[str, str], Breach] = {}  # (policy ARN, alarm)
         self._scheduled_until_s = clock.now_s()
 
-    def called(self, caller: Caller, policy_arn: str, breach: Breach) -> None:
+    def called(self, policy_arn: str, breach: Breach) -> None:
         """An alarm calls a policy; nothing happens before the next `apply`."""
         with self._lock:
             self._called[policy_arn, breach.alarm] = breach
@@ -79,7 +79,7 @@ class Scaler:
                 (policy, breach)
                 for policy in list(target.policies.values())
                 for (arn, _), breach in called.items()
-                if arn == policy["PolicyARN"]
+                if arn == policy.arn
             ]
             if breaches:
                 self._follow(target, breaches, now_s)
@@ -111,15 +111,15 @@ class Scaler:
     def _desired_capacity(
         self, target: Target, policy: Policy, breach: Breach, capacity: Capacity, now_s: float
     ) -> DesiredCapacity | None:
-        cooldown = target.cooldowns.get(policy["PolicyName"])
+        cooldown = target.cooldowns.get(policy.name)
         growing = cooldown is not None and cooldown.out and cooldown.lasts(now_s)
         stale = breach.newest_s is not None and breach.newest_s < target.changed_s
-        tracking = policy.get("TargetTrackingScalingPolicyConfiguration")
+        tracking = policy.tracking
         if tracking is None:
             # What a scale-out in its cooldown has added already counts towards the next one.
             base = cooldown.base if (growing or stale) and cooldown is not None else capacity.desired
             past = breach.points[-1] - breach.threshold if breach.points and breach.threshold is not None else 0.0
-            wanted = step_capacity(policy["StepScalingPolicyConfiguration"], base, past)
+            wanted = step_capacity(policy.steps, base, past)
             return None if wanted is None else DesiredCapacity(policy, breach.alarm, wanted)
         if not breach.points:
             return None
@@ -138,7 +138,7 @@ class Scaler:
         bounded = max(target.min_capacity, min(target.max_capacity, desired.capacity))
         out = desired.capacity > capacity.desired
         if (bounded > capacity.desired) != out or bounded == capacity.desired:
-            reason: dict[str, Any] = {"Code": "AlreadyAtMinCapacity", "MinCapacity": target.min_capacity}
+            reason: Document = {"Code": "AlreadyAtMinCapacity", "MinCapacity": target.min_capacity}
             if out:
                 reason = {"Code": "AlreadyAtMaxCapacity", "MaxCapacity": target.max_capacity}
             self._not_scaled(target, desired.cause, {**reason, "CurrentCapacity": capacity.desired}, now_s)
@@ -150,7 +150,7 @@ class Scaler:
         if self._set(target, capacity, bounded, desired.cause, now_s):
             if out:
                 target.cooldowns = {name: one for name, one in target.cooldowns.items() if one.out}
-            target.cooldowns[desired.policy["PolicyName"]] = Cooldown(out, capacity.desired)
+            target.cooldowns[desired.policy.name] = Cooldown(out, capacity.desired)
 
     # --------------------------------------------------------------------------------------- schedules and bounds
 
@@ -159,8 +159,8 @@ class Scaler:
             return
         after, until = self._clock.calendar(after_s), self._clock.calendar(now_s)
         for name, action in list(target.scheduled.items()):
-            if is_due(action, self._clock.calendar(action["created_s"]), after, until):
-                self._run_scheduled(target, name, action.get("ScalableTargetAction") or {}, now_s)
+            if is_due(action.request, self._clock.calendar(action.created_s), after, until):
+                self._run_scheduled(target, name, action.request.get("ScalableTargetAction") or {}, now_s)
 
     def _run_scheduled(self, target: Target, name: str, action: dict[str, int], now_s: float) -> None:
         low, high = (
@@ -228,7 +228,7 @@ class Scaler:
             elif cooldown.until_s is None:
                 cooldown.until_s = now_s + _cooldown_s(policy, cooldown.out)
 
-    def _not_scaled(self, target: Target, cause: str, reason: dict[str, Any], now_s: float) -> None:
+    def _not_scaled(self, target: Target, cause: str, reason: Document, now_s: float) -> None:
         """Told once, not every minute that the alarm lasts."""
         last = target.activities[-1] if target.activities else None
         if last is not None and last.not_scaled == reason and last.cause == cause:
@@ -240,18 +240,17 @@ class Scaler:
 
 def _agreed(target: Target, shrink: Sequence[DesiredCapacity]) -> bool:
     """Whether all target tracking policies that may scale in want to, if it is they who ask."""
-    asking = {desired.policy["PolicyName"] for desired in shrink}
-    if any("StepScalingPolicyConfiguration" in desired.policy for desired in shrink):
+    asking = {desired.policy.name for desired in shrink}
+    if any(desired.policy.tracking is None for desired in shrink):
         return True
     return all(
         name in asking
         for name, policy in target.policies.items()
-        if (tracking := policy.get("TargetTrackingScalingPolicyConfiguration")) and not tracking.get("DisableScaleIn")
+        if policy.tracking and not policy.tracking.get("DisableScaleIn")
     )
 
 
 def _cooldown_s(policy: Policy, out: bool) -> float:
-    tracking = policy.get("TargetTrackingScalingPolicyConfiguration")
-    if tracking is not None:
-        return float(tracking.get("ScaleOutCooldown" if out else "ScaleInCooldown", _DEFAULT_COOLDOWN_S))
-    return float(policy["StepScalingPolicyConfiguration"].get("Cooldown", _DEFAULT_COOLDOWN_S))
+    if policy.tracking is not None:
+        return float(policy.tracking.get("ScaleOutCooldown" if out else "ScaleInCooldown", _DEFAULT_COOLDOWN_S))
+    return float(policy.steps.get("Cooldown", _DEFAULT_COOLDOWN_S))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from zoneinfo import available_timezones
 
 from loadproof.errors import InputError
 from loadproof.localcloud.controlplane.autoscaling.rules import refuse
 from loadproof.simulation.schedules import due_minutes
+from loadproof.wire.documents import Document
 
 _FORM = re.compile(r"at\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\)|rate\([1-9]\d* (minute|hour|day)s?\)|cron\(\S+( \S+){5}\)")
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
-def check_schedule(action: dict[str, Any]) -> None:
+def check_schedule(action: Document) -> None:
     """Raises ValidationException for an expression, a time zone or bounds that cannot be read."""
     bounds = action.get("ScalableTargetAction") or {}
     if bounds.get("MinCapacity", 0) > bounds.get("MaxCapacity", bounds.get("MinCapacity", 0)):
@@ -33,7 +33,7 @@ def check_schedule(action: dict[str, Any]) -> None:
         raise refuse(f"Schedule {schedule} names a date or a field that does not exist.") from None
 
 
-def is_due(action: dict[str, Any], created: datetime, after: datetime, until: datetime) -> bool:
+def is_due(action: Document, created: datetime, after: datetime, until: datetime) -> bool:
     """Whether a minute of the schedule begins in (after, until]; rates count from StartTime or the creation."""
     start, end = _moment(action.get("StartTime"), created), _moment(action.get("EndTime"), _NEVER)
     if action["Schedule"].startswith("rate"):
@@ -46,12 +46,12 @@ def is_due(action: dict[str, Any], created: datetime, after: datetime, until: da
     return any(after < moment <= until and start <= moment <= end for moment in moments)
 
 
-def _due(action: dict[str, Any], starts_at: datetime, minutes: int) -> list[int]:
+def _due(action: Document, starts_at: datetime, minutes: int) -> list[int]:
     zone = action.get("Timezone", "UTC")
     return list(due_minutes(action["Schedule"], zone, starts_at, minutes, name=action["ScheduledActionName"]))
 
 
-def _moment(value: Any, default: datetime) -> datetime:
+def _moment(value: float | datetime | None, default: datetime) -> datetime:
     if value is None:
         return default
     return value if isinstance(value, datetime) else datetime.fromtimestamp(float(value), UTC)

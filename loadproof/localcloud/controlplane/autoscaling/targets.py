@@ -6,9 +6,10 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.controlplane.wire import Caller, known
+from loadproof.wire.documents import Document
 
 COPIES = "sagemaker:inference-component:DesiredCopyCount"
 INSTANCES = "sagemaker:variant:DesiredInstanceCount"
@@ -37,25 +38,24 @@ class Activity:
     status: Literal["InProgress", "Successful", "Failed"] = "InProgress"
     message: str = ""
     ended_s: float | None = None
-    not_scaled: dict[str, Any] | None = None
+    not_scaled: Document | None = None
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def end(self, at_s: float, status: Literal["Successful", "Failed"], message: str) -> None:
         self.ended_s, self.status, self.message = at_s, status, message
 
-    def described(self, names: dict[str, str], wall: Callable[[float], datetime]) -> dict[str, Any]:
-        shown = {
+    def described(self, names: dict[str, str], wall: Callable[[float], datetime]) -> Document:
+        return known(
             **names,
-            "ActivityId": self.id,
-            "Description": self.description,
-            "Cause": self.cause,
-            "StartTime": wall(self.started_s),
-            "EndTime": None if self.ended_s is None else wall(self.ended_s),
-            "StatusCode": self.status,
-            "StatusMessage": self.message or None,
-            "NotScaledReasons": [self.not_scaled] if self.not_scaled else None,
-        }
-        return {name: value for name, value in shown.items() if value is not None}
+            ActivityId=self.id,
+            Description=self.description,
+            Cause=self.cause,
+            StartTime=wall(self.started_s),
+            EndTime=None if self.ended_s is None else wall(self.ended_s),
+            StatusCode=self.status,
+            StatusMessage=self.message or None,
+            NotScaledReasons=[self.not_scaled] if self.not_scaled else None,
+        )
 
 
 @dataclass(slots=True)
@@ -71,6 +71,35 @@ class Cooldown:
 
 
 @dataclass(slots=True)
+class Policy:
+    """One scaling policy. `configurations` are the API's own, by member; `tracking` or `steps` is the one in force."""
+
+    name: str
+    arn: str
+    kind: str
+    created: datetime
+    configurations: Document
+    alarms: list[dict[str, str]]
+
+    @property
+    def tracking(self) -> Document | None:
+        return self.configurations.get("TargetTrackingScalingPolicyConfiguration")
+
+    @property
+    def steps(self) -> Document:
+        return dict(self.configurations["StepScalingPolicyConfiguration"])
+
+
+@dataclass(slots=True)
+class ScheduledAction:
+    """One scheduled action: what was asked for, in all requests together."""
+
+    request: Document
+    arn: str
+    created_s: float  # the cloud's time
+
+
+@dataclass(slots=True)
 class Target:
     """One scalable target with all that hangs on it."""
 
@@ -82,8 +111,8 @@ class Target:
     max_capacity: int
     suspended: dict[str, bool]
     created: datetime
-    policies: dict[str, dict[str, Any]] = field(default_factory=dict)
-    scheduled: dict[str, dict[str, Any]] = field(default_factory=dict)
+    policies: dict[str, Policy] = field(default_factory=dict)
+    scheduled: dict[str, ScheduledAction] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     activities: list[Activity] = field(default_factory=list)
     cooldowns: dict[str, Cooldown] = field(default_factory=dict)  # by policy name

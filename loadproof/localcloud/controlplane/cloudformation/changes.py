@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.deployer import Goal
 from loadproof.localcloud.controlplane.cloudformation.schemas import schema_of
 from loadproof.localcloud.controlplane.cloudformation.stack import Resource, Stack, attribute_of, now
 from loadproof.localcloud.controlplane.cloudformation.template import Resolver
 from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.wire.documents import Document, Json
 
 NO_CHANGES = "The submitted information didn't contain changes. Submit different information to create a change set."
 
@@ -25,7 +25,7 @@ class ChangeSet:
     kind: str  # CREATE | UPDATE
     goal: Goal
     description: str | None
-    changes: list[dict[str, Any]]
+    changes: list[Document]
     status: str = "CREATE_COMPLETE"
     execution_status: str = "AVAILABLE"
     reason: str | None = None
@@ -39,11 +39,11 @@ class _Unknown(str):
     __slots__ = ()
 
 
-def changes_of(stack: Stack, goal: Goal) -> list[dict[str, Any]]:
+def changes_of(stack: Stack, goal: Goal) -> list[Document]:
     """The changes that `goal` brings to `stack`, as DescribeChangeSet lists them."""
     fresh: set[str] = set()  # logical ids whose physical id will change
 
-    def lookup(name: str, attribute: str | None) -> Any:
+    def lookup(name: str, attribute: str | None) -> Json:
         resource = stack.resources.get(name)
         if resource is None or name in fresh:
             return _Unknown(f"{{{{changeSet:KNOWN_AFTER_APPLY:{name}:{attribute or 'Ref'}}}}}")
@@ -82,7 +82,7 @@ def same(stack: Stack, goal: Goal) -> bool:
     )
 
 
-def _modification(stack: Stack, old: Resource, definition: dict[str, Any], resolver: Resolver) -> dict[str, Any] | None:
+def _modification(stack: Stack, old: Resource, definition: Document, resolver: Resolver) -> Document | None:
     if definition["Type"] != old.type_name:
         return _modified(old, "True", ["Properties"], [])
     new = resolver.resolve(definition.get("Properties", {}))
@@ -108,13 +108,13 @@ def _modification(stack: Stack, old: Resource, definition: dict[str, Any], resol
     return _modified(old, replacement, ["Properties"], details)
 
 
-def _recreation(create_only: bool, value: Any) -> str:
+def _recreation(create_only: bool, value: Json) -> str:
     if not create_only:
         return "Never"
     return "Conditionally" if _has_unknown(value) else "Always"
 
 
-def _has_unknown(value: Any) -> bool:
+def _has_unknown(value: Json) -> bool:
     if isinstance(value, dict):
         return any(_has_unknown(one) for one in value.values())
     if isinstance(value, list):
@@ -122,7 +122,7 @@ def _has_unknown(value: Any) -> bool:
     return isinstance(value, str) and "KNOWN_AFTER_APPLY" in value
 
 
-def _modified(old: Resource, replacement: str, scope: list[str], details: list[dict[str, Any]]) -> dict[str, Any]:
+def _modified(old: Resource, replacement: str, scope: list[str], details: list[Document]) -> Document:
     return _change(
         "Modify",
         old.logical_id,
@@ -134,7 +134,7 @@ def _modified(old: Resource, replacement: str, scope: list[str], details: list[d
     )
 
 
-def _change(action: str, logical_id: str, type_name: str, **more: Any) -> dict[str, Any]:
+def _change(action: str, logical_id: str, type_name: str, **more: Json) -> Document:
     return {
         "Type": "Resource",
         "ResourceChange": {

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from loadproof.localcloud.controlplane.cloudformation.faults import StoppedError, reason_of
 from loadproof.localcloud.controlplane.cloudformation.removal import Remover, WorkOf, removal_order
@@ -25,6 +24,7 @@ from loadproof.localcloud.controlplane.cloudformation.stack import (
 )
 from loadproof.localcloud.controlplane.cloudformation.template import Resolver, Template
 from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.wire.documents import Document, Json
 
 _DYNAMIC = re.compile(r"\{\{resolve:[^}]*\}\}")
 
@@ -35,7 +35,7 @@ class Goal:
 
     template: Template
     parameters: dict[str, str]
-    resolved: dict[str, Any]
+    resolved: Document
     tags: dict[str, str]
 
 
@@ -61,10 +61,8 @@ class Deployer:
                 self._create_one(stack, goal, name)
             stack.outputs = self._outputs(stack, goal)
             stack.move("CREATE_COMPLETE")
-        except StoppedError as stopped:
-            self._roll_back_creation(stack, stopped.reason)
-        except AwsError as error:
-            self._roll_back_creation(stack, error.message)
+        except (StoppedError, AwsError) as stopped:
+            self._roll_back_creation(stack, stopped.reason if isinstance(stopped, StoppedError) else stopped.message)
 
     def update(self, stack: Stack, goal: Goal) -> None:
         """UPDATE_COMPLETE, or UPDATE_ROLLBACK_COMPLETE with everything as it was."""
@@ -99,17 +97,13 @@ class Deployer:
             stack.move("DELETE_COMPLETE")
 
     def _adopt(self, stack: Stack, goal: Goal) -> None:
-        stack.template, stack.parameters, stack.resolved, stack.tags = (
-            goal.template,
-            goal.parameters,
-            goal.resolved,
-            goal.tags,
-        )
+        stack.template, stack.parameters = goal.template, goal.parameters
+        stack.resolved, stack.tags = goal.resolved, goal.tags
 
     def resolver(self, stack: Stack, goal: Goal) -> Resolver:
         """Evaluates functions against what the stack holds now."""
 
-        def lookup(name: str, attribute: str | None) -> Any:
+        def lookup(name: str, attribute: str | None) -> Json:
             resource = stack.resources.get(name)
             if resource is None:
                 raise AwsError("ValidationError", f"Template error: resource {name} does not exist in this stack")
@@ -163,7 +157,7 @@ class Deployer:
         stack.tell(fresh, f"{verb}_COMPLETE")
         return fresh
 
-    def _checked(self, stack: Stack, goal: Goal, name: str) -> dict[str, Any]:
+    def _checked(self, stack: Stack, goal: Goal, name: str) -> Document:
         """Resolved properties, after AWS's schema and our own list of what has an effect here."""
         definition = goal.template.resources[name]
         type_name = definition["Type"]
@@ -171,7 +165,7 @@ class Deployer:
             kind = self._types[type_name]
         except KeyError:
             raise ResourceFailedError(f"The local cloud does not provide resource type {type_name}.") from None
-        properties: dict[str, Any] = self.resolver(stack, goal).resolve(definition.get("Properties", {}))
+        properties: Document = self.resolver(stack, goal).resolve(definition.get("Properties", {}))
         schema = schema_of(type_name, stack.caller.region)
         problems = schema.problems(properties) if schema else []
         if problems:
@@ -215,7 +209,7 @@ class Deployer:
     def _retagged(self, old: Resource, goal: Goal) -> bool:
         return old.stack_tags != goal.tags and "Tags" in (self._types[old.type_name].supported or ())
 
-    def _update_in_place(self, stack: Stack, goal: Goal, old: Resource, new: dict[str, Any], journal: _Journal) -> None:
+    def _update_in_place(self, stack: Stack, goal: Goal, old: Resource, new: Document, journal: _Journal) -> None:
         kind = self._types[old.type_name]
         stack.tell(old, "UPDATE_IN_PROGRESS")
         try:
@@ -234,7 +228,7 @@ class Deployer:
         stack.resources[old.logical_id] = updated
         stack.tell(updated, "UPDATE_COMPLETE")
 
-    def _replace(self, stack: Stack, goal: Goal, old: Resource, new: dict[str, Any], journal: _Journal) -> None:
+    def _replace(self, stack: Stack, goal: Goal, old: Resource, new: Document, journal: _Journal) -> None:
         kind = self._types[goal.template.resources[old.logical_id]["Type"]]
         stack.tell(
             old,
@@ -317,10 +311,7 @@ class Deployer:
 class _Journal:
     """What an update has done so far, in order, so that it can be undone."""
 
-    created: list[Resource]
-    updated: list[tuple[Resource, dict[str, Any]]]  # as it was, and the properties it was given
-    replaced: list[Resource]
-    replacements: list[Resource]
-
-    def __init__(self) -> None:
-        self.created, self.updated, self.replaced, self.replacements = [], [], [], []
+    created: list[Resource] = field(default_factory=list)
+    updated: list[tuple[Resource, Document]] = field(default_factory=list)  # as it was, and the properties it was given
+    replaced: list[Resource] = field(default_factory=list)
+    replacements: list[Resource] = field(default_factory=list)

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.changes import ChangeSet
 from loadproof.localcloud.controlplane.cloudformation.stack import Resource, Stack
 from loadproof.localcloud.controlplane.cloudformation.template import Template
+from loadproof.localcloud.controlplane.wire import known
+from loadproof.wire.documents import Document
 
-Shown = dict[str, Any]
+Shown = Document
 
 
 def stack(one: Stack) -> Shown:
-    return _known(
-        StackId=one.arn,
-        StackName=one.name,
+    return known(
+        **summary(one),
         Description=one.template.document.get("Description") if one.template else None,
         Parameters=_parameters(one.template, one.parameters, one.resolved),
-        CreationTime=one.created,
-        LastUpdatedTime=one.updated,
-        DeletionTime=one.deleted,
-        StackStatus=one.status,
-        StackStatusReason=one.reason,
         DisableRollback=one.disable_rollback,
         Capabilities=one.capabilities,
         Outputs=[
-            _known(OutputKey=out.key, OutputValue=out.value, Description=out.description, ExportName=out.export)
+            known(OutputKey=out.key, OutputValue=out.value, Description=out.description, ExportName=out.export)
             for out in one.outputs
         ],
         RoleARN=one.role_arn,
@@ -35,7 +30,6 @@ def stack(one: Stack) -> Shown:
         NotificationARNs=[],
         RollbackConfiguration={},
         ChangeSetId=one.change_set_arn,
-        DriftInformation=_NOT_CHECKED,
     )
 
 
@@ -43,7 +37,7 @@ _NOT_CHECKED = {"StackDriftStatus": "NOT_CHECKED"}
 
 
 def summary(one: Stack) -> Shown:
-    return _known(
+    return known(
         StackId=one.arn,
         StackName=one.name,
         CreationTime=one.created,
@@ -56,7 +50,7 @@ def summary(one: Stack) -> Shown:
 
 
 def resource(owner: Stack, one: Resource) -> Shown:
-    return _known(
+    return known(
         StackName=owner.name,
         StackId=owner.arn,
         LogicalResourceId=one.logical_id,
@@ -77,7 +71,7 @@ def resource_detail(owner: Stack, one: Resource) -> Shown:
 
 
 def resource_summary(one: Resource) -> Shown:
-    return _known(
+    return known(
         LogicalResourceId=one.logical_id,
         PhysicalResourceId=one.physical_id,
         ResourceType=one.type_name,
@@ -88,28 +82,19 @@ def resource_summary(one: Resource) -> Shown:
 
 
 def change_set(one: ChangeSet) -> Shown:
-    return _known(
-        ChangeSetName=one.name,
-        ChangeSetId=one.arn,
-        StackId=one.stack.arn,
-        StackName=one.stack.name,
-        Description=one.description,
-        Parameters=_parameters(one.goal.template, one.goal.parameters, one.goal.resolved),
-        CreationTime=one.created,
-        ExecutionStatus=one.execution_status,
-        Status=one.status,
-        StatusReason=one.reason,
-        Capabilities=one.capabilities,
-        Tags=[{"Key": name, "Value": value} for name, value in one.goal.tags.items()],
-        Changes=one.changes,
-        IncludeNestedStacks=False,
-        NotificationARNs=[],
-        RollbackConfiguration={},
-    )
+    return {
+        **change_set_summary(one),
+        "Parameters": _parameters(one.goal.template, one.goal.parameters, one.goal.resolved),
+        "Capabilities": one.capabilities,
+        "Tags": [{"Key": name, "Value": value} for name, value in one.goal.tags.items()],
+        "Changes": one.changes,
+        "NotificationARNs": [],
+        "RollbackConfiguration": {},
+    }
 
 
 def change_set_summary(one: ChangeSet) -> Shown:
-    return _known(
+    return known(
         StackId=one.stack.arn,
         StackName=one.stack.name,
         ChangeSetId=one.arn,
@@ -124,9 +109,9 @@ def change_set_summary(one: ChangeSet) -> Shown:
 
 
 def template_summary(template: Template) -> Shown:
-    return _known(
+    return known(
         Parameters=[
-            _known(
+            known(
                 ParameterKey=name,
                 DefaultValue=None if "Default" not in slot else str(slot["Default"]),
                 ParameterType=slot.get("Type", "String"),
@@ -150,7 +135,7 @@ def template_summary(template: Template) -> Shown:
     )
 
 
-def _parameters(template: Template | None, given: dict[str, str], resolved: dict[str, Any]) -> list[Shown]:
+def _parameters(template: Template | None, given: dict[str, str], resolved: Document) -> list[Shown]:
     slots = template.section("Parameters") if template else {}
     shown = []
     for name, raw in given.items():
@@ -160,7 +145,3 @@ def _parameters(template: Template | None, given: dict[str, str], resolved: dict
             entry["ResolvedValue"] = str(resolved.get(name))
         shown.append(entry)
     return shown
-
-
-def _known(**values: Any) -> Shown:
-    return {name: value for name, value in values.items() if value is not None}

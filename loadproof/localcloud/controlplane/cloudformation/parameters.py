@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.template import Resolver, Template, invalid
 from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.wire.documents import Document, Json
 
 SsmValue = Callable[[str], str]
 
 
-def given_parameters(template: Template, request: list[dict[str, Any]], previous: dict[str, str]) -> dict[str, str]:
+def given_parameters(template: Template, request: list[Document], previous: dict[str, str]) -> dict[str, str]:
     """The raw value of every parameter of the template. Raises AwsError for missing and unknown ones."""
     slots = template.section("Parameters")
     given: dict[str, str] = {}
@@ -48,7 +48,7 @@ def check_defaults(template: Template) -> None:
             raise invalid(f"Template format error: Parameter '{name}' default value is not in its allowed values.")
 
 
-def _default(value: Any) -> str:
+def _default(value: Json) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
@@ -56,9 +56,9 @@ def _default(value: Any) -> str:
 
 def resolved_parameters(
     template: Template, given: dict[str, str], caller: Caller, stack_name: str, stack_arn: str, ssm: SsmValue
-) -> dict[str, Any]:
+) -> Document:
     """What Ref yields for every parameter and pseudo parameter. Raises AwsError when a constraint is broken."""
-    resolved: dict[str, Any] = {
+    resolved: Document = {
         "AWS::AccountId": caller.account,
         "AWS::Region": caller.region,
         "AWS::Partition": "aws",
@@ -73,7 +73,7 @@ def resolved_parameters(
     return resolved
 
 
-def _value(name: str, slot: dict[str, Any], raw: str, ssm: SsmValue) -> Any:
+def _value(name: str, slot: Document, raw: str, ssm: SsmValue) -> Json:
     kind = str(slot.get("Type", "String"))
     if kind.startswith("AWS::SSM::Parameter::Value"):
         raw = ssm(raw)
@@ -93,7 +93,7 @@ def _value(name: str, slot: dict[str, Any], raw: str, ssm: SsmValue) -> Any:
     return raw
 
 
-def _number(name: str, slot: dict[str, Any], raw: str) -> str:
+def _number(name: str, slot: Document, raw: str) -> str:
     try:
         number = float(raw)
     except ValueError:
@@ -103,8 +103,8 @@ def _number(name: str, slot: dict[str, Any], raw: str) -> str:
     return raw
 
 
-def _check_rules(template: Template, resolved: dict[str, Any]) -> None:
-    def no_resources(name: str, attribute: str | None) -> Any:
+def _check_rules(template: Template, resolved: Document) -> None:
+    def no_resources(name: str, attribute: str | None) -> Json:
         raise invalid(f"Template error: a rule must not refer to resource {name}")
 
     resolver = Resolver(template, resolved, no_resources, lambda name: name)

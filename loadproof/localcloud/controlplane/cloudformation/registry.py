@@ -51,7 +51,7 @@ class Registry:
         self._clients = clients
         self._sagemaker = sagemaker
         self._autoscaling = autoscaling
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._stacks: dict[str, Stack] = {}
         self._change_sets: dict[str, ChangeSet] = {}
         self._deployer = Deployer(RESOURCE_TYPES, self._work_of, self._import_value)
@@ -146,7 +146,7 @@ class Registry:
         return str(found["Parameter"]["Value"])
 
     def _import_value(self, stack: Stack, name: str) -> str:
-        with self._lock:
+        with self.lock:
             for other in self._all(stack.caller):
                 for output in other.outputs:
                     if output.export == name and other.deleted is None:
@@ -163,11 +163,7 @@ class Registry:
         return None
 
     def _all(self, caller: Caller) -> list[Stack]:
-        return [
-            stack
-            for stack in self._stacks.values()
-            if (stack.caller.account, stack.caller.region) == (caller.account, caller.region)
-        ]
+        return [stack for stack in self._stacks.values() if stack.caller.shares_place_with(caller)]
 
     def _live(self, caller: Caller, name: str) -> Stack | None:
         for stack in self._all(caller):

@@ -63,7 +63,7 @@ def _check_body(params: Params) -> None:
 
 
 def _check_role(caller: Caller, arn: str | None) -> None:
-    from moto.iam.models import iam_backends
+    from moto.iam.models import iam_backends  # noqa: PLC0415  a second of CPU to load
 
     if arn is None:
         return
@@ -73,7 +73,7 @@ def _check_role(caller: Caller, arn: str | None) -> None:
 
 
 def _check_topic(caller: Caller, arn: str) -> None:
-    from moto.sns.models import sns_backends
+    from moto.sns.models import sns_backends  # noqa: PLC0415  a second of CPU to load
 
     if arn not in sns_backends[caller.account][caller.region].topics:
         raise invalid(f"Topic {arn} does not exist.")

@@ -14,7 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+
+from jsonschema import Draft7Validator
+
+from loadproof.wire.documents import Document, Json
 
 
 @dataclass(frozen=True)
@@ -23,17 +26,15 @@ class TypeSchema:
 
     type_name: str
     region: str
-    document: dict[str, Any]
+    document: Document
 
     @property
     def create_only(self) -> frozenset[str]:
         """Paths like `ProductionVariants` or `Code/S3Key` whose change needs a replacement."""
         return frozenset(_paths(self.document.get("createOnlyProperties", ())))
 
-    def problems(self, properties: dict[str, Any]) -> list[str]:
+    def problems(self, properties: Document) -> list[str]:
         """Why AWS would refuse these properties: unknown, missing, wrong type, out of range."""
-        from jsonschema import Draft7Validator
-
         validator = Draft7Validator({**_relaxed(self.type_name, self.region), "type": "object"})
         return [
             _worded(error) for error in sorted(validator.iter_errors(properties), key=lambda e: list(map(str, e.path)))
@@ -63,12 +64,12 @@ def _hashes(region: str) -> dict[str, str]:
 
 
 @cache
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> Document:
     return dict(json.loads(path.read_text("utf-8")))
 
 
 @cache
-def _relaxed(type_name: str, region: str) -> dict[str, Any]:
+def _relaxed(type_name: str, region: str) -> Document:
     """The schema with what Python's `re` cannot read left out, and read-only properties removed.
 
     CloudFormation turns text into numbers and booleans and back by itself, so scalar types accept text too.
@@ -78,7 +79,7 @@ def _relaxed(type_name: str, region: str) -> dict[str, Any]:
     for path in _paths(document.get("readOnlyProperties", ())):
         if "/" not in path:
             document["properties"].pop(path, None)
-    relaxed: dict[str, Any] = _relax({k: v for k, v in document.items() if k not in _NOT_VALIDATION})
+    relaxed: Document = _relax({k: v for k, v in document.items() if k not in _NOT_VALIDATION})
     return relaxed
 
 
@@ -91,7 +92,7 @@ _NOT_VALIDATION = {
 _AS_TEXT = {"integer": r"^-?\d+$", "number": r"^-?\d+(\.\d+)?$", "boolean": "^([Tt]rue|[Ff]alse)$"}
 
 
-def _relax(node: Any) -> Any:
+def _relax(node: Json) -> Json:
     if isinstance(node, list):
         return [_relax(item) for item in node]
     if not isinstance(node, dict):
@@ -118,12 +119,12 @@ def _readable(pattern: str) -> bool:
     return True
 
 
-def _paths(pointers: Any) -> Iterator[str]:
+def _paths(pointers: Json) -> Iterator[str]:
     for pointer in pointers:
         yield str(pointer).removeprefix("/properties/")
 
 
-def _worded(error: Any) -> str:
+def _worded(error: Json) -> str:
     place = "/".join(str(part) for part in error.absolute_path)
     if error.validator == "additionalProperties":
         return f"#/{place}: extraneous key ({error.message})"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.schemas import schema_of
 from loadproof.localcloud.controlplane.cloudformation.template import Template
-from loadproof.localcloud.controlplane.wire import AwsError, Caller
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, known
+from loadproof.wire.documents import Document, Json
 
 
 def now() -> datetime:
@@ -23,9 +23,9 @@ class Resource:
     logical_id: str
     type_name: str
     physical_id: str
-    properties: dict[str, Any]
-    attributes: dict[str, Any]
-    definition: dict[str, Any]  # the template's entry: policies, metadata
+    properties: Document
+    attributes: Document
+    definition: Document  # the template's entry: policies, metadata
     status: str = "CREATE_COMPLETE"
     reason: str | None = None
     stack_tags: dict[str, str] = field(default_factory=dict)
@@ -55,13 +55,13 @@ class Stack:
     status: str
     template: Template | None = None
     parameters: dict[str, str] = field(default_factory=dict)
-    resolved: dict[str, Any] = field(default_factory=dict)
+    resolved: Document = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     capabilities: list[str] = field(default_factory=list)
     role_arn: str | None = None
     resources: dict[str, Resource] = field(default_factory=dict)
     outputs: list[Output] = field(default_factory=list)
-    events: list[dict[str, Any]] = field(default_factory=list)
+    events: list[Document] = field(default_factory=list)
     reason: str | None = None
     termination_protection: bool = False
     disable_rollback: bool = False
@@ -86,19 +86,19 @@ class Stack:
         self._event(resource.logical_id, resource.physical_id, resource.type_name, status, reason)
 
     def _event(self, logical_id: str, physical_id: str, type_name: str, status: str, reason: str | None) -> None:
-        event = {
-            "StackId": self.arn,
-            "EventId": f"{logical_id}-{status}-{uuid.uuid4()}",
-            "StackName": self.name,
-            "LogicalResourceId": logical_id,
-            "PhysicalResourceId": physical_id,
-            "ResourceType": type_name,
-            "Timestamp": self._next_instant(),
-            "ResourceStatus": status,
-            "ResourceStatusReason": reason,
-            "ClientRequestToken": self.client_token,
-        }
-        self.events.append({name: value for name, value in event.items() if value is not None})
+        event = known(
+            StackId=self.arn,
+            EventId=f"{logical_id}-{status}-{uuid.uuid4()}",
+            StackName=self.name,
+            LogicalResourceId=logical_id,
+            PhysicalResourceId=physical_id,
+            ResourceType=type_name,
+            Timestamp=self._next_instant(),
+            ResourceStatus=status,
+            ResourceStatusReason=reason,
+            ClientRequestToken=self.client_token,
+        )
+        self.events.append(event)
 
     def _next_instant(self) -> datetime:
         """Now, but at least a millisecond after the last event: clients sort events by their milliseconds."""
@@ -106,11 +106,11 @@ class Stack:
         return now() if last is None else max(now(), last + timedelta(milliseconds=1))
 
 
-def attribute_of(resource: Resource, attribute: str | None) -> Any:
+def attribute_of(resource: Resource, attribute: str | None) -> Json:
     """What Ref (None) or GetAtt yields. Raises AwsError for an attribute the type does not have."""
     if attribute is None:
         return resource.physical_id
-    found: Any = resource.attributes
+    found: Json = resource.attributes
     for part in [attribute] if attribute in resource.attributes else attribute.split("."):
         if not isinstance(found, dict) or part not in found:
             raise AwsError(
@@ -122,13 +122,13 @@ def attribute_of(resource: Resource, attribute: str | None) -> Any:
     return found
 
 
-def needs_replacement(old: Resource, new: dict[str, Any], region: str) -> bool:
+def needs_replacement(old: Resource, new: Document, region: str) -> bool:
     """Whether a create-only property (by AWS's schema) differs."""
     schema = schema_of(old.type_name, region)
     return schema is not None and any(_at(old.properties, path) != _at(new, path) for path in schema.create_only)
 
 
-def _at(properties: Any, path: str) -> Any:
+def _at(properties: Json, path: str) -> Json:
     for part in path.split("/"):
         properties = properties.get(part) if isinstance(properties, dict) else None
     return properties

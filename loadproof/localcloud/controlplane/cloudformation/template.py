@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import yaml
 
 from loadproof.localcloud.controlplane.cloudformation import grammar
 from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.wire.documents import Document, Json
 
-Lookup = Callable[[str, str | None], Any]  # (logical id, attribute or None for Ref) -> value
+Lookup = Callable[[str, str | None], Json]  # (logical id, attribute or None for Ref) -> value
 _PLACEHOLDER = re.compile(r"\$\{(!?)([^${}]+)\}")
 _SECTIONS = {
     "AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Mappings", "Conditions", "Resources",
@@ -32,9 +33,9 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def _short_tag(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+def _short_tag(loader: _Loader, suffix: str, node: yaml.Node) -> Document:
     if isinstance(node, yaml.ScalarNode):
-        value: Any = loader.construct_scalar(node)
+        value: Json = loader.construct_scalar(node)
     elif isinstance(node, yaml.SequenceNode):
         value = loader.construct_sequence(node, deep=True)
     else:
@@ -57,7 +58,7 @@ class Template:
     """A parsed template. `body` is the text as it was given."""
 
     body: str
-    document: dict[str, Any]
+    document: Document
 
     @classmethod
     def read(cls, body: str) -> Template:
@@ -70,11 +71,11 @@ class Template:
         grammar.check(document)
         return cls(body, document)
 
-    def section(self, name: str) -> dict[str, Any]:
+    def section(self, name: str) -> Document:
         return self.document.get(name) or {}
 
     @property
-    def resources(self) -> dict[str, dict[str, Any]]:
+    def resources(self) -> dict[str, Document]:
         return self.section("Resources")
 
     @cached_property
@@ -91,7 +92,7 @@ class Template:
                 del needs[name]
         return tuple(done)
 
-    def _needs(self, name: str, resource: dict[str, Any]) -> set[str]:
+    def _needs(self, name: str, resource: Document) -> set[str]:
         depends = resource.get("DependsOn", [])
         wanted = {depends} if isinstance(depends, str) else set(depends)
         wanted |= set(references(resource.get("Properties", {})))
@@ -107,7 +108,7 @@ class Template:
         return wanted
 
 
-def references(value: Any) -> Iterator[str]:
+def references(value: Json) -> Iterator[str]:
     """Every name that Ref, GetAtt or Sub mention, pseudo parameters included."""
     if isinstance(value, list):
         for item in value:
@@ -129,7 +130,7 @@ def references(value: Any) -> Iterator[str]:
             yield from references(inner)
 
 
-def _parsed(body: str) -> Any:
+def _parsed(body: str) -> Json:
     if body.lstrip().startswith("{"):
         try:
             return json.loads(body)
@@ -153,7 +154,7 @@ class Resolver:
     def __init__(
         self,
         template: Template,
-        parameters: Mapping[str, Any],
+        parameters: Document,
         lookup: Lookup,
         imports: Callable[[str], str],
     ) -> None:
@@ -163,7 +164,7 @@ class Resolver:
         self._imports = imports
         self._conditions: dict[str, bool] = {}
 
-    def resolve(self, value: Any) -> Any:
+    def resolve(self, value: Json) -> Json:
         """`value` with every function replaced. Raises AwsError for what cannot be resolved."""
         if isinstance(value, list):
             return [one for one in (self.resolve(item) for item in value) if one is not NO_VALUE]
@@ -189,7 +190,7 @@ class Resolver:
             self._conditions[name] = self.test(self._template.section("Conditions")[name])
         return self._conditions[name]
 
-    def test(self, expression: Any) -> bool:
+    def test(self, expression: Json) -> bool:
         """The value of a condition expression."""
         if not isinstance(expression, dict) or len(expression) != 1:
             raise invalid(f"Template error: {expression!r} is no condition.")
@@ -209,16 +210,16 @@ class Resolver:
             return _text(self.resolve(argument[1])) in [_text(one) for one in self.resolve(argument[0])]
         raise invalid(f"Template error: the local cloud does not provide the condition function {name}.")
 
-    def _ref(self, name: str) -> Any:
+    def _ref(self, name: str) -> Json:
         if name == "AWS::NoValue":
             return NO_VALUE
         return self._parameters[name] if name in self._parameters else self._lookup(name, None)
 
-    def _get_att(self, argument: Any) -> Any:
+    def _get_att(self, argument: Json) -> Json:
         name, attribute = argument if isinstance(argument, list) else argument.split(".", 1)
         return self._lookup(name, self.resolve(attribute))
 
-    def _sub(self, argument: Any) -> str:
+    def _sub(self, argument: Json) -> str:
         text, local = (argument, {}) if isinstance(argument, str) else argument
         values = self.resolve(local)
 
@@ -232,8 +233,8 @@ class Resolver:
 
         return _PLACEHOLDER.sub(replace, text)
 
-    def _find_in_map(self, argument: list[Any]) -> Any:
-        found: Any = self._template.section("Mappings")
+    def _find_in_map(self, argument: list[Json]) -> Json:
+        found: Json = self._template.section("Mappings")
         for part in argument[:3]:
             step = self.resolve(part)
             if not isinstance(found, dict) or step not in found:
@@ -241,30 +242,28 @@ class Resolver:
             found = found[step]
         return found
 
-    def _select(self, argument: list[Any]) -> Any:
+    def _select(self, argument: list[Json]) -> Json:
         index, items = self.resolve(argument[0]), self.resolve(argument[1])
         try:
             return items[int(index)]
         except (IndexError, ValueError):
             raise invalid(f"Template error: Fn::Select cannot select nonexistent value at index {index}") from None
 
-    def _base64(self, argument: Any) -> str:
-        import base64
-
+    def _base64(self, argument: Json) -> str:
         return base64.b64encode(_text(self.resolve(argument)).encode()).decode()
 
-    def _azs(self, argument: Any) -> list[str]:
+    def _azs(self, argument: Json) -> list[str]:
         region = self.resolve(argument) or self._parameters["AWS::Region"]
         return [f"{region}{letter}" for letter in "abc"]
 
 
-def _text(value: Any) -> str:
+def _text(value: Json) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
-_FUNCTIONS: dict[str, Callable[[Resolver, Any], Any]] = {
+_FUNCTIONS: dict[str, Callable[[Resolver, Json], Json]] = {
     "Fn::GetAtt": Resolver._get_att,
     "Fn::Sub": Resolver._sub,
     "Fn::Join": lambda self, a: _text(a[0]).join(_text(one) for one in self.resolve(a[1])),

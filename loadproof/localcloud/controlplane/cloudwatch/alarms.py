@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from loadproof.localcloud.controlplane.cloudwatch.expressions import Points, refuse
 from loadproof.localcloud.controlplane.cloudwatch.queries import (
@@ -17,6 +17,7 @@ from loadproof.localcloud.controlplane.cloudwatch.queries import (
 )
 from loadproof.localcloud.controlplane.cloudwatch.rules import Rule
 from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.wire.documents import Document
 
 State = Literal["OK", "ALARM", "INSUFFICIENT_DATA"]
 ACTIONS_OF: Mapping[State, str] = {
@@ -49,7 +50,7 @@ class Alarm:
     state: State = "INSUFFICIENT_DATA"
     before: State = "INSUFFICIENT_DATA"  # the state that it came from
     reason: str = "Unchecked: Initial alarm creation"
-    reason_data: dict[str, Any] = field(default_factory=dict)
+    reason_data: Document = field(default_factory=dict)
     points: tuple[float, ...] = ()  # what the state was found by, oldest first
     oldest_s: float | None = None  # when the periods of the oldest and the newest point began
     newest_s: float | None = None

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.cloudwatch.alarms import Alarm, State, watch_of
@@ -30,9 +29,9 @@ from loadproof.localcloud.controlplane.cloudwatch.queries import (
     queries_of,
 )
 from loadproof.localcloud.controlplane.cloudwatch.rules import parse_rule
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, Regional, key, paged
+from loadproof.wire.documents import Document
 
-AlarmKey = tuple[str, str, str]  # account, region, name
 _ACTION_LISTS = ("AlarmActions", "OKActions", "InsufficientDataActions")
 _MOST_POINTS = 100_800  # of one GetMetricData
 _MOST_DATAPOINTS = 1440  # of one GetMetricStatistics
@@ -45,7 +44,7 @@ class CloudWatchApi:
         self._store = store
         self._clock = clock
         self._lock = threading.RLock()
-        self._alarms: dict[AlarmKey, Alarm] = {}
+        self._alarms = Regional[Alarm]()
         self._tags: dict[str, dict[str, str]] = {}
         self._history = History()
         self._evaluator = Evaluator(store, clock, self._history, invoke=invoke, publish=publish)
@@ -65,22 +64,27 @@ class CloudWatchApi:
 
     def state(self, caller: Caller, name: str) -> State | None:
         """The state of one alarm; None where there is none of that name."""
-        alarm = self._alarms.get(_key(caller, name))
+        alarm = self._alarms.named(caller, name)
         return alarm.state if alarm else None
 
-    def alarms_calling(self, caller: Caller, action: str) -> list[Alarm]:
-        """The alarms that name an action, whatever their state."""
+    def put(self, caller: Caller, alarm: Document) -> str:
+        """Create one alarm; returns its ARN."""
+        self.PutMetricAlarm(caller, alarm)
+        return caller.arn("cloudwatch", f"alarm:{alarm['AlarmName']}")
+
+    def acting_on(self, caller: Caller, policy_arn: str) -> list[dict[str, str]]:
+        """Names and ARNs of the alarms that name a policy as an action, whatever their state."""
         return [
-            alarm
+            {"AlarmName": alarm.name, "AlarmARN": alarm.arn}
             for alarm in self._of(caller)
-            if any(action in (alarm.request.get(actions) or ()) for actions in _ACTION_LISTS)
+            if any(policy_arn in (alarm.request.get(actions) or ()) for actions in _ACTION_LISTS)
         ]
 
-    def forget(self, caller: Caller, names: Iterable[str]) -> None:
-        """Delete the alarms that are there."""
+    def delete(self, caller: Caller, names: Iterable[str]) -> None:
+        """Those of the alarms that are there."""
         with self._lock:
             for name in names:
-                alarm = self._alarms.pop(_key(caller, name), None)
+                alarm = self._alarms.pop(key(caller, name), None)
                 if alarm is not None:
                     self._tags.pop(alarm.arn, None)
                     self._history.add(alarm, self._clock.now_s(), "ConfigurationUpdate", f'Alarm "{name}" deleted', {})
@@ -105,7 +109,7 @@ class CloudWatchApi:
             for value, count in sample:
                 self._store.put(key, at_s, value, count, unit)
 
-    def GetMetricData(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def GetMetricData(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         queries = queries_of(caller, params["MetricDataQueries"])
         if queries.expressions:
             check_one_period(queries)
@@ -119,21 +123,22 @@ class CloudWatchApi:
             results[expression.id] = self._row(queries, expression.id, queries.period_s, start_s, end_s)
         names = labels_of(queries.metrics)
         several = {metric.id: self._several_units(metric, start_s, end_s) for metric in queries.metrics}
-        newest_first = params.get("ScanBy", "TimestampDescending") == "TimestampDescending"
+        if params.get("ScanBy", "TimestampDescending") == "TimestampDescending":
+            results = {query_id: row[::-1] for query_id, row in results.items()}
         rows = [
             {
                 "Id": query_id,
                 "Label": labels[query_id] or names.get(query_id, query_id),
                 "StatusCode": "Complete",
-                "Timestamps": [at for at, _ in _ordered(results[query_id], newest_first)],
-                "Values": [value for _, value in _ordered(results[query_id], newest_first)],
+                "Timestamps": [at for at, _ in results[query_id]],
+                "Values": [value for _, value in results[query_id]],
                 **({"Messages": several[query_id]} if several.get(query_id) else {}),
             }
             for query_id in queries.returned
         ]
         return {"MetricDataResults": rows, "Messages": []}
 
-    def GetMetricStatistics(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def GetMetricStatistics(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         start_s, end_s = _range(params, "InvalidParameterValue")
         statistics = [*(params.get("Statistics") or ()), *(params.get("ExtendedStatistics") or ())]
         if not statistics:
@@ -142,7 +147,7 @@ class CloudWatchApi:
             )
         period_s = int(params["Period"])
         _check_points(math.ceil((end_s - start_s) / period_s))
-        found: dict[tuple[datetime, str], dict[str, Any]] = {}
+        found: dict[tuple[datetime, str], Document] = {}
         for statistic in statistics:
             query = metric_query(caller, "m", params, statistic, period_s, params.get("Unit"))
             for unit in [query.unit] if query.unit else self._units(query, start_s, end_s):
@@ -155,14 +160,14 @@ class CloudWatchApi:
                         row[statistic] = value
         return {"Label": params["MetricName"], "Datapoints": list(found.values())}
 
-    def ListMetrics(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListMetrics(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         wanted = params.get("Dimensions") or ()
         recent_s = self._clock.now_s() - 3 * 3600 * self._clock.speed if params.get("RecentlyActive") else float("-inf")
         rows = [
             {
                 "Namespace": key.namespace,
                 "MetricName": key.name,
-                "Dimensions": _dimension_rows(key.dimensions),
+                "Dimensions": [{"Name": name, "Value": value} for name, value in key.dimensions],
             }
             for key, last_s in self._store.keys(caller.account, caller.region)
             if key.namespace == params.get("Namespace", key.namespace)
@@ -170,7 +175,7 @@ class CloudWatchApi:
             and all(_has(key.dimensions, filter_) for filter_ in wanted)
             and last_s >= recent_s
         ]
-        return _page(rows, params, "Metrics", 500)
+        return paged(rows, params, "Metrics", 500)
 
     # ----------------------------------------------------------------------------------------------------- alarms
 
@@ -189,7 +194,7 @@ class CloudWatchApi:
         alarm = self._configured(caller, params)
         alarm.watch, alarm.rule = None, rule
 
-    def DescribeAlarms(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeAlarms(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         names, prefix = params.get("AlarmNames"), params.get("AlarmNamePrefix", "")
         kinds = params.get("AlarmTypes") or ["MetricAlarm"]
         by_action = params.get("ActionPrefix", "")
@@ -202,14 +207,14 @@ class CloudWatchApi:
             and ("MetricAlarm" if alarm.rule is None else "CompositeAlarm") in kinds
             and (not by_action or any(one.startswith(by_action) for one in alarm.request.get("AlarmActions") or ()))
         ]
-        shown = _page(found, {"MaxResults": params.get("MaxRecords"), **params}, "all", 100)
+        shown = paged(found, params, "all", 100, "MaxRecords")
         page = {
             "MetricAlarms": [self._described(alarm) for alarm in shown["all"] if alarm.rule is None],
             "CompositeAlarms": [self._described(alarm) for alarm in shown["all"] if alarm.rule is not None],
         }
         return {**page, **({"NextToken": shown["NextToken"]} if "NextToken" in shown else {})}
 
-    def DescribeAlarmsForMetric(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeAlarmsForMetric(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         rows = [
             self._described(alarm)
             for alarm in self._of(caller)
@@ -219,7 +224,7 @@ class CloudWatchApi:
         ]
         return {"MetricAlarms": rows}
 
-    def DescribeAlarmHistory(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def DescribeAlarmHistory(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         rows = self._history.rows(caller, self._clock)
         start_s = _seconds(params["StartDate"]) if "StartDate" in params else float("-inf")
         end_s = _seconds(params["EndDate"]) if "EndDate" in params else float("inf")
@@ -233,7 +238,7 @@ class CloudWatchApi:
         ]
         if params.get("ScanBy", "TimestampDescending") == "TimestampDescending":
             found.reverse()
-        return _page(found, {"MaxResults": params.get("MaxRecords"), **params}, "AlarmHistoryItems", 100)
+        return paged(found, params, "AlarmHistoryItems", 100, "MaxRecords")
 
     def SetAlarmState(self, caller: Caller, params: Params) -> None:  # noqa: N802
         """The state holds until the next evaluation finds another; the actions of the new state are called at once."""
@@ -255,7 +260,7 @@ class CloudWatchApi:
             needed = names & alarm.rule.alarms if alarm.rule and alarm.name not in names else ()
             if needed:
                 raise refuse(f"Composite alarm {alarm.name} looks at {', '.join(sorted(needed))}: delete it first.")
-        self.forget(caller, names)
+        self.delete(caller, names)
 
     def EnableAlarmActions(self, caller: Caller, params: Params) -> None:  # noqa: N802
         self._enable(caller, params["AlarmNames"], True)
@@ -263,7 +268,7 @@ class CloudWatchApi:
     def DisableAlarmActions(self, caller: Caller, params: Params) -> None:  # noqa: N802
         self._enable(caller, params["AlarmNames"], False)
 
-    def ListTagsForResource(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def ListTagsForResource(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         tags = self._tags.get(params["ResourceARN"], {})
         return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
 
@@ -311,9 +316,9 @@ class CloudWatchApi:
         name, now_s = params["AlarmName"], self._clock.now_s()
         arn = caller.arn("cloudwatch", f"alarm:{name}")
         with self._lock:
-            alarm = self._alarms.get(_key(caller, name))
+            alarm = self._alarms.named(caller, name)
             if alarm is None:
-                alarm = self._alarms[_key(caller, name)] = Alarm(caller, arn, params, now_s, updated_s=now_s)
+                alarm = self._alarms[key(caller, name)] = Alarm(caller, arn, params, now_s, updated_s=now_s)
                 alarm.changed_s = now_s
                 if params.get("Tags"):
                     self._tags[arn] = {tag["Key"]: tag["Value"] for tag in params["Tags"]}
@@ -325,7 +330,7 @@ class CloudWatchApi:
         self._history.add(alarm, now_s, "ConfigurationUpdate", summary, {"type": "Update"})
         return alarm
 
-    def _described(self, alarm: Alarm) -> dict[str, Any]:
+    def _described(self, alarm: Alarm) -> Document:
         shown = {name: value for name, value in alarm.request.items() if name != "Tags"}
         return {
             **shown,
@@ -343,20 +348,16 @@ class CloudWatchApi:
 
     def _enable(self, caller: Caller, names: Iterable[str], enabled: bool) -> None:
         for name in names:
-            alarm = self._alarms.get(_key(caller, name))
+            alarm = self._alarms.named(caller, name)
             if alarm is not None:
                 alarm.actions_enabled = enabled
 
     def _of(self, caller: Caller) -> list[Alarm]:
         with self._lock:
-            return [
-                alarm
-                for (account, region, _), alarm in self._alarms.items()
-                if (account, region) == (caller.account, caller.region)
-            ]
+            return self._alarms.of(caller)
 
     def _alarm(self, caller: Caller, name: str) -> Alarm:
-        alarm = self._alarms.get(_key(caller, name))
+        alarm = self._alarms.named(caller, name)
         if alarm is None:
             raise AwsError("ResourceNotFound", f"Alarm {name} does not exist.", 404)
         return alarm
@@ -365,10 +366,6 @@ class CloudWatchApi:
         if not any(alarm.arn == arn for alarm in self._alarms.values()):
             raise AwsError("ResourceNotFoundException", f"Unknown resource {arn}.", 404)
         return self._tags.setdefault(arn, {})
-
-
-def _key(caller: Caller, name: str) -> AlarmKey:
-    return (caller.account, caller.region, name)
 
 
 def _check_action(action: str) -> None:
@@ -385,19 +382,18 @@ def _check_points(asked: int) -> None:
         raise AwsError(
             "InvalidParameterCombination",
             f"You have requested up to {asked} datapoints, which exceeds the limit of {_MOST_DATAPOINTS}. You may "
-            "reduce "
-            "the datapoints requested by increasing Period, or decreasing the time range.",
+            "reduce the datapoints requested by increasing Period, or decreasing the time range.",
         )
 
 
-def _range(params: Mapping[str, Any], code: str = "ValidationError") -> tuple[float, float]:
+def _range(params: Document, code: str = "ValidationError") -> tuple[float, float]:
     start_s, end_s = _seconds(params["StartTime"]), _seconds(params["EndTime"])
     if start_s >= end_s:
         raise AwsError(code, "The parameter StartTime must be less than the parameter EndTime.")
     return start_s, end_s
 
 
-def _seconds(value: Any) -> float:
+def _seconds(value: str | float | datetime) -> float:
     """A timestamp as JSON (seconds) or the Query protocol (read into a datetime) brings it."""
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
@@ -406,20 +402,5 @@ def _seconds(value: Any) -> float:
     return float(value)
 
 
-def _ordered(row: list[tuple[datetime, float]], newest_first: bool) -> list[tuple[datetime, float]]:
-    return row[::-1] if newest_first else row
-
-
-def _dimension_rows(dimensions: Dimensions) -> list[dict[str, str]]:
-    return [{"Name": name, "Value": value} for name, value in dimensions]
-
-
 def _has(dimensions: Dimensions, wanted: Mapping[str, str]) -> bool:
     return any(name == wanted["Name"] and value == wanted.get("Value", value) for name, value in dimensions)
-
-
-def _page(rows: list[Any], params: Mapping[str, Any], result_key: str, most: int) -> dict[str, Any]:
-    start = int(params.get("NextToken") or 0)
-    stop = start + int(params.get("MaxResults") or most)
-    more = {"NextToken": str(stop)} if stop < len(rows) else {}
-    return {result_key: rows[start:stop], **more}

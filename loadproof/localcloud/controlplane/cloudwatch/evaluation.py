@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.cloudwatch.alarms import ACTIONS_OF, Alarm, State, Watch
 from loadproof.localcloud.controlplane.cloudwatch.expressions import Points
 from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricStore
 from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.wire.documents import Document
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Breach:
     newest_s: float | None
 
 
-Invoke = Callable[[Caller, str, Breach], None]  # (caller, policy ARN, why)
+Invoke = Callable[[str, Breach], None]  # (policy ARN, why)
 Publish = Callable[[Caller, str, str, str], None]  # (caller, topic ARN, subject, message)
 
 
@@ -42,13 +42,13 @@ class History:
     """What DescribeAlarmHistory tells, oldest first."""
 
     def __init__(self) -> None:
-        self._items: deque[tuple[Caller, str, str, float, str, str, dict[str, Any]]] = deque(maxlen=_KEPT_ITEMS)
+        self._items: deque[tuple[Caller, str, str, float, str, str, Document]] = deque(maxlen=_KEPT_ITEMS)
 
-    def add(self, alarm: Alarm, at_s: float, kind: str, summary: str, data: dict[str, Any]) -> None:
+    def add(self, alarm: Alarm, at_s: float, kind: str, summary: str, data: Document) -> None:
         alarm_type = "MetricAlarm" if alarm.rule is None else "CompositeAlarm"
         self._items.append((alarm.caller, alarm.name, alarm_type, at_s, kind, summary, data))
 
-    def rows(self, caller: Caller, clock: CloudClock) -> list[dict[str, Any]]:
+    def rows(self, caller: Caller, clock: CloudClock) -> list[Document]:
         return [
             {
                 "AlarmName": name,
@@ -59,7 +59,7 @@ class History:
                 "HistoryData": json.dumps(data),
             }
             for owner, name, alarm_type, at_s, kind, summary, data in list(self._items)
-            if (owner.account, owner.region) == (caller.account, caller.region)
+            if owner.shares_place_with(caller)
         ]
 
 
@@ -81,7 +81,7 @@ class Evaluator:
                 self._evaluate(alarm, alarm.watch, now_s)
         self.evaluate_composites(known)
 
-    def move(self, alarm: Alarm, state: State, reason: str, data: dict[str, Any]) -> None:
+    def move(self, alarm: Alarm, state: State, reason: str, data: Document) -> None:
         """Set a state and call its actions; nothing is called when it is the present one."""
         now_s = self._clock.now_s()
         alarm.updated_s = now_s
@@ -156,7 +156,7 @@ class Evaluator:
                 alarm.acted_s = now_s
                 threshold = alarm.watch.threshold if alarm.watch else None
                 breach = Breach(alarm.name, alarm.state, threshold, alarm.points, alarm.oldest_s, alarm.newest_s)
-                self._invoke(alarm.caller, action, breach)
+                self._invoke(action, breach)
                 if changed:
                     self._acted(alarm, now_s, action, "Successfully executed action")
             except Exception as error:  # an action that fails must not stop the other alarms
@@ -193,7 +193,7 @@ class Evaluator:
         return subject, json.dumps(message)
 
 
-def _trigger(request: Mapping[str, Any]) -> dict[str, Any]:
+def _trigger(request: Document) -> Document:
     """What a metric alarm watches, as notifications tell it."""
     told = {name: request[name] for name in _TRIGGER if name in request}
     told["Dimensions"] = [{"value": one["Value"], "name": one["Name"]} for one in request.get("Dimensions") or ()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loadproof.localcloud.controlplane.wire import AwsError
@@ -75,81 +75,92 @@ def refuse(message: str) -> AwsError:
     return AwsError("ValidationError", message)
 
 
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = list(_tokens(text))
-        self._at = 0
+class TokenReader:
+    """Tokens one after the other; `where` begins the refusal of one that is not expected."""
 
+    def __init__(self, where: str, tokens: Sequence[str]) -> None:
+        self._where, self._tokens, self._at = where, tokens, 0
+
+    def peek(self) -> str:
+        """The next token, empty at the end."""
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def next(self) -> str:
+        token = self.peek()
+        if not token:
+            raise self.fault("it ends too early")
+        self._at += 1
+        return token
+
+    def taken(self, token: str) -> bool:
+        """Whether the next token is this one, which is then behind."""
+        found = self.peek() == token
+        self._at += found
+        return found
+
+    def expect(self, token: str) -> None:
+        if self.peek() and not token:
+            raise self.fault(f"did not expect `{self.peek()}`")
+        if not self.taken(token):
+            raise self.fault(f"expected `{token}`, found `{self.peek() or 'the end'}`")
+
+    def fault(self, what: str) -> AwsError:
+        return refuse(f"{self._where}: {what}.")
+
+
+class _Parser(TokenReader):
     def whole(self) -> Node:
         node = self._level(0)
-        if self._peek():
-            raise self._fault(f"did not expect `{self._peek()}`")
+        self.expect("")
         return node
 
     def _level(self, depth: int) -> Node:
         if depth == len(_LEVELS):
             return self._unary()
         node = self._level(depth + 1)
-        while (sign := _WORDS.get(self._peek(), self._peek())) in _LEVELS[depth]:
-            self._at += 1
+        while (sign := _WORDS.get(self.peek(), self.peek())) in _LEVELS[depth]:
+            self.next()
             node = Call(sign, (node, self._level(depth + 1)))
         return node
 
     def _unary(self) -> Node:
-        if self._peek() == "-":
-            self._at += 1
+        if self.taken("-"):
             return Call("-", (Number(0.0), self._unary()))
         return self._atom()
 
     def _atom(self) -> Node:
-        token = self._peek()
+        token = self.peek()
         self._at += 1
         if token == "(":
             node = self._level(0)
-            self._expect(")")
+            self.expect(")")
             return node
         if token == "[":
             return Call("[", self._arguments("]"))
         if token[:1].isdigit() or token[:1] == ".":
             return Number(float(token))
         if not token[:1].isalpha():
-            raise self._fault(f"expected a metric, a number or a function, found `{token or 'the end'}`")
-        if self._peek() != "(":
-            return Name(token)
-        self._at += 1
-        return self._call(token)
+            raise self.fault(f"expected a metric, a number or a function, found `{token or 'the end'}`")
+        return self._call(token) if self.taken("(") else Name(token)
 
     def _call(self, function: str) -> Node:
         arguments = self._arguments(")")
         if function not in FUNCTIONS:
-            raise self._fault(
+            raise self.fault(
                 f"the local cloud does not compute {function}(); it computes {', '.join(sorted(FUNCTIONS))}"
             )
-        fewest, most = FUNCTIONS[function]
+        fewest, most, _ = FUNCTIONS[function]
         if not fewest <= len(arguments) <= most:
-            raise self._fault(f"{function}() takes {fewest}{f' to {most}' if most > fewest else ''} arguments")
+            raise self.fault(f"{function}() takes {fewest}{f' to {most}' if most > fewest else ''} arguments")
         return Call(function, arguments)
 
     def _arguments(self, end: str) -> tuple[Node, ...]:
         found: list[Node] = []
-        while self._peek() != end:
+        while not self.taken(end):
             found.append(self._level(0))
-            if self._peek() != end:
-                self._expect(",")
-        self._at += 1
+            if self.peek() != end:
+                self.expect(",")
         return tuple(found)
-
-    def _expect(self, token: str) -> None:
-        if self._peek() != token:
-            raise self._fault(f"expected `{token}`, found `{self._peek() or 'the end'}`")
-        self._at += 1
-
-    def _peek(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
-
-    def _fault(self, what: str) -> AwsError:
-        return refuse(f"Error in expression '{self._text}': {what}.")
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -164,7 +175,7 @@ def _tokens(text: str) -> Iterator[str]:
 
 def parse(text: str) -> Node:
     """Raises ValidationError for what is no expression and for functions that are not computed here."""
-    return _Parser(text).whole()
+    return _Parser(f"Error in expression '{text}'", list(_tokens(text))).whole()
 
 
 def names_in(node: Node) -> frozenset[str]:
@@ -196,7 +207,9 @@ def evaluate(node: Node, context: Context) -> Value:
     if node.function in _SIGNS:
         left, right = (evaluate(one, context) for one in node.arguments)
         return _each(_SIGNS[node.function], left, right)
-    return _FUNCTION_OF[node.function](node.arguments, context)
+    if node.function == "[":
+        return [_points(evaluate(one, context), context) for one in node.arguments]
+    return FUNCTIONS[node.function][2](node.arguments, context)
 
 
 def _each(operate: Callable[[float, float], float | None], left: Value, right: Value) -> Value:
@@ -222,31 +235,32 @@ def _series(value: Value, length: int) -> Points:
 
 
 Arguments = tuple[Node, ...]
+Function = Callable[[Arguments, Context], Value]
 
 
 def _fill(arguments: Arguments, context: Context) -> Value:
-    points = _series(evaluate(arguments[0], context), context.length)
+    points = _points(evaluate(arguments[0], context), context)
     if arguments[1] == Name("REPEAT"):
         filled: Points = []
         for point in points:
             filled.append(filled[-1] if point is None and filled else point)
         return filled
-    filler = _series(evaluate(arguments[1], context), context.length)
+    filler = _points(evaluate(arguments[1], context), context)
     return [other if point is None else point for point, other in zip(points, filler, strict=True)]
 
 
 def _if(arguments: Arguments, context: Context) -> Value:
     condition = evaluate(arguments[0], context)
-    then = _series(evaluate(arguments[1], context), context.length)
+    then = _points(evaluate(arguments[1], context), context)
     # Without a third argument, the periods for which the condition does not hold have no value.
     other: Points = [None] * context.length
     if len(arguments) == 3:
-        other = _series(evaluate(arguments[2], context), context.length)
+        other = _points(evaluate(arguments[2], context), context)
     chosen = zip(_series(condition, context.length), then, other, strict=True)
     return [None if holds is None else (yes if holds else no) for holds, yes, no in chosen]
 
 
-def _reduced(reduce: Callable[[list[float]], float]) -> Callable[[Arguments, Context], Value]:
+def _reduced(reduce: Callable[[list[float]], float]) -> Function:
     """Of one series: a scalar over its periods. Of several: a series over them, what is missing left out."""
 
     def run(arguments: Arguments, context: Context) -> Value:
@@ -261,43 +275,32 @@ def _reduced(reduce: Callable[[list[float]], float]) -> Callable[[Arguments, Con
     return run
 
 
-def _mapped(change: Callable[[float], float]) -> Callable[[Arguments, Context], Value]:
+def _mapped(change: Callable[[float], float]) -> Function:
     def run(arguments: Arguments, context: Context) -> Value:
         return _each(lambda a, _: change(a), evaluate(arguments[0], context), 0.0)
 
     return run
 
 
-_FUNCTION_OF: Mapping[str, Callable[[Arguments, Context], Value]] = {
-    "FILL": _fill,
-    "IF": _if,
-    "MAX": _reduced(max),
-    "MIN": _reduced(min),
-    "SUM": _reduced(math.fsum),
-    "AVG": _reduced(lambda values: math.fsum(values) / len(values)),
-    "ABS": _mapped(abs),
-    "CEIL": _mapped(lambda value: float(math.ceil(value))),
-    "FLOOR": _mapped(lambda value: float(math.floor(value))),
-    "METRICS": lambda arguments, context: [_series(context.values[name], context.length) for name in context.metrics],
-    "PERIOD": lambda arguments, context: context.period_s,
-    "TIME_SERIES": lambda arguments, context: _series(evaluate(arguments[0], context), context.length),
-    "[": lambda arguments, context: [_series(evaluate(one, context), context.length) for one in arguments],
+# By name: the fewest and the most arguments, and what is done with them.
+FUNCTIONS: Mapping[str, tuple[int, int, Function]] = {
+    "FILL": (2, 2, _fill),
+    "IF": (2, 3, _if),
+    "MAX": (1, 1, _reduced(max)),
+    "MIN": (1, 1, _reduced(min)),
+    "SUM": (1, 1, _reduced(math.fsum)),
+    "AVG": (1, 1, _reduced(lambda values: math.fsum(values) / len(values))),
+    "ABS": (1, 1, _mapped(abs)),
+    "CEIL": (1, 1, _mapped(lambda value: float(math.ceil(value)))),
+    "FLOOR": (1, 1, _mapped(lambda value: float(math.floor(value)))),
+    "METRICS": (0, 0, lambda arguments, context: [_points(context.values[name], context) for name in context.metrics]),
+    "PERIOD": (1, 1, lambda arguments, context: context.period_s),
+    "TIME_SERIES": (1, 1, lambda arguments, context: _points(evaluate(arguments[0], context), context)),
 }
-# Fewest and most arguments of each function.
-FUNCTIONS: Mapping[str, tuple[int, int]] = {
-    "FILL": (2, 2),
-    "IF": (2, 3),
-    "MAX": (1, 1),
-    "MIN": (1, 1),
-    "SUM": (1, 1),
-    "AVG": (1, 1),
-    "ABS": (1, 1),
-    "CEIL": (1, 1),
-    "FLOOR": (1, 1),
-    "METRICS": (0, 0),
-    "PERIOD": (1, 1),
-    "TIME_SERIES": (1, 1),
-}
+
+
+def _points(value: Value, context: Context) -> Points:
+    return _series(value, context.length)
 
 
 def result_of(node: Node, context: Context) -> Points:

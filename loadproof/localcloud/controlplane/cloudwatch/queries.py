@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudwatch.expressions import (
     Context,
@@ -19,6 +18,7 @@ from loadproof.localcloud.controlplane.cloudwatch.expressions import (
 )
 from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricKey, MetricStore, check_statistic, dimensions_of
 from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.wire.documents import Document
 
 # Statistics that count: at a speed of N they are taken over 1/N of the time and stand for N times as much.
 _COUNTING = ("Sum", "SampleCount")
@@ -72,7 +72,7 @@ class Queries:
 
 
 def metric_query(
-    caller: Caller, query_id: str, metric: Mapping[str, Any], statistic: str, period_s: int, unit: str | None = None
+    caller: Caller, query_id: str, metric: Document, statistic: str, period_s: int, unit: str | None = None
 ) -> MetricQuery:
     """One metric of the caller's account and region. Raises for a statistic or period that is not computed here."""
     check_statistic(statistic)
@@ -88,7 +88,7 @@ def metric_query(
     return MetricQuery(query_id, key, statistic, period_s, unit)
 
 
-def queries_of(caller: Caller, rows: Sequence[Mapping[str, Any]]) -> Queries:
+def queries_of(caller: Caller, rows: Sequence[Document]) -> Queries:
     """Raises ValidationError for ids that are not there or not unique, and for what is not computed here."""
     metrics = tuple(_metric(caller, row) for row in rows if row.get("MetricStat"))
     expressions = [
@@ -124,7 +124,7 @@ def check_one_period(queries: Queries) -> None:
         )
 
 
-def _metric(caller: Caller, row: Mapping[str, Any]) -> MetricQuery:
+def _metric(caller: Caller, row: Document) -> MetricQuery:
     stat = row["MetricStat"]
     if row.get("AccountId", caller.account) != caller.account:
         raise refuse(f"The local cloud reads metrics of the caller's own account only, found {row['AccountId']}.")

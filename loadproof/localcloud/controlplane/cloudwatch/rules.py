@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from loadproof.localcloud.controlplane.cloudwatch.expressions import refuse
+from loadproof.localcloud.controlplane.cloudwatch.expressions import TokenReader, refuse
 
 _TOKEN = re.compile(r"\s*(?:(?P<sign>[()])|\"(?P<quoted>[^\"]*)\"|'(?P<single>[^']*)'|(?P<word>[^\s()\"']+))")
 _STATES = ("ALARM", "OK", "INSUFFICIENT_DATA")
@@ -31,70 +31,46 @@ def parse_rule(text: str) -> Rule:
             raise refuse(f"AlarmRule '{text}': cannot read `{text[at:].strip()[:20]}`.")
         tokens.append(found.group().strip())
         at = found.end()
-    return _RuleParser(text, tokens).whole()
+    return _RuleParser(f"AlarmRule '{text}'", tokens).whole()
 
 
-class _RuleParser:
+class _RuleParser(TokenReader):
     def __init__(self, text: str, tokens: list[str]) -> None:
-        self._text, self._tokens, self._at = text, tokens, 0
+        super().__init__(text, tokens)
         self._names: set[str] = set()
 
     def whole(self) -> Rule:
         holds = self._either()
-        if self._at < len(self._tokens):
-            raise self._fault(f"did not expect `{self._peek()}`")
+        self.expect("")
         return Rule(frozenset(self._names), holds)
 
     def _either(self) -> Callable[[StateOf], bool]:
         parts = [self._both()]
-        while self._taken("OR"):
+        while self.taken("OR"):
             parts.append(self._both())
         return parts[0] if len(parts) == 1 else lambda state_of: any(part(state_of) for part in parts)
 
     def _both(self) -> Callable[[StateOf], bool]:
         parts = [self._one()]
-        while self._taken("AND"):
+        while self.taken("AND"):
             parts.append(self._one())
         return parts[0] if len(parts) == 1 else lambda state_of: all(part(state_of) for part in parts)
 
     def _one(self) -> Callable[[StateOf], bool]:
-        if self._taken("NOT"):
+        if self.taken("NOT"):
             inner = self._one()
             return lambda state_of: not inner(state_of)
-        if self._taken("("):
+        if self.taken("("):
             grouped = self._either()
-            self._expect(")")
+            self.expect(")")
             return grouped
-        word = self._next()
+        word = self.next()
         if word in ("TRUE", "FALSE"):
             return lambda state_of: word == "TRUE"
         if word not in _STATES:
-            raise self._fault(f"the local cloud knows {', '.join(_STATES)}, TRUE, FALSE, AND, OR, NOT; found `{word}`")
-        self._expect("(")
-        name = self._next().strip("\"'").rpartition(":alarm:")[2]
-        self._expect(")")
+            raise self.fault(f"the local cloud knows {', '.join(_STATES)}, TRUE, FALSE, AND, OR, NOT; found `{word}`")
+        self.expect("(")
+        name = self.next().strip("\"'").rpartition(":alarm:")[2]
+        self.expect(")")
         self._names.add(name)
         return lambda state_of: state_of(name) == word
-
-    def _peek(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
-
-    def _next(self) -> str:
-        token = self._peek()
-        if not token:
-            raise self._fault("it ends too early")
-        self._at += 1
-        return token
-
-    def _taken(self, token: str) -> bool:
-        if self._peek() != token:
-            return False
-        self._at += 1
-        return True
-
-    def _expect(self, token: str) -> None:
-        if not self._taken(token):
-            raise self._fault(f"expected `{token}`, found `{self._peek() or 'the end'}`")
-
-    def _fault(self, what: str) -> Exception:
-        return refuse(f"AlarmRule '{self._text}': {what}.")

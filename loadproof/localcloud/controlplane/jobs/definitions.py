@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from types import UnionType
+from typing import Final
 
 from jsonata import Jsonata
 from jsonpath_ng.exceptions import JSONPathError
@@ -13,8 +14,9 @@ from jsonpath_ng.ext.parser import parse as parse_path
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
 from loadproof.localcloud.controlplane.jobs.tasks import is_provided
+from loadproof.wire.documents import Document, Json
 
-State = Mapping[str, Any]
+State = Document
 _RESULT: Final = "Next End Parameters Arguments ResultSelector ResultPath Retry Catch"
 # By type, beside what most states have. Which of them a query language has, moto's parser knows.
 _FIELDS: Final = {
@@ -29,7 +31,7 @@ _FIELDS: Final = {
     "Wait": "Next End Seconds SecondsPath Timestamp TimestampPath",
 }
 _OF_JSONPATH: Final = {"InputPath", "OutputPath", "Parameters", "ResultPath", "ResultSelector", "ItemsPath"}
-_COMPARED: Final[dict[str, Any]] = {
+_COMPARED: Final[dict[str, type | UnionType]] = {
     "Numeric": int | float,
     "String": str,
     "Boolean": bool,
@@ -55,7 +57,7 @@ def problems_of(text: str, *, express: bool) -> Iterator[str]:
             yield f"SCHEMA_VALIDATION_FAILED: {error}"
 
 
-def _machine_problems(machine: Any, at: str, express: bool, outer: str = "JSONPath") -> Iterator[str]:
+def _machine_problems(machine: Json, at: str, express: bool, outer: str = "JSONPath") -> Iterator[str]:
     missing = [name for name in ("States", "StartAt") if not isinstance(machine, dict) or name not in machine]
     if missing:
         yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [{', '.join(missing)}] at {at or '/'}"
@@ -86,7 +88,7 @@ def _machine_problems(machine: Any, at: str, express: bool, outer: str = "JSONPa
             yield from _machine_problems(one, f"{place}[{number}]", express, language)
 
 
-def _targets(state: State, place: str) -> Iterator[tuple[str, Any]]:
+def _targets(state: State, place: str) -> Iterator[tuple[str, Json]]:
     for name in ("Next", "Default"):
         if name in state:
             yield f"{place}/{name}", state[name]
@@ -127,14 +129,14 @@ def _state_problems(state: State, language: str) -> Iterator[str]:
     yield from (f"{value!r} of {name} is not a valid JSONPath" for name, value in _paths(state) if not _is_path(value))
 
 
-def _retry_problems(retriers: Any) -> Iterator[str]:
+def _retry_problems(retriers: Json) -> Iterator[str]:
     for number, retrier in enumerate(retriers):
         names = retrier.get("ErrorEquals", ()) if isinstance(retrier, dict) else ()
         if "States.ALL" in names and (len(names) > 1 or number < len(retriers) - 1):
             yield "States.ALL can only appear alone, in the last retrier"
 
 
-def _comparison_problems(choice: Any) -> Iterator[str]:
+def _comparison_problems(choice: Json) -> Iterator[str]:
     """A value of another kind than its comparison's."""
     for name, value in choice.items() if isinstance(choice, dict) else ():
         kind = next((kind for kind in _COMPARED if name.startswith(kind) and not name.endswith("Path")), None)
@@ -145,7 +147,7 @@ def _comparison_problems(choice: Any) -> Iterator[str]:
             yield from _comparison_problems(one)
 
 
-def _expressions(value: Any) -> Iterator[str]:
+def _expressions(value: Json) -> Iterator[str]:
     if isinstance(value, dict):
         for name, inner in value.items():
             if name not in ("ItemProcessor", "Iterator", "Branches"):
@@ -165,7 +167,7 @@ def _is_expression(text: str) -> bool:
     return True
 
 
-def _paths(value: Any, *, template: bool = False) -> Iterator[tuple[str, Any]]:
+def _paths(value: Json, *, template: bool = False) -> Iterator[tuple[str, Json]]:
     """What must be a path, by its field. States inside of states have their own turn, intrinsic functions moto's."""
     if isinstance(value, list):
         for one in value:
@@ -179,7 +181,7 @@ def _paths(value: Any, *, template: bool = False) -> Iterator[tuple[str, Any]]:
                 yield from _paths(one, template=template or name in _TEMPLATES)
 
 
-def _is_path(value: Any) -> bool:
+def _is_path(value: Json) -> bool:
     if not isinstance(value, str) or not value.startswith("$"):
         return False
     path = value.replace("$$", "$", 1)

@@ -23,6 +23,7 @@ from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
 
+from botocore.client import BaseClient
 from jsonata import Jsonata
 from moto.stepfunctions.parser.api import ExecutionStatus, HistoryEventType
 from moto.stepfunctions.parser.asl.component.intrinsic import jsonata as jsonata_functions
@@ -40,6 +41,7 @@ from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.jobs import tasks
 from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.wire.documents import Document, Json
 
 _LAST = (
     HistoryEventType.ExecutionSucceeded,
@@ -115,11 +117,11 @@ class Run(Execution):
                     self._finish(self.exec_status, HistoryEventType.ExecutionTimedOut, None, None)
                 self._end()
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> Document:
         with self._lock:
             return {**self.to_describe_output(), "input": self.execution_input}
 
-    def events(self) -> list[dict[str, Any]]:
+    def events(self) -> list[Document]:
         history = self.env.event_manager.get_event_history()
         return [event | {"timestamp": datetime.fromisoformat(event["timestamp"])} for event in history]
 
@@ -277,15 +279,15 @@ class _Datetime(datetime):
 class _Client:
     """A client of this cloud whose answers are JSON: times as text."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: BaseClient) -> None:
         self._client = client
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Callable[..., Json]:
         operation = getattr(self._client, name)
         return lambda **request: _plain(operation(**request))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Json) -> Json:
     if isinstance(value, dict):
         return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -301,7 +303,7 @@ def _client_for(region: str, service: str, state_credentials: object = None) -> 
     return _Client(run.clients.client(service, replace(run.caller, region=region)))
 
 
-def _evaluated(expression: str) -> Any:
+def _evaluated(expression: str) -> Json:
     """A JSONata expression's value; a function has none."""
     try:
         asked = Jsonata(expression)
@@ -316,7 +318,7 @@ def _hashed(value: str, algorithm: str = "SHA-256") -> str:
     return hashlib.new(algorithm.replace("-", ""), value.encode()).hexdigest()
 
 
-def _declared(bindings: dict[str, Any]) -> str:
+def _declared(bindings: Document) -> str:
     """moto leaves quotes in texts as they are."""
     return "".join(f"{name}:={to_json_str(value)};" for name, value in bindings.items())
 

@@ -7,9 +7,8 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from moto.stepfunctions.parser.api import StateMachineType
 from moto.stepfunctions.parser.backend.state_machine import StateMachineRevision
@@ -18,12 +17,13 @@ from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.jobs.definitions import problems_of
 from loadproof.localcloud.controlplane.jobs.interpreter import Run
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, known, paged
 
 RoleCheck = Callable[[str, str, str], str | None]  # account, role's ARN, service: why it cannot be assumed
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 _MOST_INPUT_BYTES = 256 * 1024
 _PAGE = 100
+_PAGING = ("maxResults", "nextToken")
 _NO_LOGS = {"level": "OFF", "includeExecutionData": False}
 _STOP_S = 5.0
 
@@ -95,7 +95,7 @@ class MachineApi:
     def ListStateMachines(self, caller: Caller, params: Params) -> Params:  # noqa: N802
         home = caller.arn("states", "stateMachine:")
         rows = [machine.itemise() for arn, machine in sorted(self._machines.items()) if arn.startswith(home)]
-        return _page("stateMachines", rows, params)
+        return paged(rows, params, "stateMachines", _PAGE, *_PAGING)
 
     def DeleteStateMachine(self, caller: Caller, params: Params) -> Params:  # noqa: N802
         with self._lock:
@@ -131,13 +131,13 @@ class MachineApi:
         status = found["status"] if found["status"] != "ABORTED" else "FAILED"
         took_ms = (found["stopDate"] - found["startDate"]).total_seconds() * 1000
         billed = {"billedMemoryUsedInMB": 64, "billedDurationInMilliseconds": -int(-took_ms // 100) * 100}
-        return _told({**found, "status": status, "billingDetails": billed})
+        return known(**{**found, "status": status, "billingDetails": billed})
 
     def DescribeExecution(self, caller: Caller, params: Params) -> Params:  # noqa: N802
-        return _told(_with_redrive(self._run(params).described()))
+        return known(**_with_redrive(self._run(params).described()))
 
     def DescribeStateMachineForExecution(self, caller: Caller, params: Params) -> Params:  # noqa: N802
-        return _told(self._run(params).to_describe_state_machine_for_execution_output())
+        return known(**self._run(params).to_describe_state_machine_for_execution_output())
 
     def ListExecutions(self, caller: Caller, params: Params) -> Params:  # noqa: N802
         machine, wanted = self._machine(params["stateMachineArn"]), params.get("statusFilter")
@@ -146,11 +146,12 @@ class MachineApi:
         with self._lock:
             runs = [run for run in self._runs.values() if run.state_machine.arn == machine.arn]
         rows = [
-            {**_told(run.to_execution_list_item()), "redriveCount": 0}
+            {**known(**run.to_execution_list_item()), "redriveCount": 0}
             for run in runs
             if wanted in (None, run.exec_status)
         ]
-        return _page("executions", sorted(rows, key=lambda row: row["startDate"], reverse=True), params)
+        rows.sort(key=lambda row: row["startDate"], reverse=True)
+        return paged(rows, params, "executions", _PAGE, *_PAGING)
 
     def StopExecution(self, caller: Caller, params: Params) -> Params:  # noqa: N802
         run = self._run(params)
@@ -159,7 +160,7 @@ class MachineApi:
 
     def GetExecutionHistory(self, caller: Caller, params: Params) -> Params:  # noqa: N802
         events = self._run(params).events()
-        return _page("events", events[::-1] if params.get("reverseOrder") else events, params)
+        return paged(events[::-1] if params.get("reverseOrder") else events, params, "events", _PAGE, *_PAGING)
 
     def stop(self) -> None:
         """Every execution ends with the local cloud; a thread that waits for an answer ends with the server."""
@@ -226,7 +227,7 @@ class MachineApi:
             return self._runs[arn]
 
 
-def _settings(machine: StateMachineRevision) -> tuple[Any, ...]:
+def _settings(machine: StateMachineRevision) -> tuple[object, ...]:
     """What a second creation must repeat to be the first again."""
     return (
         machine.definition,
@@ -286,13 +287,3 @@ def _check_name(name: str) -> None:
 
 def _wrong_type() -> AwsError:
     return AwsError("StateMachineTypeNotSupported", "This operation is not supported by this type of state machine")
-
-
-def _told(answer: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in answer.items() if value is not None}
-
-
-def _page(name: str, rows: Sequence[Any], params: Params) -> Params:
-    begin = int(params.get("nextToken") or 0)
-    end = begin + int(params.get("maxResults") or _PAGE)
-    return {name: rows[begin:end]} | ({"nextToken": str(end)} if end < len(rows) else {})

@@ -15,19 +15,20 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from loadproof.localcloud.controlplane.clients import Clients
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, known
+from loadproof.wire.documents import Document
+from loadproof.wire.job import PROGRAM
 
 log = logging.getLogger(__name__)
-PROGRAM: Final = ("python", "-m", "benchmarks.remote.host")  # the door that a job's image has
-MODULE: Final = "loadproof.bench.remote.host"  # what stands behind that door
+MODULE: Final = "loadproof.bench.remote.host"  # what stands behind the door that a job's image has
 LOG_GROUP: Final = "/aws/sagemaker/ProcessingJobs"
 _IMAGE = re.compile(
     r"(?P<account>\d{12})\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/(?P<repository>[^:@]+)"
@@ -62,6 +63,12 @@ class Job:
     @property
     def name(self) -> str:
         return str(self.request["ProcessingJobName"])
+
+    @property
+    def cluster(self) -> Document:
+        """How many instances, of which type."""
+        found: Document = self.request["ProcessingResources"]["ClusterConfig"]
+        return found
 
 
 class JobRunner:
@@ -136,7 +143,8 @@ class JobRunner:
         return None
 
     def _run(self, job: Job, folder: Path) -> None:
-        hosts = [f"algo-{number}" for number in range(1, _instances(job.request) + 1)]
+        instances = int(job.cluster["InstanceCount"])
+        hosts = [f"algo-{number}" for number in range(1, instances + 1)]
         job.started = datetime.now(UTC)
         processes = {host: self._start(job, folder / host, host, hosts) for host in hosts}
         until_s = time.monotonic() + float(job.request.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", 86400))
@@ -239,21 +247,16 @@ class ProcessingOperations:
 
 
 def _described(job: Job) -> Params:
-    shown = {name: job.request[name] for name in _TAKEN - {"Tags"} if name in job.request}
-    later = {
-        "ProcessingStartTime": job.started,
-        "ProcessingEndTime": job.ended,
-        "ExitMessage": job.exit_message,
-        "FailureReason": job.failure_reason,
-    }
-    status = "Stopping" if job.stop.is_set() and job.status == "InProgress" else job.status
-    return {
-        **shown,
-        "ProcessingJobArn": job.arn,
-        "ProcessingJobStatus": status,
-        "CreationTime": job.created,
-        **{name: value for name, value in later.items() if value is not None},
-    }
+    return known(
+        **{name: job.request[name] for name in _TAKEN - {"Tags"} if name in job.request},
+        ProcessingJobArn=job.arn,
+        ProcessingJobStatus="Stopping" if job.stop.is_set() and job.status == "InProgress" else job.status,
+        CreationTime=job.created,
+        ProcessingStartTime=job.started,
+        ProcessingEndTime=job.ended,
+        ExitMessage=job.exit_message,
+        FailureReason=job.failure_reason,
+    )
 
 
 def _refuse(request: Params) -> None:
@@ -264,12 +267,6 @@ def _refuse(request: Params) -> None:
     if entry != PROGRAM:
         shown = " ".join(entry) or "the image's own"
         raise AwsError("UnsupportedOperation", f"The local cloud runs {' '.join(PROGRAM)} only, found {shown}.")
-    if request["ProcessingResources"].get("ClusterConfig") is None:
-        raise AwsError("ValidationException", "ClusterConfig is missing.")
-
-
-def _instances(request: Params) -> int:
-    return int(request["ProcessingResources"]["ClusterConfig"]["InstanceCount"])
 
 
 def _message(folder: Path, hosts: list[str]) -> str | None:
@@ -281,7 +278,7 @@ def _message(folder: Path, hosts: list[str]) -> str | None:
     return None
 
 
-def _end_all(processes: Any) -> None:
+def _end_all(processes: Iterable[subprocess.Popen[bytes]]) -> None:
     """Each with its children: SIGTERM, and SIGKILL for who is left."""
     living = [process for process in processes if process.poll() is None]
     for process in living:

@@ -9,20 +9,28 @@ from typing import Any, Final
 
 from botocore import xform_name
 from botocore.exceptions import UnknownServiceError
+from botocore.model import OperationModel
 from moto.core.utils import get_service_model
 from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import FailureEventException
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.credentials import StateCredentials
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
     state_task_service,
     state_task_service_aws_sdk,
     state_task_service_factory,
     state_task_service_lambda,
 )
-from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.resource import ResourceCondition
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.resource import (
+    ResourceCondition,
+    ResourceRuntimePart,
+)
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_callback import (
     StateTaskServiceCallback,
 )
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.state_task_lambda import StateTaskLambda
+from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.asl.utils import boto_client
+
+from loadproof.wire.documents import Document
 
 _FUNCTION = re.compile(r"arn:[^:]+:lambda:[^:]+:\d{12}:function:\S+\Z")
 _INTEGRATION = re.compile(
@@ -43,6 +51,7 @@ _SDK_NAMES: Final = {
     "servicequotas": "service-quotas",
     "sfn": "stepfunctions",
 }
+Task = state_task_service.StateTaskService
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -80,28 +89,37 @@ class SageMakerJob(state_task_service_aws_sdk.StateTaskServiceAwsSdk):
         return "sagemaker"
 
     def _eval_service_task(
-        self, env: Any, resource_runtime_part: Any, normalised_parameters: Any, state_credentials: Any
+        self,
+        env: Environment,
+        resource_runtime_part: ResourceRuntimePart,
+        normalised_parameters: Document,
+        state_credentials: StateCredentials,
     ) -> None:
         super()._eval_service_task(env, resource_runtime_part, normalised_parameters, state_credentials)
         if self.resource.condition:
             client = boto_client.boto_client_for(resource_runtime_part.region, "sagemaker")
             named = {"ProcessingJobName": normalised_parameters["ProcessingJobName"]}
-            env.aws_execution_details.run.if_aborted(lambda: client.stop_processing_job(**named))
+            run: Any = env.aws_execution_details.run  # type: ignore[attr-defined]  # `interpreter.Run` says so of itself
+            run.if_aborted(lambda: client.stop_processing_job(**named))
 
     def _build_sync_resolver(
-        self, env: Any, resource_runtime_part: Any, normalised_parameters: Any, state_credentials: Any
-    ) -> Callable[[], Any]:
+        self,
+        env: Environment,
+        resource_runtime_part: ResourceRuntimePart,
+        normalised_parameters: Document,
+        state_credentials: StateCredentials,
+    ) -> Callable[[], Document | None]:
         env.stack.pop()
         client = boto_client.boto_client_for(resource_runtime_part.region, "sagemaker")
         named = {"ProcessingJobName": normalised_parameters["ProcessingJobName"]}
 
-        def resolve() -> Any:
+        def resolve() -> Document | None:
             job = client.describe_processing_job(**named)
             job.pop("ResponseMetadata", None)
             if job["ProcessingJobStatus"] in ("InProgress", "Stopping"):
                 return None
             if job["ProcessingJobStatus"] == "Completed":
-                return job
+                return dict(job)
             failed = self._get_task_failure_event(env, "States.TaskFailed", json.dumps(job))
             raise FailureEventException(failed)
 
@@ -113,13 +131,13 @@ AT_WORK: Final = (StateTaskLambda, state_task_service_lambda.StateTaskServiceLam
 _usual_service_for = state_task_service_factory.state_task_service_for
 
 
-def service_for(service_name: str) -> state_task_service.StateTaskService:
+def service_for(service_name: str) -> Task:
     return SageMakerJob() if service_name == "sagemaker" else _usual_service_for(service_name)
 
 
 def install() -> None:
     """AWS's names of services and their errors, and the integrations' own case of names, which moto leaves out."""
-    service: Any = state_task_service.StateTaskService
+    service: Any = Task
     service._SERVICE_NAME_SFN_TO_BOTO_OVERRIDES.update(_SDK_NAMES)
     service._get_boto_service_action = lambda task, action=None: xform_name(action or task.resource.api_action)
     service._normalise_parameters = _normalise_parameters
@@ -128,13 +146,13 @@ def install() -> None:
     by_sdk._normalise_service_error_name = staticmethod(error_prefix)
 
 
-def _operation(task: Any, service: str | None, action: str | None) -> Any:
+def _operation(task: Task, service: str | None, action: str | None) -> OperationModel:
     model, wanted = get_service_model(task._get_boto_service_name(service)), task._get_boto_service_action(action)
     return next(model.operation_model(name) for name in model.operation_names if xform_name(name) == wanted)
 
 
 def _normalise_parameters(
-    self: Any, parameters: Any, boto_service_name: str | None = None, service_action_name: str | None = None
+    self: Task, parameters: Document, boto_service_name: str | None = None, service_action_name: str | None = None
 ) -> None:
     shape = _operation(self, boto_service_name, service_action_name).input_shape
     if shape is not None:
@@ -142,7 +160,7 @@ def _normalise_parameters(
 
 
 def _normalise_response(
-    self: Any, response: Any, boto_service_name: str | None = None, service_action_name: str | None = None
+    self: Task, response: Document, boto_service_name: str | None = None, service_action_name: str | None = None
 ) -> None:
     shape = _operation(self, boto_service_name, service_action_name).output_shape
     if shape is not None:

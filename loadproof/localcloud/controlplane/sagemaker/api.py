@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from loadproof.localcloud.controlplane.sagemaker.components import ComponentOperations
 from loadproof.localcloud.controlplane.sagemaker.endpoints import EndpointOperations
@@ -11,6 +10,7 @@ from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable
 from loadproof.localcloud.controlplane.sagemaker.models import ModelOperations
 from loadproof.localcloud.controlplane.sagemaker.rules import RoleCheck
 from loadproof.localcloud.controlplane.sagemaker.store import Store
+from loadproof.localcloud.controlplane.wire import Caller
 
 
 class SageMakerApi(ModelOperations, EndpointOperations, ComponentOperations):
@@ -25,7 +25,7 @@ class SageMakerApi(ModelOperations, EndpointOperations, ComponentOperations):
         store: Store,
         *,
         roles: RoleCheck,
-        scaled: Callable[[Any, str], frozenset[str]],
+        scaled: Callable[[Caller, str], frozenset[str]],
         startable: Startable,
     ) -> None:
         self.store = store

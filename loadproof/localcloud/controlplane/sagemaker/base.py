@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, settle
-from loadproof.localcloud.controlplane.sagemaker.rules import RoleCheck, refuse
+from loadproof.localcloud.controlplane.sagemaker.rules import RoleCheck
 from loadproof.localcloud.controlplane.sagemaker.store import Store
-from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.controlplane.wire import Caller, Params, paged
+from loadproof.wire.documents import Document
 
 
 class Operations:
@@ -19,6 +20,10 @@ class Operations:
     scaled: Callable[[Caller, str], frozenset[str]]
     startable: Startable
 
+    @property
+    def lock(self) -> threading.RLock:
+        return self.store.lock
+
     def settle(self) -> None:
         """Bring every status up to now. The caller holds the store's lock."""
         settle(self.store, self.startable)
@@ -28,16 +33,10 @@ class Operations:
             self.store.tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags})
 
 
-def page(items: Iterable[dict[str, Any]], params: Params, name_key: str, result_key: str) -> dict[str, Any]:
+def page(items: Iterable[Document], params: Params, name_key: str, result_key: str) -> Document:
     """One page of a List operation: `NameContains`, newest first by default, `MaxResults` and `NextToken`."""
     contains = params.get("NameContains", "")
     rows = sorted((row for row in items if contains in row[name_key]), key=lambda row: row["CreationTime"])
     if params.get("SortOrder", "Descending") == "Descending":
         rows.reverse()
-    try:
-        start = int(params.get("NextToken") or 0)
-    except ValueError:
-        raise refuse("Invalid NextToken.") from None
-    stop = start + int(params.get("MaxResults", 10))
-    more = {"NextToken": str(stop)} if stop < len(rows) else {}
-    return {result_key: rows[start:stop], **more}
+    return paged(rows, params, result_key, 10)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from loadproof.catalog.readers import instances
+from loadproof.wire.documents import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def instance_size(instance_type: str) -> Size | None:
     return Size(row.accelerator_count, row.vcpu, row.host_memory_gib * 1024)
 
 
-def copy_size(specification: dict[str, Any]) -> Size:
+def copy_size(specification: Document) -> Size:
     """What one copy of a component reserves; adapters reserve nothing of their own."""
     needs = specification.get("ComputeResourceRequirements", {})
     return Size(
@@ -50,7 +50,7 @@ def copy_size(specification: dict[str, Any]) -> Size:
     )
 
 
-def instance_types(variant: dict[str, Any]) -> tuple[str, ...]:
+def instance_types(variant: Document) -> tuple[str, ...]:
     """The variant's instance types in the order in which they are tried: its own, or its pools' by priority."""
     if variant.get("InstanceType"):
         return (str(variant["InstanceType"]),)
@@ -58,12 +58,12 @@ def instance_types(variant: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(pool["InstanceType"]) for pool in pools)
 
 
-def specification_for(specifications: Iterable[dict[str, Any]], instance_type: str) -> dict[str, Any] | None:
+def specification_for(specifications: Iterable[Document], instance_type: str) -> Document | None:
     """What a copy on this instance type runs: the specification for it, or the one for all types."""
     return next((one for one in specifications if one.get("InstanceType", instance_type) == instance_type), None)
 
 
-def instance_bounds(variant: dict[str, Any]) -> tuple[int, int]:
+def instance_bounds(variant: Document) -> tuple[int, int]:
     """Fewest and most instances that the variant may have."""
     initial = int(variant.get("InitialInstanceCount", 1))
     managed = variant.get("ManagedInstanceScaling", {})
@@ -101,7 +101,7 @@ class Placement:
         return sum(self.copies[name].values())
 
 
-def fill(variant: dict[str, Any], count: int, present: Mapping[str, int], room: Room = endless) -> Placement:
+def fill(variant: Document, count: int, present: Mapping[str, int], room: Room = endless) -> Placement:
     """`count` instances: those present first, then new ones by priority. Too many: the last type's go first."""
     found: Counter[str] = Counter()
     for kind in instance_types(variant):
@@ -113,7 +113,7 @@ def fill(variant: dict[str, Any], count: int, present: Mapping[str, int], room: 
 
 
 def place(
-    variant: dict[str, Any], loads: Iterable[Load], present: Mapping[str, int] | None = None, room: Room = endless
+    variant: Document, loads: Iterable[Load], present: Mapping[str, int] | None = None, room: Room = endless
 ) -> Placement:
     """Place copies first-fit, in the order given: on the instances present, then on new ones by priority."""
     fewest, most = instance_bounds(variant)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.controlplane.sagemaker.base import Operations, page
 from loadproof.localcloud.controlplane.sagemaker.capacity import instance_types
 from loadproof.localcloud.controlplane.sagemaker.deployments import course_of
@@ -12,138 +10,111 @@ from loadproof.localcloud.controlplane.sagemaker.rules import (
     check_component_deployment,
     check_specifications,
     hosts_components,
-    refuse,
 )
-from loadproof.localcloud.controlplane.sagemaker.store import Component, Rollout, Variant, key, utc_now
-from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.controlplane.sagemaker.store import Component, Rollout, Variant, refuse, utc_now
+from loadproof.localcloud.controlplane.wire import Caller, Params, key, known
+from loadproof.wire.documents import Document
 
 
 class ComponentOperations(Operations):
     """Copies, and what each one takes of its instance."""
 
-    def CreateInferenceComponent(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def CreateInferenceComponent(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         name = params["InferenceComponentName"]
-        arn = caller.arn("sagemaker", f"inference-component/{name.lower()}")
-        with self.store.lock:
-            self.settle()
-            if key(caller, name) in self.store.components:
-                raise refuse(f'Cannot create already existing inference component "{arn}".')
-            specifications = _specifications(params)
-            variant = self._host(caller, params, specifications[0])
-            check_specifications(self.store, caller, specifications, variant.config, params["EndpointName"])
-            self.store.components[key(caller, name)] = Component(
-                name=name,
-                arn=arn,
-                caller=caller,
-                endpoint_name=params["EndpointName"],
-                variant_name=variant.name,
-                specifications=specifications,
-                desired_copies=self._first_copies(caller, params, specifications[0]),
-                status="Creating",
-                ready_at_s=self.store.clock() + self.store.timing.component_s,
-            )
-            self.tag(arn, params.get("Tags"))
+        self.settle()
+        arn = self.store.components.new_arn(caller, name)
+        specifications = _specifications(params)
+        variant = self._host(caller, params, specifications[0])
+        check_specifications(self.store, caller, specifications, variant.config, params["EndpointName"])
+        self.store.components[key(caller, name)] = Component(
+            name=name,
+            arn=arn,
+            caller=caller,
+            endpoint_name=params["EndpointName"],
+            variant_name=variant.name,
+            specifications=specifications,
+            desired_copies=self._first_copies(caller, params, specifications[0]),
+            status="Creating",
+            ready_at_s=self.store.clock() + self.store.timing.component_s,
+        )
+        self.tag(arn, params.get("Tags"))
         return {"InferenceComponentArn": arn}
 
-    def UpdateInferenceComponent(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            component = self._component(caller, params["InferenceComponentName"])
-            if component.status not in ("InService", "Failed"):
-                raise refuse(f'Cannot update in-progress inference component "{component.arn}".')
-            pending = self._checked_update(caller, component, params)
-            settings = params.get("DeploymentConfig")
-            copies = int(params["RuntimeConfig"]["CopyCount"]) if params.get("RuntimeConfig") else None
-            if settings is not None:
-                check_component_deployment(self.store, caller, settings, component.desired_copies)
-            serving = component.status == "InService" and component.desired_copies > 0
-            component.pending, component.pending_copies = pending, copies
-            component.deployment = settings or component.deployment
-            self._begin_update(component)
-            if settings is not None and pending is not None and serving:
-                component.rollout = Rollout(
-                    course=course_of(settings, self.store.timing.component_s, component.desired_copies),
-                    settings=settings,
-                    capacity=component.desired_copies,
-                    began_s=self.store.clock(),
-                )
-            return {"InferenceComponentArn": component.arn}
+    def UpdateInferenceComponent(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        component = self._component(caller, params["InferenceComponentName"])
+        if component.status not in ("InService", "Failed"):
+            raise refuse(f'Cannot update in-progress inference component "{component.arn}".')
+        pending = self._checked_update(caller, component, params)
+        settings = params.get("DeploymentConfig")
+        copies = int(params["RuntimeConfig"]["CopyCount"]) if params.get("RuntimeConfig") else None
+        if settings is not None:
+            check_component_deployment(self.store, caller, settings, component.desired_copies)
+        serving = component.status == "InService" and component.desired_copies > 0
+        component.pending, component.pending_copies = pending, copies
+        component.deployment = settings or component.deployment
+        self._begin_update(component)
+        if settings is not None and pending is not None and serving:
+            component.rollout = Rollout(
+                course=course_of(settings, self.store.timing.component_s, component.desired_copies),
+                settings=settings,
+                capacity=component.desired_copies,
+                began_s=self.store.clock(),
+            )
+        return {"InferenceComponentArn": component.arn}
 
-    def UpdateInferenceComponentRuntimeConfig(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            component = self._component(caller, params["InferenceComponentName"])
-            if component.status != "InService":
-                raise refuse(f'Cannot update in-progress inference component "{component.arn}".')
-            component.pending_copies = int(params["DesiredRuntimeConfig"]["CopyCount"])
-            self._begin_update(component)
-            return {"InferenceComponentArn": component.arn}
+    def UpdateInferenceComponentRuntimeConfig(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        component = self._component(caller, params["InferenceComponentName"])
+        if component.status != "InService":
+            raise refuse(f'Cannot update in-progress inference component "{component.arn}".')
+        component.pending_copies = int(params["DesiredRuntimeConfig"]["CopyCount"])
+        self._begin_update(component)
+        return {"InferenceComponentArn": component.arn}
 
-    def DescribeInferenceComponent(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            component = self._component(caller, params["InferenceComponentName"])
-            endpoint_arn = caller.arn("sagemaker", f"endpoint/{component.endpoint_name.lower()}")
-            desired = component.pending_copies
-            shown = {
-                "InferenceComponentName": component.name,
-                "InferenceComponentArn": component.arn,
-                "EndpointName": component.endpoint_name,
-                "EndpointArn": endpoint_arn,
-                "VariantName": component.variant_name,
-                "FailureReason": component.failure_reason,
-                **self._summaries(caller, component),
-                "RuntimeConfig": {
-                    "DesiredCopyCount": component.desired_copies if desired is None else desired,
-                    "CurrentCopyCount": component.copies,
-                    **self._placement(component),
-                },
-                "CreationTime": component.created,
-                "LastModifiedTime": component.modified,
-                "InferenceComponentStatus": component.status,
-                "LastDeploymentConfig": component.deployment,
-            }
-            return {name: value for name, value in shown.items() if value is not None}
+    def DescribeInferenceComponent(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        component = self._component(caller, params["InferenceComponentName"])
+        desired = component.pending_copies
+        return known(
+            **self._row(caller, component),
+            **self._summaries(caller, component),
+            FailureReason=component.failure_reason,
+            RuntimeConfig={
+                "DesiredCopyCount": component.desired_copies if desired is None else desired,
+                "CurrentCopyCount": component.copies,
+                **self._placement(component),
+            },
+            LastDeploymentConfig=component.deployment,
+        )
 
-    def ListInferenceComponents(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            self.settle()
-            rows = [
-                {
-                    "InferenceComponentName": one.name,
-                    "InferenceComponentArn": one.arn,
-                    "EndpointName": one.endpoint_name,
-                    "EndpointArn": caller.arn("sagemaker", f"endpoint/{one.endpoint_name.lower()}"),
-                    "VariantName": one.variant_name,
-                    "InferenceComponentStatus": one.status,
-                    "CreationTime": one.created,
-                    "LastModifiedTime": one.modified,
-                }
-                for (account, region, _), one in self.store.components.items()
-                if (account, region) == (caller.account, caller.region)
-                and one.status == params.get("StatusEquals", one.status)
-                and one.endpoint_name == params.get("EndpointNameEquals", one.endpoint_name)
-                and one.variant_name == params.get("VariantNameEquals", one.variant_name)
-            ]
+    def ListInferenceComponents(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        self.settle()
+        rows = [
+            self._row(caller, one)
+            for one in self.store.components.of(caller)
+            if one.status == params.get("StatusEquals", one.status)
+            and one.endpoint_name == params.get("EndpointNameEquals", one.endpoint_name)
+            and one.variant_name == params.get("VariantNameEquals", one.variant_name)
+        ]
         return page(rows, params, "InferenceComponentName", "InferenceComponents")
 
     def DeleteInferenceComponent(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        with self.store.lock:
-            component = self._component(caller, params["InferenceComponentName"])
-            if component.status == "Deleting":
-                return
-            adapters = [
-                one.name
-                for one in self.store.components_of(caller, component.endpoint_name)
-                if one.base_name == component.name
-            ]
-            if adapters:
-                raise refuse(f"Cannot delete {component.name}: it is the base of adapters {', '.join(adapters)}.")
-            component.status, component.modified, component.rollout = "Deleting", utc_now(), None
-            component.ready_at_s = self.store.clock() + self.store.timing.delete_s
+        component = self._component(caller, params["InferenceComponentName"])
+        if component.status == "Deleting":
+            return
+        adapters = [
+            one.name
+            for one in self.store.components_of(caller, component.endpoint_name)
+            if one.base_name == component.name
+        ]
+        if adapters:
+            raise refuse(f"Cannot delete {component.name}: it is the base of adapters {', '.join(adapters)}.")
+        component.status, component.modified, component.rollout = "Deleting", utc_now(), None
+        component.ready_at_s = self.store.clock() + self.store.timing.delete_s
 
     def _begin_update(self, component: Component) -> None:
         component.status, component.modified, component.failure_reason = "Updating", utc_now(), None
         component.ready_at_s = self.store.clock() + self.store.timing.component_s
 
-    def _checked_update(self, caller: Caller, component: Component, params: Params) -> list[dict[str, Any]] | None:
+    def _checked_update(self, caller: Caller, component: Component, params: Params) -> list[Document] | None:
         """The specifications that the containers must be started anew for; None where they may go on."""
         if "Specification" not in params and "Specifications" not in params:
             return None
@@ -155,20 +126,29 @@ class ComponentOperations(Operations):
 
     def _component(self, caller: Caller, name: str) -> Component:
         self.settle()
-        component = self.store.components.get(key(caller, name))
-        if component is None:
-            arn = caller.arn("sagemaker", f"inference-component/{name.lower()}")
-            raise refuse(f'Could not find inference component "{arn}".')
-        return component
+        return self.store.components.find(caller, name)
 
-    def _host(self, caller: Caller, params: Params, specification: dict[str, Any]) -> Variant:
+    def _row(self, caller: Caller, component: Component) -> Document:
+        """As a listing shows it."""
+        return {
+            "InferenceComponentName": component.name,
+            "InferenceComponentArn": component.arn,
+            "EndpointName": component.endpoint_name,
+            "EndpointArn": self.store.endpoints.arn(caller, component.endpoint_name),
+            "VariantName": component.variant_name,
+            "InferenceComponentStatus": component.status,
+            "CreationTime": component.created,
+            "LastModifiedTime": component.modified,
+        }
+
+    def _host(self, caller: Caller, params: Params, specification: Document) -> Variant:
         """The variant that the component goes to; an adapter takes its base's."""
         name = params["EndpointName"]
-        endpoint = self.store.endpoints.get(key(caller, name))
-        if endpoint is None or endpoint.status == "Deleting":
-            raise refuse(f'Could not find endpoint "{caller.arn("sagemaker", f"endpoint/{name.lower()}")}".')
+        endpoint = self.store.endpoints.find(caller, name)
+        if endpoint.status == "Deleting":
+            raise refuse(f'Could not find endpoint "{endpoint.arn}".')
         variant_name = params.get("VariantName")
-        base = self.store.components.get(key(caller, specification.get("BaseInferenceComponentName", "")))
+        base = self.store.components.named(caller, specification.get("BaseInferenceComponentName", ""))
         if variant_name is None and base is not None:
             variant_name = base.variant_name
         if variant_name is None:
@@ -184,13 +164,13 @@ class ComponentOperations(Operations):
         raise refuse(f"Endpoint {name} has no variant {variant_name}.")
 
     def _variant_of(self, component: Component) -> Variant:
-        endpoint = self.store.endpoints[key(component.caller, component.endpoint_name)]
+        endpoint = self.store.endpoints.find(component.caller, component.endpoint_name)
         return next(variant for variant in endpoint.variants if variant.name == component.variant_name)
 
-    def _first_copies(self, caller: Caller, params: Params, specification: dict[str, Any]) -> int:
+    def _first_copies(self, caller: Caller, params: Params, specification: Document) -> int:
         base_name = specification.get("BaseInferenceComponentName")
         if base_name:
-            return self.store.components[key(caller, base_name)].desired_copies
+            return self.store.components.find(caller, base_name).desired_copies
         if not params.get("RuntimeConfig"):
             raise refuse("RuntimeConfig is required for a base inference component.")
         copies = int(params["RuntimeConfig"]["CopyCount"])
@@ -201,11 +181,11 @@ class ComponentOperations(Operations):
             )
         return copies
 
-    def _summaries(self, caller: Caller, component: Component) -> dict[str, Any]:
+    def _summaries(self, caller: Caller, component: Component) -> Document:
         shown = [self._summary(caller, component, one) for one in component.specifications]
         return {"Specification": shown[0]} if len(shown) == 1 else {"Specifications": shown}
 
-    def _placement(self, component: Component) -> dict[str, Any]:
+    def _placement(self, component: Component) -> Document:
         """Copies by instance type, where a variant has pools."""
         variant = self._variant_of(component)
         if "InstancePools" not in variant.config:
@@ -223,14 +203,14 @@ class ComponentOperations(Operations):
             ]
         }
 
-    def _summary(self, caller: Caller, component: Component, specification: dict[str, Any]) -> dict[str, Any]:
+    def _summary(self, caller: Caller, component: Component, specification: Document) -> Document:
         """A specification as Describe gives it: images appear as DeployedImage."""
         shown = {name: value for name, value in specification.items() if name != "Container"}
         container = dict(specification.get("Container", {}))
         image = container.pop("Image", None)
         if image:
             container["DeployedImage"] = {"SpecifiedImage": image, "ResolutionTime": component.modified}
-        model = self.store.models.get(key(caller, specification.get("ModelName", "")))
+        model = self.store.models.named(caller, specification.get("ModelName", ""))
         if model is not None and deployed_images(model):
             container.setdefault("DeployedImage", deployed_images(model)[0])
         if container:
@@ -239,7 +219,7 @@ class ComponentOperations(Operations):
         return shown
 
 
-def _specifications(params: Params) -> list[dict[str, Any]]:
+def _specifications(params: Params) -> list[Document]:
     """One specification for all instance types, or one for each of several."""
     if bool(params.get("Specification")) == bool(params.get("Specifications")):
         raise refuse("Exactly one of Specification and Specifications is required.")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+
+from loadproof.wire.documents import Document
 
 _PERCENT_BOUNDS = {"CanarySize": (1, 50), "LinearStepSize": (10, 50), "MaximumBatchSize": (5, 50)}
 
@@ -46,7 +47,7 @@ class Course:
         return self.steps[0].at_s
 
 
-def course_of(settings: dict[str, Any], provision_s: float, capacity: int) -> Course:
+def course_of(settings: Document, provision_s: float, capacity: int) -> Course:
     """The course that a DeploymentConfig describes; an empty one is blue/green, all at once, without baking.
 
     `provision_s` is how long capacity takes to come up, `capacity` the fleet's instances (a component's copies).
@@ -68,9 +69,7 @@ def course_of(settings: dict[str, Any], provision_s: float, capacity: int) -> Co
     )
 
 
-def course_back(
-    course: Course, elapsed_s: float, settings: dict[str, Any], provision_s: float, capacity: int
-) -> Course:
+def course_back(course: Course, elapsed_s: float, settings: Document, provision_s: float, capacity: int) -> Course:
     """The way back from where a deployment has come to.
 
     Blue/green gives all traffic back at once. Rolling brings the old capacity up again, by default all of it at once.
@@ -85,7 +84,7 @@ def course_back(
     return Course(steps=tuple(steps), baked_s=0.0, done_s=steps[-1].at_s, in_batches=True)
 
 
-def _rolling(policy: dict[str, Any], provision_s: float, capacity: int, alarms: tuple[str, ...]) -> Course:
+def _rolling(policy: Document, provision_s: float, capacity: int, alarms: tuple[str, ...]) -> Course:
     batch = _units(policy["MaximumBatchSize"], capacity, default=capacity)
     wait_s = float(policy["WaitIntervalInSeconds"])
     batches = max(1, math.ceil(capacity / batch))
@@ -97,7 +96,7 @@ def _rolling(policy: dict[str, Any], provision_s: float, capacity: int, alarms: 
     return Course(steps=steps, baked_s=done_s, done_s=done_s, in_batches=True, alarms=alarms)
 
 
-def _traffic_shares(routing: dict[str, Any], capacity: int) -> list[float]:
+def _traffic_shares(routing: Document, capacity: int) -> list[float]:
     """Shares after each step: all at once in one, a canary in two, linear in as many as its size needs."""
     if routing["Type"] == "ALL_AT_ONCE":
         return [1.0]
@@ -108,20 +107,20 @@ def _traffic_shares(routing: dict[str, Any], capacity: int) -> list[float]:
     return [min(1.0, size * (index + 1)) for index in range(steps)]
 
 
-def _fraction(size: dict[str, Any], capacity: int) -> float:
+def _fraction(size: Document, capacity: int) -> float:
     if size["Type"] == "CAPACITY_PERCENT":
         return float(size["Value"]) / 100
     return float(size["Value"]) / max(1, capacity)
 
 
-def _units(size: dict[str, Any] | None, capacity: int, *, default: int) -> int:
+def _units(size: Document | None, capacity: int, *, default: int) -> int:
     """Instances or copies in a batch: at least one, a percentage rounded down."""
     if size is None:
         return max(1, default)
     return max(1, math.floor(_fraction(size, capacity) * capacity + 1e-9))
 
 
-def faults(settings: dict[str, Any], capacity: int) -> list[str]:
+def faults(settings: Document, capacity: int) -> list[str]:
     """What SageMaker refuses of a DeploymentConfig, in words; `capacity` is what the sizes are measured by."""
     blue_green, rolling = settings.get("BlueGreenUpdatePolicy"), settings.get("RollingUpdatePolicy")
     if blue_green and rolling:
@@ -142,7 +141,7 @@ def faults(settings: dict[str, Any], capacity: int) -> list[str]:
     return found
 
 
-def _routing_faults(routing: dict[str, Any], capacity: int) -> Iterator[str]:
+def _routing_faults(routing: Document, capacity: int) -> Iterator[str]:
     needed = {"CANARY": "CanarySize", "LINEAR": "LinearStepSize"}.get(routing["Type"])
     for name in ("CanarySize", "LinearStepSize"):
         if name == needed and name not in routing:
@@ -153,7 +152,7 @@ def _routing_faults(routing: dict[str, Any], capacity: int) -> Iterator[str]:
         yield from _size_faults(needed, routing[needed], capacity)
 
 
-def _size_faults(name: str, size: dict[str, Any], capacity: int) -> Iterator[str]:
+def _size_faults(name: str, size: Document, capacity: int) -> Iterator[str]:
     low, high = _PERCENT_BOUNDS[name]
     if size["Type"] == "CAPACITY_PERCENT":
         if not low <= size["Value"] <= high:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 from loadproof.localcloud.controlplane.sagemaker.base import Operations, page
 from loadproof.localcloud.controlplane.sagemaker.capacity import instance_types
 from loadproof.localcloud.controlplane.sagemaker.deployments import course_of
-from loadproof.localcloud.controlplane.sagemaker.rules import check_deployment, check_update, refuse
-from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Rollout, Stored, Variant, key, utc_now
-from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.controlplane.sagemaker.rules import check_deployment, check_update
+from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Rollout, Stored, Variant, refuse, utc_now
+from loadproof.localcloud.controlplane.wire import Caller, Params, key, known
+from loadproof.wire.documents import Document
 
 MOVING = ("Creating", "Updating", "Deleting")
 
@@ -18,140 +18,106 @@ MOVING = ("Creating", "Updating", "Deleting")
 class EndpointOperations(Operations):
     """The machines under the copies."""
 
-    def CreateEndpoint(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def CreateEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         name = params["EndpointName"]
-        arn = caller.arn("sagemaker", f"endpoint/{name.lower()}")
-        with self.store.lock:
-            self.settle()
-            if key(caller, name) in self.store.endpoints:
-                raise refuse(f'Cannot create already existing endpoint "{arn}".')
-            config = self._config(caller, params["EndpointConfigName"])
-            self.store.endpoints[key(caller, name)] = Endpoint(
-                name=name,
-                arn=arn,
-                caller=caller,
-                config_name=config.name,
-                status="Creating",
-                ready_at_s=self.store.clock() + self.store.timing.endpoint_s,
-                variants=_variants(config, {}, frozenset()),
-                capture=config.request.get("DataCaptureConfig"),
-                deployment=params.get("DeploymentConfig"),
-            )
-            self.tag(arn, params.get("Tags"))
+        self.settle()
+        arn = self.store.endpoints.new_arn(caller, name)
+        config = self.store.configs.find(caller, params["EndpointConfigName"])
+        self.store.endpoints[key(caller, name)] = Endpoint(
+            name=name,
+            arn=arn,
+            caller=caller,
+            config_name=config.name,
+            status="Creating",
+            ready_at_s=self.store.clock() + self.store.timing.endpoint_s,
+            variants=_variants(config, {}, frozenset()),
+            capture=config.request.get("DataCaptureConfig"),
+            deployment=params.get("DeploymentConfig"),
+        )
+        self.tag(arn, params.get("Tags"))
         return {"EndpointArn": arn}
 
-    def UpdateEndpoint(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            endpoint = self._endpoint(caller, params["EndpointName"])
-            if endpoint.status in MOVING:
-                raise refuse(f'Cannot update in-progress endpoint "{endpoint.arn}".')
-            config = self._config(caller, params["EndpointConfigName"])
-            check_update(self.store, endpoint, config.request, self.scaled(caller, endpoint.name))
-            settings = params.get("DeploymentConfig")
-            if settings is None and params.get("RetainDeploymentConfig"):
-                settings = endpoint.deployment
-            if settings is not None:
-                check_deployment(self.store, endpoint, config.request, settings)
-            kept = _kept(params)
-            capture = endpoint.capture if "DataCaptureConfig" in kept else config.request.get("DataCaptureConfig")
-            endpoint.pending_config, endpoint.pending_capture = config.name, capture
-            endpoint.pending_variants = _variants(config, {one.name: one for one in endpoint.variants}, kept)
-            capacity = sum(variant.desired_count for variant in endpoint.pending_variants)
-            endpoint.rollout = Rollout(
-                course=course_of(settings or {}, self.store.timing.endpoint_s, capacity),
-                settings=settings or {},
-                capacity=capacity,
-                began_s=self.store.clock(),
-            )
-            endpoint.deployment = settings
-            endpoint.status, endpoint.modified = "Updating", utc_now()
-            return {"EndpointArn": endpoint.arn}
+    def UpdateEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        endpoint = self._endpoint(caller, params["EndpointName"])
+        if endpoint.status in MOVING:
+            raise refuse(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+        config = self.store.configs.find(caller, params["EndpointConfigName"])
+        check_update(self.store, endpoint, config.request, self.scaled(caller, endpoint.name))
+        settings = params.get("DeploymentConfig")
+        if settings is None and params.get("RetainDeploymentConfig"):
+            settings = endpoint.deployment
+        if settings is not None:
+            check_deployment(self.store, endpoint, config.request, settings)
+        kept = _kept(params)
+        capture = endpoint.capture if "DataCaptureConfig" in kept else config.request.get("DataCaptureConfig")
+        endpoint.pending_config, endpoint.pending_capture = config.name, capture
+        endpoint.pending_variants = _variants(config, {one.name: one for one in endpoint.variants}, kept)
+        capacity = sum(variant.desired_count for variant in endpoint.pending_variants)
+        endpoint.rollout = Rollout(
+            course=course_of(settings or {}, self.store.timing.endpoint_s, capacity),
+            settings=settings or {},
+            capacity=capacity,
+            began_s=self.store.clock(),
+        )
+        endpoint.deployment = settings
+        endpoint.status, endpoint.modified = "Updating", utc_now()
+        return {"EndpointArn": endpoint.arn}
 
-    def UpdateEndpointWeightsAndCapacities(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            endpoint = self._endpoint(caller, params["EndpointName"])
-            if endpoint.status != "InService":
-                raise refuse(f'Cannot update in-progress endpoint "{endpoint.arn}".')
-            by_name = {variant.name: variant for variant in endpoint.variants}
-            for desired in params["DesiredWeightsAndCapacities"]:
-                variant = by_name.get(desired["VariantName"])
-                if variant is None:
-                    raise refuse(f"Endpoint {endpoint.name} has no variant {desired['VariantName']}.")
-                variant.desired_count = desired.get("DesiredInstanceCount", variant.desired_count)
-                variant.desired_weight = float(desired.get("DesiredWeight", variant.desired_weight))
-            endpoint.status, endpoint.modified = "Updating", utc_now()
-            endpoint.ready_at_s = self.store.clock() + self.store.timing.endpoint_s
-            return {"EndpointArn": endpoint.arn}
+    def UpdateEndpointWeightsAndCapacities(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        endpoint = self._endpoint(caller, params["EndpointName"])
+        if endpoint.status != "InService":
+            raise refuse(f'Cannot update in-progress endpoint "{endpoint.arn}".')
+        by_name = {variant.name: variant for variant in endpoint.variants}
+        for desired in params["DesiredWeightsAndCapacities"]:
+            variant = by_name.get(desired["VariantName"])
+            if variant is None:
+                raise refuse(f"Endpoint {endpoint.name} has no variant {desired['VariantName']}.")
+            variant.desired_count = desired.get("DesiredInstanceCount", variant.desired_count)
+            variant.desired_weight = float(desired.get("DesiredWeight", variant.desired_weight))
+        endpoint.status, endpoint.modified = "Updating", utc_now()
+        endpoint.ready_at_s = self.store.clock() + self.store.timing.endpoint_s
+        return {"EndpointArn": endpoint.arn}
 
-    def DescribeEndpoint(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            endpoint = self._endpoint(caller, params["EndpointName"])
-            config = self.store.configs.get(key(caller, endpoint.config_name))
-            request = config.request if config else {}
-            shown = {
-                "EndpointName": endpoint.name,
-                "EndpointArn": endpoint.arn,
-                "EndpointConfigName": endpoint.config_name,
-                "EndpointStatus": endpoint.status,
-                "ProductionVariants": [self._describe_variant(caller, one) for one in endpoint.variants],
-                "FailureReason": endpoint.failure_reason,
-                "CreationTime": endpoint.created,
-                "LastModifiedTime": endpoint.modified,
-                "LastDeploymentConfig": endpoint.deployment,
-                "PendingDeploymentSummary": self._pending(caller, endpoint),
-                "DataCaptureConfig": _capture_shown(endpoint.capture),
-                "MetricsConfig": request.get("MetricsConfig"),
-                "AsyncInferenceConfig": request.get("AsyncInferenceConfig"),
-            }
-            return {name: value for name, value in shown.items() if value is not None}
+    def DescribeEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        endpoint = self._endpoint(caller, params["EndpointName"])
+        config = self.store.configs.named(caller, endpoint.config_name)
+        request = config.request if config else {}
+        return known(
+            **_row(endpoint),
+            EndpointConfigName=endpoint.config_name,
+            ProductionVariants=[self._describe_variant(caller, one) for one in endpoint.variants],
+            FailureReason=endpoint.failure_reason,
+            LastDeploymentConfig=endpoint.deployment,
+            PendingDeploymentSummary=self._pending(caller, endpoint),
+            DataCaptureConfig=_capture_shown(endpoint.capture),
+            MetricsConfig=request.get("MetricsConfig"),
+            AsyncInferenceConfig=request.get("AsyncInferenceConfig"),
+        )
 
-    def ListEndpoints(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            self.settle()
-            rows = [
-                {
-                    "EndpointName": one.name,
-                    "EndpointArn": one.arn,
-                    "CreationTime": one.created,
-                    "LastModifiedTime": one.modified,
-                    "EndpointStatus": one.status,
-                }
-                for (account, region, _), one in self.store.endpoints.items()
-                if (account, region) == (caller.account, caller.region)
-                and one.status == params.get("StatusEquals", one.status)
-            ]
+    def ListEndpoints(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        self.settle()
+        wanted = params.get("StatusEquals")
+        rows = [_row(one) for one in self.store.endpoints.of(caller) if wanted in (None, one.status)]
         return page(rows, params, "EndpointName", "Endpoints")
 
     def DeleteEndpoint(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        with self.store.lock:
-            endpoint = self._endpoint(caller, params["EndpointName"])
-            if endpoint.status in MOVING:
-                raise refuse(f'Cannot delete in-progress endpoint "{endpoint.arn}".')
-            associated = self.store.components_of(caller, endpoint.name)
-            if associated:
-                names = ", ".join(component.name for component in associated)
-                raise refuse(
-                    f'Cannot delete endpoint "{endpoint.arn}" with inference components associated with it: {names}.'
-                )
-            endpoint.status, endpoint.modified = "Deleting", utc_now()
-            endpoint.ready_at_s = self.store.clock() + self.store.timing.delete_s
-
-    def _config(self, caller: Caller, name: str) -> Stored:
-        config = self.store.configs.get(key(caller, name))
-        if config is None:
-            arn = caller.arn("sagemaker", f"endpoint-config/{name.lower()}")
-            raise refuse(f'Could not find endpoint configuration "{arn}".')
-        return config
+        endpoint = self._endpoint(caller, params["EndpointName"])
+        if endpoint.status in MOVING:
+            raise refuse(f'Cannot delete in-progress endpoint "{endpoint.arn}".')
+        associated = self.store.components_of(caller, endpoint.name)
+        if associated:
+            names = ", ".join(component.name for component in associated)
+            raise refuse(
+                f'Cannot delete endpoint "{endpoint.arn}" with inference components associated with it: {names}.'
+            )
+        endpoint.status, endpoint.modified = "Deleting", utc_now()
+        endpoint.ready_at_s = self.store.clock() + self.store.timing.delete_s
 
     def _endpoint(self, caller: Caller, name: str) -> Endpoint:
         self.settle()
-        endpoint = self.store.endpoints.get(key(caller, name))
-        if endpoint is None:
-            arn = caller.arn("sagemaker", f"endpoint/{name.lower()}")
-            raise refuse(f'Could not find endpoint "{arn}".')
-        return endpoint
+        return self.store.endpoints.find(caller, name)
 
-    def _pending(self, caller: Caller, endpoint: Endpoint) -> dict[str, Any] | None:
+    def _pending(self, caller: Caller, endpoint: Endpoint) -> Document | None:
         """What an update is moving to, while it does."""
         rollout = endpoint.rollout
         if rollout is None:
@@ -175,8 +141,8 @@ class EndpointOperations(Operations):
             "StartTime": rollout.began,
         }
 
-    def _describe_variant(self, caller: Caller, variant: Variant) -> dict[str, Any]:
-        shown: dict[str, Any] = {
+    def _describe_variant(self, caller: Caller, variant: Variant) -> Document:
+        shown: Document = {
             "VariantName": variant.name,
             "CurrentWeight": variant.weight,
             "DesiredWeight": variant.desired_weight,
@@ -191,13 +157,24 @@ class EndpointOperations(Operations):
                 {"InstanceType": kind, "CurrentInstanceCount": variant.instances.get(kind, 0)}
                 for kind in instance_types(variant.config)
             ]
-        model = self.store.models.get(key(caller, variant.config.get("ModelName", "")))
+        model = self.store.models.named(caller, variant.config.get("ModelName", ""))
         if model is not None:
             shown["DeployedImages"] = deployed_images(model)
         return shown
 
 
-def deployed_images(model: Stored) -> list[dict[str, Any]]:
+def _row(endpoint: Endpoint) -> Document:
+    """As a listing shows it."""
+    return {
+        "EndpointName": endpoint.name,
+        "EndpointArn": endpoint.arn,
+        "CreationTime": endpoint.created,
+        "LastModifiedTime": endpoint.modified,
+        "EndpointStatus": endpoint.status,
+    }
+
+
+def deployed_images(model: Stored) -> list[Document]:
     """The images of a model's containers, as DescribeEndpoint names them (no registry resolves a digest here)."""
     containers = model.request.get("Containers") or [model.request["PrimaryContainer"]]
     return [{"SpecifiedImage": one["Image"], "ResolutionTime": model.created} for one in containers if "Image" in one]
@@ -231,7 +208,7 @@ def _variants(config: Stored, old: dict[str, Variant], kept: frozenset[str]) -> 
     return variants
 
 
-def _capture_shown(capture: dict[str, Any] | None) -> dict[str, Any] | None:
+def _capture_shown(capture: Document | None) -> Document | None:
     if capture is None:
         return None
     enabled = bool(capture.get("EnableCapture", False))

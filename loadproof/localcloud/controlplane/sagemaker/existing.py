@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loadproof.localcloud.controlplane.sagemaker.rules import refuse
+from loadproof.localcloud.controlplane.sagemaker.store import refuse
 from loadproof.localcloud.controlplane.wire import Caller, Params
 
 _IMAGE = re.compile(r"\d{12}\.dkr\.ecr\.(?P<region>[\w-]+)\.amazonaws\.com(\.cn)?/")
@@ -42,7 +42,7 @@ def _check_image(caller: Caller, image: str) -> None:
 
 
 def _check_data(caller: Caller, url: str) -> None:
-    from moto.s3.models import s3_backends
+    from moto.s3.models import s3_backends  # noqa: PLC0415  a second of CPU to load
 
     named = _DATA.fullmatch(url)
     if named is None:

@@ -7,7 +7,7 @@ So a test passes its own clock, and the runtime sees the same world as DescribeE
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 from loadproof.localcloud.controlplane.sagemaker.capacity import (
     Load,
@@ -19,10 +19,11 @@ from loadproof.localcloud.controlplane.sagemaker.capacity import (
     specification_for,
 )
 from loadproof.localcloud.controlplane.sagemaker.deployments import course_back
-from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Variant, key, utc_now
+from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Variant, utc_now
 from loadproof.localcloud.controlplane.sagemaker.views import component_view, variant_view
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.controlplane.wire import Caller, key
 from loadproof.localcloud.directory import ComponentView, VariantView
+from loadproof.wire.documents import Document
 
 Startable = Callable[[ComponentView | VariantView], str | None]  # why a container could not start; None when it can
 
@@ -154,7 +155,7 @@ def _alarmed(store: Store, caller: Caller, rollout: Rollout, elapsed_s: float) -
     if not rollout.course.alarms or rollout.watched_s >= rollout.course.baked_s:
         return None
     rollout.watched_s = elapsed_s
-    in_alarm = store.in_alarm(caller, rollout.course.alarms)
+    in_alarm = [name for name in rollout.course.alarms if store.alarm_state(caller, name) == "ALARM"]
     if not in_alarm:
         return None
     return f"The deployment was rolled back because of alarms in state ALARM: {', '.join(in_alarm)}."
@@ -163,15 +164,7 @@ def _alarmed(store: Store, caller: Caller, rollout: Rollout, elapsed_s: float) -
 def rolled_back(store: Store, rollout: Rollout, reason: str, reached_s: float, provision_s: float) -> Rollout:
     """The same deployment on its way back from where it was after `reached_s`."""
     course = course_back(rollout.course, reached_s, rollout.settings, provision_s, max(1, rollout.capacity))
-    return Rollout(
-        course=course,
-        settings=rollout.settings,
-        capacity=rollout.capacity,
-        began_s=store.clock(),
-        began=rollout.began,
-        provisioned=rollout.provisioned,
-        reason=reason,
-    )
+    return replace(rollout, course=course, began_s=store.clock(), watched_s=0.0, reason=reason)
 
 
 # ---------------------------------------------------------------------------------------------------------- components
@@ -181,7 +174,7 @@ def _settle_component(store: Store, component: Component, startable: Startable) 
     if component.status == "Deleting":
         del store.components[key(component.caller, component.name)]
         store.tags.pop(component.arn, None)
-        endpoint = store.endpoints.get(key(component.caller, component.endpoint_name))
+        endpoint = store.endpoints.named(component.caller, component.endpoint_name)
         if endpoint is not None:
             repack(store, endpoint)
     elif component.status in ("Creating", "Updating"):
@@ -189,7 +182,7 @@ def _settle_component(store: Store, component: Component, startable: Startable) 
 
 
 def _start(store: Store, component: Component, startable: Startable) -> None:
-    endpoint = store.endpoints.get(key(component.caller, component.endpoint_name))
+    endpoint = store.endpoints.named(component.caller, component.endpoint_name)
     if endpoint is None or endpoint.status in ("Creating", "Updating"):
         return  # waits for its endpoint
     _adopt(component)
@@ -235,7 +228,7 @@ def _no_place(wanted: int, placed: int) -> str:
 
 def _move_component(store: Store, component: Component, rollout: Rollout, startable: Startable) -> None:
     """One look at a rolling update: a batch of new copies starts, then as many old ones stop; or all goes back."""
-    endpoint = store.endpoints.get(key(component.caller, component.endpoint_name))
+    endpoint = store.endpoints.named(component.caller, component.endpoint_name)
     if endpoint is None:
         return
     elapsed_s = store.clock() - rollout.began_s
@@ -346,7 +339,7 @@ def _moved(store: Store, component: Component) -> int:
     return round(rollout.course.share(store.clock() - rollout.began_s) * component.desired_copies)
 
 
-def _sizes(specifications: list[dict[str, Any]]) -> Callable[[str], Size | None]:
+def _sizes(specifications: list[Document]) -> Callable[[str], Size | None]:
     def size_on(instance_type: str) -> Size | None:
         found = specification_for(specifications, instance_type)
         return copy_size(found) if found is not None else None

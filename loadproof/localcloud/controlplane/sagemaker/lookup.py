@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, fail, settle
 from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Store
 from loadproof.localcloud.controlplane.sagemaker.views import (
@@ -12,18 +10,16 @@ from loadproof.localcloud.controlplane.sagemaker.views import (
     component_view,
     variant_view,
 )
-from loadproof.localcloud.directory import ComponentView, EndpointView
-
-MetricSink = Callable[[str, str, float, Mapping[str, str], str, float | None, float], None]
+from loadproof.localcloud.directory import ComponentView, EndpointView, RecordMetric
 
 
 class StoreDirectory:
     """Implements `Directory`. Names are looked up in every account and region of this local cloud: first come."""
 
-    def __init__(self, store: Store, startable: Startable, put_metric: MetricSink) -> None:
+    def __init__(self, store: Store, startable: Startable, record_metric: RecordMetric) -> None:
         self._store = store
         self._startable = startable
-        self._put_metric = put_metric
+        self.record_metric = record_metric
 
     def endpoint(self, name: str) -> EndpointView | None:
         with self._store.lock:
@@ -41,24 +37,6 @@ class StoreDirectory:
             settle(self._store, self._startable)
             found = next((one for one in self._store.components.values() if one.name == name), None)
             return component_view(self._store, found) if found else None
-
-    def components(self) -> tuple[ComponentView, ...]:
-        with self._store.lock:
-            settle(self._store, self._startable)
-            return tuple(component_view(self._store, one) for one in self._store.components.values())
-
-    def record_metric(
-        self,
-        namespace: str,
-        name: str,
-        value: float,
-        dimensions: Mapping[str, str],
-        *,
-        unit: str = "None",
-        at_s: float | None = None,
-        count: float = 1.0,
-    ) -> None:
-        self._put_metric(namespace, name, value, dimensions, unit, at_s, count)
 
     def fail_component(self, name: str, reason: str) -> None:
         with self._store.lock:

@@ -2,76 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.controlplane.sagemaker.base import Operations, page
 from loadproof.localcloud.controlplane.sagemaker.existing import check_existing, check_tag_keys
-from loadproof.localcloud.controlplane.sagemaker.rules import check_config, check_model, check_role, refuse
-from loadproof.localcloud.controlplane.sagemaker.store import Key, Stored, key
-from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.controlplane.sagemaker.rules import check_config, check_model, check_role
+from loadproof.localcloud.controlplane.sagemaker.store import Stored, Table, refuse
+from loadproof.localcloud.controlplane.wire import Caller, Params, key
+from loadproof.wire.documents import Document
 
 
 class ModelOperations(Operations):
     """Resources that never change once made."""
 
-    def CreateModel(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def CreateModel(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         check_model(params)
         check_role(self.roles, caller, params.get("ExecutionRoleArn", "(none)"))
         check_existing(caller, params)
-        arn = self._store(self.store.models, caller, params["ModelName"], "model", params)
+        arn = self._create(self.store.models, caller, params["ModelName"], params)
         return {"ModelArn": arn}
 
-    def DescribeModel(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            model = self._find(self.store.models, caller, params["ModelName"], "model")
-            return {**_without_tags(model.request), "ModelArn": model.arn, "CreationTime": model.created}
+    def DescribeModel(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        model = self.store.models.find(caller, params["ModelName"])
+        return {**_without_tags(model.request), "ModelArn": model.arn, "CreationTime": model.created}
 
-    def ListModels(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            rows = self._rows(self.store.models, caller, "Model")
-        return page(rows, params, "ModelName", "Models")
+    def ListModels(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        return self._page(self.store.models, caller, params, "Model")
 
     def DeleteModel(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        self._delete(self.store.models, caller, params["ModelName"], "model")
+        self._delete(self.store.models, caller, params["ModelName"])
 
-    def CreateEndpointConfig(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
+    def CreateEndpointConfig(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         if params.get("ExecutionRoleArn"):
             check_role(self.roles, caller, params["ExecutionRoleArn"])
-        with self.store.lock:
-            check_config(self.store, caller, params)
-            arn = self._store(self.store.configs, caller, params["EndpointConfigName"], "endpoint-config", params)
+        check_config(self.store, caller, params)
+        arn = self._create(self.store.configs, caller, params["EndpointConfigName"], params)
         return {"EndpointConfigArn": arn}
 
-    def DescribeEndpointConfig(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            config = self._find(self.store.configs, caller, params["EndpointConfigName"], "endpoint-config")
-            return {**_without_tags(config.request), "EndpointConfigArn": config.arn, "CreationTime": config.created}
+    def DescribeEndpointConfig(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        config = self.store.configs.find(caller, params["EndpointConfigName"])
+        return {**_without_tags(config.request), "EndpointConfigArn": config.arn, "CreationTime": config.created}
 
-    def ListEndpointConfigs(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            rows = self._rows(self.store.configs, caller, "EndpointConfig")
-        return page(rows, params, "EndpointConfigName", "EndpointConfigs")
+    def ListEndpointConfigs(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        return self._page(self.store.configs, caller, params, "EndpointConfig")
 
     def DeleteEndpointConfig(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        self._delete(self.store.configs, caller, params["EndpointConfigName"], "endpoint-config")
+        self._delete(self.store.configs, caller, params["EndpointConfigName"])
 
-    def AddTags(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            self._check_arn(params["ResourceArn"])
-            check_tag_keys(params["Tags"])
-            self.tag(params["ResourceArn"], params["Tags"])
-            return {"Tags": _tag_list(self.store.tags.get(params["ResourceArn"], {}))}
+    def AddTags(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        self._check_arn(params["ResourceArn"])
+        check_tag_keys(params["Tags"])
+        self.tag(params["ResourceArn"], params["Tags"])
+        return {"Tags": _tag_list(self.store.tags.get(params["ResourceArn"], {}))}
 
-    def ListTags(self, caller: Caller, params: Params) -> dict[str, Any]:  # noqa: N802
-        with self.store.lock:
-            self._check_arn(params["ResourceArn"])
-            return {"Tags": _tag_list(self.store.tags.get(params["ResourceArn"], {}))}
+    def ListTags(self, caller: Caller, params: Params) -> Document:  # noqa: N802
+        self._check_arn(params["ResourceArn"])
+        return {"Tags": _tag_list(self.store.tags.get(params["ResourceArn"], {}))}
 
     def DeleteTags(self, caller: Caller, params: Params) -> None:  # noqa: N802
-        with self.store.lock:
-            self._check_arn(params["ResourceArn"])
-            for name in params["TagKeys"]:
-                self.store.tags.get(params["ResourceArn"], {}).pop(name, None)
+        self._check_arn(params["ResourceArn"])
+        for name in params["TagKeys"]:
+            self.store.tags.get(params["ResourceArn"], {}).pop(name, None)
 
     def _check_arn(self, arn: str) -> None:
         self.settle()
@@ -79,34 +68,20 @@ class ModelOperations(Operations):
         if not any(one.arn == arn for table in tables for one in table.values()):
             raise refuse(f"Could not find resource {arn}.")
 
-    def _store(self, table: dict[Key, Stored], caller: Caller, name: str, kind: str, params: Params) -> str:
-        arn = caller.arn("sagemaker", f"{kind}/{name.lower()}")
-        with self.store.lock:
-            if key(caller, name) in table:
-                raise refuse(f'Cannot create already existing {kind.replace("-", " ")} "{arn}".')
-            table[key(caller, name)] = Stored(name=name, arn=arn, request=params)
-            self.tag(arn, params.get("Tags"))
+    def _create(self, table: Table[Stored], caller: Caller, name: str, params: Params) -> str:
+        arn = table.new_arn(caller, name)
+        table[key(caller, name)] = Stored(name=name, arn=arn, request=params)
+        self.tag(arn, params.get("Tags"))
         return arn
 
-    def _find(self, table: dict[Key, Stored], caller: Caller, name: str, kind: str) -> Stored:
-        found = table.get(key(caller, name))
-        if found is None:
-            arn = caller.arn("sagemaker", f"{kind}/{name.lower()}")
-            raise refuse(f'Could not find {kind.replace("endpoint-config", "endpoint configuration")} "{arn}".')
-        return found
+    def _delete(self, table: Table[Stored], caller: Caller, name: str) -> None:
+        self.store.tags.pop(table.find(caller, name).arn, None)
+        del table[key(caller, name)]
 
-    def _delete(self, table: dict[Key, Stored], caller: Caller, name: str, kind: str) -> None:
-        with self.store.lock:
-            found = self._find(table, caller, name, kind)
-            del table[key(caller, name)]
-            self.store.tags.pop(found.arn, None)
-
-    def _rows(self, table: dict[Key, Stored], caller: Caller, noun: str) -> list[dict[str, Any]]:
-        return [
-            {f"{noun}Name": one.name, f"{noun}Arn": one.arn, "CreationTime": one.created}
-            for (account, region, _), one in table.items()
-            if (account, region) == (caller.account, caller.region)
-        ]
+    def _page(self, table: Table[Stored], caller: Caller, params: Params, noun: str) -> Document:
+        found = table.of(caller)
+        rows = [{f"{noun}Name": one.name, f"{noun}Arn": one.arn, "CreationTime": one.created} for one in found]
+        return page(rows, params, f"{noun}Name", f"{noun}s")
 
 
 def _without_tags(request: Params) -> Params:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from loadproof.catalog.readers import instances
 from loadproof.localcloud.controlplane.sagemaker.capacity import (
@@ -14,14 +13,11 @@ from loadproof.localcloud.controlplane.sagemaker.capacity import (
     specification_for,
 )
 from loadproof.localcloud.controlplane.sagemaker.deployments import faults
-from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Store, key
+from loadproof.localcloud.controlplane.sagemaker.store import Endpoint, Store, refuse
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.wire.documents import Document
 
 RoleCheck = Callable[[str, str], str | None]  # (account, role ARN) -> why SageMaker cannot assume it
-
-
-def refuse(message: str) -> AwsError:
-    return AwsError("ValidationException", message)
 
 
 def check_role(roles: RoleCheck, caller: Caller, role_arn: str) -> None:
@@ -77,7 +73,7 @@ def _check_asynchronous(params: Params) -> None:
         raise AwsError("UnsupportedOperation", "The local cloud does not provide IncludeInferenceResponseIn.")
 
 
-def _check_host(variant: dict[str, Any], params: Params) -> None:
+def _check_host(variant: Document, params: Params) -> None:
     """What the API's documentation says of disks and routing, and its model does not."""
     for row in [instances().get(kind) for kind in instance_types(variant)]:
         given = [name for name, found in (("KmsKeyId", params), ("VolumeSizeInGB", variant)) if found.get(name)]
@@ -88,7 +84,7 @@ def _check_host(variant: dict[str, Any], params: Params) -> None:
         raise refuse("RoutingStrategy PREFIX_AWARE and PrefixAwareRoutingConfig must be given together.")
 
 
-def _check_variant(store: Store, caller: Caller, variant: dict[str, Any], params: Params) -> None:
+def _check_variant(store: Store, caller: Caller, variant: Document, params: Params) -> None:
     name = variant["VariantName"]
     kinds = [kind for kind in ("InstanceType", "InstancePools", "ServerlessConfig") if variant.get(kind)]
     if len(kinds) != 1:
@@ -100,8 +96,7 @@ def _check_variant(store: Store, caller: Caller, variant: dict[str, Any], params
         raise AwsError("UnsupportedOperation", "The local cloud does not provide serverless variants.")
     model_name = variant.get("ModelName")
     if model_name:
-        if key(caller, model_name) not in store.models:
-            raise refuse(f'Could not find model "{caller.arn("sagemaker", f"model/{model_name.lower()}")}".')
+        store.models.find(caller, model_name)
         if not variant.get("InitialInstanceCount"):
             raise refuse(f"Variant {name} needs an InitialInstanceCount of at least 1.")
     elif not params.get("ExecutionRoleArn"):
@@ -120,12 +115,12 @@ def _check_variant(store: Store, caller: Caller, variant: dict[str, Any], params
         )
 
 
-def hosts_components(variant: dict[str, Any]) -> bool:
+def hosts_components(variant: Document) -> bool:
     return not variant.get("ModelName")
 
 
 def check_specifications(
-    store: Store, caller: Caller, specifications: list[dict[str, Any]], variant: dict[str, Any], endpoint_name: str
+    store: Store, caller: Caller, specifications: list[Document], variant: Document, endpoint_name: str
 ) -> None:
     """A component's specifications against its variant: one for all instance types, or one each for several."""
     if len(specifications) > 1:
@@ -144,7 +139,7 @@ def check_specifications(
         check_fits(specifications, variant)
 
 
-def _check_specification(store: Store, caller: Caller, specification: dict[str, Any], endpoint_name: str) -> None:
+def _check_specification(store: Store, caller: Caller, specification: Document, endpoint_name: str) -> None:
     """One specification by itself: model or image, and what it reserves."""
     base_name = specification.get("BaseInferenceComponentName")
     needs = specification.get("ComputeResourceRequirements")
@@ -155,9 +150,8 @@ def _check_specification(store: Store, caller: Caller, specification: dict[str, 
     image = specification.get("Container", {}).get("Image")
     if bool(model_name) == bool(image):
         raise refuse("A specification needs either a ModelName or a Container with an Image.")
-    if model_name and key(caller, model_name) not in store.models:
-        raise refuse(f'Could not find model "{caller.arn("sagemaker", f"model/{model_name.lower()}")}".')
     if model_name:
+        store.models.find(caller, model_name)
         _check_agrees(store, caller, model_name, endpoint_name)
     if not needs:
         raise refuse("ComputeResourceRequirements are required for a base inference component.")
@@ -167,20 +161,18 @@ def _check_specification(store: Store, caller: Caller, specification: dict[str, 
 
 def _check_agrees(store: Store, caller: Caller, model_name: str, endpoint_name: str) -> None:
     """A model runs on its endpoint's machines: both must say the same about role, network and isolation."""
-    endpoint = store.endpoints.get(key(caller, endpoint_name))
-    config = store.configs.get(key(caller, endpoint.config_name)) if endpoint is not None else None
+    endpoint = store.endpoints.named(caller, endpoint_name)
+    config = store.configs.named(caller, endpoint.config_name) if endpoint is not None else None
     if config is None:
         return
-    model = store.models[key(caller, model_name)].request
+    model = store.models.find(caller, model_name).request
     for name in ("ExecutionRoleArn", "VpcConfig", "EnableNetworkIsolation"):
         if (model.get(name) or None) != (config.request.get(name) or None):
             raise refuse(f"{name} of model {model_name} differs from that of endpoint configuration {config.name}.")
 
 
-def _check_adapter(
-    store: Store, caller: Caller, specification: dict[str, Any], base_name: str, endpoint_name: str
-) -> None:
-    base = store.components.get(key(caller, base_name))
+def _check_adapter(store: Store, caller: Caller, specification: Document, base_name: str, endpoint_name: str) -> None:
+    base = store.components.named(caller, base_name)
     if base is None or base.endpoint_name != endpoint_name:
         raise refuse(f"Base inference component {base_name} does not exist on endpoint {endpoint_name}.")
     if base.base_name:
@@ -191,7 +183,7 @@ def _check_adapter(
         raise refuse("An adapter needs Container.ArtifactUrl.")
 
 
-def check_fits(specifications: list[dict[str, Any]], variant: dict[str, Any]) -> None:
+def check_fits(specifications: list[Document], variant: Document) -> None:
     """One copy must fit on one instance of some type of the variant, and on its own type where it names one."""
     refused = []
     for kind in instance_types(variant):
@@ -208,7 +200,7 @@ def check_fits(specifications: list[dict[str, Any]], variant: dict[str, Any]) ->
         raise refuse(" ".join(refused))
 
 
-def check_update(store: Store, endpoint: Endpoint, config: dict[str, Any], scaled: frozenset[str]) -> None:
+def check_update(store: Store, endpoint: Endpoint, config: Document, scaled: frozenset[str]) -> None:
     """A new configuration against what runs: components keep their variant and still fit, scaled variants stay.
 
     `scaled` names the variants that are scalable targets: AWS refuses to remove them or to change their instance type.
@@ -235,7 +227,7 @@ def check_update(store: Store, endpoint: Endpoint, config: dict[str, Any], scale
         )
 
 
-def check_deployment(store: Store, endpoint: Endpoint, config: dict[str, Any], settings: dict[str, Any]) -> None:
+def check_deployment(store: Store, endpoint: Endpoint, config: Document, settings: Document) -> None:
     """A DeploymentConfig against both fleets: names must match, rolling is for one variant, sizes for its capacity."""
     names = {variant["VariantName"] for variant in config["ProductionVariants"]}
     if names != {variant.name for variant in endpoint.variants}:
@@ -248,15 +240,15 @@ def check_deployment(store: Store, endpoint: Endpoint, config: dict[str, Any], s
             raise refuse(fault)
 
 
-def check_component_deployment(store: Store, caller: Caller, settings: dict[str, Any], copies: int) -> None:
+def check_component_deployment(store: Store, caller: Caller, settings: Document, copies: int) -> None:
     """A component's rolling update; a batch of one copy is allowed even where there is only one."""
     _check_alarms(store, caller, settings)
     for fault in faults(settings, max(2, copies)):
         raise refuse(fault)
 
 
-def _check_alarms(store: Store, caller: Caller, settings: dict[str, Any]) -> None:
+def _check_alarms(store: Store, caller: Caller, settings: Document) -> None:
     names = [alarm["AlarmName"] for alarm in settings.get("AutoRollbackConfiguration", {}).get("Alarms", [])]
-    missing = store.missing_alarms(caller, names) if names else []
+    missing = [name for name in names if store.alarm_state(caller, name) is None]
     if missing:
         raise refuse(f"Could not find CloudWatch alarm(s) {', '.join(missing)} of AutoRollbackConfiguration.")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypeVar
 
 from loadproof.localcloud.controlplane.sagemaker.deployments import Course
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Regional, key
+from loadproof.wire.documents import Document
 
-Key = tuple[str, str, str]  # account, region, name
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Stored:
 
     name: str
     arn: str
-    request: dict[str, Any]
+    request: Document
     created: datetime = field(default_factory=utc_now)
 
 
@@ -42,7 +43,7 @@ class Stored:
 class Variant:
     """One production variant of one fleet. `instances` by type; `copies` of components on it, see `Component`."""
 
-    config: dict[str, Any]
+    config: Document
     instances: dict[str, int]
     desired_count: int
     weight: float
@@ -64,7 +65,7 @@ class Rollout:
     """A deployment under way. `settings` is its DeploymentConfig, `reason` why it goes back, if it does."""
 
     course: Course
-    settings: dict[str, Any]
+    settings: Document
     capacity: int
     began_s: float
     began: datetime = field(default_factory=utc_now)
@@ -84,12 +85,12 @@ class Endpoint:
     status: str
     ready_at_s: float
     variants: list[Variant]
-    capture: dict[str, Any] | None = None
+    capture: Document | None = None
     pending_config: str | None = None
     pending_variants: list[Variant] = field(default_factory=list)
-    pending_capture: dict[str, Any] | None = None
+    pending_capture: Document | None = None
     rollout: Rollout | None = None
-    deployment: dict[str, Any] | None = None
+    deployment: Document | None = None
     failure_reason: str | None = None
     created: datetime = field(default_factory=utc_now)
     modified: datetime = field(default_factory=utc_now)
@@ -111,16 +112,16 @@ class Component:
     caller: Caller
     endpoint_name: str
     variant_name: str
-    specifications: list[dict[str, Any]]
+    specifications: list[Document]
     desired_copies: int
     status: str
     ready_at_s: float
     copies: int = 0
     generation: int = 1
-    pending: list[dict[str, Any]] | None = None
+    pending: list[Document] | None = None
     pending_copies: int | None = None
     rollout: Rollout | None = None
-    deployment: dict[str, Any] | None = None
+    deployment: Document | None = None
     failure_reason: str | None = None
     created: datetime = field(default_factory=utc_now)
     modified: datetime = field(default_factory=utc_now)
@@ -135,48 +136,70 @@ class Component:
         return self.specifications[0].get("BaseInferenceComponentName")
 
 
+class Table(Regional[Kept]):
+    """All resources of one kind: its name in ARNs and, where they differ, in words."""
+
+    def __init__(self, kind: str, words: str = "") -> None:
+        super().__init__()
+        self.kind = kind
+        self.words = words or kind.replace("-", " ")
+
+    def arn(self, caller: Caller, name: str) -> str:
+        return caller.arn("sagemaker", f"{self.kind}/{name.lower()}")
+
+    def new_arn(self, caller: Caller, name: str) -> str:
+        """Of a resource that is to be made. Raises ValidationException for a name that is taken."""
+        if key(caller, name) in self:
+            what = self.kind.replace("-", " ")
+            raise refuse(f'Cannot create already existing {what} "{self.arn(caller, name)}".')
+        return self.arn(caller, name)
+
+    def find(self, caller: Caller, name: str) -> Kept:
+        """Raises ValidationException."""
+        found = self.named(caller, name)
+        if found is None:
+            raise refuse(f'Could not find {self.words} "{self.arn(caller, name)}".')
+        return found
+
+
+def refuse(message: str) -> AwsError:
+    return AwsError("ValidationException", message)
+
+
 @dataclass(slots=True)
 class Store:
     """All accounts and regions of one local cloud.
 
-    `in_alarm` gives those of the named alarms that are in ALARM, `missing_alarms` those that do not exist; `limit` how
-    many instances of a type there are.
+    `alarm_state` gives that of a named alarm, None where there is none; `limit` how many instances of a type there are.
     """
 
     timing: Timing = field(default_factory=Timing)
     clock: Callable[[], float] = time.monotonic
-    in_alarm: Callable[[Caller, Collection[str]], list[str]] = lambda caller, names: []
-    missing_alarms: Callable[[Caller, Collection[str]], list[str]] = lambda caller, names: []
+    alarm_state: Callable[[Caller, str], str | None] = lambda caller, name: "OK"
     limit: Callable[[Caller, str], int | None] = lambda caller, instance_type: None
     lock: threading.RLock = field(default_factory=threading.RLock)
-    models: dict[Key, Stored] = field(default_factory=dict)
-    configs: dict[Key, Stored] = field(default_factory=dict)
-    endpoints: dict[Key, Endpoint] = field(default_factory=dict)
-    components: dict[Key, Component] = field(default_factory=dict)
+    models: Table[Stored] = field(default_factory=lambda: Table("model"))
+    configs: Table[Stored] = field(default_factory=lambda: Table("endpoint-config", "endpoint configuration"))
+    endpoints: Table[Endpoint] = field(default_factory=lambda: Table("endpoint"))
+    components: Table[Component] = field(default_factory=lambda: Table("inference-component"))
     tags: dict[str, dict[str, str]] = field(default_factory=dict)  # by ARN
 
     def components_of(self, caller: Caller, endpoint_name: str) -> list[Component]:
         """The components on one endpoint, oldest first."""
-        return [
-            component
-            for (account, region, _), component in self.components.items()
-            if (account, region) == (caller.account, caller.region) and component.endpoint_name == endpoint_name
-        ]
+        return [one for one in self.components.of(caller) if one.endpoint_name == endpoint_name]
 
     def room(self, caller: Caller, instance_type: str) -> int | None:
         """How many more instances of a type can be had now; None: as many as wanted."""
         total = self.limit(caller, instance_type)
         if total is None:
             return None
-        in_use = sum(
+        return max(0, total - self.in_use(caller, instance_type))
+
+    def in_use(self, caller: Caller, instance_type: str) -> int:
+        """Instances of a type that all endpoints have now."""
+        return sum(
             variant.instances.get(instance_type, 0)
-            for (account, region, _), endpoint in self.endpoints.items()
-            if (account, region) == (caller.account, caller.region)
+            for endpoint in self.endpoints.of(caller)
             for fleet in endpoint.fleets()
             for variant in fleet
         )
-        return max(0, total - in_use)
-
-
-def key(caller: Caller, name: str) -> Key:
-    return (caller.account, caller.region, name)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from loadproof.catalog.readers import instances
 from loadproof.localcloud.controlplane.sagemaker.capacity import copy_size, instance_types, specification_for
-from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Stored, Variant, key
+from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Stored, Variant
+from loadproof.localcloud.controlplane.wire import key
 from loadproof.localcloud.directory import (
     AsynchronousView,
     CaptureView,
@@ -15,6 +16,7 @@ from loadproof.localcloud.directory import (
     GroupView,
     VariantView,
 )
+from loadproof.wire.documents import Document
 
 
 def variant_view(store: Store, endpoint: Endpoint, variant: Variant) -> VariantView:
@@ -46,7 +48,7 @@ def component_view(
 
     `following`: what an update is moving to; `on_type`: on that instance type (to see whether they can start).
     """
-    endpoint = store.endpoints.get(key(component.caller, component.endpoint_name))
+    endpoint = store.endpoints.named(component.caller, component.endpoint_name)
     variant = next((one for one in endpoint.variants if one.name == component.variant_name), None) if endpoint else None
     pools = instance_types(variant.config) if variant else ("",)
     kinds = (on_type,) if on_type else pools
@@ -63,7 +65,7 @@ def component_view(
         copies=component.copies,
         accelerators_per_copy=int(copy_size(runs).accelerators),
         instance_type=kind,
-        container=_component_container(store, component, runs, following=following),
+        container=_component_container(store, component, runs, _ami(variant), following=following),
         generation=component.generation + (variant.generation - 1 if variant else 0),
         groups=tuple(groups),
         following_share=_share(store, rollout),
@@ -71,7 +73,7 @@ def component_view(
 
 
 def asynchronous_view(store: Store, endpoint: Endpoint) -> AsynchronousView | None:
-    config = store.configs.get(key(endpoint.caller, endpoint.config_name))
+    config = store.configs.named(endpoint.caller, endpoint.config_name)
     settings = config.request.get("AsyncInferenceConfig") if config else None
     if not settings:
         return None
@@ -127,8 +129,12 @@ def _variant_container(store: Store, endpoint: Endpoint, variant: Variant, kind:
         return None
     pools = variant.config.get("InstancePools", [])
     own = next((pool.get("ModelNameOverride") for pool in pools if pool["InstanceType"] == kind), None)
-    model = store.models.get(key(endpoint.caller, own or variant.config["ModelName"]))
-    return _model_container(store, model) if model else None
+    model = store.models.named(endpoint.caller, own or variant.config["ModelName"])
+    return replace(_model_container(store, model), ami_version=_ami(variant)) if model else None
+
+
+def _ami(variant: Variant | None) -> str | None:
+    return variant.config.get("InferenceAmiVersion") if variant else None
 
 
 def _component_groups(store: Store, component: Component, endpoint: Endpoint) -> list[GroupView]:
@@ -142,7 +148,7 @@ def _component_groups(store: Store, component: Component, endpoint: Endpoint) ->
                     runs = _runs(store, component, kind, following=following) or {}
                     found.append(
                         GroupView(
-                            container=_component_container(store, component, runs, following=following),
+                            container=_component_container(store, component, runs, _ami(variant), following=following),
                             instance_type=kind,
                             accelerators_per_copy=int(copy_size(runs).accelerators),
                             copies=copies,
@@ -153,7 +159,7 @@ def _component_groups(store: Store, component: Component, endpoint: Endpoint) ->
     return found
 
 
-def _runs(store: Store, component: Component, kind: str, *, following: bool) -> dict[str, Any] | None:
+def _runs(store: Store, component: Component, kind: str, *, following: bool) -> Document | None:
     """The specification whose container runs on an instance type: an adapter's is its base's."""
     wanted = component
     if component.base_name:
@@ -163,19 +169,21 @@ def _runs(store: Store, component: Component, kind: str, *, following: bool) -> 
 
 
 def _component_container(
-    store: Store, component: Component, runs: dict[str, Any], *, following: bool = False
+    store: Store, component: Component, runs: Document, ami_version: str | None, *, following: bool = False
 ) -> ContainerView:
     own = dict(runs.get("Container", {}))
     if component.base_name:
         specifications = component.pending if following and component.pending is not None else component.specifications
         own.update(specifications[0].get("Container", {}))
-    model = store.models.get(key(component.caller, runs.get("ModelName", "")))
+    model = store.models.named(component.caller, runs.get("ModelName", ""))
     base = _model_container(store, model) if model else ContainerView("", {}, None, {})
     return ContainerView(
         image=own.get("Image", base.image),
         environment={**base.environment, **own.get("Environment", {})},
         model_data_s3_uri=own.get("ArtifactUrl", base.model_data_s3_uri),
         tags={**base.tags, **store.tags.get(component.arn, {})},
+        ami_version=ami_version,
+        adapter=component.base_name is not None,
     )
 
 

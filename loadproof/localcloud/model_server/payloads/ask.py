@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
+
+from loadproof.wire.documents import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class RefusalError(Exception):
 class Writer(Protocol):
     """Writes one answer in one payload format."""
 
+    ask: Ask
     stream_content_type: str
 
     def opening(self) -> bytes:
@@ -81,7 +83,7 @@ class FieldError(Exception):
     """A request field has the wrong type or value; the text says which."""
 
 
-def json_object(body: bytes) -> dict[str, Any]:
+def json_object(body: bytes) -> Document:
     """The request body as a JSON object. Raises FieldError."""
     try:
         document = orjson.loads(body)
@@ -92,7 +94,7 @@ def json_object(body: bytes) -> dict[str, Any]:
     return document
 
 
-def text_field(fields: Mapping[str, Any], name: str) -> str:
+def text_field(fields: Document, name: str) -> str:
     """A required string. Raises FieldError."""
     value = fields.get(name)
     if not isinstance(value, str):
@@ -100,7 +102,7 @@ def text_field(fields: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def count_field(fields: Mapping[str, Any], name: str, default: int) -> int:
+def count_field(fields: Document, name: str, default: int) -> int:
     """An optional positive integer; null counts as absent. Raises FieldError."""
     value = fields.get(name)
     if value is None:
@@ -110,7 +112,7 @@ def count_field(fields: Mapping[str, Any], name: str, default: int) -> int:
     return value
 
 
-def map_field(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+def map_field(fields: Document, name: str) -> Document:
     """An optional object; null counts as absent. Raises FieldError."""
     value = fields.get(name)
     if value is None:
@@ -120,7 +122,7 @@ def map_field(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
     return value
 
 
-def seed_of(fields: Mapping[str, Any], prompt: str) -> int:
+def seed_of(fields: Document, prompt: str) -> int:
     """The request's own seed, else one from its prompt: the same prompt gets the same text again."""
     seed = fields.get("seed")
     return seed if isinstance(seed, int) and not isinstance(seed, bool) else zlib.crc32(prompt.encode())

@@ -7,9 +7,6 @@ Source: djl-serving `lmi_vllm/request_response_utils.py` (0.33 and later).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import orjson
 
 from loadproof.localcloud.model_server.payloads import openai
@@ -22,6 +19,7 @@ from loadproof.localcloud.model_server.payloads.ask import (
     json_object,
 )
 from loadproof.localcloud.model_server.payloads.generated import GeneratedText, read_inputs
+from loadproof.wire.documents import Document
 
 DEFAULT_MAX_NEW_TOKENS = 30
 # The streaming handler reports completion_tokens + 1 in `details.generated_tokens`.
@@ -53,12 +51,12 @@ class LmiDialect:
         body = {"code": 503, "type": "WlmCapacityException", "message": "Worker queue capacity is exceeded"}
         return RefusalError(503, orjson.dumps(body))
 
-    def _tgi_like(self, fields: Mapping[str, Any]) -> tuple[Ask, Writer]:
+    def _tgi_like(self, fields: Document) -> tuple[Ask, Writer]:
         ask, parameters = read_inputs(fields, DEFAULT_MAX_NEW_TOKENS)
         full_text = parameters.get("return_full_text") is True
         return ask, LmiWriter(ask, details=parameters.get("details") is True, full_text=full_text)
 
-    def _openai(self, fields: Mapping[str, Any]) -> tuple[Ask, Writer]:
+    def _openai(self, fields: Document) -> tuple[Ask, Writer]:
         ask, writer = openai.read(fields, self._model, default_tokens=None, max_total=self._limits.max_total_tokens)
         return ask, JsonLinesWriter(writer)
 
@@ -84,6 +82,14 @@ class JsonLinesWriter:
 
     def __init__(self, writer: openai.OpenAiWriter) -> None:
         self._writer = writer
+
+    @property
+    def ask(self) -> Ask:
+        return self._writer.ask
+
+    @ask.setter
+    def ask(self, ask: Ask) -> None:
+        self._writer.ask = ask
 
     def opening(self) -> bytes:
         return _as_lines(self._writer.opening())

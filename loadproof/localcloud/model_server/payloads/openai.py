@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping
-from typing import Any
 
 import orjson
 
@@ -24,13 +22,15 @@ from loadproof.localcloud.model_server.payloads.ask import (
     map_field,
     seed_of,
 )
+from loadproof.wire.documents import Document, Json
 
 # vLLM's completions default; chat fills the context instead.
 DEFAULT_COMPLETION_TOKENS = 16
+_NO_MESSAGES = "1 validation error: {'type': 'missing', 'loc': ('body', 'messages'), 'msg': 'Field required'}"
 
 
 def read(
-    fields: Mapping[str, Any], model: str, *, default_tokens: int | None, max_total: int | None
+    fields: Document, model: str, *, default_tokens: int | None, max_total: int | None
 ) -> tuple[Ask, OpenAiWriter]:
     """A chat (`messages`) or completions (`prompt`) request. Raises FieldError.
 
@@ -53,14 +53,14 @@ def read(
     return ask, OpenAiWriter(ask, requested if isinstance(requested, str) else model, chat=chat, include_usage=usage)
 
 
-def _chat_prompt(fields: Mapping[str, Any]) -> tuple[str, int]:
+def _chat_prompt(fields: Document) -> tuple[str, int]:
     messages = fields.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) and "role" in m for m in messages):
         raise FieldError("`messages` must be a non-empty list of objects with `role` and `content`")
     return orjson.dumps(messages).decode(), tokens.count_message_tokens(messages)
 
 
-def _completion_prompt(fields: Mapping[str, Any]) -> tuple[str, int]:
+def _completion_prompt(fields: Document) -> tuple[str, int]:
     prompt = fields.get("prompt")
     if isinstance(prompt, str):
         return prompt, tokens.count_tokens(prompt)
@@ -95,6 +95,17 @@ class OpenAiDialect:
         return refusal(503, "ServiceUnavailableError", "The server's queue is full")
 
 
+class ChatDialect(OpenAiDialect):
+    """SGLang's /invocations is its chat route: a prompt without messages is refused as FastAPI validates it."""
+
+    def read(self, body: bytes) -> tuple[Ask, Writer]:
+        ask, writer = super().read(body)
+        if "messages" not in json_object(body):
+            said = {"object": "error", "message": _NO_MESSAGES, "type": "Bad Request", "param": None, "code": 400}
+            raise RefusalError(400, orjson.dumps(said))
+        return ask, writer
+
+
 def refusal(status: int, error_type: str, message: str) -> RefusalError:
     """vLLM's error document; the status is real also for streams, since vLLM validates before it streams."""
     error = {"message": message, "type": error_type, "param": None, "code": status}
@@ -107,7 +118,7 @@ class OpenAiWriter:
     stream_content_type = "text/event-stream; charset=utf-8"
 
     def __init__(self, ask: Ask, model: str, *, chat: bool, include_usage: bool) -> None:
-        self._ask = ask
+        self.ask = ask
         self._chat = chat
         self._include_usage = include_usage
         self._head = {
@@ -124,9 +135,9 @@ class OpenAiWriter:
         return self._chunk([{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])
 
     def token(self, index: int) -> bytes:
-        text = tokens.token_text(self._ask.seed, index)
-        finish = "length" if index + 1 == self._ask.output_tokens else None
-        content: dict[str, Any] = {"delta": {"content": text}} if self._chat else {"text": text}
+        text = tokens.token_text(self.ask.seed, index)
+        finish = "length" if index + 1 == self.ask.output_tokens else None
+        content: Document = {"delta": {"content": text}} if self._chat else {"text": text}
         return self._chunk([{"index": 0, **content, "logprobs": None, "finish_reason": finish}])
 
     def closing(self) -> bytes:
@@ -134,17 +145,17 @@ class OpenAiWriter:
         return usage + b"data: [DONE]\n\n"
 
     def unary(self) -> bytes:
-        text = tokens.answer_text(self._ask.seed, self._ask.output_tokens)
-        content: dict[str, Any] = {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
+        text = tokens.answer_text(self.ask.seed, self.ask.output_tokens)
+        content: Document = {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
         choice = {"index": 0, **content, "logprobs": None, "finish_reason": "length"}
         return orjson.dumps({**self._head, "choices": [choice], "usage": self._usage()})
 
-    def _chunk(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
+    def _chunk(self, choices: list[Document], **more: Json) -> bytes:
         return b"data: " + orjson.dumps({**self._chunk_head, "choices": choices, **more}) + b"\n\n"
 
     def _usage(self) -> dict[str, int]:
         return {
-            "prompt_tokens": self._ask.input_tokens,
-            "completion_tokens": self._ask.output_tokens,
-            "total_tokens": self._ask.input_tokens + self._ask.output_tokens,
+            "prompt_tokens": self.ask.input_tokens,
+            "completion_tokens": self.ask.output_tokens,
+            "total_tokens": self.ask.input_tokens + self.ask.output_tokens,
         }

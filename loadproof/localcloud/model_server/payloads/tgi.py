@@ -6,9 +6,6 @@ Sources: TGI router (`server.rs`, `validation.rs`, `sagemaker.rs`), 3.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import orjson
 
 from loadproof.localcloud.model_server.payloads import openai
@@ -21,6 +18,7 @@ from loadproof.localcloud.model_server.payloads.ask import (
     json_object,
 )
 from loadproof.localcloud.model_server.payloads.generated import GeneratedText, read_inputs
+from loadproof.wire.documents import Document
 
 DEFAULT_MAX_NEW_TOKENS = 100
 
@@ -61,13 +59,13 @@ class TgiDialect:
     def overloaded(self, *, stream: bool) -> RefusalError:
         return refusal("overloaded", "Model is overloaded", stream=stream)
 
-    def _generate(self, fields: Mapping[str, Any]) -> tuple[Ask, Writer]:
+    def _generate(self, fields: Document) -> tuple[Ask, Writer]:
         ask, parameters = read_inputs(fields, DEFAULT_MAX_NEW_TOKENS)
         # On SageMaker TGI repeats the prompt before the answer unless told not to.
         full_text = parameters.get("return_full_text") is not False
         return ask, TgiWriter(ask, details=parameters.get("details") is True, full_text=full_text)
 
-    def _openai(self, fields: Mapping[str, Any]) -> tuple[Ask, Writer]:
+    def _openai(self, fields: Document) -> tuple[Ask, Writer]:
         return openai.read(fields, self._model, default_tokens=DEFAULT_MAX_NEW_TOKENS, max_total=None)
 
     def _check(self, ask: Ask) -> None:
@@ -93,5 +91,5 @@ class TgiWriter(GeneratedText):
     def unary(self) -> bytes:
         return orjson.dumps([self.whole(finish_reason="length")])
 
-    def token_document(self, index: int) -> dict[str, Any]:
+    def token_document(self, index: int) -> Document:
         return {**super().token_document(index), "special": False}

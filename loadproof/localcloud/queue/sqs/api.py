@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 from loadproof.localcloud.queue.sqs.attributes import COMPUTED, check_known
@@ -20,6 +19,7 @@ from loadproof.localcloud.queue.sqs.message import (
     md5_of_attributes,
 )
 from loadproof.localcloud.queue.sqs.queue import MOST_VISIBILITY_S, Queue
+from loadproof.wire.documents import Document
 
 _PAGE = 1000
 _COUNTED = {
@@ -27,7 +27,7 @@ _COUNTED = {
     "ApproximateNumberOfMessagesDelayed": State.DELAYED,
     "ApproximateNumberOfMessagesNotVisible": State.IN_FLIGHT,
 }
-Result = Mapping[str, Any]
+Result = Document
 
 
 class SqsApi:
@@ -216,9 +216,9 @@ class SqsApi:
         return {key: urls[int(start) : stop], **more} if urls else {}
 
 
-def _shown(message: Message, handle: str, params: Params) -> dict[str, Any]:
+def _shown(message: Message, handle: str, params: Params) -> Document:
     """A message as a receive answers it: with the attributes that were asked for."""
-    found: dict[str, Any] = {
+    found: Document = {
         "MessageId": message.id,
         "ReceiptHandle": handle,
         "MD5OfBody": message.md5_of_body,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from loadproof.localcloud.controlplane.wire import AwsError
 from loadproof.localcloud.queue.sqs.errors import invalid_value
+from loadproof.wire.documents import Document
 
 _NUMBERS = {
     "DelaySeconds": (0, 900),
@@ -145,7 +146,7 @@ def _check_allow_policy(policy: str) -> None:
         raise invalid_value(policy, "RedriveAllowPolicy", reason)
 
 
-def _json_object(name: str, text: str) -> dict[str, Any]:
+def _json_object(name: str, text: str) -> Document:
     try:
         parsed = json.loads(text)
     except ValueError:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from loadproof.localcloud.controlplane.wire import AwsError, Params
 from loadproof.localcloud.queue.sqs.errors import older_code
 from loadproof.localcloud.queue.sqs.message import checked_attributes, size_of
+from loadproof.wire.documents import Document
 
 BATCH_LIMIT = 10
 _BATCH_BYTES = 1_048_576
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}\Z")
-Result = Mapping[str, Any]
+Result = Document
 
 
 def entries_of(params: Params, noun: str) -> list[Params]:
@@ -52,8 +52,8 @@ def check_bytes(entries: list[Params]) -> None:
 
 def each(entries: list[Params], act: Callable[[Params], Result | None]) -> Result:
     """A batch's answer: every entry succeeds or fails for itself."""
-    successful: list[dict[str, Any]] = []
-    failed: list[dict[str, Any]] = []
+    successful: list[Document] = []
+    failed: list[Document] = []
     for entry in entries:
         try:
             successful.append({"Id": entry["Id"], **(act(entry) or {})})

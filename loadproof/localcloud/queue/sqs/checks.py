@@ -6,19 +6,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from loadproof.localcloud.controlplane.wire import AwsError, Params
-from loadproof.localcloud.queue.sqs.errors import missing
+from botocore.model import Shape
+from moto.core.utils import get_service_model
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "structure": (dict,),
-    "map": (dict,),
-    "list": (list,),
-    "string": (str,),
-    "integer": (int,),
-    "long": (int,),
-    "boolean": (bool,),
-    "blob": (str, bytes),
-}
+from loadproof.localcloud.controlplane.wire import AwsError, Params, fits
+from loadproof.localcloud.queue.sqs.errors import missing
 
 
 def check_types(action: str, params: Params) -> None:
@@ -33,19 +25,16 @@ def check_types(action: str, params: Params) -> None:
 
 
 @cache
-def _shapes() -> dict[str, Any]:
-    from moto.core.utils import get_service_model
-
+def _shapes() -> dict[str, Shape]:
     model = get_service_model("sqs")
     return {name: model.operation_model(name).input_shape for name in model.operation_names}
 
 
-def _faults(shape: Any, value: Any, path: str) -> Iterator[AwsError]:
+def _faults(shape: Shape, value: Any, path: str) -> Iterator[AwsError]:
     kind: str = shape.type_name
     if value is None:
         return
-    fits = isinstance(value, _TYPES[kind])
-    if not fits or (kind in ("integer", "long") and isinstance(value, bool)):
+    if not fits(kind, value):
         yield AwsError("SerializationException", f"{path or 'The request'} must be of type {kind}.")
     elif kind == "structure":
         for name in shape.required_members:

@@ -7,13 +7,15 @@ import json
 import logging
 import uuid
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
 from aiohttp import web
+from moto.core.parse import QueryParser
+from moto.core.serialize import SqsQuerySerializer
+from moto.core.utils import get_service_model
 
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, caller_of
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, caller_of, json_object
 from loadproof.localcloud.queue.sqs.errors import older_code
 from loadproof.localcloud.queue.sqs.service import Result, SqsService
 
@@ -46,8 +48,7 @@ class SqsDoor:
 
     async def _answer_json(self, request: web.Request, caller: Caller, action: str, body: bytes) -> web.Response:
         try:
-            params = _json_params(body)
-            result = await self._run(request, caller, action, params)
+            result = await self._run(request, caller, action, json_object(body))
         except AwsError as error:
             fault = "Sender" if error.status < 500 else "Receiver"
             text = json.dumps({"__type": f"com.amazonaws.sqs#{error.code}", "message": error.message})
@@ -57,10 +58,6 @@ class SqsDoor:
         return web.Response(headers=_headers(_JSON), body=text.encode())
 
     async def _answer_query(self, request: web.Request, caller: Caller, body: bytes) -> web.Response:
-        from moto.core.parse import QueryParser
-        from moto.core.serialize import SqsQuerySerializer
-        from moto.core.utils import get_service_model
-
         form = dict(request.query) | dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
         # Older clients post to the queue's own address and leave the parameter away.
         form.setdefault("QueueUrl", str(request.url.with_query(None)))
@@ -95,16 +92,6 @@ class SqsDoor:
             raise AwsError("InternalFailure", f"{type(error).__name__}: {error}", 500) from error
 
 
-def _json_params(body: bytes) -> Params:
-    try:
-        params = json.loads(body or b"{}")
-    except (ValueError, RecursionError):
-        params = None
-    if not isinstance(params, dict):
-        raise AwsError("SerializationException", "The request's body is no JSON object.")
-    return params
-
-
 def _query_error(error: AwsError) -> bytes:
     code = older_code(error.code)
     fault = "Sender" if error.status < 500 else "Receiver"
@@ -119,7 +106,7 @@ def _headers(content_type: str) -> dict[str, str]:
     return {"x-amzn-RequestId": str(uuid.uuid4()), "Content-Type": content_type}
 
 
-def _base64(value: Any) -> str:
+def _base64(value: object) -> str:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     raise TypeError(f"{type(value).__name__} is not JSON")

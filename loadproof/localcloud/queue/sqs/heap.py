@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-Entry = TypeVar("Entry", bound=tuple[Any, ...])
+Entry = TypeVar("Entry", bound=tuple[object, ...])
 _FEWEST_BEFORE_SWEEP = 64
 
 

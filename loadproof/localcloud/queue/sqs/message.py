@@ -11,10 +11,11 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.controlplane.wire import AwsError, known
 from loadproof.localcloud.queue.sqs.errors import invalid, invalid_value, missing
+from loadproof.wire.documents import Document
 
 _ALLOWED = "#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF"
 _NOT_ALLOWED = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -35,7 +36,7 @@ class Attribute(NamedTuple):
     def raw(self) -> bytes:
         return self.value if isinstance(self.value, bytes) else self.value.encode()
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> Document:
         kind = "BinaryValue" if isinstance(self.value, bytes) else "StringValue"
         return {kind: self.value, "DataType": self.data_type}
 
@@ -81,18 +82,15 @@ class Message:
 
     def system_attributes(self) -> dict[str, str]:
         """What SQS itself says of a message; timestamps are milliseconds of Unix time."""
-        found = {
-            "SenderId": self.sender,
-            "SentTimestamp": str(int(self.sent_s * 1000)),
-            "ApproximateReceiveCount": str(self.receives),
-            "ApproximateFirstReceiveTimestamp": str(int(self.first_received_s * 1000)),
-        }
-        more = {
-            "MessageGroupId": self.group,
-            _TRACE: self.trace,
-            "DeadLetterQueueSourceArn": self.dead_letter_source,
-        }
-        return found | {name: value for name, value in more.items() if value is not None}
+        return known(
+            SenderId=self.sender,
+            SentTimestamp=str(int(self.sent_s * 1000)),
+            ApproximateReceiveCount=str(self.receives),
+            ApproximateFirstReceiveTimestamp=str(int(self.first_received_s * 1000)),
+            MessageGroupId=self.group,
+            AWSTraceHeader=self.trace,
+            DeadLetterQueueSourceArn=self.dead_letter_source,
+        )
 
 
 def checked_body(body: str | None) -> str:
@@ -110,7 +108,7 @@ def checked_group(group: str | None) -> str | None:
     return group
 
 
-def checked_attributes(given: Mapping[str, Mapping[str, Any]] | None) -> dict[str, Attribute]:
+def checked_attributes(given: Mapping[str, Document] | None) -> dict[str, Attribute]:
     """The sender's attributes as the API has them. Raises for names, types and values that SQS refuses."""
     given = given or {}
     if len(given) > _MOST_ATTRIBUTES:
@@ -118,7 +116,7 @@ def checked_attributes(given: Mapping[str, Mapping[str, Any]] | None) -> dict[st
     return {name: _attribute(name, value) for name, value in given.items()}
 
 
-def checked_trace(given: Mapping[str, Mapping[str, Any]] | None) -> str | None:
+def checked_trace(given: Mapping[str, Document] | None) -> str | None:
     """The one system attribute that a sender may set."""
     for name in given or {}:
         if name != _TRACE:
@@ -127,7 +125,7 @@ def checked_trace(given: Mapping[str, Mapping[str, Any]] | None) -> str | None:
     return None if trace is None else str(trace)
 
 
-def _attribute(name: str, given: Mapping[str, Any]) -> Attribute:
+def _attribute(name: str, given: Document) -> Attribute:
     if not _NAME.match(name):
         raise invalid(
             f"Message (user) attribute name '{name}' is invalid: 1 to 256 of A-Z a-z 0-9 _ - . are allowed, no period "

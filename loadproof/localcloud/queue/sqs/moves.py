@@ -7,11 +7,12 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from loadproof.localcloud.controlplane.wire import known
 from loadproof.localcloud.queue.sqs.errors import invalid
 from loadproof.localcloud.queue.sqs.message import Message, State
 from loadproof.localcloud.queue.sqs.queue import Queue
+from loadproof.wire.documents import Document
 
 RUNNING, COMPLETED, CANCELLED, FAILED = "RUNNING", "COMPLETED", "CANCELLED", "FAILED"
 
@@ -64,19 +65,18 @@ class MoveTask:
             return None
         return self.started_s + (self.moved + 1) / self.most_per_s
 
-    def shown(self) -> dict[str, Any]:
-        found = {
-            "TaskHandle": self.handle if self.status == RUNNING else None,
-            "Status": self.status,
-            "SourceArn": self.source.arn,
-            "DestinationArn": self.destination_arn,
-            "MaxNumberOfMessagesPerSecond": self.most_per_s,
-            "ApproximateNumberOfMessagesMoved": self.moved,
-            "ApproximateNumberOfMessagesToMove": self.to_move,
-            "FailureReason": self.failure,
-            "StartedTimestamp": int(self.started_s * 1000),
-        }
-        return {name: value for name, value in found.items() if value is not None}
+    def shown(self) -> Document:
+        return known(
+            TaskHandle=self.handle if self.status == RUNNING else None,
+            Status=self.status,
+            SourceArn=self.source.arn,
+            DestinationArn=self.destination_arn,
+            MaxNumberOfMessagesPerSecond=self.most_per_s,
+            ApproximateNumberOfMessagesMoved=self.moved,
+            ApproximateNumberOfMessagesToMove=self.to_move,
+            FailureReason=self.failure,
+            StartedTimestamp=int(self.started_s * 1000),
+        )
 
 
 def parsed_handle(handle: str) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,11 +26,8 @@ class SqsServer:
 
 
 @contextlib.contextmanager
-def running(
-    *, account: str = "123456789012", region: str = "us-east-1", name_reuse_s: float = 0.0
-) -> Iterator[SqsServer]:
-    """Serve for the length of a `with` block on a free port of 127.0.0.1."""
-    os.environ.setdefault("MOTO_ACCOUNT_ID", account)
+def running(*, region: str = "us-east-1", name_reuse_s: float = 0.0) -> Iterator[SqsServer]:
+    """Serve for the length of a `with` block on a free port of 127.0.0.1, to moto's own account."""
     ready = threading.Event()
     started: list[tuple[SqsServer, asyncio.AbstractEventLoop, asyncio.Event]] = []
 

@@ -10,17 +10,17 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 from loadproof.localcloud.queue.sqs.api import SqsApi
 from loadproof.localcloud.queue.sqs.checks import check_types
 from loadproof.localcloud.queue.sqs.engine import Engine
 from loadproof.localcloud.queue.sqs.queue import Queue
+from loadproof.wire.documents import Document
 
-Result = Mapping[str, Any]
+Result = Document
 _RECEIVE = "ReceiveMessage"
 _SHORTEST_S = 0.001
 

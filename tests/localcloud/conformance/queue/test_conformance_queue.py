@@ -24,7 +24,7 @@ def refused(action: Callable[..., Any], **params: Any) -> tuple[str, str]:
     return error["Code"], error["Message"]
 
 
-def wait_for(check: Callable[[], Any], within_s: float = 20.0) -> Any:
+def wait_for(check: Callable[[], Any], within_s: float = 60.0) -> Any:
     end_s = time.monotonic() + within_s
     while not (found := check()):
         assert time.monotonic() < end_s, "it did not happen in time"
@@ -87,7 +87,7 @@ def test_a_stale_receipt_deletes_nothing(sqs: Any, queue: Maker, receive: Receiv
     (first,) = receive(url, VisibilityTimeout=1)
     (second,) = wait_for(lambda: receive(url, VisibilityTimeout=1))
     sqs.delete_message(QueueUrl=url, ReceiptHandle=first["ReceiptHandle"])
-    (third,) = wait_for(lambda: receive(url), within_s=5)
+    (third,) = wait_for(lambda: receive(url))
     assert third["MessageId"] == second["MessageId"]
     sqs.delete_message(QueueUrl=url, ReceiptHandle=third["ReceiptHandle"])
 

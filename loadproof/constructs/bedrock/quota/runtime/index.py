@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import boto3
+
 from loadproof.wire.custom_resource import RefusedError, respond, with_retries
 
 
@@ -13,8 +15,6 @@ def handler(event: dict[str, Any], context: object) -> None:
     def work() -> dict[str, Any]:
         if event["RequestType"] == "Delete":
             return {}
-        import boto3
-
         per_minute = quota_of(boto3.client("service-quotas"), given["Names"])
         return {"PerMinute": per_minute, "AlarmAt": per_minute * float(given["Share"])}
 

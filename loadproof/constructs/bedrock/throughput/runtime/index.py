@@ -3,6 +3,9 @@
 import time
 from typing import Any
 
+import boto3
+from botocore.exceptions import ClientError
+
 from loadproof.wire.custom_resource import NotReadyError, RefusedError, respond, with_retries
 
 PATIENCE_S = 780.0  # within the function's 15 minutes
@@ -14,8 +17,6 @@ def handler(event: dict[str, Any], context: object) -> None:
     given = event["ResourceProperties"]
 
     def work() -> dict[str, Any]:
-        import boto3
-
         bedrock = boto3.client("bedrock")
         if event["RequestType"] != "Delete":
             return {"Arn": in_service(bedrock, given)}
@@ -85,8 +86,6 @@ def settled(bedrock: Any, name: str) -> dict[str, Any]:
 
 def described(bedrock: Any, name: str) -> dict[str, Any] | None:
     """None where there is none."""
-    from botocore.exceptions import ClientError
-
     try:
         found: dict[str, Any] = with_retries(lambda: bedrock.get_provisioned_model_throughput(provisionedModelId=name))
     except ClientError as error:

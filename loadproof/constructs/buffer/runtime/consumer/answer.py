@@ -7,8 +7,9 @@ closing `generated_text`) makes one.
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
+from loadproof.wire.documents import Document
 from loadproof.wire.lines import Lines
 
 from .failures import Kind, ModelFailure, in_band
@@ -23,10 +24,10 @@ class StreamError(ModelFailure):
         super().__init__(Kind.TRY_AGAIN, reason)
 
 
-def streaming_request(request: dict[str, Any], protocol: str) -> dict[str, Any]:
-    """The request, asking for a stream that tells its token counts. `protocol` is tgi, lmi or openai."""
-    wanted: dict[str, Any] = request | {"stream": True}
-    if protocol != "openai" and "inputs" in request:
+def streaming_request(request: Document, protocol: str) -> Document:
+    """The request, asking for a stream that tells its token counts. `protocol` is the container's own."""
+    wanted: Document = request | {"stream": True}
+    if protocol in ("tgi", "lmi") and "inputs" in request:
         parameters = request.get("parameters")
         # On /invocations TGI repeats the prompt in front of the answer unless told not to.
         defaults = {"return_full_text": False} if protocol == "tgi" else {}
@@ -37,7 +38,7 @@ def streaming_request(request: dict[str, Any], protocol: str) -> dict[str, Any]:
     return wanted
 
 
-def choices_asked(request: dict[str, Any]) -> int:
+def choices_asked(request: Document) -> int:
     """How many choices must end: `n` of each prompt. A list of prompts holds texts or lists of token ids."""
     wanted, prompt = request.get("n"), request.get("prompt")
     prompts = prompt if isinstance(prompt, list) and any(isinstance(one, (str, list)) for one in prompt) else [prompt]
@@ -50,15 +51,15 @@ class AnswerBuilder:
     def __init__(self, choices: int = 1) -> None:
         self._expected = choices
         self._lines = Lines(StreamError)
-        self._choices: dict[int, dict[str, Any]] = {}
-        self._usage: dict[str, Any] | None = None
+        self._choices: dict[int, Document] = {}
+        self._usage: Document | None = None
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes. Raises ModelFailure when the model reports an error or talks nonsense."""
         for line in self._lines.feed(data):
             self._line(line)
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Document:
         """The answer: `{"choices": [{"index", "text" or "message", "finish_reason"}], "usage": … or None}`.
 
         Raises StreamError unless every choice has ended.
@@ -89,7 +90,7 @@ class AnswerBuilder:
         except (AttributeError, LookupError, TypeError, ValueError):
             raise StreamError("the stream holds an event of an unknown shape") from None
 
-    def _event(self, event: dict[str, Any]) -> None:
+    def _event(self, event: Document) -> None:
         error = event.get("error")
         if error or event.get("object") == "error":
             inner = error if isinstance(error, dict) else event
@@ -103,7 +104,7 @@ class AnswerBuilder:
         if "token" in event or "generated_text" in event:
             self._tgi_part(event)
 
-    def _tgi_part(self, event: dict[str, Any]) -> None:
+    def _tgi_part(self, event: Document) -> None:
         """TGI's and LMI's shape; the last event repeats the whole text, which is the one to trust."""
         choice = self._choices.setdefault(0, {"index": 0, "text": "", "finish_reason": None})
         token = event.get("token") or {}
@@ -119,7 +120,7 @@ class AnswerBuilder:
                     "completion_tokens": details["generated_tokens"],
                 }
 
-    def _openai_part(self, part: dict[str, Any]) -> None:
+    def _openai_part(self, part: Document) -> None:
         """Chat deltas and completion texts; a choice begins with its first part."""
         index = int(part.get("index", 0))
         choice = self._choices.setdefault(index, {"index": index, "finish_reason": None})
@@ -135,7 +136,7 @@ _WHOLE = frozenset({"role", "id", "type", "name"})  # sent once, never in pieces
 _MOST_TOOL_CALLS = 128  # an index is the model's own word: it must not decide how much memory is taken
 
 
-def _merge(whole: dict[str, Any], delta: dict[str, Any]) -> None:
+def _merge(whole: Document, delta: Document) -> None:
     """Add a delta to what is there: texts grow, `tool_calls` entries grow by their index, the rest is set."""
     for name, value in delta.items():
         if value is None:

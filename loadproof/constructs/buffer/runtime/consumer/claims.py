@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from botocore.exceptions import ClientError
 
 from loadproof.wire.answers import code_of
+from loadproof.wire.documents import Document
 
 from .stores import Time, persevere
 
@@ -117,7 +118,7 @@ class Claims:
         self, key: str, change: str, condition: str | None, values: Mapping[str, str | int]
     ) -> dict[str, str | int]:
         """Returns the record as it was. Raises _ConditionError, StoreDownError."""
-        more: dict[str, Any] = {"ConditionExpression": condition} if condition else {}
+        more: Document = {"ConditionExpression": condition} if condition else {}
         try:
             answer = persevere(
                 "the claims table",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
+
+from loadproof.wire.documents import Document
 
 _MOST_TOKENS: Final = ("max_tokens", "max_completion_tokens", "max_new_tokens", "maxTokens")
 _TRUNCATING: Final = ("truncate", "truncate_prompt_tokens")  # the server may shorten the prompt by itself
 
 
-def too_long(request: dict[str, Any], context_tokens: int) -> str | None:
+def too_long(request: Document, context_tokens: int) -> str | None:
     """Why the request cannot fit, or None. `context_tokens` 0: not known.
 
     Every word between blanks is at least one token, so words + tokens asked for is the least that it can take.
@@ -26,7 +28,7 @@ def too_long(request: dict[str, Any], context_tokens: int) -> str | None:
     return f"{prompt}{asked:,} tokens asked for exceed the model's context of {context_tokens:,}"
 
 
-def _words(request: dict[str, Any]) -> int:
+def _words(request: Document) -> int:
     texts = [request.get("inputs"), request.get("prompt")]
     messages = request.get("messages")
     if isinstance(messages, list):

@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from loadproof.wire.converse import FAILED_REASONS, prompt_tokens
+from loadproof.wire.documents import Document
 
 from .answer import StreamError
 from .failures import Kind, ModelFailure
 
 
-def converse_request(request: dict[str, Any]) -> dict[str, Any]:
+def converse_request(request: Document) -> Document:
     """Converse's arguments; images and documents, base64 in JSON, become bytes. Raises ModelFailure (poison)."""
-    decoded: dict[str, Any] = _decoded(request)
+    decoded: Document = _decoded(request)
     return decoded
 
 
@@ -42,9 +43,9 @@ class ConverseAnswer:
         self._role = "assistant"
         self._text = ""
         self._reasoning = ""
-        self._tools: dict[int, dict[str, Any]] = {}
+        self._tools: dict[int, Document] = {}
         self._reason: str | None = None
-        self._usage: dict[str, Any] | None = None
+        self._usage: Document | None = None
 
     def feed(self, event: Mapping[str, Any]) -> None:
         """Raises StreamError for what is not an event of this stream; unknown events are passed over."""
@@ -53,13 +54,13 @@ class ConverseAnswer:
         except (AttributeError, LookupError, TypeError):
             raise StreamError("the stream holds an event of an unknown shape") from None
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Document:
         """As AnswerBuilder.finish. Raises StreamError without `messageStop`."""
         if self._reason is None:
             raise StreamError("the stream ended without the model's end marker")
         if self._reason in FAILED_REASONS:
             raise StreamError(f"the model ended its answer as {self._reason}")
-        message: dict[str, Any] = {"role": self._role, "content": self._text}
+        message: Document = {"role": self._role, "content": self._text}
         if self._reasoning:
             message["reasoning_content"] = self._reasoning
         if self._tools:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from loadproof.wire.documents import Document
 from loadproof.wire.message import ATTEMPTS, FIRST_SENT, POSTPONED, REASON
 
 from .stores import Time, persevere
@@ -66,7 +67,7 @@ class Queue:
         A crash in between leaves two of the same key, which costs no generation. Raises StoreDownError, TooLargeError.
         """
         ours = {FIRST_SENT: delivery.first_sent_ms, POSTPONED: delivery.postponed + 1}
-        more: dict[str, Any] = {"MessageGroupId": delivery.group} if delivery.group else {}
+        more: Document = {"MessageGroupId": delivery.group} if delivery.group else {}
         more["DelaySeconds"] = max(0, min(LONGEST_DELAY_S, round(delay_s)))
         self._send(self._url, body, delivery, ours, more)
 
@@ -76,7 +77,7 @@ class Queue:
         more = {"MessageGroupId": delivery.group} if delivery.group else {}
         self._send(self._dead_letter_url, body, delivery, ours, more)
 
-    def _hide(self, entries: list[dict[str, Any]]) -> None:
+    def _hide(self, entries: list[Document]) -> None:
         self._sqs.change_message_visibility_batch(QueueUrl=self._url, Entries=entries)
 
     def _send(

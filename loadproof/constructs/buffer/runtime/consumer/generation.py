@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
+
+from loadproof.wire.documents import Document
 
 from .claims import Claim
 from .clock import Clock
@@ -22,7 +24,7 @@ _ASK_AGAIN_S: Final = 1.0  # a wait for the pace is looked at again after this l
 class Model(Protocol):
     """What answers. Raises whatever broke, to be judged by `failure_of`, and CutOffError at the drain's end."""
 
-    def answer(self, request: dict[str, Any], *, deadline_s: float) -> dict[str, Any]: ...
+    def answer(self, request: Document, *, deadline_s: float) -> Document: ...
 
 
 class PoisonError(Exception):
@@ -78,7 +80,7 @@ class Generation:
         self._max_attempts = max_attempts
         self._random = random.Random(seed)
 
-    def answer(self, request: dict[str, Any], claim: Claim, limits: Limits, slot: int) -> dict[str, Any]:
+    def answer(self, request: Document, claim: Claim, limits: Limits, slot: int) -> Document:
         """The model's answer. What it took is counted in `claim`. Raises PoisonError, NotNowError, CutOffError."""
         failures, reason, no_right_s = 0, "", 0.0
         while True:

@@ -18,6 +18,7 @@ from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, pro
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from botocore.config import Config
 
+from loadproof.wire.documents import Document
 from loadproof.wire.message import FIRST_SENT, POSTPONED, REASON
 
 from .callbacks import Callbacks
@@ -125,7 +126,7 @@ class Consumer:
             ending.set_exception(error)
 
 
-def handler(event: dict[str, Any], context: Any) -> Any:
+def handler(event: Document, context: Any) -> Any:
     """Lambda's entry point. A message that fails fails alone (ReportBatchItemFailures)."""
     # Not raised when all fail: each one is reported, and a raise would only add a crash to the metrics.
     processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from loadproof.wire.documents import Document
+
 from .answer import AnswerBuilder, StreamError, choices_asked, streaming_request
 from .clock import Clock
 from .converse import ConverseAnswer, converse_request
@@ -36,7 +38,7 @@ class SageMakerModel:
         self._target = {"EndpointName": endpoint} | ({"InferenceComponentName": component} if component else {})
         self._protocol = protocol
 
-    def answer(self, request: dict[str, Any], *, deadline_s: float) -> dict[str, Any]:
+    def answer(self, request: Document, *, deadline_s: float) -> Document:
         """The whole answer (docs/buffer.md). Raises ModelFailure, CutOffError, and whatever broke."""
         payload = streaming_request(request, self._protocol)
         response = self._runtime.invoke_endpoint_with_response_stream(
@@ -60,7 +62,7 @@ class BedrockModel:
         self._heard = heard
         self._model_id = model_id
 
-    def answer(self, request: dict[str, Any], *, deadline_s: float) -> dict[str, Any]:
+    def answer(self, request: Document, *, deadline_s: float) -> Document:
         """As SageMakerModel.answer; a request that botocore refuses is poison."""
         arguments = converse_request(request) | {"modelId": self._model_id}
         response = self._runtime.converse_stream(**arguments)

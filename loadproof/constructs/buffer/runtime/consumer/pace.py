@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 from botocore.exceptions import ClientError
 
 from loadproof.wire.answers import code_of
+from loadproof.wire.documents import Document
 from loadproof.wire.pace import RECORD_KEY, Gate, Record, record_of
 
 from .failures import Kind
@@ -33,7 +34,7 @@ _PATIENCE: Final = {Kind.UNAVAILABLE: 2, Kind.NO_RIGHT: 2, Kind.SLOW_DOWN: 3, Ki
 _CLOSING: Final = ("gate", "gate_ms", "probe_ms", "closed_ms")
 _ROUND_S: Final = 120.0
 _CUT: Final = 0.1
-_OPENED: Final[dict[str, Any]] = {"peak": 1.0, "low": 0.5}  # an endpoint that was away begins with half of the slots
+_OPENED: Final[Document] = {"peak": 1.0, "low": 0.5}  # an endpoint that was away begins with half of the slots
 
 
 class Board(Protocol):

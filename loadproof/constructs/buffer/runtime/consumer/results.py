@@ -8,6 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from loadproof.wire.answers import status_of
+from loadproof.wire.documents import Document
 from loadproof.wire.message import MOST_REQUEST_BYTES, MalformedError
 
 from .stores import Time, persevere
@@ -39,7 +40,7 @@ class Results:
             raise
         return True
 
-    def put(self, key: str, result: dict[str, Any], *, until_s: float) -> bool:
+    def put(self, key: str, result: Document, *, until_s: float) -> bool:
         """Store it unless one is there: True when this one is what stays. Safe to repeat. Raises StoreDownError.
 
         Where an answer was lost on its way and the put is repeated, it finds itself and says False.
@@ -73,7 +74,7 @@ class Results:
                 raise MalformedError("`request_s3` names nothing in the results bucket") from None
             raise
 
-    def leave_request(self, place: str, request: dict[str, Any]) -> None:
+    def leave_request(self, place: str, request: Document) -> None:
         """The other way round: a payload that no longer fits the queue. Raises StoreDownError."""
         body = json.dumps(request).encode()
         persevere(

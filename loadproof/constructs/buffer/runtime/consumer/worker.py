@@ -11,11 +11,12 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from botocore.exceptions import ClientError
 
 from loadproof.wire.answers import code_of
+from loadproof.wire.documents import Document
 from loadproof.wire.message import REQUESTS_PREFIX, MalformedError, Message, key_of, read_message, read_request
 
 from .callbacks import Callbacks
@@ -60,9 +61,9 @@ class Bucket(Protocol):
 
     def uri(self, key: str) -> str: ...
     def exists(self, key: str) -> bool: ...
-    def put(self, key: str, result: dict[str, Any], *, until_s: float) -> bool: ...
+    def put(self, key: str, result: Document, *, until_s: float) -> bool: ...
     def read_request(self, place: str) -> str: ...
-    def leave_request(self, place: str, request: dict[str, Any]) -> None: ...
+    def leave_request(self, place: str, request: Document) -> None: ...
 
 
 class Leaving(Protocol):
@@ -109,7 +110,7 @@ class Worker:
     def __init__(self, settings: Settings, ports: Ports) -> None:
         self._settings = settings
         self._ports = ports
-        self._unsaved: dict[str, dict[str, Any]] = {}  # answers that the store would not take yet
+        self._unsaved: dict[str, Document] = {}  # answers that the store would not take yet
 
     def serve(self, delivery: Delivery, *, end_s: float, slot: int = 0) -> Ending:
         """Bring one message to an end by `end_s` (Unix time), after which the function has no time left."""
@@ -159,7 +160,7 @@ class Worker:
             raise NotNowError("the results bucket is down", random.uniform(5, 30))
         return self._store(turn, self._generate(turn, request or self._request(message), claim))
 
-    def _request(self, message: Message) -> dict[str, Any]:
+    def _request(self, message: Message) -> Document:
         if message.request is not None:
             return dict(message.request)
         assert message.request_s3 is not None  # one of the two is there
@@ -185,7 +186,7 @@ class Worker:
                 raise NotNowError("its key is worked on elsewhere", min(wait_s, _LONGEST_WAIT_S) + random.uniform(0, 2))
             ports.clock.sleep(wait_s)
 
-    def _generate(self, turn: _Turn, request: dict[str, Any], claim: Claim) -> dict[str, Any]:
+    def _generate(self, turn: _Turn, request: Document, claim: Claim) -> Document:
         """The result to store. Raises PoisonError, NotNowError, CutOffError."""
         ports, settings, message = self._ports, self._settings, turn.message
         assert message is not None
@@ -214,7 +215,7 @@ class Worker:
             "answer": answer,
         }
 
-    def _store(self, turn: _Turn, result: dict[str, Any]) -> Ending:
+    def _store(self, turn: _Turn, result: Document) -> Ending:
         """The conditional put decides between two that answered the same key: the first one stays."""
         ports = self._ports
         try:
@@ -293,7 +294,7 @@ class Worker:
                 raise
             send(self._shortened(turn.delivery.body, self._request(turn.message), turn.key))
 
-    def _shortened(self, body: str, request: dict[str, Any], key: str) -> str:
+    def _shortened(self, body: str, request: Document, key: str) -> str:
         place = f"{REQUESTS_PREFIX}{key_of(request, self._settings.revision)}"
         self._ports.results.leave_request(place, request)
         content = json.loads(body)

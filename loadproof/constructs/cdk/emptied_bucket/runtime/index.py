@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import boto3
+from botocore.exceptions import ClientError
+
 from loadproof.wire.custom_resource import respond
 
 
@@ -19,9 +22,6 @@ def handler(event: dict[str, Any], context: object) -> None:
 
 def empty(bucket: str) -> None:
     """Every version and marker, 1,000 a call. Without the tag, the bucket is kept: its environment changed its mind."""
-    import boto3
-    from botocore.exceptions import ClientError
-
     s3 = boto3.client("s3")
     try:
         tags = s3.get_bucket_tagging(Bucket=bucket)["TagSet"]

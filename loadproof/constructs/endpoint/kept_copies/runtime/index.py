@@ -3,6 +3,9 @@
 import time
 from typing import Any
 
+import boto3
+from botocore.exceptions import ClientError
+
 from loadproof.wire.custom_resource import respond, with_retries
 
 PATIENCE_S = 750.0  # and a minute for new rights: within the function's 900 s
@@ -45,9 +48,6 @@ def present(name: str) -> int | None:
 
 def described(name: str) -> dict[str, Any] | None:
     """The component, None where there is none."""
-    import boto3
-    from botocore.exceptions import ClientError
-
     sagemaker = boto3.client("sagemaker")
     try:
         found: dict[str, Any] = with_retries(

@@ -2,101 +2,79 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
     ResourceFailedError,
+    ResourceType,
     Work,
+    names,
     picked,
     tag_map,
 )
+from loadproof.wire.documents import Document
+
+_TARGET = ("ResourceId", "ScalableDimension", "ServiceNamespace")
 
 
-def _names(properties: Properties) -> Properties:
-    return picked(properties, "ServiceNamespace", "ResourceId", "ScalableDimension")
-
-
-class ScalableTarget:
+class ScalableTarget(ResourceType):
     """Ref is `resource|dimension|namespace`; scheduled actions live inside it."""
 
     type_name = "AWS::ApplicationAutoScaling::ScalableTarget"
-    supported = frozenset(
-        {
-            "MaxCapacity", "MinCapacity", "ResourceId", "RoleARN", "ScalableDimension", "ScheduledActions",
-            "ServiceNamespace", "SuspendedState", "Tags",
-        }
-    )  # fmt: skip
-    name_property = None
+    supported = names(
+        "MaxCapacity MinCapacity ResourceId RoleARN ScalableDimension ScheduledActions ServiceNamespace SuspendedState "
+        "Tags"
+    )
 
     def create(self, work: Work, properties: Properties) -> Made:
-        self._register(work, properties)
-        for action in properties.get("ScheduledActions", []):
-            work.call_autoscaling("PutScheduledAction", **_names(properties), **action)
-        parts = (properties["ResourceId"], properties["ScalableDimension"], properties["ServiceNamespace"])
-        physical_id = "|".join(parts)
-        return Made(physical_id, {"Id": physical_id})
+        physical_id = "|".join(properties[name] for name in _TARGET)
+        return Made(physical_id, self.update(work, physical_id, {}, properties))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
-        self._register(work, new)
-        wanted = {action["ScheduledActionName"] for action in new.get("ScheduledActions", [])}
-        for action in old.get("ScheduledActions", []):
-            if action["ScheduledActionName"] not in wanted:
-                name = action["ScheduledActionName"]
-                work.call_autoscaling("DeleteScheduledAction", **_names(old), ScheduledActionName=name)
-        for action in new.get("ScheduledActions", []):
-            work.call_autoscaling("PutScheduledAction", **_names(new), **action)
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
+        target, tags = picked(new, *_TARGET), tag_map(work, new)
+        work.call_autoscaling(
+            "RegisterScalableTarget",
+            **target,
+            **picked(new, "RoleARN", "SuspendedState"),
+            **{name: int(new[name]) for name in ("MinCapacity", "MaxCapacity")},
+            **({"Tags": tags} if tags else {}),
+        )
+        wanted = {action["ScheduledActionName"]: action for action in new.get("ScheduledActions", [])}
+        for name in [action["ScheduledActionName"] for action in old.get("ScheduledActions", [])]:
+            if name not in wanted:
+                work.call_autoscaling("DeleteScheduledAction", **picked(old, *_TARGET), ScheduledActionName=name)
+        for action in wanted.values():
+            work.call_autoscaling("PutScheduledAction", **target, **action)
         return {"Id": physical_id}
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.call_autoscaling("DeregisterScalableTarget", **_names(properties))
-
-    def _register(self, work: Work, properties: Properties) -> None:
-        request = {**_names(properties), **picked(properties, "RoleARN", "SuspendedState")}
-        request["MinCapacity"] = int(properties["MinCapacity"])
-        request["MaxCapacity"] = int(properties["MaxCapacity"])
-        tags = tag_map(work, properties)
-        work.call_autoscaling("RegisterScalableTarget", **request, **({"Tags": tags} if tags else {}))
+        work.call_autoscaling("DeregisterScalableTarget", **picked(properties, *_TARGET))
 
 
-class ScalingPolicy:
+class ScalingPolicy(ResourceType):
     """Names its target either by ScalingTargetId or by the resource trio, never both."""
 
     type_name = "AWS::ApplicationAutoScaling::ScalingPolicy"
-    supported = frozenset(
-        {
-            "PolicyName", "PolicyType", "ResourceId", "ScalableDimension", "ScalingTargetId", "ServiceNamespace",
-            "StepScalingPolicyConfiguration", "TargetTrackingScalingPolicyConfiguration",
-        }
-    )  # fmt: skip
+    _plain = names("PolicyName PolicyType StepScalingPolicyConfiguration TargetTrackingScalingPolicyConfiguration")
+    supported = names("ResourceId ScalableDimension ScalingTargetId ServiceNamespace") | _plain
     name_property = "PolicyName"
 
     def create(self, work: Work, properties: Properties) -> Made:
-        return self._put(work, properties)
+        attributes = self.update(work, "", {}, properties)
+        return Made(attributes["Arn"], attributes)
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
-        return self._put(work, new).attributes
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
+        request = {**_target_of(new), **picked(new, *self._plain)}
+        return {"Arn": work.call_autoscaling("PutScalingPolicy", **request)["PolicyARN"]}
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         work.call_autoscaling("DeleteScalingPolicy", **_target_of(properties), PolicyName=properties["PolicyName"])
 
-    def _put(self, work: Work, properties: Properties) -> Made:
-        request = {**_target_of(properties), **picked(properties, "PolicyName", "PolicyType")}
-        for name in ("StepScalingPolicyConfiguration", "TargetTrackingScalingPolicyConfiguration"):
-            if name in properties:
-                request[name] = properties[name]
-        arn = work.call_autoscaling("PutScalingPolicy", **request)["PolicyARN"]
-        return Made(arn, {"Arn": arn})
-
 
 def _target_of(properties: Properties) -> Properties:
-    target, trio = properties.get("ScalingTargetId"), _names(properties)
+    target, trio = properties.get("ScalingTargetId"), picked(properties, *_TARGET)
     if bool(target) == bool(trio):
         raise ResourceFailedError(
             "Specify either ScalingTargetId or ResourceId, ScalableDimension and ServiceNamespace."
         )
-    if target:
-        resource_id, dimension, namespace = str(target).split("|")
-        return {"ResourceId": resource_id, "ScalableDimension": dimension, "ServiceNamespace": namespace}
-    return trio
+    return dict(zip(_TARGET, str(target).split("|"), strict=True)) if target else trio

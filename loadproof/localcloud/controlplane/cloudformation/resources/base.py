@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
+
+from botocore.client import BaseClient
 
 from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Service
+from loadproof.wire.documents import Document, Json
 
-Properties = dict[str, Any]
+Properties = Document
 
 
 class ResourceFailedError(Exception):
@@ -30,7 +34,7 @@ class Made(NamedTuple):
     """A created resource: what Ref yields, and what GetAtt yields by attribute."""
 
     physical_id: str
-    attributes: dict[str, Any] = {}  # noqa: RUF012
+    attributes: Document = {}  # noqa: RUF012
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +53,23 @@ class Work:
     poll_s: float = 0.02
     timeout_s: float = 970 * 60.0  # as AWS's own handler of an endpoint's update, which may bake for hours
 
-    def client(self, service: str) -> Any:
+    def client(self, service: str) -> BaseClient:
         """A boto3 client of this cloud in the stack's account and region."""
         return self.clients.client(service, self.caller)
 
-    def call_sagemaker(self, action: str, **params: Any) -> dict[str, Any]:
+    def call_sagemaker(self, action: str, **params: Json) -> Document:
         return dict(self.sagemaker.call(self.caller, action, params))
 
-    def call_autoscaling(self, action: str, **params: Any) -> dict[str, Any]:
+    def call_autoscaling(self, action: str, **params: Json) -> Document:
         return dict(self.autoscaling.call(self.caller, action, params))
 
-    def generated_name(self, longest: int, *, lower: bool = False) -> str:
+    def generated_name(self, longest: int) -> str:
         """A name as CloudFormation makes them: stack, logical id, random end; cut in the middle when too long."""
         end = uuid.uuid4().hex[:12].upper()
         room = longest - len(end) - 2
         stack = self.stack_name[: max(room - len(self.logical_id), room // 2)]
         name = f"{stack}-{self.logical_id[: room - len(stack)]}-{end}"
-        name = re.sub(r"[^A-Za-z0-9-]", "-", name)
-        return name.lower() if lower else name
+        return re.sub(r"[^A-Za-z0-9-]", "-", name)
 
     def wait(
         self, physical_id: str, describe: Callable[[], tuple[str, str | None]], done: str, moving: tuple[str, ...]
@@ -99,39 +102,81 @@ class Work:
         raise ResourceFailedError(f"Resource still exists after {self.timeout_s:g} s.")
 
 
-class ResourceType(Protocol):
+class ResourceType:
     """How one CloudFormation type is made, changed and removed here.
 
     `supported` are the top-level properties that have an effect (or none on AWS either); any other fails the
-    deployment; None takes every property. `name_property` is the custom name, if the type has one. `update` returns new
-    attributes, or None when this change is not possible in place (then a replacement is made).
+    deployment; None takes every property. `name_property` is the custom name, if the type has one, and `longest_name`
+    the length of one that is made up. `deletion` is a service, its operation and the parameter for the physical id.
     """
 
-    @property
-    def type_name(self) -> str: ...
+    type_name: str
+    supported: frozenset[str] | None
+    name_property: str | None = None
+    longest_name = 64
+    deletion: tuple[str, str, str]
 
-    @property
-    def supported(self) -> frozenset[str] | None: ...
+    def create(self, work: Work, properties: Properties) -> Made:
+        raise NotImplementedError
 
-    @property
-    def name_property(self) -> str | None: ...
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document | None:
+        """New attributes; None when this change is not possible in place: then a replacement is made."""
+        return None
 
-    def create(self, work: Work, properties: Properties) -> Made: ...
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        service, operation, parameter = self.deletion
+        getattr(work.client(service), operation)(**{parameter: physical_id})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any] | None: ...
+    def name(self, work: Work, properties: Properties) -> str:
+        """The custom name, or one as CloudFormation makes it up."""
+        return properties.get(self.name_property or "") or work.generated_name(self.longest_name)
 
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None: ...
+
+class PutType(ResourceType):
+    """A type that is made as it is changed: by telling the service how the thing of that name shall be."""
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        name = self.name(work, properties)
+        return Made(name, self.put(work, name, {}, properties))
+
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document | None:
+        return self.put(work, physical_id, old, new)
+
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
+        """Returns the attributes; `old` is empty when the thing is made."""
+        raise NotImplementedError
 
 
-def tag_list(work: Work, properties: Properties) -> list[dict[str, str]]:
-    """The stack's tags and the resource's own, as `[{Key, Value}]`; the resource's win."""
-    own = {tag["Key"]: str(tag["Value"]) for tag in properties.get("Tags", [])}
-    return [{"Key": name, "Value": value} for name, value in {**work.stack_tags, **own}.items()]
+def names(text: str) -> frozenset[str]:
+    """Names of properties, written in one text."""
+    return frozenset(text.split())
+
+
+def as_text(value: Json) -> str:
+    """A value as services take it that want text: a document as JSON, `true`, a number."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def changed(old: Properties, new: Properties, name: str) -> tuple[list[str], list[str]]:
+    """What a list of names has no more, and what it has anew."""
+    before, after = set(old.get(name, [])), set(new.get(name, []))
+    return sorted(before - after), sorted(after - before)
+
+
+def tag_rows(work: Work, properties: Properties, key: str = "Key", value: str = "Value") -> list[dict[str, str]]:
+    """The stack's tags and the resource's own, which win, as `[{Key, Value}]` or as the service calls the two."""
+    return [{key: name, value: text} for name, text in tag_map(work, properties).items()]
 
 
 def tag_map(work: Work, properties: Properties) -> dict[str, str]:
     """The same as a map."""
-    return {tag["Key"]: tag["Value"] for tag in tag_list(work, properties)}
+    return {**work.stack_tags, **{tag["Key"]: str(tag["Value"]) for tag in properties.get("Tags", [])}}
+
+
+def tagged(work: Work, properties: Properties) -> Document:
+    """The parameter `Tags` of a request, left out without any."""
+    rows = tag_rows(work, properties)
+    return {"Tags": rows} if rows else {}
 
 
 def picked(properties: Properties, *names: str) -> Properties:

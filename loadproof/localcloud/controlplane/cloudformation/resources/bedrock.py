@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from loadproof.localcloud.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    ResourceType,
+    Work,
+    names,
+    tag_rows,
+)
+from loadproof.wire.documents import Document
 
-from loadproof.localcloud.controlplane.cloudformation.resources.base import Made, Properties, Work, tag_list
 
-
-class ApplicationInferenceProfile:
+class ApplicationInferenceProfile(ResourceType):
     """Everything but tags is create-only."""
 
     type_name = "AWS::Bedrock::ApplicationInferenceProfile"
-    supported = frozenset({"Description", "InferenceProfileName", "ModelSource", "Tags"})
+    supported = names("Description InferenceProfileName ModelSource Tags")
     name_property = "InferenceProfileName"
+    deletion = ("bedrock", "delete_inference_profile", "inferenceProfileIdentifier")
 
     def create(self, work: Work, properties: Properties) -> Made:
-        asked: dict[str, Any] = {
-            "inferenceProfileName": properties["InferenceProfileName"],
-            "modelSource": {"copyFrom": properties["ModelSource"]["CopyFrom"]},
-        }
-        if "Description" in properties:
-            asked["description"] = properties["Description"]
-        tags = [{"key": tag["Key"], "value": tag["Value"]} for tag in tag_list(work, properties)]
-        arn = work.client("bedrock").create_inference_profile(**asked, tags=tags)["inferenceProfileArn"]
+        arn = work.client("bedrock").create_inference_profile(
+            inferenceProfileName=properties["InferenceProfileName"],
+            modelSource={"copyFrom": properties["ModelSource"]["CopyFrom"]},
+            tags=tag_rows(work, properties, "key", "value"),
+            **({"description": properties["Description"]} if "Description" in properties else {}),
+        )["inferenceProfileArn"]
         return Made(arn, self._attributes(work, arn))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         client = work.client("bedrock")
-        wanted = {tag["Key"]: tag["Value"] for tag in tag_list(work, new)}
+        wanted = tag_rows(work, new, "key", "value")
         present = client.list_tags_for_resource(resourceARN=physical_id)["tags"]
-        stale = [tag["key"] for tag in present if tag["key"] not in wanted]
+        stale = {tag["key"] for tag in present} - {tag["key"] for tag in wanted}
         if stale:
-            client.untag_resource(resourceARN=physical_id, tagKeys=stale)
+            client.untag_resource(resourceARN=physical_id, tagKeys=sorted(stale))
         if wanted:
-            rows = [{"key": name, "value": value} for name, value in wanted.items()]
-            client.tag_resource(resourceARN=physical_id, tags=rows)
+            client.tag_resource(resourceARN=physical_id, tags=wanted)
         return self._attributes(work, physical_id)
 
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("bedrock").delete_inference_profile(inferenceProfileIdentifier=physical_id)
-
-    def _attributes(self, work: Work, arn: str) -> dict[str, Any]:
+    def _attributes(self, work: Work, arn: str) -> Document:
         found = work.client("bedrock").get_inference_profile(inferenceProfileIdentifier=arn)
         return {
             "InferenceProfileArn": arn,

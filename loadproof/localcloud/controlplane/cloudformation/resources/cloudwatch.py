@@ -1,99 +1,68 @@
-"""AWS::CloudWatch::Alarm, CompositeAlarm and Dashboard."""
+"""AWS::CloudWatch::Alarm, CompositeAlarm and Dashboard; AWS::Logs::LogGroup, LogStream and ResourcePolicy."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
+    PutType,
     ResourceFailedError,
+    ResourceType,
     Work,
+    as_text,
+    names,
     picked,
-    tag_list,
+    tag_map,
+    tagged,
 )
+from loadproof.wire.documents import Document, Json
 
 
-class Alarm:
+class Alarm(PutType):
     type_name = "AWS::CloudWatch::Alarm"
-    _plain = (
-        "ActionsEnabled", "AlarmActions", "AlarmDescription", "ComparisonOperator", "DatapointsToAlarm", "Dimensions",
-        "EvaluateLowSampleCountPercentile", "EvaluationPeriods", "ExtendedStatistic", "InsufficientDataActions",
-        "MetricName", "Metrics", "Namespace", "OKActions", "Period", "Statistic", "Threshold", "ThresholdMetricId",
-        "TreatMissingData", "Unit",
-    )  # fmt: skip
-    supported = frozenset({*_plain, "AlarmName", "Tags"})
+    operation = "put_metric_alarm"
+    _plain = names(
+        "ActionsEnabled AlarmActions AlarmDescription ComparisonOperator DatapointsToAlarm Dimensions "
+        "EvaluateLowSampleCountPercentile EvaluationPeriods ExtendedStatistic InsufficientDataActions MetricName "
+        "Metrics Namespace OKActions Period Statistic Threshold ThresholdMetricId TreatMissingData Unit"
+    )
+    supported = _plain | {"AlarmName", "Tags"}
     name_property = "AlarmName"
+    longest_name = 255
 
-    def create(self, work: Work, properties: Properties) -> Made:
-        name = properties.get("AlarmName") or work.generated_name(255)
-        self._put(work, name, properties)
-        return Made(name, {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")})
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
-        self._put(work, physical_id, new)
-        return {"Arn": work.caller.arn("cloudwatch", f"alarm:{physical_id}")}
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
+        put = getattr(work.client("cloudwatch"), self.operation)
+        put(AlarmName=name, **picked(new, *self._plain), **tagged(work, new))
+        return {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")}
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         work.client("cloudwatch").delete_alarms(AlarmNames=[physical_id])
 
-    def _put(self, work: Work, name: str, properties: Properties) -> None:
-        _check_alarm(properties)
-        request = picked(properties, *self._plain)
-        tags = tag_list(work, properties)
-        work.client("cloudwatch").put_metric_alarm(AlarmName=name, **request, **({"Tags": tags} if tags else {}))
 
-
-def _check_alarm(properties: Properties) -> None:
-    """What CloudWatch refuses and moto takes."""
-    stats = [one["MetricStat"] for one in properties.get("Metrics", []) if "MetricStat" in one]
-    for period_s in [int(one["Period"]) for one in [properties, *stats] if "Period" in one]:
-        if period_s not in (10, 20, 30) and (period_s < 60 or period_s % 60):
-            raise ResourceFailedError(f"Period must be 10, 20, 30 or a multiple of 60, found {period_s}.")
-    if int(properties.get("DatapointsToAlarm", 1)) > int(properties.get("EvaluationPeriods", 1)):
-        raise ResourceFailedError("DatapointsToAlarm must be less than or equal to EvaluationPeriods.")
-
-
-class CompositeAlarm:
+class CompositeAlarm(Alarm):
     type_name = "AWS::CloudWatch::CompositeAlarm"
-    _plain = ("ActionsEnabled", "AlarmActions", "AlarmDescription", "AlarmRule", "InsufficientDataActions", "OKActions")
-    supported = frozenset({*_plain, "AlarmName", "Tags"})
-    name_property = "AlarmName"
-
-    def create(self, work: Work, properties: Properties) -> Made:
-        name = properties.get("AlarmName") or work.generated_name(255)
-        self.update(work, name, {}, properties)
-        return Made(name, {"Arn": work.caller.arn("cloudwatch", f"alarm:{name}")})
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
-        work.client("cloudwatch").put_composite_alarm(AlarmName=physical_id, **picked(new, *self._plain))
-        return {"Arn": work.caller.arn("cloudwatch", f"alarm:{physical_id}")}
-
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("cloudwatch").delete_alarms(AlarmNames=[physical_id])
+    operation = "put_composite_alarm"
+    _plain = names("ActionsEnabled AlarmActions AlarmDescription AlarmRule InsufficientDataActions OKActions")
+    supported = _plain | {"AlarmName", "Tags"}
 
 
-class Dashboard:
+class Dashboard(PutType):
     type_name = "AWS::CloudWatch::Dashboard"
-    supported = frozenset({"DashboardBody", "DashboardName", "Tags"})
+    supported = names("DashboardBody DashboardName Tags")
     name_property = "DashboardName"
+    longest_name = 255
 
-    def create(self, work: Work, properties: Properties) -> Made:
-        name = properties.get("DashboardName") or work.generated_name(255)
-        self.update(work, name, {}, properties)
-        return Made(name)
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
         faults = list(_dashboard_faults(new["DashboardBody"]))
         if faults:
             raise ResourceFailedError(
                 f"The dashboard body is invalid, there are {len(faults)} validation errors: {'; '.join(faults)}"
             )
-        tags = tag_list(work, new)
         work.client("cloudwatch").put_dashboard(
-            DashboardName=physical_id, DashboardBody=new["DashboardBody"], **({"Tags": tags} if tags else {})
+            DashboardName=name, DashboardBody=new["DashboardBody"], **tagged(work, new)
         )
         return {}
 
@@ -119,7 +88,7 @@ _WIDGETS = ("alarm", "custom", "explorer", "log", "metric", "text")
 _GRID = {"x": (0, 23), "y": (0, 1_000_000), "width": (1, 24), "height": (1, 1000)}
 
 
-def _widget_faults(widget: Any) -> Iterator[str]:
+def _widget_faults(widget: Json) -> Iterator[str]:
     if not isinstance(widget, dict) or widget.get("type") not in _WIDGETS:
         yield f"type must be one of {', '.join(_WIDGETS)}"
         return
@@ -139,3 +108,53 @@ def _widget_faults(widget: Any) -> Iterator[str]:
         for row in properties.get("metrics", []):
             if not isinstance(row, list) or not row or len([part for part in row if isinstance(part, str)]) == 1:
                 yield f"metrics must be lists of a namespace, a name and dimensions, found {row}"
+
+
+class LogGroup(PutType):
+    type_name = "AWS::Logs::LogGroup"
+    supported = names("KmsKeyId LogGroupClass LogGroupName RetentionInDays Tags")
+    name_property = "LogGroupName"
+    longest_name = 512
+    deletion = ("logs", "delete_log_group", "logGroupName")
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        name, tags = self.name(work, properties), tag_map(work, properties)
+        request = {"kmsKeyId": properties["KmsKeyId"]} if "KmsKeyId" in properties else {}
+        work.client("logs").create_log_group(logGroupName=name, **request, **({"tags": tags} if tags else {}))
+        return Made(name, self.put(work, name, {}, properties))
+
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
+        logs = work.client("logs")
+        if "RetentionInDays" in new:
+            logs.put_retention_policy(logGroupName=name, retentionInDays=int(new["RetentionInDays"]))
+        elif "RetentionInDays" in old:
+            logs.delete_retention_policy(logGroupName=name)
+        return {"Arn": work.caller.arn("logs", f"log-group:{name}:*")}
+
+
+class ResourcePolicy(PutType):
+    """Kept, like every policy here."""
+
+    type_name = "AWS::Logs::ResourcePolicy"
+    supported = names("PolicyDocument PolicyName")
+    name_property = "PolicyName"
+    deletion = ("logs", "delete_resource_policy", "policyName")
+
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
+        work.client("logs").put_resource_policy(policyName=name, policyDocument=as_text(new["PolicyDocument"]))
+        return {}
+
+
+class LogStream(ResourceType):
+    type_name = "AWS::Logs::LogStream"
+    supported = names("LogGroupName LogStreamName")
+    name_property = "LogStreamName"
+    longest_name = 512
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        name = self.name(work, properties)
+        work.client("logs").create_log_stream(logGroupName=properties["LogGroupName"], logStreamName=name)
+        return Made(name)
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        work.client("logs").delete_log_stream(logGroupName=properties["LogGroupName"], logStreamName=physical_id)

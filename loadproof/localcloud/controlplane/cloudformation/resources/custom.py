@@ -1,4 +1,4 @@
-"""Custom resources: the stack's own Lambda function is the handler, and answers at a one-time address.
+"""Custom resources, whose handler is a Lambda function of the stack that answers at a one-time address; and inert ones.
 
 Protocol: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref.html
 """
@@ -11,26 +11,33 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
 
-from loadproof.localcloud.controlplane.cloudformation.resources.base import Made, Properties, ResourceFailedError, Work
+from loadproof.localcloud.controlplane.cloudformation.resources.base import (
+    Made,
+    Properties,
+    PutType,
+    ResourceFailedError,
+    ResourceType,
+    Work,
+    names,
+)
+from loadproof.wire.documents import Document, Json
 
 _MOST_BYTES = 4096  # AWS's limit for an answer
 _LONGEST_S = 3600  # unless the resource's ServiceTimeout says less
 
 
-class CustomResource:
+class CustomResource(ResourceType):
     """`AWS::CloudFormation::CustomResource` and every `Custom::...`; all properties go to the function as they are."""
 
     type_name = "AWS::CloudFormation::CustomResource"
     supported = None
-    name_property = None
 
     def create(self, work: Work, properties: Properties) -> Made:
         answer = _ask(work, "Create", properties)
         return Made(answer["PhysicalResourceId"], answer.get("Data") or {})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         if old["ServiceToken"] != new["ServiceToken"]:
             raise ResourceFailedError("Modifying service token is not allowed.")
         answer = _ask(work, "Update", new, PhysicalResourceId=physical_id, OldResourceProperties=_texts(old))
@@ -44,7 +51,7 @@ class CustomResource:
         _ask(work, "Delete", properties, PhysicalResourceId=physical_id)
 
 
-def _ask(work: Work, request_type: str, properties: Properties, **more: Any) -> dict[str, Any]:
+def _ask(work: Work, request_type: str, properties: Properties, **more: Json) -> Document:
     """Run the handler once and return its answer. Raises ResourceFailedError with its reason, or with what is wrong."""
     token = str(properties.get("ServiceToken", ""))
     if ":lambda:" not in token:
@@ -69,7 +76,7 @@ def _ask(work: Work, request_type: str, properties: Properties, **more: Any) -> 
     return _checked(answers.body, event, failure)
 
 
-def _checked(body: bytes | None, event: dict[str, Any], failure: str) -> dict[str, Any]:
+def _checked(body: bytes | None, event: Document, failure: str) -> Document:
     if body is None:
         # After a failure AWS would go on waiting.
         said = f"; it failed with {failure}" if failure else ""
@@ -94,7 +101,7 @@ def _checked(body: bytes | None, event: dict[str, Any], failure: str) -> dict[st
     return answer
 
 
-def _texts(value: Any) -> Any:
+def _texts(value: Json) -> Json:
     """CloudFormation hands every number and every boolean over as text."""
     if isinstance(value, dict):
         return {name: _texts(one) for name, one in value.items()}
@@ -126,7 +133,7 @@ def _answer_box() -> Iterator[tuple[str, _Answers]]:
             self.send_response(200 if known else 403)
             self.end_headers()
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, format: str, *args: Json) -> None:
             """Nothing to tell: the stack's events do."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
@@ -137,3 +144,23 @@ def _answer_box() -> Iterator[tuple[str, _Answers]]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+class CdkMetadata(PutType):
+    """Construct versions, read by AWS's usage reports only: nothing happens on AWS either."""
+
+    type_name = "AWS::CDK::Metadata"
+    supported = names("Analytics")
+
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
+        return {}
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        return None
+
+
+class WaitConditionHandle(CdkMetadata):
+    """An empty handle: CDK uses it to keep a stack without resources alive."""
+
+    type_name = "AWS::CloudFormation::WaitConditionHandle"
+    supported = frozenset()

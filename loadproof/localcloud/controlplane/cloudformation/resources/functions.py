@@ -4,55 +4,55 @@ from __future__ import annotations
 
 import io
 import zipfile
-from typing import Any
+
+from botocore.client import BaseClient
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
     ResourceFailedError,
+    ResourceType,
     Work,
+    names,
     picked,
     tag_map,
 )
+from loadproof.wire.documents import Document
 
 
-class Function:
+class Function(ResourceType):
     type_name = "AWS::Lambda::Function"
-    _configuration = (
-        "Architectures", "DeadLetterConfig", "Description", "Environment", "EphemeralStorage", "Handler", "KmsKeyArn",
-        "Layers", "LoggingConfig", "MemorySize", "Role", "Runtime", "Timeout", "TracingConfig", "VpcConfig",
-    )  # fmt: skip
-    supported = frozenset(
-        {*_configuration, "Code", "FunctionName", "PackageType", "ReservedConcurrentExecutions", "Tags"}
+    _configuration = names(
+        "Architectures DeadLetterConfig Description Environment EphemeralStorage Handler KmsKeyArn Layers "
+        "LoggingConfig MemorySize Role Runtime Timeout TracingConfig VpcConfig"
     )
+    supported = _configuration | names("Code FunctionName PackageType ReservedConcurrentExecutions Tags")
     name_property = "FunctionName"
+    deletion = ("lambda", "delete_function", "FunctionName")
 
     def create(self, work: Work, properties: Properties) -> Made:
         _check_function(properties)
-        functions = work.client("lambda")
-        name = properties.get("FunctionName") or work.generated_name(64)
-        request = _api_names(picked(properties, *self._configuration, "PackageType"))
+        functions, name = work.client("lambda"), self.name(work, properties)
         found = functions.create_function(
-            FunctionName=name, Code=_code(properties["Code"]), Tags=tag_map(work, properties), **request
+            FunctionName=name,
+            Code=_code(properties["Code"]),
+            Tags=tag_map(work, properties),
+            **_api_names(picked(properties, *self._configuration, "PackageType")),
         )
         self._limit(functions, name, {}, properties)
         return Made(name, {"Arn": found["FunctionArn"]})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         _check_function(new)
         functions = work.client("lambda")
         if old["Code"] != new["Code"]:
             functions.update_function_code(FunctionName=physical_id, **_code(new["Code"]))
-        request = _api_names(picked(new, *self._configuration))
-        request.pop("Architectures", None)
+        request = _api_names(picked(new, *self._configuration - {"Architectures"}))
         found = functions.update_function_configuration(FunctionName=physical_id, **request)
         self._limit(functions, physical_id, old, new)
         return {"Arn": found["FunctionArn"]}
 
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("lambda").delete_function(FunctionName=physical_id)
-
-    def _limit(self, functions: Any, name: str, old: Properties, new: Properties) -> None:
+    def _limit(self, functions: BaseClient, name: str, old: Properties, new: Properties) -> None:
         limit = new.get("ReservedConcurrentExecutions")
         if limit is not None:
             functions.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=int(limit))
@@ -61,15 +61,13 @@ class Function:
 
 
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
-_RESERVED_VARIABLES = frozenset(
-    {
-        "_HANDLER", "_X_AMZN_TRACE_ID", "AWS_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION",
-        "AWS_EXECUTION_ENV", "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "AWS_LAMBDA_FUNCTION_NAME",
-        "AWS_LAMBDA_FUNCTION_VERSION", "AWS_LAMBDA_INITIALIZATION_TYPE", "AWS_LAMBDA_LOG_GROUP_NAME",
-        "AWS_LAMBDA_LOG_STREAM_NAME", "AWS_LAMBDA_RUNTIME_API", "AWS_REGION", "AWS_SECRET_ACCESS_KEY",
-        "AWS_SESSION_TOKEN", "LAMBDA_RUNTIME_DIR", "LAMBDA_TASK_ROOT",
-    }
-)  # fmt: skip
+_RESERVED_VARIABLES = names(
+    "_HANDLER _X_AMZN_TRACE_ID AWS_ACCESS_KEY AWS_ACCESS_KEY_ID AWS_DEFAULT_REGION AWS_EXECUTION_ENV "
+    "AWS_LAMBDA_FUNCTION_MEMORY_SIZE AWS_LAMBDA_FUNCTION_NAME AWS_LAMBDA_FUNCTION_VERSION "
+    "AWS_LAMBDA_INITIALIZATION_TYPE AWS_LAMBDA_LOG_GROUP_NAME AWS_LAMBDA_LOG_STREAM_NAME "
+    "AWS_LAMBDA_RUNTIME_API AWS_REGION AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN LAMBDA_RUNTIME_DIR "
+    "LAMBDA_TASK_ROOT"
+)
 
 
 def _check_function(properties: Properties) -> None:
@@ -98,7 +96,7 @@ def _api_names(properties: Properties) -> Properties:
     return renamed
 
 
-def _code(code: Properties) -> dict[str, Any]:
+def _code(code: Properties) -> Document:
     """The code as the API takes it; inline text becomes a zip with `index.py`, as CloudFormation makes it."""
     if "ZipFile" in code:
         packed = io.BytesIO()
@@ -112,14 +110,11 @@ def _code(code: Properties) -> dict[str, Any]:
     return picked(code, "S3Bucket", "S3Key", "S3ObjectVersion")
 
 
-class EventSourceMapping:
+class EventSourceMapping(ResourceType):
     type_name = "AWS::Lambda::EventSourceMapping"
-    _plain = (
-        "BatchSize", "Enabled", "FunctionName", "FunctionResponseTypes",
-        "MaximumBatchingWindowInSeconds", "ScalingConfig",
-    )  # fmt: skip
-    supported = frozenset({*_plain, "EventSourceArn", "Tags"})
-    name_property = None
+    _plain = names("BatchSize Enabled FunctionName FunctionResponseTypes MaximumBatchingWindowInSeconds ScalingConfig")
+    supported = _plain | {"EventSourceArn", "Tags"}
+    deletion = ("lambda", "delete_event_source_mapping", "UUID")
 
     def create(self, work: Work, properties: Properties) -> Made:
         arn = properties.get("EventSourceArn", "")
@@ -130,13 +125,10 @@ class EventSourceMapping:
         found = work.client("lambda").create_event_source_mapping(EventSourceArn=arn, **request)
         return Made(found["UUID"], self._attributes(work, found["UUID"]))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         self._check(work, new["EventSourceArn"], new)
         work.client("lambda").update_event_source_mapping(UUID=physical_id, **picked(new, *self._plain))
         return self._attributes(work, physical_id)
-
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("lambda").delete_event_source_mapping(UUID=physical_id)
 
     def _check(self, work: Work, queue_arn: str, properties: Properties) -> None:
         """Lambda's own conditions on a queue and its batches."""
@@ -154,44 +146,35 @@ class EventSourceMapping:
                 f"{function['Timeout']} seconds"
             )
 
-    def _attributes(self, work: Work, uuid: str) -> dict[str, Any]:
+    def _attributes(self, work: Work, uuid: str) -> Document:
         return {"Id": uuid, "EventSourceMappingArn": work.caller.arn("lambda", f"event-source-mapping:{uuid}")}
 
 
-class Permission:
+class Permission(ResourceType):
     type_name = "AWS::Lambda::Permission"
-    supported = frozenset({"Action", "FunctionName", "Principal", "SourceAccount", "SourceArn"})
-    name_property = None
+    supported = names("Action FunctionName Principal SourceAccount SourceArn")
 
     def create(self, work: Work, properties: Properties) -> Made:
         statement = work.generated_name(100)
         work.client("lambda").add_permission(StatementId=statement, **properties)
         return Made(statement, {"Id": statement})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any] | None:
-        return None
-
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         work.client("lambda").remove_permission(FunctionName=properties["FunctionName"], StatementId=physical_id)
 
 
-class LayerVersion:
+class LayerVersion(ResourceType):
     type_name = "AWS::Lambda::LayerVersion"
-    supported = frozenset(
-        {"CompatibleArchitectures", "CompatibleRuntimes", "Content", "Description", "LayerName", "LicenseInfo"}
-    )
-    name_property = None
+    _plain = names("CompatibleArchitectures CompatibleRuntimes Description LicenseInfo")
+    supported = _plain | {"Content", "LayerName"}
 
     def create(self, work: Work, properties: Properties) -> Made:
         arn = work.client("lambda").publish_layer_version(
             LayerName=properties.get("LayerName") or work.generated_name(100),
             Content=picked(properties["Content"], "S3Bucket", "S3Key", "S3ObjectVersion"),
-            **picked(properties, "CompatibleArchitectures", "CompatibleRuntimes", "Description", "LicenseInfo"),
+            **picked(properties, *self._plain),
         )["LayerVersionArn"]
         return Made(arn, {"LayerVersionArn": arn})
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any] | None:
-        return None
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         name, version = physical_id.rsplit(":", 2)[1:]

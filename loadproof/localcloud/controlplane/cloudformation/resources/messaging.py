@@ -2,64 +2,58 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
+    PutType,
     ResourceFailedError,
+    ResourceType,
     Work,
+    as_text,
+    names,
     picked,
-    tag_list,
     tag_map,
+    tag_rows,
 )
+from loadproof.wire.documents import Document
 
 
-class Queue:
+class Queue(ResourceType):
     type_name = "AWS::SQS::Queue"
-    _plain = (
-        "ContentBasedDeduplication", "DeduplicationScope", "DelaySeconds", "FifoQueue", "FifoThroughputLimit",
-        "KmsDataKeyReusePeriodSeconds", "KmsMasterKeyId", "MaximumMessageSize", "MessageRetentionPeriod",
-        "ReceiveMessageWaitTimeSeconds", "SqsManagedSseEnabled", "VisibilityTimeout",
-    )  # fmt: skip
-    supported = frozenset({*_plain, "QueueName", "RedriveAllowPolicy", "RedrivePolicy", "Tags"})
+    _attributes = names(
+        "ContentBasedDeduplication DeduplicationScope DelaySeconds FifoQueue FifoThroughputLimit "
+        "KmsDataKeyReusePeriodSeconds KmsMasterKeyId MaximumMessageSize MessageRetentionPeriod "
+        "ReceiveMessageWaitTimeSeconds RedriveAllowPolicy RedrivePolicy SqsManagedSseEnabled VisibilityTimeout"
+    )
+    supported = _attributes | {"QueueName", "Tags"}
     name_property = "QueueName"
+    longest_name = 80
+    deletion = ("sqs", "delete_queue", "QueueUrl")
 
     def create(self, work: Work, properties: Properties) -> Made:
-        name = properties.get("QueueName") or work.generated_name(80)
-        alike = work.client("sqs").list_queues(QueueNamePrefix=name).get("QueueUrls", [])
+        sqs, name = work.client("sqs"), self.name(work, properties)
+        alike = sqs.list_queues(QueueNamePrefix=name).get("QueueUrls", [])
         if any(url.endswith(f"/{name}") for url in alike):
             raise ResourceFailedError(f"{name} already exists")
-        url = work.client("sqs").create_queue(
-            QueueName=name, Attributes=self._attributes(properties), tags=tag_map(work, properties)
-        )["QueueUrl"]
-        return Made(url, self._shown(work, url, name))
+        attributes, tags = self._attributes_of(properties), tag_map(work, properties)
+        url = sqs.create_queue(QueueName=name, Attributes=attributes, tags=tags)["QueueUrl"]
+        return Made(url, self._shown(work, url))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         sqs = work.client("sqs")
-        wanted = self._attributes(new)
-        for gone in self._attributes(old).keys() - wanted.keys():
+        wanted = self._attributes_of(new)
+        for gone in self._attributes_of(old).keys() - wanted.keys():
             wanted[gone] = _QUEUE_DEFAULTS.get(gone, "")
         sqs.set_queue_attributes(QueueUrl=physical_id, Attributes=wanted)
         if tag_map(work, new):
             sqs.tag_queue(QueueUrl=physical_id, Tags=tag_map(work, new))
-        return self._shown(work, physical_id, physical_id.rsplit("/", 1)[1])
+        return self._shown(work, physical_id)
 
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("sqs").delete_queue(QueueUrl=physical_id)
+    def _attributes_of(self, properties: Properties) -> dict[str, str]:
+        return {name: as_text(value) for name, value in picked(properties, *self._attributes).items()}
 
-    def _attributes(self, properties: Properties) -> dict[str, str]:
-        if properties.get("KmsMasterKeyId") and properties.get("SqsManagedSseEnabled"):
-            raise ResourceFailedError("You can use one type of server-side encryption (SSE) at one time.")
-        attributes = {name: _text(properties[name]) for name in self._plain if name in properties}
-        for name in ("RedrivePolicy", "RedriveAllowPolicy"):
-            if name in properties:
-                value = properties[name]
-                attributes[name] = value if isinstance(value, str) else json.dumps(value)
-        return attributes
-
-    def _shown(self, work: Work, url: str, name: str) -> dict[str, Any]:
+    def _shown(self, work: Work, url: str) -> Document:
+        name = url.rsplit("/", 1)[1]
         return {"Arn": work.caller.arn("sqs", name), "QueueName": name, "QueueUrl": url}
 
 
@@ -72,24 +66,15 @@ _QUEUE_DEFAULTS = {
 }
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-class QueuePolicy:
+class QueuePolicy(PutType):
     type_name = "AWS::SQS::QueuePolicy"
-    supported = frozenset({"PolicyDocument", "Queues"})
-    name_property = None
+    supported = names("PolicyDocument Queues")
+    longest_name = 80
 
-    def create(self, work: Work, properties: Properties) -> Made:
-        self._set(work, properties["Queues"], json.dumps(properties["PolicyDocument"]))
-        name = work.generated_name(80)
-        return Made(name, {"Id": name})
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
-        self._set(work, [url for url in old["Queues"] if url not in new["Queues"]], "")
-        self._set(work, new["Queues"], json.dumps(new["PolicyDocument"]))
-        return {"Id": physical_id}
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
+        self._set(work, [url for url in old.get("Queues", []) if url not in new["Queues"]], "")
+        self._set(work, new["Queues"], as_text(new["PolicyDocument"]))
+        return {"Id": name}
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         self._set(work, properties["Queues"], "")
@@ -99,21 +84,22 @@ class QueuePolicy:
             work.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
 
 
-class Topic:
+class Topic(ResourceType):
     type_name = "AWS::SNS::Topic"
-    supported = frozenset({"DisplayName", "KmsMasterKeyId", "Subscription", "Tags", "TopicName"})
+    supported = names("DisplayName KmsMasterKeyId Subscription Tags TopicName")
     name_property = "TopicName"
+    longest_name = 256
+    deletion = ("sns", "delete_topic", "TopicArn")
 
     def create(self, work: Work, properties: Properties) -> Made:
-        sns = work.client("sns")
-        name = properties.get("TopicName") or work.generated_name(256)
+        sns, name = work.client("sns"), self.name(work, properties)
         attributes = {key: str(value) for key, value in picked(properties, "DisplayName", "KmsMasterKeyId").items()}
-        arn = sns.create_topic(Name=name, Attributes=attributes, Tags=tag_list(work, properties))["TopicArn"]
+        arn = sns.create_topic(Name=name, Attributes=attributes, Tags=tag_rows(work, properties))["TopicArn"]
         for one in properties.get("Subscription", []):
             sns.subscribe(TopicArn=arn, Protocol=one["Protocol"], Endpoint=one["Endpoint"])
         return Made(arn, {"TopicArn": arn, "TopicName": name})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any] | None:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document | None:
         if old.get("Subscription") != new.get("Subscription"):
             return None
         for name in ("DisplayName", "KmsMasterKeyId"):
@@ -121,49 +107,32 @@ class Topic:
             work.client("sns").set_topic_attributes(TopicArn=physical_id, AttributeName=name, AttributeValue=value)
         return {"TopicArn": physical_id, "TopicName": physical_id.rsplit(":", 1)[1]}
 
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("sns").delete_topic(TopicArn=physical_id)
 
-
-class TopicPolicy:
+class TopicPolicy(PutType):
     type_name = "AWS::SNS::TopicPolicy"
-    supported = frozenset({"PolicyDocument", "Topics"})
-    name_property = None
+    supported = names("PolicyDocument Topics")
+    longest_name = 80
 
-    def create(self, work: Work, properties: Properties) -> Made:
-        self.update(work, "", properties, properties)
-        name = work.generated_name(80)
-        return Made(name, {"Id": name})
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
+        policy = {"AttributeName": "Policy", "AttributeValue": as_text(new["PolicyDocument"])}
         for arn in new["Topics"]:
-            work.client("sns").set_topic_attributes(
-                TopicArn=arn, AttributeName="Policy", AttributeValue=json.dumps(new["PolicyDocument"])
-            )
-        return {"Id": physical_id}
+            work.client("sns").set_topic_attributes(TopicArn=arn, **policy)
+        return {"Id": name}
 
     def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
         return None  # AWS puts the topic's default policy back, which allows its owner
 
 
-class Subscription:
+class Subscription(ResourceType):
     type_name = "AWS::SNS::Subscription"
-    supported = frozenset({"Endpoint", "FilterPolicy", "Protocol", "RawMessageDelivery", "TopicArn"})
-    name_property = None
+    supported = names("Endpoint FilterPolicy Protocol RawMessageDelivery TopicArn")
+    deletion = ("sns", "unsubscribe", "SubscriptionArn")
 
     def create(self, work: Work, properties: Properties) -> Made:
-        attributes = {}
-        if "FilterPolicy" in properties:
-            attributes["FilterPolicy"] = json.dumps(properties["FilterPolicy"])
-        if "RawMessageDelivery" in properties:
-            attributes["RawMessageDelivery"] = _text(properties["RawMessageDelivery"])
+        attributes = picked(properties, "FilterPolicy", "RawMessageDelivery")
         arn = work.client("sns").subscribe(
-            Attributes=attributes, ReturnSubscriptionArn=True, **picked(properties, "TopicArn", "Protocol", "Endpoint")
+            Attributes={name: as_text(value) for name, value in attributes.items()},
+            ReturnSubscriptionArn=True,
+            **picked(properties, "TopicArn", "Protocol", "Endpoint"),
         )["SubscriptionArn"]
         return Made(arn, {"Arn": arn})
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any] | None:
-        return None
-
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("sns").unsubscribe(SubscriptionArn=physical_id)

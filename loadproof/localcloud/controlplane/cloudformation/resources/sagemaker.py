@@ -2,219 +2,165 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
     ResourceFailedError,
+    ResourceType,
     Work,
+    names,
     picked,
-    tag_list,
+    tag_rows,
+    tagged,
 )
 from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.wire.documents import Document
 
 
-def _retag(work: Work, arn: str, new: Properties) -> None:
-    """Tags as they are to be: set the new ones, drop the others."""
-    wanted = tag_list(work, new)
-    names = {tag["Key"] for tag in wanted}
-    present = work.call_sagemaker("ListTags", ResourceArn=arn)["Tags"]
-    stale = [tag["Key"] for tag in present if tag["Key"] not in names]
-    if stale:
-        work.call_sagemaker("DeleteTags", ResourceArn=arn, TagKeys=stale)
-    if wanted:
-        work.call_sagemaker("AddTags", ResourceArn=arn, Tags=wanted)
+class _SageMakerType(ResourceType):
+    """Ref is the ARN; the operations carry the type's noun. A type that `waits` stands when it is InService."""
+
+    noun: str
+    waits = False
+    only_for_updates: frozenset[str] = frozenset()
+
+    def create(self, work: Work, properties: Properties) -> Made:
+        left_out = self.only_for_updates | {"Tags"}
+        request = {name: value for name, value in properties.items() if name not in left_out}
+        name = request.setdefault(f"{self.noun}Name", work.generated_name(63))
+        arn = work.call_sagemaker(f"Create{self.noun}", **request, **tagged(work, properties))[f"{self.noun}Arn"]
+        if self.waits:
+            self._wait(work, arn, name, "Creating")
+        return Made(arn, self._attributes(work, arn, name))
+
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
+        name = self._exact_name(work, physical_id)
+        self._retag(work, physical_id, new)
+        self._change(work, physical_id, name, old, new)
+        return self._attributes(work, physical_id, name)
+
+    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
+        name = self._exact_name(work, physical_id)
+        self._call(work, "Delete", name)
+        if self.waits:
+            work.wait_gone(lambda: self._call(work, "Describe", name))
+
+    def _change(self, work: Work, arn: str, name: str, old: Properties, new: Properties) -> None:
+        """Everything but tags; by default that is create-only."""
+
+    def _attributes(self, work: Work, arn: str, name: str) -> Document:
+        return {f"{self.noun}Arn": arn, f"{self.noun}Name": name}
+
+    def _call(self, work: Work, verb: str, name: str, **more: object) -> Document:
+        return work.call_sagemaker(f"{verb}{self.noun}", **{f"{self.noun}Name": name}, **more)
+
+    def _wait(self, work: Work, arn: str, name: str, moving: str) -> None:
+        def status() -> tuple[str, str | None]:
+            found = self._call(work, "Describe", name)
+            return found[f"{self.noun}Status"], found.get("FailureReason")
+
+        work.wait(arn, status, "InService", (moving,))
+
+    def _exact_name(self, work: Work, arn: str) -> str:
+        """The name behind an ARN, which SageMaker writes in lower case."""
+        token: dict[str, str] = {}
+        while True:
+            page = work.call_sagemaker(f"List{self.noun}s", MaxResults=100, **token)
+            for row in page[f"{self.noun}s"]:
+                if row[f"{self.noun}Arn"] == arn:
+                    return str(row[f"{self.noun}Name"])
+            if "NextToken" not in page:
+                raise AwsError("ValidationException", f'Could not find "{arn}".')
+            token = {"NextToken": page["NextToken"]}
+
+    def _retag(self, work: Work, arn: str, new: Properties) -> None:
+        """Tags as they are to be: set the new ones, drop the others."""
+        wanted = tag_rows(work, new)
+        present = work.call_sagemaker("ListTags", ResourceArn=arn)["Tags"]
+        stale = {tag["Key"] for tag in present} - {tag["Key"] for tag in wanted}
+        if stale:
+            work.call_sagemaker("DeleteTags", ResourceArn=arn, TagKeys=sorted(stale))
+        if wanted:
+            work.call_sagemaker("AddTags", ResourceArn=arn, Tags=wanted)
 
 
-def _named(work: Work, properties: Properties, name_property: str) -> Properties:
-    request = {name: value for name, value in properties.items() if name != "Tags"}
-    request.setdefault(name_property, work.generated_name(63))
-    tags = tag_list(work, properties)
-    return {**request, "Tags": tags} if tags else request
-
-
-class Model:
+class Model(_SageMakerType):
     """Everything but tags is create-only, so an edit is a replacement."""
 
     type_name = "AWS::SageMaker::Model"
-    supported = frozenset(
-        {
-            "Containers",
-            "EnableNetworkIsolation",
-            "ExecutionRoleArn",
-            "ModelName",
-            "PrimaryContainer",
-            "Tags",
-            "VpcConfig",
-        }
-    )
+    noun = "Model"
     name_property = "ModelName"
-
-    def create(self, work: Work, properties: Properties) -> Made:
-        request = _named(work, properties, "ModelName")
-        arn = work.call_sagemaker("CreateModel", **request)["ModelArn"]
-        return Made(arn, {"ModelArn": arn, "ModelName": request["ModelName"]})
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
-        _retag(work, physical_id, new)
-        return {"ModelArn": physical_id, "ModelName": _exact_name(work, physical_id, "Models", "Model")}
-
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        name = _exact_name(work, physical_id, "Models", "Model")
-        work.call_sagemaker("DeleteModel", ModelName=name)
+    supported = names("Containers EnableNetworkIsolation ExecutionRoleArn ModelName PrimaryContainer Tags VpcConfig")
 
 
-class EndpointConfig:
+class EndpointConfig(_SageMakerType):
     """Everything but tags is create-only."""
 
     type_name = "AWS::SageMaker::EndpointConfig"
-    supported = frozenset(
-        {
-            "AsyncInferenceConfig", "DataCaptureConfig", "EnableNetworkIsolation", "EndpointConfigName",
-            "ExecutionRoleArn", "KmsKeyId", "MetricsConfig", "ProductionVariants", "Tags", "VpcConfig",
-        }
-    )  # fmt: skip
+    noun = "EndpointConfig"
     name_property = "EndpointConfigName"
-
-    def create(self, work: Work, properties: Properties) -> Made:
-        request = _named(work, properties, "EndpointConfigName")
-        arn = work.call_sagemaker("CreateEndpointConfig", **request)["EndpointConfigArn"]
-        return Made(arn, {"EndpointConfigArn": arn, "EndpointConfigName": request["EndpointConfigName"]})
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
-        _retag(work, physical_id, new)
-        name = _exact_name(work, physical_id, "EndpointConfigs", "EndpointConfig")
-        return {"EndpointConfigArn": physical_id, "EndpointConfigName": name}
-
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        name = _exact_name(work, physical_id, "EndpointConfigs", "EndpointConfig")
-        work.call_sagemaker("DeleteEndpointConfig", EndpointConfigName=name)
+    supported = names(
+        "AsyncInferenceConfig DataCaptureConfig EnableNetworkIsolation EndpointConfigName ExecutionRoleArn KmsKeyId "
+        "MetricsConfig ProductionVariants Tags VpcConfig"
+    )
 
 
-class Endpoint:
+class Endpoint(_SageMakerType):
     """Waits for InService; a new configuration is an update in place."""
 
     type_name = "AWS::SageMaker::Endpoint"
-    supported = frozenset(
-        {
-            "DeploymentConfig", "EndpointConfigName", "EndpointName", "ExcludeRetainedVariantProperties",
-            "RetainAllVariantProperties", "RetainDeploymentConfig", "Tags",
-        }
-    )  # fmt: skip
+    noun = "Endpoint"
     name_property = "EndpointName"
+    waits = True
+    only_for_updates = names("ExcludeRetainedVariantProperties RetainAllVariantProperties RetainDeploymentConfig")
+    supported = names("DeploymentConfig EndpointConfigName EndpointName Tags") | only_for_updates
 
-    def create(self, work: Work, properties: Properties) -> Made:
-        request = _named(
-            work, picked(properties, "EndpointName", "EndpointConfigName", "DeploymentConfig", "Tags"), "EndpointName"
-        )
-        arn = work.call_sagemaker("CreateEndpoint", **request)["EndpointArn"]
-        name = request["EndpointName"]
-        work.wait(arn, lambda: _endpoint_status(work, name), "InService", ("Creating",))
-        return Made(arn, {"EndpointArn": arn, "EndpointName": name})
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
-        name = _exact_name(work, physical_id, "Endpoints", "Endpoint")
-        _retag(work, physical_id, new)
-        request = picked(
-            new, "EndpointConfigName", "DeploymentConfig", "RetainAllVariantProperties",
-            "ExcludeRetainedVariantProperties", "RetainDeploymentConfig",
-        )  # fmt: skip
-        if request["EndpointConfigName"] != old["EndpointConfigName"]:
-            work.call_sagemaker("UpdateEndpoint", EndpointName=name, **request)
-            work.wait(physical_id, lambda: _endpoint_status(work, name), "InService", ("Updating",))
-            found = work.call_sagemaker("DescribeEndpoint", EndpointName=name)
-            if found["EndpointConfigName"] != request["EndpointConfigName"]:  # SageMaker has gone back by itself
-                raise ResourceFailedError(
-                    f"Endpoint {name} was rolled back: {found.get('FailureReason', 'no reason given')}"
-                )
-        return {"EndpointArn": physical_id, "EndpointName": name}
-
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        name = _exact_name(work, physical_id, "Endpoints", "Endpoint")
-        work.call_sagemaker("DeleteEndpoint", EndpointName=name)
-        work.wait_gone(lambda: work.call_sagemaker("DescribeEndpoint", EndpointName=name))
+    def _change(self, work: Work, arn: str, name: str, old: Properties, new: Properties) -> None:
+        if new["EndpointConfigName"] == old["EndpointConfigName"]:
+            return
+        request = picked(new, "EndpointConfigName", "DeploymentConfig", *self.only_for_updates)
+        self._call(work, "Update", name, **request)
+        self._wait(work, arn, name, "Updating")
+        found = self._call(work, "Describe", name)
+        if found["EndpointConfigName"] != new["EndpointConfigName"]:  # SageMaker has gone back by itself
+            reason = found.get("FailureReason", "no reason given")
+            raise ResourceFailedError(f"Endpoint {name} was rolled back: {reason}")
 
 
-class InferenceComponent:
+class InferenceComponent(_SageMakerType):
     """Waits for InService. EndpointName and VariantName cannot change: a component never moves."""
 
     type_name = "AWS::SageMaker::InferenceComponent"
-    supported = frozenset(
-        {
-            "DeploymentConfig", "EndpointArn", "EndpointName", "InferenceComponentName", "RuntimeConfig",
-            "Specification", "Specifications", "Tags", "VariantName",
-        }
-    )  # fmt: skip
+    noun = "InferenceComponent"
     name_property = "InferenceComponentName"
+    waits = True
+    only_for_updates = names("DeploymentConfig EndpointArn")
+    _fixed = ("EndpointName", "VariantName", "InferenceComponentName")
+    _changeable = ("Specification", "Specifications", "RuntimeConfig")
+    supported = frozenset({*_fixed, *_changeable, "Tags"}) | only_for_updates
 
-    def create(self, work: Work, properties: Properties) -> Made:
-        wanted = picked(
-            properties,
-            "InferenceComponentName",
-            "EndpointName",
-            "VariantName",
-            "Specification",
-            "Specifications",
-            "RuntimeConfig",
-            "Tags",
-        )
-        request = _named(work, wanted, "InferenceComponentName")
-        name = request["InferenceComponentName"]
-        arn = work.call_sagemaker("CreateInferenceComponent", **request)["InferenceComponentArn"]
-        work.wait(arn, lambda: _component_status(work, name), "InService", ("Creating",))
-        return Made(arn, self._attributes(work, name))
-
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
-        name = _exact_name(work, physical_id, "InferenceComponents", "InferenceComponent")
-        for fixed in ("EndpointName", "VariantName", "InferenceComponentName"):
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
+        for fixed in self._fixed:
             if old.get(fixed) != new.get(fixed):
                 raise AwsError(
                     "NotUpdatable", f"{fixed} of an inference component cannot change; give it another logical id."
                 )
-        _retag(work, physical_id, new)
-        request = picked(new, "Specification", "Specifications", "RuntimeConfig", "DeploymentConfig")
-        if any(old.get(part) != new.get(part) for part in request):
-            work.call_sagemaker("UpdateInferenceComponent", InferenceComponentName=name, **request)
-            work.wait(physical_id, lambda: _component_status(work, name), "InService", ("Updating",))
-            found = work.call_sagemaker("DescribeInferenceComponent", InferenceComponentName=name)
-            if found.get("FailureReason"):  # SageMaker has gone back by itself
-                raise ResourceFailedError(f"Inference component {name} was rolled back: {found['FailureReason']}")
-        return self._attributes(work, name)
+        return super().update(work, physical_id, old, new)
 
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        name = _exact_name(work, physical_id, "InferenceComponents", "InferenceComponent")
-        work.call_sagemaker("DeleteInferenceComponent", InferenceComponentName=name)
-        work.wait_gone(lambda: work.call_sagemaker("DescribeInferenceComponent", InferenceComponentName=name))
+    def _change(self, work: Work, arn: str, name: str, old: Properties, new: Properties) -> None:
+        request = picked(new, *self._changeable, "DeploymentConfig")
+        if all(old.get(part) == value for part, value in request.items()):
+            return
+        self._call(work, "Update", name, **request)
+        self._wait(work, arn, name, "Updating")
+        found = self._call(work, "Describe", name)
+        if found.get("FailureReason"):  # SageMaker has gone back by itself
+            raise ResourceFailedError(f"Inference component {name} was rolled back: {found['FailureReason']}")
 
-    def _attributes(self, work: Work, name: str) -> dict[str, Any]:
-        found = work.call_sagemaker("DescribeInferenceComponent", InferenceComponentName=name)
+    def _attributes(self, work: Work, arn: str, name: str) -> Document:
+        found = self._call(work, "Describe", name)
+        copies = ("CurrentCopyCount", "DesiredCopyCount")
         return {
-            "InferenceComponentArn": found["InferenceComponentArn"],
-            "InferenceComponentStatus": found["InferenceComponentStatus"],
-            "RuntimeConfig.CurrentCopyCount": found["RuntimeConfig"]["CurrentCopyCount"],
-            "RuntimeConfig.DesiredCopyCount": found["RuntimeConfig"]["DesiredCopyCount"],
+            **picked(found, "InferenceComponentArn", "InferenceComponentStatus"),
+            **{f"RuntimeConfig.{count}": found["RuntimeConfig"][count] for count in copies},
         }
-
-
-def _endpoint_status(work: Work, name: str) -> tuple[str, str | None]:
-    found = work.call_sagemaker("DescribeEndpoint", EndpointName=name)
-    return found["EndpointStatus"], found.get("FailureReason")
-
-
-def _component_status(work: Work, name: str) -> tuple[str, str | None]:
-    found = work.call_sagemaker("DescribeInferenceComponent", InferenceComponentName=name)
-    return found["InferenceComponentStatus"], found.get("FailureReason")
-
-
-def _exact_name(work: Work, arn: str, listing: str, noun: str) -> str:
-    """The name behind an ARN, which SageMaker writes in lower case."""
-    token: dict[str, str] = {}
-    while True:
-        page = work.call_sagemaker(f"List{listing}", MaxResults=100, **token)
-        for row in page[listing]:
-            if row[f"{noun}Arn"] == arn:
-                return str(row[f"{noun}Name"])
-        if "NextToken" not in page:
-            raise AwsError("ValidationException", f'Could not find "{arn}".')
-        token = {"NextToken": page["NextToken"]}

@@ -4,56 +4,51 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
     ResourceFailedError,
+    ResourceType,
     Work,
-    tag_map,
+    names,
+    picked,
+    tag_rows,
 )
+from loadproof.wire.documents import Document, Json
 
 _PLACE = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
 
 
-class StateMachine:
+class StateMachine(ResourceType):
     type_name = "AWS::StepFunctions::StateMachine"
-    supported = frozenset(
-        {
-            "Definition", "DefinitionString", "DefinitionSubstitutions", "LoggingConfiguration", "RoleArn",
-            "StateMachineName", "StateMachineType", "Tags", "TracingConfiguration",
-        }
-    )  # fmt: skip
+    supported = names(
+        "Definition DefinitionString DefinitionSubstitutions LoggingConfiguration RoleArn StateMachineName "
+        "StateMachineType Tags TracingConfiguration"
+    )
     name_property = "StateMachineName"
+    longest_name = 80
+    deletion = ("stepfunctions", "delete_state_machine", "stateMachineArn")
 
     def create(self, work: Work, properties: Properties) -> Made:
-        name = properties.get("StateMachineName") or work.generated_name(80)
-        tags = [{"key": key, "value": value} for key, value in tag_map(work, properties).items()]
-        arn = work.client("stepfunctions").create_state_machine(
-            name=name, type=properties.get("StateMachineType", "STANDARD"), tags=tags, **_request(properties)
-        )["stateMachineArn"]
+        name, kind = self.name(work, properties), properties.get("StateMachineType", "STANDARD")
+        tags = tag_rows(work, properties, "key", "value")
+        machines = work.client("stepfunctions")
+        arn = machines.create_state_machine(name=name, type=kind, tags=tags, **_request(properties))["stateMachineArn"]
         return Made(arn, {"Arn": arn, "Name": name})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         machines = work.client("stepfunctions")
         machines.update_state_machine(stateMachineArn=physical_id, **_request(new))
-        tags = [{"key": key, "value": value} for key, value in tag_map(work, new).items()]
+        tags = tag_rows(work, new, "key", "value")
         if tags:
             machines.tag_resource(resourceArn=physical_id, tags=tags)
         return {"Arn": physical_id, "Name": physical_id.rpartition(":")[2]}
 
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("stepfunctions").delete_state_machine(stateMachineArn=physical_id)
 
-
-def _request(properties: Properties) -> dict[str, Any]:
-    request: dict[str, Any] = {"definition": _definition(properties), "roleArn": properties["RoleArn"]}
-    if "LoggingConfiguration" in properties:
-        request["loggingConfiguration"] = _small(properties["LoggingConfiguration"])
-    if "TracingConfiguration" in properties:
-        request["tracingConfiguration"] = _small(properties["TracingConfiguration"])
-    return request
+def _request(properties: Properties) -> Document:
+    configurations = _small(picked(properties, "LoggingConfiguration", "TracingConfiguration"))
+    return {"definition": _definition(properties), "roleArn": properties["RoleArn"], **configurations}
 
 
 def _definition(properties: Properties) -> str:
@@ -71,7 +66,7 @@ def _definition(properties: Properties) -> str:
     return _PLACE.sub(value, text)
 
 
-def _small(value: Any) -> Any:
+def _small(value: Json) -> Json:
     """CloudFormation says IncludeExecutionData as the API says includeExecutionData."""
     if isinstance(value, dict):
         return {name[:1].lower() + name[1:]: _small(one) for name, one in value.items()}

@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any
+
+from botocore.client import BaseClient
 
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
+    PutType,
     ResourceFailedError,
+    ResourceType,
     Work,
+    as_text,
+    names,
     picked,
-    tag_list,
+    tag_rows,
 )
+from loadproof.wire.documents import Document
 
 
-class Bucket:
+class Bucket(ResourceType):
     type_name = "AWS::S3::Bucket"
-    supported = frozenset(
-        {
-            "AccessControl", "BucketEncryption", "BucketName", "LifecycleConfiguration", "OwnershipControls",
-            "PublicAccessBlockConfiguration", "Tags", "VersioningConfiguration",
-        }
-    )  # fmt: skip
+    supported = names(
+        "AccessControl BucketEncryption BucketName LifecycleConfiguration OwnershipControls "
+        "PublicAccessBlockConfiguration Tags VersioningConfiguration"
+    )
     name_property = "BucketName"
+    deletion = ("s3", "delete_bucket", "Bucket")  # refused while it holds objects, as on AWS
 
     def create(self, work: Work, properties: Properties) -> Made:
         s3 = work.client("s3")
-        name = properties.get("BucketName") or work.generated_name(63, lower=True)
+        name = properties.get("BucketName") or work.generated_name(63).lower()
         if any(bucket["Name"] == name for bucket in s3.list_buckets()["Buckets"]):
             raise ResourceFailedError(f"{name} already exists")
         elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": work.caller.region}}
         s3.create_bucket(Bucket=name, **({} if work.caller.region == "us-east-1" else elsewhere))
-        self._configure(work, name, properties)
-        return Made(name, self._attributes(work, name))
+        return Made(name, self.update(work, name, {}, properties))
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         self._configure(work, physical_id, new)
         if "LifecycleConfiguration" in old and "LifecycleConfiguration" not in new:
             work.client("s3").delete_bucket_lifecycle(Bucket=physical_id)
         return self._attributes(work, physical_id)
-
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("s3").delete_bucket(Bucket=physical_id)  # refused while it holds objects, as on AWS
 
     def _configure(self, work: Work, name: str, properties: Properties) -> None:
         s3 = work.client("s3")
@@ -69,13 +69,12 @@ class Bucket:
         if "LifecycleConfiguration" in properties:
             rules = [_lifecycle_rule(rule) for rule in properties["LifecycleConfiguration"]["Rules"]]
             s3.put_bucket_lifecycle_configuration(Bucket=name, LifecycleConfiguration={"Rules": rules})
-        tags = tag_list(work, properties)
-        if tags:
-            s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": tags})
+        if tag_rows(work, properties):
+            s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": tag_rows(work, properties)})
         else:
             s3.delete_bucket_tagging(Bucket=name)
 
-    def _attributes(self, work: Work, name: str) -> dict[str, Any]:
+    def _attributes(self, work: Work, name: str) -> Document:
         region = work.caller.region
         return {
             "Arn": f"arn:aws:s3:::{name}",
@@ -86,9 +85,9 @@ class Bucket:
         }
 
 
-def _lifecycle_rule(rule: Properties) -> dict[str, Any]:
+def _lifecycle_rule(rule: Properties) -> Document:
     """CloudFormation's flat lifecycle rule as the API's nested one."""
-    shaped: dict[str, Any] = {"Status": rule["Status"], "Filter": {"Prefix": rule.get("Prefix", "")}}
+    shaped: Document = {"Status": rule["Status"], "Filter": {"Prefix": rule.get("Prefix", "")}}
     if "Id" in rule:
         shaped["ID"] = rule["Id"]
     if "ExpirationInDays" in rule:
@@ -111,36 +110,31 @@ def _lifecycle_rule(rule: Properties) -> dict[str, Any]:
     return shaped
 
 
-class BucketPolicy:
+class BucketPolicy(PutType):
     type_name = "AWS::S3::BucketPolicy"
-    supported = frozenset({"Bucket", "PolicyDocument"})
-    name_property = None
+    supported = names("Bucket PolicyDocument")
+    deletion = ("s3", "delete_bucket_policy", "Bucket")
 
-    def create(self, work: Work, properties: Properties) -> Made:
-        self.update(work, properties["Bucket"], {}, properties)
-        return Made(properties["Bucket"])
+    def name(self, work: Work, properties: Properties) -> str:
+        return str(properties["Bucket"])
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
-        work.client("s3").put_bucket_policy(Bucket=new["Bucket"], Policy=json.dumps(new["PolicyDocument"]))
+    def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
+        work.client("s3").put_bucket_policy(Bucket=new["Bucket"], Policy=as_text(new["PolicyDocument"]))
         return {}
 
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("s3").delete_bucket_policy(Bucket=physical_id)
 
-
-class Table:
+class Table(ResourceType):
     type_name = "AWS::DynamoDB::Table"
-    supported = frozenset(
-        {
-            "AttributeDefinitions", "BillingMode", "KeySchema", "PointInTimeRecoverySpecification",
-            "ProvisionedThroughput", "SSESpecification", "TableName", "Tags", "TimeToLiveSpecification",
-        }
-    )  # fmt: skip
+    supported = names(
+        "AttributeDefinitions BillingMode KeySchema PointInTimeRecoverySpecification ProvisionedThroughput "
+        "SSESpecification TableName Tags TimeToLiveSpecification"
+    )
     name_property = "TableName"
+    longest_name = 255
+    deletion = ("dynamodb", "delete_table", "TableName")
 
     def create(self, work: Work, properties: Properties) -> Made:
-        dynamodb = work.client("dynamodb")
-        name = properties.get("TableName") or work.generated_name(255)
+        dynamodb, name = work.client("dynamodb"), self.name(work, properties)
         request = picked(properties, "AttributeDefinitions", "KeySchema", "BillingMode", "ProvisionedThroughput")
         if "SSESpecification" in properties:
             encryption = properties["SSESpecification"]
@@ -148,12 +142,12 @@ class Table:
                 "Enabled": encryption["SSEEnabled"], **picked(encryption, "SSEType", "KMSMasterKeyId")
             }  # fmt: skip
         table = dynamodb.create_table(TableName=name, **request)["TableDescription"]
-        if tag_list(work, properties):
-            dynamodb.tag_resource(ResourceArn=table["TableArn"], Tags=tag_list(work, properties))
+        if tag_rows(work, properties):
+            dynamodb.tag_resource(ResourceArn=table["TableArn"], Tags=tag_rows(work, properties))
         self._configure(dynamodb, name, properties)
         return Made(name, {"Arn": table["TableArn"]})
 
-    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> dict[str, Any]:
+    def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         changed = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
         fixed = changed - {"TimeToLiveSpecification", "PointInTimeRecoverySpecification", "Tags"}
         if fixed:
@@ -163,10 +157,7 @@ class Table:
         self._configure(work.client("dynamodb"), physical_id, new)
         return {"Arn": work.caller.arn("dynamodb", f"table/{physical_id}")}
 
-    def delete(self, work: Work, physical_id: str, properties: Properties) -> None:
-        work.client("dynamodb").delete_table(TableName=physical_id)
-
-    def _configure(self, dynamodb: Any, name: str, properties: Properties) -> None:
+    def _configure(self, dynamodb: BaseClient, name: str, properties: Properties) -> None:
         if "TimeToLiveSpecification" in properties:
             wanted = properties["TimeToLiveSpecification"]
             dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=wanted)

@@ -10,15 +10,40 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from loadproof.pages.looks import PREDICTED, Look
+from loadproof.pages.looks import Look
 from loadproof.pages.svg import LINE_PX, Drawing, Plot, Point, Spot, plot
 from loadproof.pages.wording import number
 
-# A roomy drawing for a column of a wide page and a tight one for a phone or paper: text keeps its size in both.
-SIZES_PX = {"roomy": (560.0, 310.0), "tight": (360.0, 270.0)}
-FAR_BOUND = 2.5  # a bound this many times past all data is named at the edge instead of squeezing the curve flat
 _NEAR_MARK = ((0, -9, "middle"), (8, -6, "start"), (-8, -6, "end"), (9, 4, "start"), (0, 19, "middle"), (-9, 4, "end"))
-_NEAR_RING = ((-16, -26, "end"), (12, 24, "start"), (12, -22, "start"), (-12, 34, "end"), (-12, -40, "end"))
+_PAST_RING = (
+    (0, -13, "middle"),
+    (13, -8, "start"),
+    (-13, -8, "end"),
+    (14, 5, "start"),
+    (0, 25, "middle"),
+    (-14, 5, "end"),
+)
+_RING_NOTE = ((-16, -26, "end"), (12, 24, "start"), (12, -22, "start"), (-12, 34, "end"), (-12, -40, "end"))
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """How large a figure is drawn: roomy for a column of a wide page, tight for a phone or paper, text alike in both.
+
+    `room` is the height over the highest data, `far_room` that with words at the edge: a bound that is `far_bound`
+    times past all data is named there instead of squeezing the curve flat.
+    """
+
+    roomy: tuple[float, float] = (560.0, 310.0)
+    tight: tuple[float, float] = (360.0, 270.0)
+    far_bound: float = 2.5
+    room: float = 1.12
+    far_room: float = 1.22
+
+    @property
+    def sizes_px(self) -> dict[str, tuple[float, float]]:
+        """By the class that shows or hides a drawing."""
+        return {"roomy": self.roomy, "tight": self.tight}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +58,13 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a figure."""
+    """One line of a figure. `words_css`: the class of the words beside its marks, which are bold unless it has one."""
 
     name: str
     look: Look
     marks: tuple[Mark, ...]
+    words_css: str = ""
+    bold: bool = True
 
     @property
     def has_data(self) -> bool:
@@ -46,17 +73,21 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A chart before it is drawn. `bounds`: (words, y). `ring`: (words, x, y). `band`: (x, low, high) in rising x.
+    """A chart before it is drawn. `bounds`: (words, y). `rings`: (words, x, y). `band`: (x, low, high) in rising x.
 
-    `x_ticks`, (value, words), make x logarithmic.
+    `x_ticks`, (value, words), make x logarithmic. A band is cut where it reaches far past the series, unless it is to
+    be seen whole.
     """
 
     titles: tuple[str, str]
     series: tuple[Series, ...]
     bounds: tuple[tuple[str, float], ...] = ()
     x_ticks: tuple[tuple[float, str], ...] = ()
-    ring: tuple[str, float, float] | None = None
+    rings: tuple[tuple[str, float, float], ...] = ()
     band: tuple[tuple[float, float, float], ...] = ()
+    band_name: str = "range of the prediction"
+    whole_band: bool = False
+    frame: Frame = Frame()
 
     @property
     def drawn(self) -> tuple[Series, ...]:
@@ -64,8 +95,9 @@ class Figure:
 
     @property
     def highest(self) -> float:
-        """The highest value of any series."""
-        return max(mark.y for one in self.drawn for mark in one.marks if mark.y is not None)
+        """The highest value of any series, and of a band that is seen whole."""
+        band = [high for _, _, high in self.band if self.whole_band]
+        return max([*band, *(mark.y for one in self.drawn for mark in one.marks if mark.y is not None)], default=0.0)
 
 
 def figure_of(figure: Figure) -> Figure | None:
@@ -75,7 +107,12 @@ def figure_of(figure: Figure) -> Figure | None:
 
 def draw(figure: Figure) -> Markup:
     """Both sizes of the drawing and its legend."""
-    return Markup("\n").join([legend(figure), *(_panel(figure, size) for size in SIZES_PX)])
+    return Markup("\n").join([legend(figure), panels(figure)])
+
+
+def panels(figure: Figure) -> Markup:
+    """Both sizes of the drawing."""
+    return Markup("\n").join(_panel(figure, size) for size in figure.frame.sizes_px)
 
 
 def legend(figure: Figure) -> Markup:
@@ -83,7 +120,7 @@ def legend(figure: Figure) -> Markup:
     items = [f"<li>{swatch(one.look)}{escape(one.name)}</li>" for one in figure.drawn]
     if figure.band:
         box = '<rect class="band" x="0" y="2" width="26" height="10"/>'
-        items.append(f'<li><svg class="swatch" viewBox="0 0 26 14">{box}</svg>range of the prediction</li>')
+        items.append(f'<li><svg class="swatch" viewBox="0 0 26 14">{box}</svg>{figure.band_name}</li>')
     return Markup(f'<ul class="legend">{"".join(items)}</ul>')
 
 
@@ -96,24 +133,26 @@ def swatch(look: Look) -> Markup:
 
 
 def _panel(figure: Figure, size: str) -> Markup:
-    near = [(words, y) for words, y in figure.bounds if y <= FAR_BOUND * figure.highest]
-    far = [words for words, y in figure.bounds if y > FAR_BOUND * figure.highest]
-    top = max([figure.highest, *(y for _, y in near), *(min(high, 1.3 * figure.highest) for _, _, high in figure.band)])
-    right = max([mark.x for one in figure.drawn for mark in one.marks])
-    highs = _room(1.06 * right), _room(top * (1.22 if far else 1.12))
-    axes = plot(SIZES_PX[size], highs, figure.titles, figure.x_ticks)
-    _draw_band(axes, figure.band, highs[1])
+    frame, highest = figure.frame, figure.highest
+    near = [(words, y) for words, y in figure.bounds if y <= frame.far_bound * highest]
+    far = [words for words, y in figure.bounds if y > frame.far_bound * highest]
+    top = max([highest, *(y for _, y in near), *(min(high, 1.3 * highest) for _, _, high in figure.band)])
+    right = max(mark.x for one in figure.drawn for mark in one.marks)
+    highs = _room(1.06 * right), _room(top * (frame.far_room if far else frame.room))
+    axes = plot(frame.sizes_px[size], highs, figure.titles, figure.x_ticks)
+    _draw_band(axes, figure, highs[1])
     for one in figure.drawn:
         _draw_series(axes, one)
     _draw_bounds(axes, near, far)
-    if figure.ring is not None:
-        words, x, y = figure.ring
-        axes.drawing.mark(axes.at(x, y), "circle", 20, "knee")
-        axes.drawing.place(words, _spots(axes.at(x, y), _NEAR_RING), "knee-name")
-    for one in figure.drawn:
+    for words, x, y in figure.rings:
+        axes.drawing.mark(axes.at(x, y), "circle", 2 * figure.drawn[0].look.size_px + 2, "knee")
+        axes.drawing.place(words, _spots(axes.at(x, y), _RING_NOTE), "knee-name")
+    ringed = {x for _, x, _ in figure.rings}
+    for one in sorted(figure.drawn, key=lambda series: not series.bold):  # bold words find the better places
         for mark in one.marks:
             if mark.words and mark.y is not None:
-                axes.drawing.place(mark.words, _spots(axes.at(mark.x, mark.y), _NEAR_MARK), bold=True)
+                spots = _spots(axes.at(mark.x, mark.y), _PAST_RING if mark.x in ringed else _NEAR_MARK)
+                axes.drawing.place(mark.words, spots, one.words_css, bold=one.bold)
     return axes.drawing.markup(f"panel {size}")
 
 
@@ -122,12 +161,12 @@ def _room(high: float) -> float:
     return high if high > 1e-9 else 1.0
 
 
-def _draw_band(axes: Plot, band: Sequence[tuple[float, float, float]], highest: float) -> None:
-    """A band that reaches past the drawing is cut at its edge."""
-    lower = [axes.at(x, min(low, highest)) for x, low, _ in band]
-    upper = [axes.at(x, min(high, highest)) for x, _, high in band]
-    if band:
-        axes.drawing.area([*upper, *reversed(lower)], "band", tip="range of the prediction")
+def _draw_band(axes: Plot, figure: Figure, highest: float) -> None:
+    """The band, cut at the drawing's edge, and its height at each x: where x stands still the band has no width."""
+    lower = [axes.at(x, min(low, highest)) for x, low, _ in figure.band]
+    upper = [axes.at(x, min(high, highest)) for x, _, high in figure.band]
+    if figure.band:
+        axes.drawing.area([*upper, *reversed(lower)], "band", tip=figure.band_name)
     for one, other in zip(lower, upper, strict=True):
         axes.drawing.line([one, other], "whisker", behind_words=True)
 
@@ -149,13 +188,14 @@ def _draw_series(axes: Plot, series: Series) -> None:
 
 
 def _draw_bounds(axes: Plot, near: Sequence[tuple[str, float]], far: Sequence[str]) -> None:
+    """Dotted lines with their words."""
     left, right = axes.x.start_px, axes.drawing.width_px - 14
     if far:
         said = f"↑ {'; '.join(far)} (off this chart)"
         axes.drawing.place(said, [(right, axes.y.end_px + LINE_PX, "end")], "bound-name")
     for words, bound in near:
         y = axes.y.at(bound)
-        axes.drawing.line([(left, y), (right, y)], "bound", tip=f"objective {words}")
+        axes.drawing.line([(left, y), (right, y)], "bound", tip=f"objective: {words.removeprefix('objective ')}")
         spots = [(x, y + down, anchor) for down in (-5, 15) for x, anchor in ((left + 5, "start"), (right, "end"))]
         axes.drawing.place(words, spots, "bound-name")
 
@@ -178,7 +218,3 @@ def levels_ticks(levels: Sequence[int]) -> tuple[tuple[float, str], ...]:
 def tip_of(name: str, value: float | None, unit: str, place: str) -> str:
     """`p95 measured: 412 ms at 8 in flight`."""
     return f"{name}: {number(value)} {unit} at {place}"
-
-
-def is_predicted(series: Series) -> bool:
-    return series.look is PREDICTED

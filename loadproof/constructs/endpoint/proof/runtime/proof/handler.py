@@ -1,11 +1,16 @@
-"""Custom resource: is what runs what was deployed? An update that SageMaker turned back can look like success."""
+"""Custom resource: is what runs what was deployed, and does it answer? A rolled back update can look like success."""
 
 import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from loadproof.wire.custom_resource import RefusedError, respond, with_retries
+import boto3
+from botocore.config import Config
+
+from loadproof.wire.custom_resource import RefusedError, respond, rolling_back, with_retries
+
+from .answers import unanswered
 
 MOVING = ("Creating", "Updating", "SystemUpdating", "RollingBack")
 PATIENCE_S = 600.0
@@ -18,20 +23,17 @@ def handler(event: dict[str, Any], context: object) -> None:
 
 
 def prove(event: dict[str, Any]) -> dict[str, Any]:
-    """Raises RefusedError for anything that is not as deployed."""
-    import boto3
-
-    # On the way back the old state is not there yet, and a rollback that fails helps nobody.
-    if event["RequestType"] != "Delete" and not rolling_back(boto3.client("cloudformation"), event["StackId"]):
-        wrong = settled(boto3.client("sagemaker"), event["ResourceProperties"])
-        if wrong:
-            raise RefusedError("Not what was deployed: " + "; ".join(wrong))
+    """Raises RefusedError for anything that is not as deployed, or does not answer."""
+    if event["RequestType"] == "Delete" or rolling_back(boto3.client("cloudformation"), event["StackId"]):
+        return {}
+    given, sagemaker = event["ResourceProperties"], boto3.client("sagemaker")
+    if wrong := settled(sagemaker, given):
+        raise RefusedError("Not what was deployed: " + "; ".join(wrong))
+    once = Config(retries={"total_max_attempts": 1}, read_timeout=70)
+    runtime, s3 = boto3.client("sagemaker-runtime", config=once), boto3.client("s3")
+    if wrong := [*unanswered(given, partial(serving, sagemaker, given), runtime, s3)]:
+        raise RefusedError("It runs and does not answer: " + "; ".join(wrong))
     return {}
-
-
-def rolling_back(cloudformation: Any, stack_id: str) -> bool:
-    found = with_retries(partial(cloudformation.describe_stacks, StackName=stack_id))
-    return "ROLLBACK" in found["Stacks"][0]["StackStatus"]
 
 
 def settled(sagemaker: Any, given: dict[str, Any]) -> list[str]:
@@ -96,6 +98,15 @@ def variant(endpoint: dict[str, Any], planned: dict[str, Any]) -> dict[str, Any]
 
 def instances(endpoint: dict[str, Any], planned: dict[str, Any]) -> int:
     return int(variant(endpoint, planned).get("CurrentInstanceCount", 0))
+
+
+def serving(sagemaker: Any, given: dict[str, Any], name: str) -> bool:
+    """A component or variant has a copy: what sleeps at zero is not woken to be asked."""
+    if "Variants" in given:
+        endpoint = with_retries(partial(sagemaker.describe_endpoint, EndpointName=given["EndpointName"]))
+        return instances(endpoint, {"Name": name}) > 0
+    found = with_retries(partial(sagemaker.describe_inference_component, InferenceComponentName=name))
+    return int(found.get("RuntimeConfig", {}).get("CurrentCopyCount", 0)) > 0
 
 
 def outside(count: int, planned: dict[str, Any]) -> bool:

@@ -1,0 +1,76 @@
+"""A run folder judged: summary, evidence and page out of what was planned and recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from loadproof.bench.document import FILE_NAME as SUMMARY_FILE
+from loadproof.bench.document import Summary, read_summary
+from loadproof.bench.evidence.document import write_evidence
+from loadproof.bench.judge.summary import build_summary
+from loadproof.bench.load.sweep import why_never_ran
+from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
+from loadproof.bench.measure.records import read_records
+from loadproof.bench.measure.scaling import read_observed
+from loadproof.bench.plan import FILE_NAME as PLAN_FILE
+from loadproof.bench.plan import read_plan, write_json
+from loadproof.bench.report import render_report
+from loadproof.errors import CouldNotRunError, ExitCode, InputError
+
+_EXIT_CODES = {
+    "PASS": ExitCode.OK,
+    "FAIL": ExitCode.MISSED,
+    "INCONCLUSIVE": ExitCode.MISSED,  # what was not shown to hold must not open a gate
+    "INVALID": ExitCode.COULD_NOT_RUN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A run that has a summary. `report` is None when the page could not be written; `report_problem` says why."""
+
+    folder: Path
+    summary: Summary
+    report: Path | None
+    report_problem: str | None
+    exit_code: ExitCode
+
+
+def judge_run(folder: Path, *, interrupted: bool = False) -> RunResult:
+    """Write summary.json and report.html of what a run folder holds. Raises CouldNotRunError if nothing got through."""
+    plan = read_plan(folder)
+    file = read_records(folder / RECORDS_FILE)
+    reason = None if interrupted else why_never_ran(file.records)
+    if reason:
+        raise CouldNotRunError(f"no request got through: {reason}")
+    summary = build_summary(plan, file, interrupted=interrupted, observed=read_observed(folder))
+    del file  # the page reads for itself what it needs
+    write_json(folder / SUMMARY_FILE, summary)
+    write_evidence(folder, plan, summary)
+    return _rendered(folder, summary, interrupted)
+
+
+def shown_again(folder: Path) -> RunResult:
+    """A judged run as it stands, its page rendered anew; nothing else is written. Raises InputError without one.
+
+    A run that was cut off before it was judged is judged by what there is of it.
+    """
+    planned = (folder / PLAN_FILE).exists()
+    if planned and not (folder / SUMMARY_FILE).exists():
+        return judge_run(folder, interrupted=True)
+    summary = read_summary(folder)
+    interrupted = summary.conditions.interrupted
+    # Lines may have come since it was judged: the observer's last ones, or those of a resumed session that was killed.
+    if planned and (interrupted or len(read_plan(folder).sessions_utc) > summary.conditions.sessions):
+        return judge_run(folder, interrupted=True)
+    return _rendered(folder, summary, interrupted)
+
+
+def _rendered(folder: Path, summary: Summary, interrupted: bool) -> RunResult:
+    """The page is a view of files already written: if it fails, the verdict still stands."""
+    code = ExitCode.INTERRUPTED if interrupted else _EXIT_CODES[summary.verdict.outcome]
+    try:
+        return RunResult(folder, summary, render_report(folder), None, code)
+    except (OSError, InputError) as error:
+        return RunResult(folder, summary, None, str(error), code)

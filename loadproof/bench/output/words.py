@@ -1,0 +1,32 @@
+"""A run's figures in words, for whoever shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from loadproof.bench.document import Level
+    from loadproof.bench.judge.verdict import Judgement
+
+
+def answer_length(level: Level) -> str:
+    """`2 of 64 asked for`: mean tokens of a level's answers."""
+    return f"{figure(level.answered_output_tokens)} of {figure(level.asked_output_tokens)} asked for"
+
+
+def more_of(row: Judgement) -> str:
+    """` (about 1,200 more requests)`: what would settle an objective; empty where nothing would, or nothing is open."""
+    return f" (about {row.more_requests:,} more requests)" if row.more_requests else ""
+
+
+def interval(low: float | None, high: float | None) -> str:
+    if low is None and high is None:
+        return "–"
+    return f"{'unknown' if low is None else figure(low)} to {'unknown' if high is None else figure(high)}"
+
+
+def figure(value: float | None) -> str:
+    """Four significant digits, thousands separated; – for no data."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,0 +1,1 @@
+"""The model is asked once after a deployment."""
