@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, replace
 from typing import Final
 
+import orjson
+
 from loadproof.catalog import host_images, instances
-from loadproof.catalog.contracts import Running, cuda_of_image, default_hosts, fact, refusals_of, starts_on
+from loadproof.catalog.contracts import (
+    Running,
+    adapter_switch,
+    cuda_of_image,
+    default_hosts,
+    fact,
+    refusals_of,
+    starts_on,
+)
 from loadproof.families import FAMILIES
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.container import (
     CannotStartError,
+    Container,
     ContainerRequest,
     ContainerResponse,
     whole,
@@ -40,6 +52,29 @@ class NoSuchRoute:
         """Nothing runs."""
 
 
+class AdaptedContainer:
+    """The base's server under an adapter's weights: the same work, and a text of its own."""
+
+    def __init__(self, base: Container, adapter_uri: str) -> None:
+        self._base = base
+        self._adapter_uri = adapter_uri
+
+    async def invoke(self, request: ContainerRequest) -> ContainerResponse:
+        try:
+            fields = orjson.loads(request.body)
+        except orjson.JSONDecodeError:
+            return await self._base.invoke(request)  # the server words its error
+        if isinstance(fields, dict):
+            parameters = fields.setdefault("parameters", {}) if "inputs" in fields else fields
+            if isinstance(parameters, dict):
+                parameters.setdefault("seed", zlib.crc32(self._adapter_uri.encode() + request.body))
+            request = replace(request, body=orjson.dumps(fields))
+        return await self._base.invoke(request)
+
+    async def close(self) -> None:
+        await self._base.close()
+
+
 def check_contract(view: ContainerView, place: Place, family: Family) -> None:
     """Raises CannotStartError with the words of the image, or of SageMaker where the image leaves none."""
     row = instances().get(place.instance_type)
@@ -67,7 +102,12 @@ def check_contract(view: ContainerView, place: Place, family: Family) -> None:
         raise CannotStartError(f"{refusal.says} (published: {refusal.source}; {refusal.mend})")
 
 
+def ignores_adapters(view: ContainerView) -> bool:
+    """True where the image loads none while it runs: its base answers instead."""
+    return fact(view.image, "adapter_routes") == "none"
+
+
 def loads_adapters(view: ContainerView) -> bool:
     """False where the image mounts its adapter routes only with a variable that nobody set."""
-    switch = fact(view.image, "adapter_switch")
+    switch = adapter_switch(view.image)
     return switch is None or view.environment.get(switch, "").strip().lower() in _ON
