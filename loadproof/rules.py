@@ -29,6 +29,7 @@ class Found(Generic[Place, Severity]):
     mend: str
     severity: Severity | None = None  # None: the rule's own
     evidence: str = ""
+    needed: str = ""  # what is allowed or missing, where `message` says only what was found
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Finding(Generic[Place, Severity]):
     mend: str
     evidence: str = ""
     acknowledged: str | None = None
+    needed: str = ""
 
     @property
     def stops(self) -> bool:
@@ -51,7 +53,8 @@ class Finding(Generic[Place, Severity]):
     def __str__(self) -> str:
         mark = "" if self.severity == "error" else f" ({self.severity})"
         place = f" {self.place}:" if self.place else ""
-        return f"{self.code}{mark}{place} {self.message}; {self.mend}"
+        needed = f"; needed: {self.needed}" if self.needed else ""
+        return f"{self.code}{mark}{place} {self.message}{needed}; {self.mend}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ class Rule(Generic[Place, Severity]):
         if isinstance(subject, self.takes):
             for one in self.function(subject):
                 severity = one.severity or self.severity
-                yield Finding(self.code, severity, one.place, one.message, one.mend, one.evidence)
+                yield Finding(self.code, severity, one.place, one.message, one.mend, one.evidence, needed=one.needed)
 
 
 Look: TypeAlias = Callable[[Subject], Iterator[Found[Place, Severity]]]

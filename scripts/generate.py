@@ -11,7 +11,7 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "scripts")]
 
 from reference_profile import profile_page  # noqa: E402
 from reference_results import results_page  # noqa: E402
-from reference_rules import checks_page, findings_page, template_checks_page  # noqa: E402
+from reference_rules import checks_page, findings_page, preflight_page, template_checks_page  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from loadproof.bench.schema import summary_schema  # noqa: E402
@@ -45,6 +45,7 @@ def generated() -> dict[Path, str]:
         REPOSITORY / "docs" / "checks.md": checks_page(),
         REPOSITORY / "docs" / "template-checks.md": template_checks_page(),
         REPOSITORY / "docs" / "review-findings.md": findings_page(),
+        REPOSITORY / "docs" / "preflight-findings.md": preflight_page(),
         REPOSITORY / "docs" / "cli.md": cli_page(),
         REPOSITORY / "docs" / "reference-profile.md": profile_page(),
         REPOSITORY / "docs" / "reference-results.md": results_page(),

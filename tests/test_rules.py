@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from loadproof.preflight.rules import RULES as PREFLIGHT
 from loadproof.profiles.checks import RULES as CHECKS
 from loadproof.review.rules import RULES as FINDINGS
 from loadproof.rules import Finding, Found, Rulebook
@@ -21,7 +22,12 @@ from loadproof.templates import RULES as TEMPLATE_RULES
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = {"reason": "It misleads.", "mend": "Take it out."}
-PAGES = {"checks.md": CHECKS, "template-checks.md": TEMPLATE_RULES, "review-findings.md": FINDINGS}
+PAGES = {
+    "checks.md": CHECKS,
+    "template-checks.md": TEMPLATE_RULES,
+    "review-findings.md": FINDINGS,
+    "preflight-findings.md": PREFLIGHT,
+}
 BOOK = """
 from loadproof.rules import Found, Rulebook
 RULES = Rulebook("LX", "sample", str, "error")
@@ -58,6 +64,17 @@ DROPPED_IN = [
         "LR069 (risk) Queue: was looked at; take it out",
         id="LR069",
     ),
+    pytest.param(
+        "preflight/rules",
+        "from loadproof.preflight.rules.rule import Found, stack_rule\n"
+        '@stack_rule("LA149", "Dropped in", reason="?", mend="!")\n'
+        'def dropped_in(need):\n    yield Found(need.name, "was looked at", "take it out")\n',
+        "from loadproof.preflight.needs import Stack\nfrom loadproof.preflight.rules import RULES\n"
+        "print(*RULES.by_code['LA149'].findings(Stack(None, 'Queue')))\n"
+        "from reference_rules import preflight_page as page",
+        "LA149 Queue: was looked at; take it out",
+        id="LA149",
+    ),
 ]
 
 
@@ -85,7 +102,7 @@ def test_a_module_that_is_dropped_into_a_package_is_run_and_on_its_page(
     assert f"### {said[:5]}: Dropped in" in done.stdout
 
 
-def test_codes_are_unique_across_the_three_books() -> None:
+def test_codes_are_unique_across_the_books() -> None:
     """A number names one rule, wherever it is read."""
     codes = [rule.code for book in PAGES.values() for rule in book]
     assert len(codes) == len(set(codes)) > 150
@@ -220,6 +237,8 @@ def test_a_finding_reads_as_one_line() -> None:
     """Code, severity unless it is an error, place unless it is the whole, what, and how to mend it."""
     assert str(Finding("LS006", "warning", "", "1 store", "add a key")) == "LS006 (warning) 1 store; add a key"
     assert str(Finding("LS001", "error", "Model", "no tag", "add one")) == "LS001 Model: no tag; add one"
+    with_need = Finding("LA101", "error", "quota", "is 0", "ask for it", needed="4")
+    assert str(with_need) == "LA101 quota: is 0; needed: 4; ask for it"
 
 
 @pytest.mark.parametrize(

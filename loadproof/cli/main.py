@@ -28,6 +28,10 @@ class Verb(NamedTuple):
 
 VERBS = {
     "check": Verb("check.command:check", "Check deploy profiles and environments. Exit 0 (warnings allowed) or 2."),
+    "preflight": Verb(
+        "preflight.command:preflight",
+        "Look at the account before a deployment: quotas, weights, keys, names, addresses, images, alarms. Only reads.",
+    ),
     "plan": Verb(
         "plan.command:plan",
         "Predict memory, latency, throughput, cost and objectives of a profile, and rank what else could serve it.",

@@ -118,13 +118,15 @@ def aws_client(
     connect_timeout_s: float = 10,
     read_timeout_s: float = 30,
     connections: int = 10,
+    session: boto3.Session | None = None,
 ) -> Client:
     """A boto3 client that tries once; with a local cloud's own keys there.
 
-    `region` None: the environment's. Raises CouldNotRunError.
+    `region` None: the environment's. `session`: one that makes several clients, and reads what they share once.
+    Raises CouldNotRunError.
     """
     try:
-        session = boto3.Session(region_name=region)
+        session = session or boto3.Session(region_name=region)
         here = endpoint_url is not None and is_loopback(endpoint_url)
         config = Config(
             retries={"total_max_attempts": 1},
@@ -133,7 +135,8 @@ def aws_client(
             max_pool_connections=connections,
             s3={"addressing_style": "path"} if here else {},  # loopback has no subdomains
         )
-        return session.client(service, endpoint_url=endpoint_url, config=config, **boto3_keys(endpoint_url, session))
+        keys = boto3_keys(endpoint_url, session)
+        return session.client(service, region_name=region, endpoint_url=endpoint_url, config=config, **keys)
     except (BotoCoreError, ValueError) as error:
         raise CouldNotRunError(f"no {service} client for {region or 'the environment'}: {error}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -61,6 +62,17 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
             yield made
 
 
+def make_ready(runner: Runner) -> None:
+    """What a new account lacks of the profile: weights, and a quota for its instance type."""
+    s3, quotas = client(runner, "s3"), client(runner, "service-quotas")
+    s3.create_bucket(Bucket="example-models")
+    s3.put_object(Bucket="example-models", Key="llama/model.safetensors", Body=b"weights")
+    pages = quotas.get_paginator("list_service_quotas").paginate(ServiceCode="sagemaker")
+    wanted = "ml.g6e.2xlarge for endpoint usage"
+    code = next(one["QuotaCode"] for page in pages for one in page["Quotas"] if one["QuotaName"] == wanted)
+    quotas.request_service_quota_increase(ServiceCode="sagemaker", QuotaCode=code, DesiredValue=1)
+
+
 def client(runner: Runner, service: str) -> Any:
     return boto3.client(
         service,
@@ -88,6 +100,10 @@ def test_a_merge_is_deployed_benchmarked_and_quiet_at_night(runner: Runner) -> N
     assert trusted["Principal"]["Federated"] == provider["Arn"]
 
     deploy = TEMPLATES / "deploy-environment.yml"
+    assert runner.run(deploy, "preflight") == 1
+    assert {"LA101", "LA121"} <= set(re.findall(r"LA\d{3}", runner.ended[-1].stdout))
+    make_ready(runner)
+    assert runner.run(deploy, "preflight") == 0, runner.ended[-1].stdout
     assert runner.run(deploy, "deploy") == 0, runner.ended[-1].stderr
     assert "loadproof-dev-chat" in runner.ended[-1].stdout
 

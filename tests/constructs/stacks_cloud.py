@@ -48,11 +48,18 @@ class Cloud:
         """The profile's template, with its assets where it looks for them."""
         app = App(builtin_cloud_formation_validation=False, context=FEATURE_FLAGS)
         deployment = Deployment("test", environment, chosen, scaling_paused)
+        self._make_buckets(chosen)
         add_stacks(app, [deployment])
         assembly = app.synth()
         self._upload(Path(assembly.directory), deployment.stack_name)
         template: dict[str, Any] = assembly.get_stack_by_name(deployment.stack_name).template
         return template
+
+    def _make_buckets(self, chosen: Profile) -> None:
+        """Those that an asynchronous endpoint's callers have: the proof puts a request there."""
+        wanted = chosen.endpoint.async_inference if chosen.endpoint else None
+        for uri in (wanted.input_s3_uri, wanted.output_s3_uri) if wanted else ():
+            self.client("s3").create_bucket(Bucket=uri.removeprefix("s3://").partition("/")[0])
 
     def apply(self, name: str, template: dict[str, Any]) -> str:
         """Create or update a stack; returns its status when it has ended."""

@@ -139,7 +139,7 @@ def test_one_model_of_several_is_edited_alone(cloud: Cloud, tmp_path: Path) -> N
             "id": "meta-llama/Llama-3.2-1B-Instruct",
             "source": {"type": "s3", "s3_uri": "s3://example-models/small/"},
         },
-        "container": {"family": "tgi", "version": "3.3.6"},
+        "container": {"family": "vllm", "version": "0.29.0"},
     }
     several = {
         "endpoint": {"instance_type": "ml.g6e.12xlarge"},
@@ -154,7 +154,7 @@ def test_one_model_of_several_is_edited_alone(cloud: Cloud, tmp_path: Path) -> N
     }
     assert cloud.deploy(profile(tmp_path, several)) == "CREATE_COMPLETE", cloud.reasons(STACK)
     before = last_changes(cloud)
-    edited = {**several, "components": [{**small, "container": {"family": "tgi", "version": "3.2.3"}}]}
+    edited = {**several, "components": [{**small, "container": {"family": "vllm", "version": "0.30.0"}}]}
     assert cloud.deploy(profile(tmp_path, edited)) == "UPDATE_COMPLETE", cloud.reasons(STACK)
     after = last_changes(cloud)
     assert [name for name in after if before[name] != after[name]] == [f"{STACK}-small"]

@@ -16,7 +16,9 @@ from typer.main import get_command
 
 from loadproof.cli.main import VERBS, app, verb
 
-GENERATED = frozenset({"checks.md", "cli.md", "review-findings.md", "template-checks.md"})  # their examples have tests
+GENERATED = frozenset(
+    {"checks.md", "cli.md", "preflight-findings.md", "review-findings.md", "template-checks.md"}
+)  # their examples have tests
 PAGES = tuple(
     page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.name not in GENERATED
 )

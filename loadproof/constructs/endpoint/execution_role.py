@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable
 
 from aws_cdk import CfnResource, Stack
@@ -13,16 +12,12 @@ from constructs import Construct
 
 from loadproof.constructs.cdk.statements import Statement, allow, document, trust
 from loadproof.constructs.deployment import Deployment
-from loadproof.constructs.endpoint.images import image_of
 from loadproof.constructs.staging.infrastructure import StagedWeights
 from loadproof.errors import InputError
+from loadproof.profiles.images import ecr_image, image_of
 from loadproof.profiles.names import alarm_name
 from loadproof.profiles.schema import Component, HubSource, JumpStartSource, S3Source
 
-_ECR_URI = re.compile(
-    r"^(?P<account>\d{12})\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/"
-    r"(?P<repository>[a-z0-9._/-]+?)(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?$"
-)
 VPC_ACTIONS = (
     "ec2:CreateNetworkInterface",
     "ec2:CreateNetworkInterfacePermission",
@@ -108,13 +103,8 @@ def _images(deployment: Deployment) -> Iterable[Statement]:
 
 def repository_arn(image: str, partition: str) -> str:
     """The ECR repository of an image. Raises InputError for an image that lies elsewhere."""
-    match = _ECR_URI.match(image)
-    if match is None:
-        raise InputError(
-            f"container.image: found `{image}`, but SageMaker pulls from Amazon ECR only; "
-            f"push it there and write <account>.dkr.ecr.<region>.amazonaws.com/<repository>:<tag>"
-        )
-    return f"arn:{partition}:ecr:{match['region']}:{match['account']}:repository/{match['repository']}"
+    found = ecr_image(image)
+    return f"arn:{partition}:ecr:{found.region}:{found.account}:repository/{found.repository}"
 
 
 def _weights(deployment: Deployment, weights: StagedWeights | None) -> Iterable[Statement]:

@@ -1,17 +1,10 @@
-"""Which image a container runs, and which host it needs."""
+"""Which host a container needs, and on which instances it runs."""
 
 from __future__ import annotations
 
-from loadproof.catalog import container_image, image_uri, instances
+from loadproof.catalog import instances
 from loadproof.profiles.checks.facts import chosen_host
-from loadproof.profiles.schema import Component, Container, Endpoint
-
-
-def image_of(container: Container, region: str) -> str:
-    """The image URI: the profile's own, else the catalog's. Raises InputError where it is not published."""
-    if container.image is not None:
-        return container.image
-    return image_uri(container_image(container.family, container.version), region)
+from loadproof.profiles.schema import Component, Endpoint
 
 
 def host_ami(endpoint: Endpoint, components: tuple[Component, ...]) -> str | None:

@@ -7,9 +7,9 @@ from constructs import Construct
 
 from loadproof.constructs.cdk.resource import resource
 from loadproof.constructs.deployment import Deployment
-from loadproof.constructs.endpoint.images import image_of
 from loadproof.constructs.endpoint.tags import model_tags
 from loadproof.profiles import container_variables
+from loadproof.profiles.images import image_of
 from loadproof.profiles.schema import Component, JumpStartSource, Model, Network, S3Source
 from loadproof.wire.documents import Document
 

@@ -1,33 +1,39 @@
-"""Service Quotas, for Bedrock. Values are AWS's published defaults until somebody asks for others."""
+"""Service Quotas, of the services that have some here. Values are defaults until somebody asks for others."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Mapping
+from typing import Final
 
-from loadproof.localcloud.bedrock.quotas import Quota, listed_quotas
+from loadproof.localcloud.bedrock.quotas import Quota
 from loadproof.localcloud.bedrock.store import BedrockStore
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
 from loadproof.wire.documents import Document
 
-SERVICE_CODE = "bedrock"
+SERVICES: Final = {"bedrock": "Amazon Bedrock", "sagemaker": "Amazon SageMaker"}
+Listed = Callable[[BedrockStore, Caller], list[Quota]]
 
 
 class ServiceQuotasApi:
     """An increase that is asked for is granted at once, also a decrease and for what AWS does not adjust."""
 
-    def __init__(self, store: BedrockStore) -> None:
-        self._store = store
+    def __init__(self, store: BedrockStore, listed: Mapping[str, Listed]) -> None:
+        self._store, self._by_service = store, listed
 
     def ListServiceQuotas(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         quotas = [one for one in self._listed(caller, params) if params.get("QuotaCode") in (None, one.code)]
-        return paged([_shown(caller, quota) for quota in quotas], params, "Quotas", 100)
+        rows = [_shown(caller, params["ServiceCode"], quota) for quota in quotas]
+        return paged(rows, params, "Quotas", 100)
 
     def ListAWSDefaultServiceQuotas(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         """As listed before anybody asked for another value."""
-        return ServiceQuotasApi(BedrockStore(now_s=self._store.now_s)).ListServiceQuotas(caller, params)
+        return ServiceQuotasApi(BedrockStore(now_s=self._store.now_s), self._by_service).ListServiceQuotas(
+            caller, params
+        )
 
     def GetServiceQuota(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        return {"Quota": _shown(caller, self._quota(caller, params))}
+        return {"Quota": _shown(caller, params["ServiceCode"], self._quota(caller, params))}
 
     def RequestServiceQuotaIncrease(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         quota = self._quota(caller, params)
@@ -37,7 +43,7 @@ class ServiceQuotasApi:
         return {
             "RequestedQuota": {
                 "Id": uuid.uuid4().hex,
-                "ServiceCode": SERVICE_CODE,
+                "ServiceCode": params["ServiceCode"],
                 "QuotaCode": quota.code,
                 "QuotaName": quota.name,
                 "DesiredValue": value,
@@ -52,16 +58,18 @@ class ServiceQuotasApi:
         raise AwsError("NoSuchResourceException", "The request failed because the specified quota does not exist.")
 
     def _listed(self, caller: Caller, params: Params) -> list[Quota]:
-        if params["ServiceCode"] != SERVICE_CODE:
-            raise AwsError("NoSuchResourceException", "The local cloud has quotas of bedrock only.")
-        return listed_quotas(self._store, caller)
+        listed = self._by_service.get(params["ServiceCode"])
+        if listed is None:
+            known = " and ".join(self._by_service)
+            raise AwsError("NoSuchResourceException", f"The local cloud has quotas of {known} only.")
+        return listed(self._store, caller)
 
 
-def _shown(caller: Caller, quota: Quota) -> Document:
+def _shown(caller: Caller, service: str, quota: Quota) -> Document:
     return {
-        "ServiceCode": SERVICE_CODE,
-        "ServiceName": "Amazon Bedrock",
-        "QuotaArn": caller.arn("servicequotas", f"{SERVICE_CODE}/{quota.code}"),
+        "ServiceCode": service,
+        "ServiceName": SERVICES[service],
+        "QuotaArn": caller.arn("servicequotas", f"{service}/{quota.code}"),
         "QuotaCode": quota.code,
         "QuotaName": quota.name,
         "Value": quota.value,

@@ -11,6 +11,7 @@ from moto.iam.access_control import PermissionResult
 from moto.s3.models import FakeBucket
 from moto.server import ThreadedMotoServer
 
+from loadproof.localcloud.account import subscriptions
 from loadproof.localcloud.scratch import scratch_folder
 
 
@@ -29,6 +30,7 @@ class MotoHost:
 def start_moto() -> MotoHost:
     """Start moto in threads of this process, which `local` has started with moto's settings."""
     _keep_policies_unenforced()
+    subscriptions.install()
     socket_path = scratch_folder("moto") / "socket"
     server = ThreadedMotoServer(ip_address=f"unix://{socket_path}", port=0, verbose=False)
     server.start()

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from botocore.client import BaseClient
 from moto.iam.models import iam_backends
 
+from loadproof.localcloud.account import denials, images
+from loadproof.localcloud.account.quotas import QuotaOperations, instance_quotas
+from loadproof.localcloud.account.reservations import ReservationOperations
 from loadproof.localcloud.bedrock import BedrockStore
 from loadproof.localcloud.bedrock.control import BedrockApi
-from loadproof.localcloud.bedrock.service_quotas import SERVICE_CODE, ServiceQuotasApi
+from loadproof.localcloud.bedrock.quotas import listed_quotas
+from loadproof.localcloud.bedrock.service_quotas import SERVICES, ServiceQuotasApi
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.autoscaling import AutoScalingApi
 from loadproof.localcloud.controlplane.autoscaling.targets import COPIES, Capacity, Target
@@ -34,6 +39,8 @@ from loadproof.localcloud.queue.sqs.door import SqsDoor
 from loadproof.localcloud.queue.sqs.service import SqsService
 from loadproof.localcloud.seal.keys import CloudKeys
 from loadproof.wire.documents import Document, Json
+
+_QUOTAS: Final = {"bedrock": listed_quotas, "sagemaker": instance_quotas}
 
 
 class ControlPlane:
@@ -85,8 +92,10 @@ class ControlPlane:
         self.autoscaling = Service("application-autoscaling", self._autoscaling_api)
         self.cloudwatch = Service("cloudwatch", self._cloudwatch)
         self.bedrock_store = BedrockStore(now_s=self.clock.now_s, ready_after_s=timing.endpoint_s)
+        api.quota_values = self.bedrock_store.quota_values
         self.bedrock = Service("bedrock", BedrockApi(self.bedrock_store, self.clock))
-        self.quotas = Service("service-quotas", ServiceQuotasApi(self.bedrock_store))
+        self.quotas = Service("service-quotas", ServiceQuotasApi(self.bedrock_store, _QUOTAS))
+        self.images = Service("ecr", images.ForeignImagesApi())
         self.cloudtrail = Service("cloudtrail", CloudTrailApi())
         self.pulse = Pulse(
             self.clock,
@@ -109,11 +118,16 @@ class ControlPlane:
         """The reply of one of our services; None when moto is to answer. Called in a thread: it may take a while."""
         target = headers.get("X-Amz-Target", "")
         caller, service = caller_of(headers.get("Authorization", ""), self._region)
+        refused = denials.refusal(caller, service, target, body, parameter_value)
+        if refused is not None:
+            return refused
+        if images.is_foreign(caller, target, body):
+            return self.images.answer_json(caller, target, body)
         if target.startswith("SageMaker."):
             return self.sagemaker.answer_json(caller, target, body)
         if target.startswith("AWSStepFunctions."):
             return self._machines().answer_json(caller, target, body)
-        if target.startswith("ServiceQuotas") and f'"{SERVICE_CODE}"'.encode() in body and self.quotas.provides(target):
+        if target.startswith("ServiceQuotas") and self._has_quotas(body) and self.quotas.provides(target):
             return self.quotas.answer_json(caller, target, body)
         if target.startswith("AnyScaleFrontendService."):
             return self.autoscaling.answer_json(caller, target, body)
@@ -126,6 +140,10 @@ class ControlPlane:
         if service == "cloudformation":
             return self.cloudformation.answer_query(caller, body)
         return None
+
+    def _has_quotas(self, body: bytes) -> bool:
+        """Whether a request is of a service whose quotas are ours; moto has those of others."""
+        return any(f'"{service}"'.encode() in body for service in SERVICES)
 
     def speaks_rest(self, headers: Mapping[str, str]) -> bool:
         """Whether a request is for a service of ours that is told apart by path and verb: Bedrock's control plane."""
@@ -267,8 +285,11 @@ def instances_to_be_had(caller: Caller, instance_type: str) -> int | None:
     return int(value) if value is not None and value.isdigit() else None
 
 
-class _SageMaker(SageMakerApi, ProcessingOperations):
-    """Hosting and jobs are one service."""
+class _SageMaker(QuotaOperations, SageMakerApi, ProcessingOperations, ReservationOperations):
+    """Hosting, jobs and reservations are one service."""
+
+    def parameter_value(self, caller: Caller, name: str) -> str | None:
+        return parameter_value(caller, name)
 
 
 def role_problem(account: str, role_arn: str) -> str | None:

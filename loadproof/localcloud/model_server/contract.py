@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
-
-import orjson
 
 from loadproof.catalog import host_images, instances
 from loadproof.catalog.contracts import (
@@ -22,7 +19,6 @@ from loadproof.families import FAMILIES
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.container import (
     CannotStartError,
-    Container,
     ContainerRequest,
     ContainerResponse,
     whole,
@@ -50,29 +46,6 @@ class NoSuchRoute:
 
     async def close(self) -> None:
         """Nothing runs."""
-
-
-class AdaptedContainer:
-    """The base's server under an adapter's weights: the same work, and a text of its own."""
-
-    def __init__(self, base: Container, adapter_uri: str) -> None:
-        self._base = base
-        self._adapter_uri = adapter_uri
-
-    async def invoke(self, request: ContainerRequest) -> ContainerResponse:
-        try:
-            fields = orjson.loads(request.body)
-        except orjson.JSONDecodeError:
-            return await self._base.invoke(request)  # the server words its error
-        if isinstance(fields, dict):
-            parameters = fields.setdefault("parameters", {}) if "inputs" in fields else fields
-            if isinstance(parameters, dict):
-                parameters.setdefault("seed", zlib.crc32(self._adapter_uri.encode() + request.body))
-            request = replace(request, body=orjson.dumps(fields))
-        return await self._base.invoke(request)
-
-    async def close(self) -> None:
-        await self._base.close()
 
 
 def check_contract(view: ContainerView, place: Place, family: Family) -> None:

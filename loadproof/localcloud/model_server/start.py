@@ -15,7 +15,6 @@ from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.clock import Clock
 from loadproof.localcloud.model_server.container import CannotStartError, Container
 from loadproof.localcloud.model_server.contract import (
-    AdaptedContainer,
     NoSuchRoute,
     Place,
     check_contract,
@@ -23,7 +22,7 @@ from loadproof.localcloud.model_server.contract import (
     loads_adapters,
 )
 from loadproof.localcloud.model_server.engine import Engine
-from loadproof.localcloud.model_server.payloads import dialect_of
+from loadproof.localcloud.model_server.payloads import Adapted, dialect_of
 from loadproof.localcloud.model_server.payloads.ask import ServerLimits
 from loadproof.localcloud.model_server.twin import TwinContainer
 from loadproof.profiles.schema import Family
@@ -111,10 +110,9 @@ def start_twin(view: ContainerView, place: Place, clock: Clock) -> Container:
     protocol = FAMILIES[family].protocol
     assert protocol is not None  # only containers of nobody's known family say it themselves
     dialect = dialect_of(protocol, limits, deployment.model_id)
-    twin = TwinContainer(Engine(batcher, clock), dialect, limits.max_admitted_requests)
     if view.adapter and not ignores_adapters(view):
-        return AdaptedContainer(twin, view.model_data_s3_uri or "")
-    return twin
+        dialect = Adapted(dialect, view.model_data_s3_uri or "")
+    return TwinContainer(Engine(batcher, clock), dialect, limits.max_admitted_requests)
 
 
 def server_limits(deployment: Deployment) -> ServerLimits:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from stacks_cloud import Cloud, local_cloud
+from stacks_support import profile
 
 from loadproof.constructs.endpoint.proof.runtime.proof import answers
 from loadproof.constructs.endpoint.proof.runtime.proof.answers import WrongAnswerError, text_of, unanswered
@@ -62,7 +65,7 @@ class Bucket:
         return {"Body": io.BytesIO(body)}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pause, and a patience of three of them."""
     now_s = [0.0]
@@ -184,3 +187,35 @@ def test_what_is_no_answer_is_wrong(body: bytes) -> None:
     """Whatever its status was."""
     with pytest.raises(WrongAnswerError):
         text_of(body)
+
+
+ADAPTED: dict[str, Any] = {
+    "container": {"family": "vllm", "version": "0.30.0", "settings": {"max_total_tokens": None, "enable_lora": True}},
+    "adapters": [{"name": "legal", "s3_uri": "s3://weights/legal.tar.gz"}],
+}
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    with local_cloud(tmp_path_factory.mktemp("state"), "answers", speed=30) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("switch", "status"), [("true", "CREATE_COMPLETE"), ("false", "ROLLBACK_COMPLETE")], ids=["loaded", "never loaded"]
+)
+def test_an_adapter_that_its_server_never_loaded_fails_the_deployment(
+    cloud: Cloud, tmp_path: Path, switch: str, status: str
+) -> None:
+    """vLLM mounts its adapter routes only with a variable; the component is InService without it."""
+    stack = "loadproof-test-chat"
+    template = cloud.template(profile(tmp_path, ADAPTED))
+    for one in template["Resources"].values():
+        if one["Type"] == "AWS::SageMaker::Model":
+            variables = one["Properties"]["PrimaryContainer"]["Environment"]
+            assert variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "true"
+            variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = switch
+    assert cloud.apply(stack, template) == status, cloud.reasons(stack)
+    reasons = [reason for reason in cloud.reasons(stack) if reason.startswith("Proof")]
+    assert bool(reasons) == (switch == "false") and all("Not Found" in reason for reason in reasons)
+    assert cloud.destroy(stack) == "DELETE_COMPLETE"

@@ -180,7 +180,12 @@ def test_gate_and_proof_may_start_one_machine_and_look_at_their_own(tmp_path: Pa
         )
     ]
     assert policy(chat, "Gate")[:-1] == [start, stack]
-    assert policy(chat, "Proof", proof=True)[:-1] == [*looks, stack]
+    asks = {
+        "Effect": "Allow",
+        "Action": "sagemaker:InvokeEndpoint",
+        "Resource": [look["Resource"] for look in looks],
+    }
+    assert policy(chat, "Proof", proof=True)[:-1] == [*looks, stack, asks]
 
 
 @pytest.mark.parametrize("environment", [WITH_BENCHMARKS, FULL], ids=["smallest", "full"])

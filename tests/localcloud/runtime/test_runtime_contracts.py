@@ -97,3 +97,16 @@ def answer_text(response: Any) -> str:
     document = json.loads(response["Body"].read())
     first = document[0] if isinstance(document, list) else document
     return str(first.get("generated_text") or first["choices"][0]["text"])
+
+
+def test_an_adapter_says_other_words_than_its_base(cloud: LocalRuntime) -> None:
+    """And the same each time it is asked the same."""
+    on = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "true"}
+    cloud.directory.add_component("e", "e-main", container("vllm", LORA | on))
+    cloud.directory.add_component("e", "e-legal", replace(adapter(on), model_data_s3_uri="s3://b/legal.tar.gz"))
+
+    def said(component: str) -> str:
+        answer = cloud.client().invoke_endpoint(EndpointName="e", InferenceComponentName=component, Body=BODY)
+        return str(json.loads(answer["Body"].read())["choices"][0]["text"])
+
+    assert said("e-legal") == said("e-legal") != said("e-main")

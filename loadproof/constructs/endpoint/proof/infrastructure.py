@@ -12,13 +12,13 @@ from loadproof.constructs.cdk.custom_resource import custom_resource
 from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, Program, PythonFunction
 from loadproof.constructs.cdk.statements import Statement, allow
 from loadproof.constructs.deployment import Deployment
-from loadproof.constructs.endpoint.images import image_of
 from loadproof.constructs.endpoint.inference_component import InferenceComponent
 from loadproof.constructs.endpoint.model_endpoint import ModelEndpoint
 from loadproof.constructs.scaling.copy_bounds import copy_bounds, instance_bounds
 from loadproof.constructs.scaling.copy_scaling import CopyScaling
 from loadproof.invocation.codecs import GenerationRequest, codec_for
 from loadproof.profiles import profile_hash, protocol_of
+from loadproof.profiles.images import image_of
 from loadproof.profiles.names import VARIANT_NAME
 from loadproof.profiles.schema import AsyncInference, Component
 from loadproof.wire.documents import Document

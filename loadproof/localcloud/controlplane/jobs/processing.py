@@ -24,6 +24,7 @@ from typing import Final
 
 from loadproof.localcloud.controlplane.clients import Clients
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, known
+from loadproof.wire.documents import Document
 from loadproof.wire.job import PROGRAM
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,12 @@ class Job:
     @property
     def name(self) -> str:
         return str(self.request["ProcessingJobName"])
+
+    @property
+    def cluster(self) -> Document:
+        """How many instances, of which type."""
+        found: Document = self.request["ProcessingResources"]["ClusterConfig"]
+        return found
 
 
 class JobRunner:
@@ -136,7 +143,7 @@ class JobRunner:
         return None
 
     def _run(self, job: Job, folder: Path) -> None:
-        instances = int(job.request["ProcessingResources"]["ClusterConfig"]["InstanceCount"])
+        instances = int(job.cluster["InstanceCount"])
         hosts = [f"algo-{number}" for number in range(1, instances + 1)]
         job.started = datetime.now(UTC)
         processes = {host: self._start(job, folder / host, host, hosts) for host in hosts}

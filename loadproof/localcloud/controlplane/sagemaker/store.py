@@ -193,10 +193,13 @@ class Store:
         total = self.limit(caller, instance_type)
         if total is None:
             return None
-        in_use = sum(
+        return max(0, total - self.in_use(caller, instance_type))
+
+    def in_use(self, caller: Caller, instance_type: str) -> int:
+        """Instances of a type that all endpoints have now."""
+        return sum(
             variant.instances.get(instance_type, 0)
             for endpoint in self.endpoints.of(caller)
             for fleet in endpoint.fleets()
             for variant in fleet
         )
-        return max(0, total - in_use)

@@ -47,6 +47,7 @@ class RefusalError(Exception):
 class Writer(Protocol):
     """Writes one answer in one payload format."""
 
+    ask: Ask
     stream_content_type: str
 
     def opening(self) -> bytes:

@@ -25,7 +25,7 @@ class GeneratedText:
     """An answer with `generated_text` and, when asked for, `details`. What differs is each server's own."""
 
     def __init__(self, ask: Ask, *, details: bool, full_text: bool) -> None:
-        self._ask = ask
+        self.ask = ask
         self._details = details
         self._full_text = full_text
 
@@ -37,7 +37,7 @@ class GeneratedText:
 
     def event(self, index: int, shown_index: int, surplus_tokens: int = 0) -> Document:
         """One streamed token; the last one carries the text and its details."""
-        last = index + 1 == self._ask.output_tokens
+        last = index + 1 == self.ask.output_tokens
         return {
             "index": shown_index,
             "token": self.token_document(index),
@@ -51,25 +51,25 @@ class GeneratedText:
         if self._details:
             answer["details"] = {
                 "finish_reason": finish_reason,
-                "generated_tokens": self._ask.output_tokens,
+                "generated_tokens": self.ask.output_tokens,
                 "seed": None,
                 "prefill": [],
-                "tokens": [self.token_document(index) for index in range(self._ask.output_tokens)],
+                "tokens": [self.token_document(index) for index in range(self.ask.output_tokens)],
             }
         return answer
 
     def token_document(self, index: int) -> Document:
-        seed = self._ask.seed
+        seed = self.ask.seed
         return {"id": tokens.token_id(seed, index), "text": tokens.token_text(seed, index), "logprob": -0.5}
 
     def _text(self) -> str:
-        answer = tokens.answer_text(self._ask.seed, self._ask.output_tokens)
-        return f"{self._ask.prompt}{answer}" if self._full_text else answer
+        answer = tokens.answer_text(self.ask.seed, self.ask.output_tokens)
+        return f"{self.ask.prompt}{answer}" if self._full_text else answer
 
     def _stream_details(self, surplus_tokens: int) -> Document:
         return {
             "finish_reason": "length",
-            "generated_tokens": self._ask.output_tokens + surplus_tokens,
+            "generated_tokens": self.ask.output_tokens + surplus_tokens,
             "seed": None,
-            "input_length": self._ask.input_tokens,
+            "input_length": self.ask.input_tokens,
         }

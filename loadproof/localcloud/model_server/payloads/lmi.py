@@ -83,6 +83,14 @@ class JsonLinesWriter:
     def __init__(self, writer: openai.OpenAiWriter) -> None:
         self._writer = writer
 
+    @property
+    def ask(self) -> Ask:
+        return self._writer.ask
+
+    @ask.setter
+    def ask(self, ask: Ask) -> None:
+        self._writer.ask = ask
+
     def opening(self) -> bytes:
         return _as_lines(self._writer.opening())
 

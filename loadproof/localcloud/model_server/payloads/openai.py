@@ -118,7 +118,7 @@ class OpenAiWriter:
     stream_content_type = "text/event-stream; charset=utf-8"
 
     def __init__(self, ask: Ask, model: str, *, chat: bool, include_usage: bool) -> None:
-        self._ask = ask
+        self.ask = ask
         self._chat = chat
         self._include_usage = include_usage
         self._head = {
@@ -135,8 +135,8 @@ class OpenAiWriter:
         return self._chunk([{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])
 
     def token(self, index: int) -> bytes:
-        text = tokens.token_text(self._ask.seed, index)
-        finish = "length" if index + 1 == self._ask.output_tokens else None
+        text = tokens.token_text(self.ask.seed, index)
+        finish = "length" if index + 1 == self.ask.output_tokens else None
         content: Document = {"delta": {"content": text}} if self._chat else {"text": text}
         return self._chunk([{"index": 0, **content, "logprobs": None, "finish_reason": finish}])
 
@@ -145,7 +145,7 @@ class OpenAiWriter:
         return usage + b"data: [DONE]\n\n"
 
     def unary(self) -> bytes:
-        text = tokens.answer_text(self._ask.seed, self._ask.output_tokens)
+        text = tokens.answer_text(self.ask.seed, self.ask.output_tokens)
         content: Document = {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
         choice = {"index": 0, **content, "logprobs": None, "finish_reason": "length"}
         return orjson.dumps({**self._head, "choices": [choice], "usage": self._usage()})
@@ -155,7 +155,7 @@ class OpenAiWriter:
 
     def _usage(self) -> dict[str, int]:
         return {
-            "prompt_tokens": self._ask.input_tokens,
-            "completion_tokens": self._ask.output_tokens,
-            "total_tokens": self._ask.input_tokens + self._ask.output_tokens,
+            "prompt_tokens": self.ask.input_tokens,
+            "completion_tokens": self.ask.output_tokens,
+            "total_tokens": self.ask.input_tokens + self.ask.output_tokens,
         }

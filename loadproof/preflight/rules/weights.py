@@ -1,0 +1,172 @@
+"""Weights, adapters and the hub's token: whether they are there, and whether the endpoint's role may read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from loadproof.catalog import registry
+from loadproof.preflight.account import UnseenError
+from loadproof.preflight.needs import Secret, Weights
+from loadproof.preflight.policies import Asker, answer_of
+from loadproof.preflight.rules.rule import Found, secret_rule, weights_rule
+
+_NO_BUCKET: Final = ("404", "NoSuchBucket")
+_NO_POLICY: Final = ("NoSuchBucketPolicy", *_NO_BUCKET)
+_REGION_HEADER: Final = "x-amz-bucket-region"
+
+
+@weights_rule(
+    "LA121",
+    "The bucket of the weights is not there",
+    reason="SageMaker reads weights from a bucket of the endpoint's own region. Without it no copy starts, and the "
+    "stack waits for the whole download time-out first.",
+    mend="Make the bucket in the endpoint's region, or name the right one.",
+)
+def bucket_missing(need: Weights) -> Iterator[Found]:
+    region = need.account.region
+    found = need.account.read("s3", "head_bucket", {"Bucket": need.bucket}, _NO_BUCKET)
+    if found is None:
+        yield Found(
+            need.uri,
+            f"there is no bucket {need.bucket}",
+            f"aws s3 mb s3://{need.bucket} --region {region}",
+            needed=need.what,
+        )
+        return
+    lies_in = found.get("BucketRegion") or found["ResponseMetadata"]["HTTPHeaders"].get(_REGION_HEADER, region)
+    if lies_in != region:
+        yield Found(
+            need.uri,
+            f"the bucket lies in {lies_in}",
+            f"aws s3 sync {_folder(need)} s3://BUCKET-IN-{region}/{need.key} --source-region {lies_in} "
+            f"--region {region}",
+            needed=f"a bucket in {region} for {need.what}",
+        )
+
+
+@weights_rule(
+    "LA122",
+    "No weights lie at the address",
+    reason="An empty prefix or a missing object fails the component only after its download time-out.",
+    mend="Put the weights there before the deployment.",
+)
+def weights_missing(need: Weights) -> Iterator[Found]:
+    if _keys(need) == []:
+        yield Found(
+            need.uri,
+            "nothing lies there",
+            f"aws s3 cp LOCAL {need.uri}{'' if need.is_object else ' --recursive'}",
+            needed=need.what,
+        )
+
+
+@weights_rule(
+    "LA123",
+    "The bucket's policy keeps the role out",
+    reason="The stack gives its role the right to read the weights. A Deny in the bucket's policy goes before it, and "
+    "a bucket of another account must allow this account beside.",
+    mend="Change the bucket's policy so that roles of this account may read the weights.",
+)
+def policy_denies(need: Weights) -> Iterator[Found]:
+    if need.from_jumpstart:
+        return
+    found = need.account.read("s3", "get_bucket_policy", {"Bucket": need.bucket}, _NO_POLICY)
+    if found is None:
+        return
+    partition = registry(need.account.region).partition
+    bucket = f"arn:{partition}:s3:::{need.bucket}"
+    context = {
+        "aws:SecureTransport": "true",
+        "aws:PrincipalAccount": need.account.id,
+        "aws:PrincipalType": "AssumedRole",
+    }
+    asker = Asker(need.account.id, context=context)
+    asked = [("s3:GetObject", f"{bucket}/{need.key}"), ("s3:ListBucket", bucket)]
+    answers = {action: answer_of(found["Policy"], asker, action, resource) for action, resource in asked}
+    denied = [action for action, answer in answers.items() if answer == "denied"]
+    if denied:
+        yield Found(
+            need.uri,
+            f"the policy of bucket {need.bucket} denies {' and '.join(denied)} to roles of {need.account.id}",
+            f"aws s3api get-bucket-policy --bucket {need.bucket} --query Policy --output text > policy.json, then edit "
+            f"it, then aws s3api put-bucket-policy --bucket {need.bucket} --policy file://policy.json",
+            needed=need.what,
+        )
+    elif "unclear" in answers.values():
+        raise UnseenError(
+            f"the policy of bucket {need.bucket} has conditions or names roles: that cannot be judged from outside"
+        )
+
+
+@weights_rule(
+    "LA124",
+    "Weights are encrypted with a key that the role may not use",
+    reason="The role may use the environment's `kms_key_arn` and no other key. Objects that another customer managed "
+    "key encrypts cannot be read: the component fails after its download time-out with AccessDenied.",
+    mend="Write the weights again with the environment's key, or make that key the environment's.",
+)
+def weights_under_another_key(need: Weights) -> Iterator[Found]:
+    keys = _keys(need)
+    if not keys:
+        return
+    found = need.account.read("s3", "head_object", {"Bucket": need.bucket, "Key": keys[0]}, ("404", "NoSuchKey"))
+    key = (found or {}).get("SSEKMSKeyId")
+    if key is not None and not _same_key(key, need.key_arn) and not _is_s3s_own(need, key):
+        with_key = f"--sse aws:kms --sse-kms-key-id {need.key_arn}" if need.key_arn else "--sse AES256"
+        yield Found(
+            need.uri,
+            f"{keys[0]} is encrypted with {key}",
+            f"aws s3 cp {need.uri} {need.uri}{'' if need.is_object else ' --recursive'} {with_key}",
+            needed=need.key_arn or "S3's own key, as the environment names none",
+        )
+
+
+@secret_rule(
+    "LA125",
+    "The hub's token is not there",
+    reason="Staging reads the token of a gated model from Secrets Manager. A secret that is missing or about to be "
+    "deleted fails the stack.",
+    mend="Create or restore the secret.",
+)
+def token_missing(need: Secret) -> Iterator[Found]:
+    region = need.account.region
+    found = need.account.read(
+        "secretsmanager", "describe_secret", {"SecretId": need.arn}, ("ResourceNotFoundException",)
+    )
+    if found is None:
+        name = need.arn.rpartition(":secret:")[2]
+        make = f"aws secretsmanager create-secret --name {name} --secret-string file://token --region {region}"
+        yield Found(need.arn, "there is no such secret", make, needed="the hub's token")
+    elif found.get("DeletedDate"):
+        restore = f"aws secretsmanager restore-secret --secret-id {need.arn} --region {region}"
+        yield Found(
+            need.arn,
+            f"its deletion was asked for on {found['DeletedDate']:%Y-%m-%d}",
+            restore,
+            needed="the hub's token",
+        )
+
+
+def _keys(need: Weights) -> list[str] | None:
+    """Some objects at the address; None without the bucket."""
+    params = {"Bucket": need.bucket, "Prefix": need.key, "MaxKeys": 10}
+    found = need.account.read("s3", "list_objects_v2", params, _NO_BUCKET)
+    if found is None:
+        return None
+    keys = [one["Key"] for one in found.get("Contents", []) if one.get("Size", 1) > 0]
+    return [key for key in keys if key == need.key] if need.is_object else keys
+
+
+def _is_s3s_own(need: Weights, key: str) -> bool:
+    """The key that AWS manages for S3 (aws/s3): whoever may read the object may use it."""
+    found = need.account.read("kms", "describe_key", {"KeyId": key}, ("NotFoundException",))
+    return found is not None and found["KeyMetadata"].get("KeyManager") == "AWS"
+
+
+def _folder(need: Weights) -> str:
+    return need.uri.rpartition("/")[0] + "/" if need.is_object else need.uri
+
+
+def _same_key(found: str, allowed: str | None) -> bool:
+    return allowed is not None and found.rpartition("/")[2] == allowed.rpartition("/")[2]
