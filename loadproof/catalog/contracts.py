@@ -134,6 +134,12 @@ def fact(image: str, name: str) -> str | None:
     return next((one.value for one in _facts_of(software_of(image), name)), None)
 
 
+def adapter_switch(image: str) -> str | None:
+    """The variable without which the image has no routes for adapters; None where it needs none."""
+    found = fact(image, "adapter_switch")
+    return None if found == "none" else found
+
+
 def refusals_of(running: Running, outcome: Outcome | None = None) -> Iterator[ContractRefusal]:
     """What is published to go wrong with exactly this; of one outcome, or of all."""
     software = software_of(running.image)

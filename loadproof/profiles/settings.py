@@ -10,7 +10,7 @@ import typing
 from collections.abc import Mapping
 from typing import Final, get_args, get_origin
 
-from loadproof.catalog.contracts import fact
+from loadproof.catalog.contracts import adapter_switch, fact
 from loadproof.catalog.readers import ContainerImage, container_images
 from loadproof.errors import InputError
 from loadproof.families import FAMILIES, Settings
@@ -114,7 +114,7 @@ def adapter_variables(component: Component) -> dict[str, str]:
     Sources: container_contracts.csv (`adapter_switch`, `lora_ranks`). A setting that is written wins.
     """
     image = image_name(component.container)
-    switch, family = fact(image, "adapter_switch"), FAMILIES[component.container.family]
+    switch, family = adapter_switch(image), FAMILIES[component.container.family]
     if not component.adapters:
         return {}
     variables = {switch: "true"} if switch else {}

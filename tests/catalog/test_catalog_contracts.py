@@ -7,6 +7,7 @@ import pytest
 from loadproof.catalog import container_images, host_images
 from loadproof.catalog.contracts import (
     Running,
+    adapter_switch,
     contract_refusals,
     cuda_of_image,
     default_hosts,
@@ -79,7 +80,8 @@ def test_lmi_batches_32_unless_its_engine_is_written_out() -> None:
 
 def test_vllm_needs_a_variable_for_adapters_and_lmi_does_not() -> None:
     """The routes of vLLM's server; DJL Serving has its own."""
-    assert fact("vllm:0.30.0-gpu", "adapter_switch") == "VLLM_ALLOW_RUNTIME_LORA_UPDATING"
+    assert adapter_switch("vllm:0.30.0-gpu") == "VLLM_ALLOW_RUNTIME_LORA_UPDATING"
+    assert adapter_switch(LMI) is None
 
 
 @pytest.mark.parametrize(

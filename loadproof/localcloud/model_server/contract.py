@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from loadproof.catalog import host_images, instances
-from loadproof.catalog.contracts import Running, cuda_of_image, default_hosts, fact, refusals_of, starts_on
+from loadproof.catalog.contracts import (
+    Running,
+    adapter_switch,
+    cuda_of_image,
+    default_hosts,
+    fact,
+    refusals_of,
+    starts_on,
+)
 from loadproof.families import FAMILIES
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.container import (
@@ -67,7 +75,12 @@ def check_contract(view: ContainerView, place: Place, family: Family) -> None:
         raise CannotStartError(f"{refusal.says} (published: {refusal.source}; {refusal.mend})")
 
 
+def ignores_adapters(view: ContainerView) -> bool:
+    """True where the image loads none while it runs: its base answers instead."""
+    return fact(view.image, "adapter_routes") == "none"
+
+
 def loads_adapters(view: ContainerView) -> bool:
     """False where the image mounts its adapter routes only with a variable that nobody set."""
-    switch = fact(view.image, "adapter_switch")
+    switch = adapter_switch(view.image)
     return switch is None or view.environment.get(switch, "").strip().lower() in _ON

@@ -15,7 +15,13 @@ from loadproof.families import FAMILIES, UNLIMITED
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.clock import Clock
 from loadproof.localcloud.model_server.container import CannotStartError, Container
-from loadproof.localcloud.model_server.contract import NoSuchRoute, Place, check_contract, loads_adapters
+from loadproof.localcloud.model_server.contract import (
+    NoSuchRoute,
+    Place,
+    check_contract,
+    ignores_adapters,
+    loads_adapters,
+)
 from loadproof.localcloud.model_server.engine import Engine
 from loadproof.localcloud.model_server.payloads import Adapted, dialect_of
 from loadproof.localcloud.model_server.payloads.ask import ServerLimits
@@ -114,7 +120,7 @@ def start_twin(view: ContainerView, place: Place, clock: Clock) -> Container:
     protocol = FAMILIES[family].protocol
     assert protocol is not None  # only containers of nobody's known family say it themselves
     dialect = dialect_of(protocol, limits, deployment.model_id)
-    if view.adapter:
+    if view.adapter and not ignores_adapters(view):
         dialect = Adapted(dialect, view.model_data_s3_uri or "")
     return TwinContainer(Engine(batcher, clock), dialect, limits.max_admitted_requests)
 

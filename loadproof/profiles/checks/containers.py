@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loadproof import catalog
-from loadproof.catalog.contracts import ContractRefusal, Running, default_hosts, fact, refusals_of
+from loadproof.catalog.contracts import ContractRefusal, Running, adapter_switch, default_hosts, fact, refusals_of
 from loadproof.profiles.checks.facts import chosen_host, cuda_of, is_neuron_image, known_instances
 from loadproof.profiles.checks.rule import Found, Placed, component_rule
 from loadproof.profiles.schema import HubSource
@@ -44,7 +44,7 @@ def adapter_contract(placed: Placed) -> Iterator[Found]:
     if adapters and fact(image, "adapter_routes") == "none":
         found = f"{container.family} loads no adapters while it runs: the base model would answer for them"
         yield Found(placed.at("adapters"), found, "use vllm or lmi")
-    switch = fact(image, "adapter_switch")
+    switch = adapter_switch(image)
     if adapters and switch and container.environment.get(switch, "true").lower() not in _ON:
         found = f"{switch} switched off: the image then has no adapter routes and answers Not Found"
         yield Found(placed.at("container", "environment", switch), found, "delete it; templates set it to true")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -65,6 +66,37 @@ def test_a_container_starts_on_hosts_of_its_cuda_generation(
     problem = cloud.runtime.check_startable(cloud.directory.known_components["e-main"])
     assert (problem is None) is starts
     assert starts or "CannotStartContainerError" in (problem or "")
+
+
+@pytest.mark.parametrize(
+    ("family", "variables", "body", "own_text"),
+    [
+        ("vllm", {**LORA, "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "true"}, {"prompt": "x", "max_tokens": 8}, True),
+        ("lmi", {"OPTION_ENABLE_LORA": "true"}, {"inputs": "x", "parameters": {"max_new_tokens": 8}}, True),
+        ("tgi", {}, {"inputs": "x", "parameters": {"max_new_tokens": 8}}, False),  # answered by the base
+    ],
+)
+def test_an_adapter_answers_in_words_of_its_own(
+    cloud: LocalRuntime, family: str, variables: dict[str, str], body: dict[str, object], own_text: bool
+) -> None:
+    """What the proof looks for: an adapter that answers like its base takes no part."""
+    base = container(family, variables)
+    legal = replace(base, adapter=True, model_data_s3_uri="s3://models/legal.tar.gz")
+    cloud.directory.add_component("e", "e-main", base)
+    cloud.directory.add_component("e", "e-legal", legal)
+    texts = [
+        answer_text(
+            cloud.client().invoke_endpoint(EndpointName="e", InferenceComponentName=name, Body=json.dumps(body))
+        )
+        for name in ("e-main", "e-legal")
+    ]
+    assert (texts[0] != texts[1]) is own_text
+
+
+def answer_text(response: Any) -> str:
+    document = json.loads(response["Body"].read())
+    first = document[0] if isinstance(document, list) else document
+    return str(first.get("generated_text") or first["choices"][0]["text"])
 
 
 def test_an_adapter_says_other_words_than_its_base(cloud: LocalRuntime) -> None:
