@@ -151,6 +151,13 @@ def architecture_from_tag(text: str) -> catalog.Architecture:
     return catalog.Architecture(**values)
 
 
+def architecture_as_tag(shape: catalog.Architecture) -> str:
+    """What `architecture_from_tag` reads back; names, sources and whatever is 0 are left out."""
+    values = {field.name: getattr(shape, field.name) for field in fields(catalog.Architecture)}
+    kept = {name: value for name, value in values.items() if value and name not in ("name", "hf_id", "source")}
+    return " ".join(f"{name}={value}" for name, value in kept.items())
+
+
 class _Server(NamedTuple):
     family: Family
     version: str
