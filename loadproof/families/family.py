@@ -231,6 +231,7 @@ class ContainerFamily(Generic[C, S]):
     unset: Mapping[str, object] = field(default_factory=dict)  # settings that a container without their variable has
     former_variables: Mapping[str, str] = field(default_factory=dict)  # once or still read -> the field that says it
     switched_off: Callable[[str], Mapping[str, str]] = written_false  # for a variable whose setting is false
+    holds_longest: bool = True  # starts only where the cache holds the longest request; else it cuts requests down
     bare_flags: bool = False  # an empty variable is a flag that is on
     speculation: Speculation[C, Any] | None = None
     refusals: tuple[Refusal[C], ...] = ()

@@ -124,6 +124,7 @@ FAMILY = ContainerFamily(
     settings=SglangSettings,
     former_variables={"HF_MODEL_ID": "model.id or model.source"},
     switched_off=_switched_off,
+    holds_longest=False,  # tp_worker.py: max_req_len is the smaller of context and cache
     bare_flags=True,
     model_variables=ModelVariables(
         model="SM_SGLANG_MODEL_PATH",
