@@ -21,7 +21,7 @@ DATA = Path(__file__).parent / "data"
 
 # Instance families with NVMe disks on the machine. Source: EC2 instance type pages.
 LOCAL_DISK_FAMILIES = frozenset(
-    ["g4dn", "g5", "g6", "g6e", "g7e", "gr6", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300"]
+    ["g4dn", "g5", "g6", "g6e", "g7", "g7e", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300", "p6e-gb200"]
 ) | {"trn1", "trn1n", "trn2"}
 Row = Mapping[str, str]
 T = TypeVar("T")
@@ -101,7 +101,10 @@ class ContainerImage:
 
 @dataclass(frozen=True, slots=True)
 class HostImage:
-    """One SageMaker host image (InferenceAmiVersion). `cuda` is its driver's own version, None on Neuron."""
+    """One SageMaker host image (InferenceAmiVersion). `cuda` is its driver's own version, None on Neuron.
+
+    `starts_cuda`: the CUDA generations (`12`) whose images are known to start on it.
+    """
 
     ami_version: str
     vendor: str
@@ -109,6 +112,7 @@ class HostImage:
     cuda: str | None
     source: str
     date: str
+    starts_cuda: frozenset[str] = frozenset()
 
 
 def rows(file: str | Path) -> list[Row]:

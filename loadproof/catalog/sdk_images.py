@@ -99,6 +99,11 @@ def as_csv(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> str:
     return text.getvalue()
 
 
+def listed_versions(file: Path) -> list[str]:
+    """The versions in one family's file of the SDK. Raises InputError where it has another form."""
+    return list(_versions(file))
+
+
 def _versions(file: Path) -> dict[str, dict[str, Any]]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))

@@ -28,6 +28,8 @@ from loadproof.vocabulary import Fraction, PositiveInt, setting
 
 _SPECULATIVE: Final = "OPTION_SPECULATIVE_CONFIG"
 _QUEUE: Final = Admission("job_queue_size", default=1000, beside_batch=True)  # past it the answer is 503
+# DJL Serving's LmiConfigRecommender gives 256 sequences to an engine that is named, and 32 to what it finds itself.
+_NAMED_ENGINES: Final = ("vllm", "lmi-dist", "trtllm")
 _DYNAMIC_SERVER: Final = "accelerate"  # dynamic batching runs Hugging Face Accelerate instead of an engine of its own
 
 
@@ -56,6 +58,10 @@ class LmiSettings(Settings):
     enable_prefix_caching: bool | None = setting("OPTION_ENABLE_PREFIX_CACHING", "reuse KV of shared prefixes")
     enable_chunked_prefill: bool | None = setting("OPTION_ENABLE_CHUNKED_PREFILL", "mix prefill chunks and decodes")
     enable_lora: bool | None = setting("OPTION_ENABLE_LORA", "serve LoRA adapters")
+    max_lora_rank: PositiveInt | None = setting(
+        "OPTION_MAX_LORA_RANK", "largest rank of an adapter; default: 16, or what the adapters' `rank` needs"
+    )
+    max_loras: PositiveInt | None = setting("OPTION_MAX_LORAS", "different adapters in one batch")
     async_mode: bool | None = setting("OPTION_ASYNC_MODE", "vLLM's own asynchronous engine loop")
     entrypoint: str | None = setting("OPTION_ENTRYPOINT", "Python module that handles requests")
     job_queue_size: PositiveInt | None = setting("SERVING_JOB_QUEUE_SIZE", "requests queued before 503")
@@ -76,13 +82,13 @@ class LmiContainer(Container):
 
 
 def _limits(settings: LmiSettings, architecture: Architecture, accelerator: Accelerator) -> BatchLimits:
-    """256 sequences by default; DJL Serving's own batches of 1 and 100 ms of delay where they are dynamic."""
+    """32 sequences, 256 with an engine written out; DJL Serving's batches of 1 and 100 ms of delay where dynamic."""
     queue = settings.job_queue_size or _QUEUE.default
     if not settings.batches_dynamically:
         return vllm.engine_limits(
             architecture,
             accelerator,
-            sequences=settings.max_rolling_batch_size or 256,
+            sequences=settings.max_rolling_batch_size or (256 if settings.rolling_batch in _NAMED_ENGINES else 32),
             step_tokens=settings.max_rolling_batch_prefill_tokens,
             longest=settings.max_model_len,
             queue=queue,

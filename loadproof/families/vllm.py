@@ -57,6 +57,10 @@ class VllmSettings(Settings):
     enable_chunked_prefill: bool | None = setting("SM_VLLM_ENABLE_CHUNKED_PREFILL", "mix prefill chunks and decodes")
     kv_cache_dtype: Literal["auto", "fp8"] | None = setting("SM_VLLM_KV_CACHE_DTYPE", "type of the KV cache")
     enable_lora: bool | None = setting("SM_VLLM_ENABLE_LORA", "serve LoRA adapters")
+    max_lora_rank: PositiveInt | None = setting(
+        "SM_VLLM_MAX_LORA_RANK", "largest rank of an adapter; default: 16, or what the adapters' `rank` needs"
+    )
+    max_loras: PositiveInt | None = setting("SM_VLLM_MAX_LORAS", "different adapters in one batch")
 
 
 class VllmSpeculative(Speculative):

@@ -19,6 +19,8 @@ class ContainerView:
     environment: Mapping[str, str]
     model_data_s3_uri: str | None
     tags: Mapping[str, str]  # of the Model or component; `loadproof:model-id` names the model for the twin
+    ami_version: str | None = None  # InferenceAmiVersion of its variant; None: SageMaker's default host
+    adapter: bool = False  # requests are for an adapter that the container was asked to load
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, get_args, get_origin
+from typing import Any, Final, get_args, get_origin
 
+from loadproof.catalog.contracts import adapter_switch, fact
+from loadproof.catalog.readers import ContainerImage, container_images
 from loadproof.errors import InputError
 from loadproof.families import FAMILIES, MOUNTED_WEIGHTS, ContainerFamily, Settings
 from loadproof.profiles.schema import (
@@ -22,6 +24,8 @@ from loadproof.profiles.schema import (
 )
 from loadproof.protocols import ContainerProtocol
 from loadproof.vocabulary import Quantization
+
+_DEFAULT_LORA_RANK: Final = 16  # vLLM's
 
 
 def components_of(profile: Profile) -> tuple[Component, ...]:
@@ -56,6 +60,22 @@ def tensor_parallel_degree(component: Component) -> int:
     return component.container.settings.tensor_parallel_degree or accelerators_per_copy(component)
 
 
+def catalog_image(container: Container) -> ContainerImage | None:
+    """The catalog's image of a container; None for an own image or a version nobody knows."""
+    if container.image is not None:
+        return None
+    of_family = [image for image in container_images() if image.family == container.family]
+    if container.version is None:
+        return of_family[0] if of_family else None
+    return next((image for image in of_family if image.version == container.version), None)
+
+
+def image_name(container: Container) -> str:
+    """Repository and tag of the container's image; empty for a version nobody knows."""
+    image = catalog_image(container)
+    return container.image or (f"{image.repository}:{image.tag}" if image else "")
+
+
 def is_staged(model: Model, profile: Profile) -> bool:
     """True for weights of the hub that a build job puts into S3 first; False where the server fetches them itself.
 
@@ -74,6 +94,7 @@ def container_variables(component: Component, *, staged: bool = False) -> dict[s
     family = FAMILIES[container.family]
     variables = _model_variables(component, staged)
     settings = container.settings.model_copy(update={"tensor_parallel_degree": tensor_parallel_degree(component)})
+    variables.update(adapter_variables(component))
     for name, variable in family.setting_variables.items():
         value = getattr(settings, name)
         if value is False:
@@ -84,6 +105,24 @@ def container_variables(component: Component, *, staged: bool = False) -> dict[s
     if family.speculation is not None and speculative is not None:
         variables.update(family.speculation.write(speculative))
     return variables | container.environment
+
+
+def adapter_variables(component: Component) -> dict[str, str]:
+    """What the image needs before it loads adapters while it runs, and room for the largest rank among them.
+
+    Sources: container_contracts.csv (`adapter_switch`, `lora_ranks`). A setting that is written wins.
+    """
+    image = image_name(component.container)
+    switch, family = adapter_switch(image), FAMILIES[component.container.family]
+    if not component.adapters:
+        return {}
+    variables = {switch: "true"} if switch else {}
+    largest = max((adapter.rank or 0 for adapter in component.adapters), default=0)
+    ranks = [int(rank) for rank in (fact(image, "lora_ranks") or "").split()]
+    room = next((rank for rank in ranks if rank >= largest), largest)
+    if largest > _DEFAULT_LORA_RANK and "max_lora_rank" in family.setting_variables:
+        variables[family.setting_variables["max_lora_rank"]] = str(room)
+    return variables
 
 
 def settings_from_variables(family: Family, variables: Mapping[str, str]) -> Settings:

@@ -64,10 +64,16 @@ def test_tgi_defaults_are_its_own() -> None:
 
 
 def test_lmi_and_vllm_prefill_in_chunks() -> None:
-    """Both run vLLM's scheduler with 256 sequences and steps of 2,048 tokens on an A10G."""
-    for family in ("lmi", "vllm"):
+    """Both run vLLM's scheduler in steps of 2,048 tokens on an A10G, LMI with 32 sequences and vLLM with 256."""
+    for family, sequences in (("lmi", 32), ("vllm", 256)):
         limits = from_container(family, {}).limits
-        assert (limits.scheduler, limits.max_sequences, limits.step_prefill_tokens) == ("chunked", 256, 2048)
+        assert (limits.scheduler, limits.max_sequences, limits.step_prefill_tokens) == ("chunked", sequences, 2048)
+
+
+def test_lmi_batches_more_where_its_engine_is_named() -> None:
+    """DJL Serving gives 256 sequences to an engine that is written out, 32 to what it finds itself."""
+    assert from_container("lmi", {"OPTION_ROLLING_BATCH": "vllm"}).limits.max_sequences == 256
+    assert from_container("lmi", {"OPTION_ROLLING_BATCH": "auto"}).limits.max_sequences == 32
 
 
 def test_lmi_queues_a_thousand_requests_beside_the_running_ones() -> None:

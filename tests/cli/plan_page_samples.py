@@ -29,8 +29,8 @@ def not_fitting() -> Plan:
 
 
 def unpriced() -> Plan:
-    """The catalog knows no price of a gr6."""
-    return plan_of("dev/llama-3-1-8b", on("ml.gr6.4xlarge"))
+    """The catalog knows no price of a g7."""
+    return plan_of("dev/llama-3-1-8b", on("ml.g7.2xlarge"))
 
 
 def many_levels() -> Plan:
@@ -91,7 +91,7 @@ def alternatives() -> Alternatives:
         alternative("ml.g6e.2xlarge", 2.8, "meets", own=True),
         alternative("ml.g5.xlarge", 1.4, "misses"),
         alternative("ml.g6.xlarge", 2.1, "near"),
-        alternative("ml.gr6.4xlarge", None, "unknown"),
+        alternative("ml.g7.2xlarge", None, "unknown"),
     )
     recommendations = tuple(Recommendation(goal, rows[0], "the cheapest of those that meet them") for goal in GOALS)
     return Alternatives(

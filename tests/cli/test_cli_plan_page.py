@@ -150,7 +150,7 @@ def test_an_unknown_price_is_said_and_not_zero() -> None:
     page = page_of(unpriced())
     assert {cells[8] for cells in rows(page, "levels-title")} == {"unknown"}
     assert "unknown <small>USD/hour</small>" in page
-    assert "no on-demand price is known for ml.gr6.4xlarge" in page
+    assert "no on-demand price is known for ml.g7.2xlarge" in page
 
 
 def outlook(name: str, bound: float, low: float, predicted: float, high: float, expected: str) -> ObjectiveOutlook:
@@ -271,7 +271,7 @@ def test_the_ladder_climbs_from_the_cheapest_and_ends_with_the_unknown() -> None
         *("1 × ml.g5.xlarge · TP 1 × 1 · tgi", "1.40 USD/h, misses"),
         *("1 × ml.g6.xlarge · TP 1 × 1 · tgi", "2.10 USD/h, near"),
         *("▸ 1 × ml.g6e.2xlarge · TP 1 × 1 · tgi", "2.80 USD/h, meets"),
-        *("1 × ml.gr6.4xlarge · TP 1 × 1 · tgi", "no known price, unknown"),
+        *("1 × ml.g7.2xlarge · TP 1 × 1 · tgi", "no known price, unknown"),
     ]
 
 

@@ -40,6 +40,7 @@ def test_component_endpoint_recipe(tmp_path: Path) -> None:
             "InitialInstanceCount": 1,
             "ManagedInstanceScaling": {"Status": "ENABLED", "MinInstanceCount": 1, "MaxInstanceCount": 2},
             "RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
+            "InferenceAmiVersion": "al2-ami-sagemaker-inference-gpu-3-1",
         }
     ]
 
@@ -156,11 +157,11 @@ def test_environment_tags_are_everywhere(tmp_path: Path) -> None:
             assert {"Key": "owner", "Value": "ml-platform"} in body["Properties"]["Tags"]
 
 
-def test_cuda_13_image_brings_its_host(tmp_path: Path) -> None:
-    """LMI 0.38.0 is built on CUDA 13 and gets the one host image with its driver; TGI 3.3.6 (12.4) gets none."""
+def test_each_image_brings_its_host(tmp_path: Path) -> None:
+    """LMI 0.38.0 is built on CUDA 13, TGI 3.3.6 on 12.4: the default host is never left to chance."""
     newest = profile(tmp_path, {"container": {"family": "lmi", "version": "0.38.0", "settings": None}})
     assert variant(synthesize(newest))["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
-    assert "InferenceAmiVersion" not in variant(synthesize(profile(tmp_path)))
+    assert variant(synthesize(profile(tmp_path)))["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-gpu-3-1"
 
 
 def host_of(tmp_path: Path, instance_type: str, **container: Any) -> str | None:
@@ -169,21 +170,23 @@ def host_of(tmp_path: Path, instance_type: str, **container: Any) -> str | None:
     return variant(synthesize(profile(tmp_path, changes))).get("InferenceAmiVersion")
 
 
-def test_own_image_of_cuda_13_brings_the_same_host(tmp_path: Path) -> None:
+def test_own_image_brings_its_host_where_its_cuda_is_said(tmp_path: Path) -> None:
     """By its tag, or by what the profile says of it; an image that says nothing leaves the host to SageMaker."""
     newest, image = "al2023-ami-sagemaker-inference-gpu-4-1", "123456789012.dkr.ecr.us-east-1.amazonaws.com/own"
     own = {"family": "custom", "settings": {"protocol": "openai", "max_total_tokens": None}, "version": None}
     assert host_of(tmp_path, "ml.g6e.2xlarge", **own, image=f"{image}:1.4-cu130") == newest
     assert host_of(tmp_path, "ml.g6e.2xlarge", **own, image=f"{image}:1.4", cuda="13.0") == newest
-    assert host_of(tmp_path, "ml.g6e.2xlarge", **own, image=f"{image}:1.4", cuda="12.8") is None
+    assert (
+        host_of(tmp_path, "ml.g6e.2xlarge", **own, image=f"{image}:1.4", cuda="12.8")
+        == "al2-ami-sagemaker-inference-gpu-3-1"
+    )
     assert host_of(tmp_path, "ml.g6e.2xlarge", **own, image=f"{image}:1.4") is None
 
 
-def test_chip_newer_than_the_older_drivers_brings_its_host(tmp_path: Path) -> None:
-    """LMI 0.35.0 (CUDA 12.8) starts on every driver of CUDA 12, but none of those knows a Blackwell GPU (12.8)."""
+def test_images_of_cuda_12_get_the_newest_driver_of_theirs(tmp_path: Path) -> None:
+    """LMI 0.35.0 is of CUDA 12.8: driver 550 (12.4) is the newest that starts it, as in AWS's own tests."""
     lmi = {"family": "lmi", "version": "0.35.0"}
-    assert host_of(tmp_path, "ml.g6e.2xlarge", **lmi) is None
-    assert host_of(tmp_path, "ml.g7e.2xlarge", **lmi) == "al2023-ami-sagemaker-inference-gpu-4-1"
+    assert host_of(tmp_path, "ml.g6e.2xlarge", **lmi) == "al2-ami-sagemaker-inference-gpu-3-1"
 
 
 def test_written_host_is_taken_as_written(tmp_path: Path) -> None:
@@ -231,6 +234,7 @@ def test_plain_variant(tmp_path: Path) -> None:
         "RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
         "ModelDataDownloadTimeoutInSeconds": 1800,
         "ContainerStartupHealthCheckTimeoutInSeconds": 1800,
+        "InferenceAmiVersion": "al2-ami-sagemaker-inference-gpu-3-1",
     }
     # Nothing scales the instances, so their number follows the profile.
     assert {"VariantPropertyType": "DesiredInstanceCount"} in stack.only(ENDPOINT)["ExcludeRetainedVariantProperties"]
@@ -290,7 +294,7 @@ def test_further_models_and_adapters(tmp_path: Path) -> None:
         },
         "container": {"family": "tgi", "version": "3.3.6"},
     }
-    lmi = {"family": "lmi", "version": "0.38.0", "settings": {"max_total_tokens": None, "enable_lora": True}}
+    lmi = {"family": "lmi", "version": "0.35.0", "settings": {"max_total_tokens": None, "enable_lora": True}}
     adapters = [{"name": "legal", "s3_uri": "s3://example-models/adapters/legal.tar.gz"}]
     chosen = profile(
         tmp_path,

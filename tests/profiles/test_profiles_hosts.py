@@ -12,7 +12,7 @@ from loadproof.families.custom import CustomContainer, CustomSettings
 from loadproof.families.lmi import LmiContainer
 from loadproof.families.tgi import TgiContainer
 from loadproof.profiles import check_file
-from loadproof.profiles.checks.facts import cuda_of, fitting_hosts
+from loadproof.profiles.checks.facts import chosen_host, cuda_of, fitting_hosts
 from loadproof.profiles.schema import Endpoint
 
 GPU_12 = [f"al2-ami-sagemaker-inference-gpu-{name}" for name in ("2", "2-1", "3-1")]
@@ -30,25 +30,42 @@ def own(tag: str, cuda: str | None = None) -> CustomContainer:
 @pytest.mark.parametrize(
     ("instance_type", "container", "hosts"),
     [
-        ("ml.g5.2xlarge", TgiContainer(family="tgi", version="3.3.6"), [*GPU_12, GPU_13]),  # CUDA 12.4
+        ("ml.g5.2xlarge", TgiContainer(family="tgi", version="3.3.6"), GPU_12),  # CUDA 12.4
         ("ml.g5.2xlarge", LmiContainer(family="lmi", version="0.38.0"), [GPU_13]),  # CUDA 13.0
-        ("ml.g7e.2xlarge", LmiContainer(family="lmi", version="0.35.0"), [GPU_13]),  # 12.8, on a chip of 12.8
-        ("ml.p6-b300.48xlarge", own("a:1", "12.9"), [GPU_13]),
+        ("ml.g7e.2xlarge", LmiContainer(family="lmi", version="0.35.0"), []),  # 12.8 does not start on Blackwell's host
+        ("ml.p6-b300.48xlarge", own("a:1", "12.9"), []),
+        ("ml.p6-b300.48xlarge", own("a:1", "13.0"), [GPU_13]),
+        ("ml.g7e.2xlarge", own("vllm:0.15.1-gpu-py312-cu129-ubuntu22.04-sagemaker"), [GPU_13]),  # AWS's example runs it
         ("ml.inf2.8xlarge", own("djl-inference:0.29.0-neuronx-sdk2.19.1"), [NEURON]),
         ("ml.inf2.8xlarge", own("a:cu124"), []),  # a CUDA image finds no GPU there
     ],
 )
 def test_hosts_that_run_it(instance_type: str, container: TgiContainer, hosts: list[str]) -> None:
-    """A driver runs all images of its CUDA generation and older; a chip wants a CUDA that knows it."""
+    """A host starts images of its own CUDA generation; a chip wants a CUDA that knows it."""
     found = fitting_hosts(Endpoint(instance_type=instance_type), [container])
     assert [host.ami_version for host in found] == hosts
 
 
-def test_newest_of_several_images_decides() -> None:
-    """TGI on CUDA 12.4 beside LMI on 13.0: one host for both."""
+def test_images_of_two_generations_share_no_host() -> None:
+    """TGI on CUDA 12.4 beside LMI on 13.0."""
     containers = [TgiContainer(family="tgi", version="3.3.6"), LmiContainer(family="lmi", version="0.38.0")]
-    (host,) = fitting_hosts(Endpoint(instance_type="ml.g5.12xlarge"), containers)
-    assert host.ami_version == GPU_13
+    assert fitting_hosts(Endpoint(instance_type="ml.g5.12xlarge"), containers) == ()
+
+
+@pytest.mark.parametrize(
+    ("container", "host"),
+    [
+        (own("a:cu118"), GPU_12[0]),  # the oldest has 12.2
+        (own("a:cu121"), GPU_12[0]),
+        (TgiContainer(family="tgi", version="3.3.6"), GPU_12[2]),  # 12.4 as the image
+        (LmiContainer(family="lmi", version="0.35.0"), GPU_12[2]),  # 12.8: the newest of its generation
+        (LmiContainer(family="lmi", version="0.38.0"), GPU_13),
+        (own("a:1"), None),  # nothing says its CUDA
+    ],
+)
+def test_the_host_a_template_names(container: TgiContainer, host: str | None) -> None:
+    """The oldest whose driver has the image's CUDA, else the newest that starts it: never SageMaker's default."""
+    assert chosen_host(Endpoint(instance_type="ml.g5.2xlarge"), [container]) == host
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from loadproof.profiles import (
     tensor_parallel_degree,
 )
 from loadproof.profiles.schema import (
+    Adapter,
     Copies,
     HubSource,
     Model,
@@ -189,3 +190,30 @@ def test_the_profiles_own_model_comes_first_as_main(tmp_path: Path) -> None:
         + CHAT.split("objectives:")[1]
     )
     assert components_of(load_profile(tmp_path / "bedrock.yaml")) == ()
+
+
+def adapted(rank: int | None, **settings: object) -> dict[str, str]:
+    """The variables of vLLM under one adapter."""
+    profile = load_profile(GOOD / "vllm-pools.yaml")
+    (main, *_) = components_of(profile)
+    container = main.container.model_copy(
+        update={"settings": main.container.settings.model_copy(update={"enable_lora": True, **settings})}
+    )
+    adapter = Adapter(name="legal", s3_uri="s3://models/legal.tar.gz", rank=rank)
+    return container_variables(main.model_copy(update={"container": container, "adapters": (adapter,)}))
+
+
+def test_adapters_bring_the_switch_that_vllm_needs() -> None:
+    """Without it the server has no adapter routes, and every request for the adapter ends with Not Found."""
+    assert adapted(None)["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "true"
+
+
+@pytest.mark.parametrize(("rank", "told"), [(None, None), (16, None), (17, "32"), (64, "64"), (300, "320")])
+def test_the_server_is_told_the_largest_rank_above_its_default(rank: int | None, told: str | None) -> None:
+    """vLLM takes ranks up to 16 unless told, and only certain ones."""
+    assert adapted(rank).get("SM_VLLM_MAX_LORA_RANK") == told
+
+
+def test_a_written_rank_wins() -> None:
+    """What the profile says is what the server is told."""
+    assert adapted(64, max_lora_rank=128)["SM_VLLM_MAX_LORA_RANK"] == "128"

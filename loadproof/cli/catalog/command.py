@@ -1,4 +1,4 @@
-"""`loadproof catalog list|show|refresh`: the rows every prediction and every template is made from."""
+"""`loadproof catalog list|show|refresh|audit`: the rows every prediction and every template is made from."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from loadproof.cli.catalog.audit import audit_rows
 from loadproof.cli.catalog.find import find_row
-from loadproof.cli.catalog.refresh import refresh_images
+from loadproof.cli.catalog.refresh import refresh_rows
 from loadproof.cli.catalog.rows import KINDS
 from loadproof.cli.catalog.text import page, table
 from loadproof.cli.options import TextOrJson
@@ -61,8 +62,22 @@ def refresh(
         bool, typer.Option("--write", help="change the rows; default: only show what would change")
     ] = False,
 ) -> int:
-    """Compare the container images with the sagemaker SDK's own data (extra `sagemaker`). Exit 1 when they differ."""
-    return refresh_images(write=write)
+    """Compare rows with the installed SDKs: enumerations (botocore), regions (cfn-lint), images (extra `sagemaker`).
+
+    Exit 1 when they differ.
+    """
+    return refresh_rows(write=write)
+
+
+@app.command("audit")
+def audit(
+    format: TextOrJson = "text",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="exit 1 on any finding, not only on what is missing")
+    ] = False,
+) -> int:
+    """Say what the catalog lacks, what is stale, and what is from memory. Exit 1 where the installed SDK knows more."""
+    return audit_rows(as_json=format == "json", strict=strict)
 
 
 def _print_json(document: dict[str, object]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from loadproof.catalog import container_image, host_images, image_uri, instances
-from loadproof.profiles.checks.facts import fitting_hosts
+from loadproof.catalog import container_image, image_uri, instances
+from loadproof.profiles.checks.facts import chosen_host
 from loadproof.profiles.schema import Component, Container, Endpoint
 
 
@@ -15,13 +15,8 @@ def image_of(container: Container, region: str) -> str:
 
 
 def host_ami(endpoint: Endpoint, components: tuple[Component, ...]) -> str | None:
-    """The host image: as written, else the oldest that fits; None, and SageMaker's choice, where every one does."""
-    if endpoint.ami_version is not None:
-        return endpoint.ami_version
-    fitting = fitting_hosts(endpoint, [component.container for component in components])
-    makers = {host.vendor for host in fitting}
-    all_fit = len(fitting) == sum(host.vendor in makers for host in host_images().values())
-    return None if all_fit else fitting[0].ami_version
+    """The host image: as written, else the one that the images need; None, and SageMaker's choice, where none says."""
+    return chosen_host(endpoint, [component.container for component in components])
 
 
 def instance_types(endpoint: Endpoint) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ Nothing here knows of profiles: image, variables, instance type, accelerators an
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from loadproof.capacity import Deployment, StepTimes, architecture_from_tag, deployment_from_container, memory_fit
 from loadproof.capacity.memory import batch_limits
@@ -14,7 +13,15 @@ from loadproof.errors import LoadproofError
 from loadproof.families import FAMILIES, UNLIMITED
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.clock import Clock
-from loadproof.localcloud.model_server.container import CannotStartError
+from loadproof.localcloud.model_server.container import CannotStartError, Container
+from loadproof.localcloud.model_server.contract import (
+    AdaptedContainer,
+    NoSuchRoute,
+    Place,
+    check_contract,
+    ignores_adapters,
+    loads_adapters,
+)
 from loadproof.localcloud.model_server.engine import Engine
 from loadproof.localcloud.model_server.payloads import dialect_of
 from loadproof.localcloud.model_server.payloads.ask import ServerLimits
@@ -24,14 +31,6 @@ from loadproof.simulation import ContinuousBatcher
 
 MODEL_ID_TAG = "loadproof:model-id"
 ARCHITECTURE_TAG = "loadproof:architecture"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a container is to run."""
-
-    instance_type: str
-    accelerators_per_copy: int
 
 
 def family_and_version(image: str) -> tuple[Family, str] | None:
@@ -62,6 +61,7 @@ def twin_deployment(view: ContainerView, place: Place) -> tuple[Family, Deployme
             "Start the local cloud with --backend URL to put your own server behind it"
         )
     family, version = known
+    check_contract(view, place, family)
     model_id = view.tags.get(MODEL_ID_TAG)
     if not model_id:
         raise CannotStartError(
@@ -103,15 +103,20 @@ def _check_memory(family: Family, deployment: Deployment) -> None:
     )
 
 
-def start_twin(view: ContainerView, place: Place, clock: Clock) -> TwinContainer:
+def start_twin(view: ContainerView, place: Place, clock: Clock) -> Container:
     """One copy of the twin, ready to serve. Raises CannotStartError."""
     family, deployment = twin_deployment(view, place)
+    if view.adapter and not loads_adapters(view):
+        return NoSuchRoute()
     batcher = ContinuousBatcher(StepTimes(deployment), batch_limits(deployment))
     limits = server_limits(deployment)
     protocol = FAMILIES[family].protocol
     assert protocol is not None  # only containers of nobody's known family say it themselves
     dialect = dialect_of(protocol, limits, deployment.model_id)
-    return TwinContainer(Engine(batcher, clock), dialect, limits.max_admitted_requests)
+    twin = TwinContainer(Engine(batcher, clock), dialect, limits.max_admitted_requests)
+    if view.adapter and not ignores_adapters(view):
+        return AdaptedContainer(twin, view.model_data_s3_uri or "")
+    return twin
 
 
 def server_limits(deployment: Deployment) -> ServerLimits:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from loadproof.localcloud.directory import ContainerView
 from loadproof.localcloud.model_server.container import Container
-from loadproof.localcloud.model_server.start import Place
+from loadproof.localcloud.model_server.contract import Place
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,9 @@ from loadproof.localcloud.directory import ComponentView, ContainerView, Directo
 from loadproof.localcloud.model_server import backend
 from loadproof.localcloud.model_server.clock import WallClock
 from loadproof.localcloud.model_server.container import CannotStartError, Container, ContainerRequest
+from loadproof.localcloud.model_server.contract import Place
 from loadproof.localcloud.model_server.named import ReadObject, with_model
-from loadproof.localcloud.model_server.start import Place, start_twin, twin_deployment
+from loadproof.localcloud.model_server.start import start_twin, twin_deployment
 from loadproof.localcloud.runtime import capture, errors, target
 from loadproof.localcloud.runtime.answer import (
     CUSTOM_ATTRIBUTES_HEADER,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from loadproof.catalog.readers import instances
 from loadproof.localcloud.directory import CaptureView, ComponentView, Directory, EndpointView, GroupView, VariantView
-from loadproof.localcloud.model_server.start import Place
+from loadproof.localcloud.model_server.contract import Place
 from loadproof.localcloud.runtime import errors
 from loadproof.localcloud.runtime.fleet import Wanted
 

@@ -8,42 +8,58 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from loadproof import catalog
+from loadproof.catalog import HostImage
+from loadproof.catalog.contracts import starts_on
+from loadproof.catalog.installed_sdks import listed
 from loadproof.errors import InputError
 from loadproof.profiles.checks.facts import (
     GIB,
     accelerator_of,
     architecture_of,
-    catalog_image,
     cuda_of,
+    fitting_hosts,
     instance_types,
     is_neuron_image,
     known_instances,
     knows_chip,
-    starts_on,
     weight_bytes,
 )
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.secrets import shown
-from loadproof.profiles.settings import supported_quantizations
+from loadproof.profiles.settings import catalog_image, image_name, supported_quantizations
 
 # What SageMaker attaches where nothing is said (developer guide, large model inference hosting: raise it above 30 GB).
 _DEFAULT_VOLUME_GIB: Final = 30
+_NO_BF16: Final = frozenset({"T4", "V100"})
 
 
 @rule(
     "LP301",
-    "Unknown instance type",
-    reason="Without its accelerators, memory and price nothing can be checked, planned or priced.",
-    mend="Use a known type, or add its row to loadproof/catalog/data/instances.csv.",
+    "Instance type that SageMaker does not host",
+    reason="CreateEndpointConfig takes the types that the SDK's model lists for hosting, and no others.",
+    mend="Use a type of that list; `loadproof catalog audit` says when the installed SDK knows more.",
 )
 def unknown_instance(subject: Subject) -> Iterator[Found]:
     for path, name in instance_types(subject.endpoint):
-        if name not in catalog.instances():
+        if name not in listed("instance_type"):
             family = f"{name.rsplit('.', 1)[0]}."
             sizes = [known for known in catalog.instances() if known.startswith(family)]
-            near = f"use one of {', '.join(sizes)}, or " if sizes else _near(name, catalog.instances())
-            mend = f"{near}add its row to loadproof/catalog/data/instances.csv"
-            yield Found(path, f"unknown instance type `{name}`", mend)
+            near = f"use one of {', '.join(sizes)}" if sizes else _near(name, catalog.instances()).removesuffix(", or ")
+            yield Found(path, f"unknown instance type `{name}`", near or "use a type that hosting lists")
+
+
+@rule(
+    "LP333",
+    "Instance type without a shape",
+    reason="Without its accelerators, memory and price nothing can be checked, planned or priced.",
+    mend="Use a type of `loadproof catalog list instances`, or add its row to loadproof/catalog/data/instances.csv.",
+)
+def instance_without_shape(subject: Subject) -> Iterator[Found]:
+    for path, name in instance_types(subject.endpoint):
+        if name in listed("instance_type") and name not in catalog.instances():
+            found = f"SageMaker hosts `{name}`, the catalog has no accelerators of it"
+            mend = f"{_near(name, catalog.instances())}add its row to loadproof/catalog/data/instances.csv"
+            yield Found(path, found, mend)
 
 
 @component_rule(
@@ -78,30 +94,30 @@ def unknown_version(placed: Placed) -> Iterator[Found]:
 @component_rule(
     "LP312",
     "The accelerator cannot compute in this type",
-    reason="A T4 has no bfloat16: servers refuse to start, or compute far slower.",
+    reason="A T4 or V100 has no bfloat16: servers refuse to start, or compute far slower.",
     mend="Use dtype fp16, or a newer accelerator.",
 )
 def dtype_unsupported(placed: Placed) -> Iterator[Found]:
     for _, instance in known_instances(placed.endpoint):
-        if instance.accelerator == "T4" and placed.component.model.dtype == "bf16":
+        if instance.accelerator in _NO_BF16 and placed.component.model.dtype == "bf16":
             found = f"{instance.instance_type} ({instance.accelerator}) has no bf16"
             yield Found(placed.at("model", "dtype"), found, "write dtype: fp16, or use a newer accelerator")
 
 
 @component_rule(
     "LP313",
-    "The host's driver is older than the image's CUDA",
-    reason="The container dies with CannotStartContainerError and leaves no log.",
+    "The host is of another CUDA generation than the image",
+    reason="The container dies with CannotStartContainerError, or stays Creating, and leaves no log.",
     mend="Leave endpoint.ami_version out (the fitting host is chosen), or name one of the image's CUDA generation.",
 )
 def cuda_needs_newer_host(placed: Placed) -> Iterator[Found]:
     version, wanted = placed.endpoint.ami_version, cuda_of(placed.component.container)
     if version is None or wanted is None:
         return
-    hosts = catalog.host_images()
-    if hosts[version].cuda is not None and not starts_on(wanted, hosts[version]):
-        fitting = [name for name, host in hosts.items() if starts_on(wanted, host)]
-        found = f"the image needs CUDA {wanted}, host {version} has a driver for CUDA {hosts[version].cuda}"
+    hosts, image = catalog.host_images(), image_name(placed.component.container)
+    if hosts[version].cuda is not None and not starts_on(wanted, hosts[version], image):
+        fitting = [name for name, host in hosts.items() if starts_on(wanted, host, image)]
+        found = f"the image needs CUDA {wanted}, host {version} starts CUDA {_generations(hosts[version])}"
         yield Found(("endpoint", "ami_version"), found, f"use {' or '.join(fitting)}, or leave it out")
 
 
@@ -129,17 +145,27 @@ def older_than_the_chip(placed: Placed) -> Iterator[Found]:
 @rule(
     "LP325",
     "No host image runs all of it",
-    reason="All instances of an endpoint run one host image, and every image on it needs that host's driver.",
+    reason="All instances of an endpoint run one host image, and every image on it needs that host's CUDA generation.",
     mend="Give pools instance types of one maker, and images of one CUDA generation.",
 )
 def no_common_host(subject: Subject) -> Iterator[Found]:
     endpoint = subject.endpoint
-    if len(endpoint.instance_pools) < 2:
-        return  # what one instance type and one image need of each other, LP313, LP315 and LP324 say
-    makers = {accelerator_of(instance).vendor for _, instance in known_instances(endpoint)}
+    chips = {accelerator_of(instance) for _, instance in known_instances(endpoint)}
+    makers = {chip.vendor for chip in chips}
     if len(makers) > 1:
         found = f"the pools mix accelerators of {' and '.join(sorted(makers))}; no host image runs both"
         yield Found(("endpoint", "instance_pools"), found, "keep the instance types of one maker")
+        return
+    containers = [placed.component.container for placed in subject.components]
+    cudas = sorted({cuda for one in containers if (cuda := cuda_of(one)) is not None})
+    # What one image lacks for a chip, or an accelerator of another maker, LP315 and LP324 say.
+    plain = makers == {"NVIDIA"} and all(knows_chip(cuda, chip) for cuda in cudas for chip in chips)
+    if plain and cudas and not fitting_hosts(endpoint, containers):
+        names = ", ".join(sorted(chip.name for chip in chips))
+        found = f"no host image starts CUDA {' and '.join(cudas)} on {names}"
+        mend = "use images of one CUDA generation that the accelerators' hosts start (CUDA 13 for Blackwell)"
+        path = ("endpoint", "instance_pools") if endpoint.instance_pools else ("endpoint", "instance_type")
+        yield Found(path, found, mend)
 
 
 @rule(
@@ -296,6 +322,10 @@ def components_not_in_region(subject: Subject) -> Iterator[Found]:
     if components and subject.region in catalog.regions_without("inference_components"):
         found = f"{subject.region} has no inference components"
         yield Found(("endpoint", "hosting"), found, "write hosting: plain_variant, or use another region")
+
+
+def _generations(host: HostImage) -> str:
+    return " and ".join(sorted(host.starts_cuda))
 
 
 def _near(name: str, known: Iterable[str]) -> str:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from loadproof import catalog
-from loadproof.catalog import Accelerator, Architecture, ContainerImage, HostImage, Instance, KvCache
+from loadproof.catalog import Accelerator, Architecture, HostImage, Instance, KvCache
+from loadproof.catalog.contracts import cuda_of_image, starts_on
 from loadproof.families import FAMILIES
 from loadproof.profiles.checks.rule import Placed
 from loadproof.profiles.schema import Container, Endpoint, Model, TokenDistribution
-from loadproof.profiles.settings import accelerators_per_copy
+from loadproof.profiles.settings import accelerators_per_copy, catalog_image, image_name
 from loadproof.profiles.tree import Path
 
 GB: Final = 1e9
 GIB: Final = 1 << 30
-_CUDA_TAG: Final = re.compile(r"(?:^|[^a-z])cu(?:da)?-?(\d\d)\.?(\d)(?!\d)")
 
 
 def instance_types(endpoint: Endpoint) -> Iterator[tuple[Path, str]]:
@@ -85,36 +84,17 @@ def rooms(components: Iterable[Placed], instance: Instance) -> list[tuple[Placed
     return found if all(room for _, room in found) else []
 
 
-def catalog_image(container: Container) -> ContainerImage | None:
-    """The catalog's image of a container; None for an own image or a version nobody knows."""
-    if container.image is not None:
-        return None
-    of_family = [image for image in catalog.container_images() if image.family == container.family]
-    if container.version is None:
-        return of_family[0] if of_family else None
-    return next((image for image in of_family if image.version == container.version), None)
-
-
 def cuda_of(container: Container) -> str | None:
     """CUDA of the container's image: the catalog's word, else the profile's, else what its tag says (`cu130`)."""
     image = catalog_image(container)
     if image is not None:
         return image.cuda
-    tag = _CUDA_TAG.search(container.image or "")
-    return container.cuda or (f"{tag.group(1)}.{tag.group(2)}" if tag else None)
+    return container.cuda or cuda_of_image(container.image or "")
 
 
 def is_neuron_image(container: Container) -> bool:
     """True for an own image whose name says so: AWS's own are all called `-neuronx-`."""
     return "neuron" in (container.image or "")
-
-
-def starts_on(cuda: str, host: HostImage) -> bool:
-    """True when the host's driver runs an image of this CUDA: one driver runs all minor versions of its major one.
-
-    Source: NVIDIA CUDA Compatibility guide, minor version compatibility.
-    """
-    return host.cuda is not None and _version(host.cuda)[0] >= _version(cuda)[0]
 
 
 def knows_chip(cuda: str | None, chip: Accelerator) -> bool:
@@ -125,13 +105,32 @@ def knows_chip(cuda: str | None, chip: Accelerator) -> bool:
 def fitting_hosts(endpoint: Endpoint, containers: Iterable[Container]) -> tuple[HostImage, ...]:
     """Host images, oldest first, that run every one of the containers on every known instance type."""
     chips = [accelerator_of(instance) for _, instance in known_instances(endpoint)]
-    cudas = [cuda for container in containers if (cuda := cuda_of(container)) is not None]
+    images = [(cuda, image_name(one)) for one in containers if (cuda := cuda_of(one)) is not None]
     return tuple(
         host
         for host in catalog.host_images().values()
         if all(host.vendor == chip.vendor and knows_chip(host.cuda, chip) for chip in chips)
-        and all(starts_on(cuda, host) for cuda in cudas)
+        and all(starts_on(cuda, host, image) for cuda, image in images)
     )
+
+
+def chosen_host(endpoint: Endpoint, containers: Iterable[Container]) -> str | None:
+    """The host image a template names: as written, else the oldest whose driver has the images' CUDA, else the newest
+    that fits. None, SageMaker's own choice, where no image says its CUDA: that host's driver may be far older.
+    """
+    if endpoint.ami_version is not None:
+        return endpoint.ami_version
+    containers = tuple(containers)
+    fitting = fitting_hosts(endpoint, containers)
+    if not fitting:
+        return None  # LP325
+    cudas = [_version(cuda) for one in containers if (cuda := cuda_of(one)) is not None]
+    if not cudas:
+        makers = {host.vendor for host in fitting}
+        all_fit = len(fitting) == sum(host.vendor in makers for host in catalog.host_images().values())
+        return None if all_fit else fitting[0].ami_version
+    enough = [host for host in fitting if host.cuda is not None and _version(host.cuda) >= max(cudas)]
+    return (enough[0] if enough else fitting[-1]).ami_version
 
 
 def _version(text: str) -> tuple[int, ...]:

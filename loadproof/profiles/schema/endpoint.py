@@ -185,6 +185,9 @@ class Adapter(Part):
 
     name: Name
     s3_uri: S3Uri = Field(description="tar.gz with the adapter's weights")
+    rank: PositiveInt | None = Field(
+        default=None, description="`r` of its adapter_config.json; the server is told the largest, where it is above 16"
+    )
 
 
 class Copies(Part):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from loadproof import catalog
-from loadproof.profiles.checks.facts import starts_on
+from loadproof.catalog.contracts import cuda_of_image, starts_on
 from loadproof.review.rules.change import Change, View, references, rendered
 from loadproof.review.rules.refused import refused
 from loadproof.review.rules.rule import Found, rule
@@ -24,19 +23,18 @@ from loadproof.review.rules.serving import (
 )
 from loadproof.templates.template import Resource, listed
 
-_CUDA: Final = re.compile(r"(?:^|[^a-z])cu(?:da)?-?(\d\d)\.?(\d)(?!\d)")
 _TYPE_FIELDS: Final = ("endpoint.instance_type", "endpoint.instance_pools")
 
 
 @rule(
     "LR020",
     "CUDA image without a host that runs it",
-    reason="A container image of a newer CUDA than the host's driver does not start: the deployment waits for its "
+    reason="A container image of another CUDA generation than the host's does not start: the deployment waits for its "
     "time-out, says CannotStartContainerError, and there are no logs.",
-    mend="Set InferenceAmiVersion to a host image whose driver knows the CUDA of the image (CUDA 13: "
+    mend="Set InferenceAmiVersion to a host image of the image's CUDA generation (CUDA 13: "
     "al2023-ami-sagemaker-inference-gpu-4-1).",
-    source="NVIDIA's CUDA compatibility guide; host images: loadproof/catalog/data/hosts.csv; the silent "
-    "failure is a third party's report",
+    source="host images: loadproof/catalog/data/hosts.csv; the silent failure: "
+    "https://github.com/aws/deep-learning-containers/pull/6187",
     severity="break",
 )
 def cuda_without_host(change: Change) -> Iterator[Found]:
@@ -191,7 +189,8 @@ def _too_new_for_host(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
     hosts = catalog.host_images()
     for template in view.templates.values():
         for resource, container in template.containers():
-            cuda = _cuda_of(rendered(container.get("Image")))
+            image = rendered(container.get("Image"))
+            cuda = cuda_of_image(image)
             if cuda is None:
                 continue
             for ami in sorted(
@@ -199,20 +198,16 @@ def _too_new_for_host(view: View) -> Iterator[tuple[tuple[str, str], Found]]:
             ):
                 host = hosts.get(ami)
                 # A host that SageMaker chooses by itself runs CUDA 12; one that nobody here knows may run anything.
-                if starts_on(cuda, host) if host else ami or int(cuda.partition(".")[0]) <= _CHOSEN_CUDA:
+                if starts_on(cuda, host, image) if host else ami or int(cuda.partition(".")[0]) <= _CHOSEN_CUDA:
                     continue
                 named = f"host image {ami} has CUDA {host.cuda}" if host else "no InferenceAmiVersion is set"
                 message = f"the image needs CUDA {cuda}, {named}: its container does not start"
-                yield (resource.logical_id, ami), Found(resource.logical_id, message, _AMI)
+                fitting = [one.ami_version for one in hosts.values() if starts_on(cuda, one, image)]
+                mend = f"set InferenceAmiVersion to {fitting[-1]}" if fitting else "use an image of another CUDA"
+                yield (resource.logical_id, ami), Found(resource.logical_id, message, mend)
 
 
 _CHOSEN_CUDA: Final = 12
-_AMI: Final = "set InferenceAmiVersion to al2023-ami-sagemaker-inference-gpu-4-1"
-
-
-def _cuda_of(image: str) -> str | None:
-    tag = _CUDA.search(image.rpartition("/")[2])
-    return f"{tag.group(1)}.{tag.group(2)}" if tag else None
 
 
 def _asleep_for_good(view: View) -> Iterator[tuple[str, Found]]:

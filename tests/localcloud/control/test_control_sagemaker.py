@@ -264,6 +264,7 @@ def test_adapter_lives_in_its_base(serving: World) -> None:
     view = serving.directory.component("chat-a")
     assert view is not None and (view.status, view.copies, view.container.image) == ("InService", 1, TGI_IMAGE)
     assert view.container.model_data_s3_uri == "s3://bucket/a.tar.gz"
+    assert view.container.adapter
     assert "base of adapters chat-a" in refusal(serving, "DeleteInferenceComponent", InferenceComponentName="chat-main")
 
 

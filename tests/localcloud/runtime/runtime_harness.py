@@ -30,7 +30,8 @@ TINY = "layers=2 hidden=64 heads=4 kv_heads=4 head_dim=16 intermediate=128 vocab
 
 def container(family: str = "tgi", environment: dict[str, str] | None = None) -> ContainerView:
     tags = {"loadproof:model-id": "tests/tiny", "loadproof:architecture": TINY}
-    return ContainerView(IMAGES[family], environment or {}, None, tags)
+    host = "al2023-ami-sagemaker-inference-gpu-4-1" if "cu130" in IMAGES[family] else None
+    return ContainerView(IMAGES[family], environment or {}, None, tags, host)
 
 
 @dataclass(frozen=True)

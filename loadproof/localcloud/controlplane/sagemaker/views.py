@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from loadproof.catalog.readers import instances
 from loadproof.localcloud.controlplane.sagemaker.capacity import copy_size, instance_types, specification_for
 from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Stored, Variant
@@ -63,7 +65,7 @@ def component_view(
         copies=component.copies,
         accelerators_per_copy=int(copy_size(runs).accelerators),
         instance_type=kind,
-        container=_component_container(store, component, runs, following=following),
+        container=_component_container(store, component, runs, _ami(variant), following=following),
         generation=component.generation + (variant.generation - 1 if variant else 0),
         groups=tuple(groups),
         following_share=_share(store, rollout),
@@ -128,7 +130,11 @@ def _variant_container(store: Store, endpoint: Endpoint, variant: Variant, kind:
     pools = variant.config.get("InstancePools", [])
     own = next((pool.get("ModelNameOverride") for pool in pools if pool["InstanceType"] == kind), None)
     model = store.models.named(endpoint.caller, own or variant.config["ModelName"])
-    return _model_container(store, model) if model else None
+    return replace(_model_container(store, model), ami_version=_ami(variant)) if model else None
+
+
+def _ami(variant: Variant | None) -> str | None:
+    return variant.config.get("InferenceAmiVersion") if variant else None
 
 
 def _component_groups(store: Store, component: Component, endpoint: Endpoint) -> list[GroupView]:
@@ -142,7 +148,7 @@ def _component_groups(store: Store, component: Component, endpoint: Endpoint) ->
                     runs = _runs(store, component, kind, following=following) or {}
                     found.append(
                         GroupView(
-                            container=_component_container(store, component, runs, following=following),
+                            container=_component_container(store, component, runs, _ami(variant), following=following),
                             instance_type=kind,
                             accelerators_per_copy=int(copy_size(runs).accelerators),
                             copies=copies,
@@ -163,7 +169,7 @@ def _runs(store: Store, component: Component, kind: str, *, following: bool) -> 
 
 
 def _component_container(
-    store: Store, component: Component, runs: Document, *, following: bool = False
+    store: Store, component: Component, runs: Document, ami_version: str | None, *, following: bool = False
 ) -> ContainerView:
     own = dict(runs.get("Container", {}))
     if component.base_name:
@@ -176,6 +182,8 @@ def _component_container(
         environment={**base.environment, **own.get("Environment", {})},
         model_data_s3_uri=own.get("ArtifactUrl", base.model_data_s3_uri),
         tags={**base.tags, **store.tags.get(component.arn, {})},
+        ami_version=ami_version,
+        adapter=component.base_name is not None,
     )
 
 

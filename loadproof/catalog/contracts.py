@@ -1,0 +1,190 @@
+"""What a container image promises and refuses, as rows with a source: what it packs, needs, and does not start with.
+
+An image is looked at by the software its repository and tag name (`djl-inference:0.38.0-lmi29.0.0-cu130` is LMI image
+29.0.0), and by what that packs. A row without a condition holds for everything; what is not known refuses nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Literal
+
+from loadproof.catalog.readers import HostImage, table
+
+Outcome = Literal["starting", "asked"]
+_VERSION: Final = r"(\d+(?:\.\d+)+)"
+_CUDA_TAG: Final = re.compile(r"(?:^|[^a-z])cu(?:da)?-?(\d\d)\.?(\d)(?!\d)")
+# Software -> the repositories whose tags name it, and how.
+_NAMED: Final = (
+    ("djl", r"^djl-inference$", rf"^v?{_VERSION}"),
+    ("lmi_image", r"^djl-inference$", rf"-lmi{_VERSION}"),
+    ("trtllm", r"^djl-inference$", rf"-tensorrtllm{_VERSION}"),
+    ("tgi", r"tgi-inference$", rf"(?:^|-)tgi{_VERSION}"),
+    ("optimum_neuron", r"tgi-inference$", rf"-optimum{_VERSION}"),
+    ("vllm", r"^(?:huggingface-)?vllm$", rf"^v?{_VERSION}"),
+    ("sglang", r"^sglang$", rf"^v?{_VERSION}"),
+    ("transformers", r"", rf"-transformers{_VERSION}"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing that holds for versions of a software from `since` (included) to `before` (excluded)."""
+
+    software: str
+    since: str
+    before: str
+    fact: str
+    value: str
+    source: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContractRefusal:
+    """What an image does not start with, or answers no request with. Empty conditions hold for everything."""
+
+    id: str
+    software: str
+    since: str
+    before: str
+    image: str
+    models: str
+    accelerators: str
+    driver_below: str
+    quantizations: str
+    variables: str
+    missing: str
+    mounted: str
+    remote_code: str
+    outcome: str
+    says: str
+    mend: str
+    source: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A container that SageMaker is to start. None: not known."""
+
+    image: str
+    model_id: str | None = None
+    accelerator: str | None = None
+    driver: str | None = None  # of the host
+    quantization: str | None = None
+    variables: Mapping[str, str] | None = None
+    mounted: bool = False  # model data of its own under /opt/ml/model
+    remote_code: bool | None = None
+
+
+@cache
+def facts() -> tuple[Fact, ...]:
+    """Every fact of every image."""
+    return tuple(table(Fact, "container_contracts.csv"))
+
+
+@cache
+def contract_refusals() -> tuple[ContractRefusal, ...]:
+    """Every published refusal."""
+    return tuple(table(ContractRefusal, "container_refusals.csv"))
+
+
+@cache
+def default_hosts() -> Mapping[str, HostImage]:
+    """The host that SageMaker takes where no InferenceAmiVersion is named, by instance family (`g5`)."""
+    named = {"ami_version": "instance_family"}
+    return {row.ami_version: row for row in table(HostImage, "default_hosts.csv", named)}
+
+
+def cuda_of_image(image: str) -> str | None:
+    """CUDA as an image's tag says it (`cu130`)."""
+    tag = _CUDA_TAG.search(image)
+    return f"{tag.group(1)}.{tag.group(2)}" if tag else None
+
+
+def starts_on(cuda: str, host: HostImage, image: str = "") -> bool:
+    """True when an image of this CUDA is known to start on the host: an older generation dies there without a log.
+
+    One driver runs all minor versions of its generation (NVIDIA's CUDA compatibility guide).
+    """
+    exception = fact(image, "starts_on_cuda_13_host")
+    return cuda.partition(".")[0] in host.starts_cuda or (exception == cuda and "13" in host.starts_cuda)
+
+
+def software_of(image: str) -> dict[str, str]:
+    """Software and version that an image names, and what those pack. Empty for an image of nobody's known."""
+    repository, _, tag = image.rpartition("/")[2].partition("@")[0].partition(":")
+    found: dict[str, str] = {}
+    for name, repositories, pattern in _NAMED:
+        version = re.search(pattern, tag) if re.search(repositories, repository) else None
+        if version is not None:
+            found[name] = version.group(1)
+    for packed in _facts_of(found, "packs"):
+        name, _, version_packed = packed.value.partition(" ")
+        found.setdefault(name, version_packed)
+    return found
+
+
+def fact(image: str, name: str) -> str | None:
+    """The value of one fact about an image; None where nobody published it."""
+    return next((one.value for one in _facts_of(software_of(image), name)), None)
+
+
+def adapter_switch(image: str) -> str | None:
+    """The variable without which the image has no routes for adapters; None where it needs none."""
+    found = fact(image, "adapter_switch")
+    return None if found == "none" else found
+
+
+def refusals_of(running: Running, outcome: Outcome | None = None) -> Iterator[ContractRefusal]:
+    """What is published to go wrong with exactly this; of one outcome, or of all."""
+    software = software_of(running.image)
+    for refusal in contract_refusals():
+        if (outcome is None or refusal.outcome == outcome) and _holds(refusal, running, software):
+            yield refusal
+
+
+def _facts_of(software: Mapping[str, str], name: str) -> Iterator[Fact]:
+    for one in facts():
+        if one.fact == name and one.software in software and within(software[one.software], one.since, one.before):
+            yield one
+
+
+def _holds(refusal: ContractRefusal, running: Running, software: Mapping[str, str]) -> bool:
+    if refusal.software:
+        version = software.get(refusal.software)
+        if version is None or not within(version, refusal.since, refusal.before):
+            return False
+    written = [f"{name}={value}" for name, value in (running.variables or {}).items()]
+    return (
+        (not refusal.image or re.search(refusal.image, running.image) is not None)
+        and (not refusal.models or re.search(refusal.models, running.model_id or "") is not None)
+        and (not refusal.accelerators or running.accelerator in refusal.accelerators.split())
+        and (not refusal.driver_below or _older(running.driver, refusal.driver_below))
+        and (not refusal.quantizations or running.quantization in refusal.quantizations.split())
+        and (not refusal.variables or any(re.search(refusal.variables, one) for one in written))
+        and (not refusal.missing or (running.variables is not None and refusal.missing not in running.variables))
+        and (not refusal.mounted or running.mounted)
+        and (not refusal.remote_code or running.remote_code is False)
+    )
+
+
+def _older(driver: str | None, bound: str) -> bool:
+    return bool(driver) and _numbers(driver or "") < _numbers(bound)
+
+
+def within(version: str, since: str, before: str) -> bool:
+    """Whether a version is at least `since` and below `before`; an empty bound is none."""
+    return (not since or _numbers(version) >= _numbers(since)) and (not before or _numbers(version) < _numbers(before))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """`0.30.0` as numbers, trailing zeros dropped, so that 0.30 and 0.30.0 are one."""
+    numbers = [int(part) for part in version.split(".")]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)

@@ -1,0 +1,113 @@
+"""What the image itself would say: it does not start on this host or accelerator, or has no routes for adapters."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+from typing import Final
+
+import orjson
+
+from loadproof.catalog import host_images, instances
+from loadproof.catalog.contracts import (
+    Running,
+    adapter_switch,
+    cuda_of_image,
+    default_hosts,
+    fact,
+    refusals_of,
+    starts_on,
+)
+from loadproof.families import FAMILIES
+from loadproof.localcloud.directory import ContainerView
+from loadproof.localcloud.model_server.container import (
+    CannotStartError,
+    Container,
+    ContainerRequest,
+    ContainerResponse,
+    whole,
+)
+from loadproof.profiles.schema import Family
+from loadproof.profiles.settings import quantization_from_variables
+
+_ON: Final = frozenset({"1", "true"})
+_NO_LOG: Final = "CannotStartContainerError. Please ensure the model container starts correctly when invoked with "
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a container is to run."""
+
+    instance_type: str
+    accelerators_per_copy: int
+
+
+class NoSuchRoute:
+    """An adapter of a container that mounted no adapter routes: it answers, and knows nothing of the adapter."""
+
+    async def invoke(self, request: ContainerRequest) -> ContainerResponse:
+        return ContainerResponse(404, "application/json", whole(b'{"detail":"Not Found"}'))
+
+    async def close(self) -> None:
+        """Nothing runs."""
+
+
+class AdaptedContainer:
+    """The base's server under an adapter's weights: the same work, and a text of its own."""
+
+    def __init__(self, base: Container, adapter_uri: str) -> None:
+        self._base = base
+        self._adapter_uri = adapter_uri
+
+    async def invoke(self, request: ContainerRequest) -> ContainerResponse:
+        try:
+            fields = orjson.loads(request.body)
+        except orjson.JSONDecodeError:
+            return await self._base.invoke(request)  # the server words its error
+        if isinstance(fields, dict):
+            parameters = fields.setdefault("parameters", {}) if "inputs" in fields else fields
+            if isinstance(parameters, dict):
+                parameters.setdefault("seed", zlib.crc32(self._adapter_uri.encode() + request.body))
+            request = replace(request, body=orjson.dumps(fields))
+        return await self._base.invoke(request)
+
+    async def close(self) -> None:
+        await self._base.close()
+
+
+def check_contract(view: ContainerView, place: Place, family: Family) -> None:
+    """Raises CannotStartError with the words of the image, or of SageMaker where the image leaves none."""
+    row = instances().get(place.instance_type)
+    host = host_images().get(view.ami_version or "") or (default_hosts().get(row.family) if row else None)
+    cuda = cuda_of_image(view.image)
+    if cuda is not None and host is not None and host.vendor == "NVIDIA" and not starts_on(cuda, host, view.image):
+        named = view.ami_version or f"the default host of {host.ami_version}"
+        driver = f"driver {host.driver}" if host.driver else "a driver older than CUDA 13"
+        raise CannotStartError(
+            f"{_NO_LOG}'docker run <image> serve'. (The image is of CUDA {cuda}, {named} with {driver} "
+            f"starts CUDA {' and '.join(sorted(host.starts_cuda))}; on AWS there would be no log.)"
+        )
+    names = FAMILIES[family].model_variables
+    running = Running(
+        image=view.image,
+        model_id=view.tags.get("loadproof:model-id"),
+        accelerator=row.accelerator if row else None,
+        driver=host.driver if host else None,
+        quantization=quantization_from_variables(family, view.environment),
+        variables=view.environment,
+        mounted=view.model_data_s3_uri is not None and not view.adapter,
+        remote_code=names is None or view.environment.get(names.trust_remote_code, "").lower() == "true",
+    )
+    for refusal in refusals_of(running, "starting"):
+        raise CannotStartError(f"{refusal.says} (published: {refusal.source}; {refusal.mend})")
+
+
+def ignores_adapters(view: ContainerView) -> bool:
+    """True where the image loads none while it runs: its base answers instead."""
+    return fact(view.image, "adapter_routes") == "none"
+
+
+def loads_adapters(view: ContainerView) -> bool:
+    """False where the image mounts its adapter routes only with a variable that nobody set."""
+    switch = adapter_switch(view.image)
+    return switch is None or view.environment.get(switch, "").strip().lower() in _ON

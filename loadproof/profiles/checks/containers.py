@@ -1,0 +1,148 @@
+"""What container images are published to refuse: contracts as rows (LP330-LP332)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loadproof import catalog
+from loadproof.catalog.contracts import ContractRefusal, Running, adapter_switch, default_hosts, fact, refusals_of
+from loadproof.profiles.checks.facts import chosen_host, cuda_of, is_neuron_image, known_instances
+from loadproof.profiles.checks.rule import Found, Placed, component_rule
+from loadproof.profiles.schema import HubSource
+from loadproof.profiles.settings import container_variables, image_name, is_staged
+from loadproof.profiles.tree import Path
+
+_ON = frozenset({"1", "true"})
+
+
+@component_rule(
+    "LP330",
+    "The image is published not to start with this",
+    reason="Somebody deployed the same and published what the container said: it does not start, or answers nothing.",
+    mend="Use the version, accelerator, host or variable that the finding names.",
+)
+def published_refusal(placed: Placed) -> Iterator[Found]:
+    seen: set[str] = set()
+    for at_instance, running in _running(placed):
+        for refusal in refusals_of(running):
+            if refusal.id not in seen:
+                seen.add(refusal.id)
+                found = f"{_subject(refusal, placed)} {_verb(refusal)}: {refusal.says}"
+                yield Found(_place(refusal, placed, at_instance), found, f"{refusal.mend} ({refusal.source})")
+
+
+@component_rule(
+    "LP331",
+    "Adapters the image does not take",
+    reason="The component is InService, and only requests fail: the container never loaded the adapter.",
+    mend="Raise max_lora_rank to the largest adapter's rank, or use a container that loads adapters while it runs.",
+)
+def adapter_contract(placed: Placed) -> Iterator[Found]:
+    container, adapters = placed.component.container, placed.component.adapters
+    image = image_name(container)
+    yield from _ranks(placed, image)
+    if adapters and fact(image, "adapter_routes") == "none":
+        found = f"{container.family} loads no adapters while it runs: the base model would answer for them"
+        yield Found(placed.at("adapters"), found, "use vllm or lmi")
+    switch = adapter_switch(image)
+    if adapters and switch and container.environment.get(switch, "true").lower() not in _ON:
+        found = f"{switch} switched off: the image then has no adapter routes and answers Not Found"
+        yield Found(placed.at("container", "environment", switch), found, "delete it; templates set it to true")
+
+
+@component_rule(
+    "LP332",
+    "Host left to chance",
+    reason="Where no host image is named, SageMaker takes its default, whose driver is years old on some families.",
+    mend="Write container.cuda, so that the fitting host is named, or endpoint.ami_version.",
+    severity="warning",
+)
+def host_left_to_chance(placed: Placed) -> Iterator[Found]:
+    container, endpoint = placed.component.container, placed.endpoint
+    said = endpoint.ami_version is not None or cuda_of(container) is not None
+    if said or container.image is None or is_neuron_image(container):
+        return
+    for _, instance in known_instances(endpoint):
+        host = default_hosts().get(instance.family)
+        if host is not None and host.driver:
+            found = (
+                f"nothing says the image's CUDA, and the default host of {instance.family} has driver {host.driver}"
+                f" (CUDA {host.cuda})"
+            )
+            yield Found(placed.at("container", "image"), found, 'write container.cuda: "12.8", for example')
+            return
+
+
+def _ranks(placed: Placed, image: str) -> Iterator[Found]:
+    settings = placed.component.container.settings
+    most = getattr(settings, "max_lora_rank", None)
+    path = placed.at("container", "settings", "max_lora_rank")
+    allowed = [int(rank) for rank in (fact(image, "lora_ranks") or "").split()]
+    if most is not None and allowed and most not in allowed:
+        found = f"the image's vLLM takes max_lora_rank {', '.join(map(str, allowed))}; found {most}"
+        larger = [rank for rank in allowed if rank >= most]
+        yield Found(path, found, f"write {larger[0]}" if larger else "use a newer image")
+    for adapter in placed.component.adapters:
+        if most is not None and adapter.rank is not None and adapter.rank > most:
+            found = f"adapter {adapter.name} has rank {adapter.rank}, greater than max_lora_rank {most}"
+            yield Found(path, found, f"write {adapter.rank} or more, or leave it out")
+
+
+def _running(placed: Placed) -> Iterator[tuple[Path, Running]]:
+    """What SageMaker would start, on each instance type of the endpoint."""
+    component, endpoint = placed.component, placed.endpoint
+    containers = [component.container, *(one.container for one in placed.profile.components)]
+    named = chosen_host(endpoint, containers)
+    variables = container_variables(component, staged=is_staged(component.model, placed.profile))
+    for path, instance in known_instances(endpoint):
+        host = catalog.host_images().get(named or "") or default_hosts().get(instance.family)
+        yield (
+            path,
+            Running(
+                image=image_name(component.container),
+                model_id=component.model.id,
+                accelerator=instance.accelerator,
+                driver=host.driver if host else None,
+                quantization=component.model.quantization,
+                variables=variables,
+                mounted=not isinstance(component.model.source, HubSource),
+                remote_code=component.model.trust_remote_code,
+            ),
+        )
+
+
+def _subject(refusal: ContractRefusal, placed: Placed) -> str:
+    model = placed.component.model
+    parts = [image_name(placed.component.container).rpartition("/")[2]]
+    if refusal.models:
+        parts.append(f"with {model.id}")
+    if refusal.quantizations:
+        parts.append(f"in {model.quantization}")
+    if refusal.accelerators:
+        parts.append(f"on {refusal.accelerators.replace(' ', ' or ')}")
+    if refusal.driver_below:
+        parts.append(f"on a host with a driver below {refusal.driver_below}")
+    if refusal.missing:
+        parts.append(f"without {refusal.missing}")
+    return " ".join(parts)
+
+
+def _verb(refusal: ContractRefusal) -> str:
+    return "does not start" if refusal.outcome == "starting" else "answers no request"
+
+
+def _place(refusal: ContractRefusal, placed: Placed, at_instance: Path) -> Path:
+    """The field to change first."""
+    if refusal.remote_code:
+        return placed.at("model", "trust_remote_code")
+    if refusal.driver_below:
+        return ("endpoint", "ami_version")
+    if refusal.accelerators:
+        return at_instance
+    if refusal.missing or refusal.variables:
+        return placed.at("container", "environment")
+    if refusal.models:
+        return placed.at("model", "id")
+    if refusal.quantizations:
+        return placed.at("model", "quantization")
+    return placed.at("container", "image")
