@@ -6,6 +6,7 @@ Pure functions over the catalog's rows. Every figure that leaves this package is
 from loadproof.capacity.curve import PredictedLevel, predict_level
 from loadproof.capacity.deployment import (
     Deployment,
+    architecture_as_tag,
     architecture_from_tag,
     deployment_from_container,
     deployment_of,
@@ -26,6 +27,7 @@ __all__ = [
     "PredictedLevel",
     "PredictedRun",
     "StepTimes",
+    "architecture_as_tag",
     "architecture_from_tag",
     "batch_limits",
     "deployment_from_container",

@@ -106,14 +106,16 @@ def deployment_from_container(
     """
     settings = settings_from_variables(family, variables)
     degree = settings.tensor_parallel_degree or accelerators_per_copy
+    shape = architecture or _architecture(model_id, None)
+    written = quantization_from_variables(family, variables)
     return _deployment(
         _Server(family, version, settings),
         model_id=model_id,
-        architecture=architecture or _architecture(model_id, None),
+        architecture=shape,
         instance_type=instance_type,
         accelerators=max(1, min(degree, accelerators_per_copy)),
         dtype=_dtype(family, variables),
-        quantization=quantization_from_variables(family, variables),
+        quantization=shape.quantization if written == "none" else written,  # the checkpoint's own where nothing is said
         copies=max(1, copies),
     )
 
@@ -149,6 +151,13 @@ def architecture_from_tag(text: str) -> catalog.Architecture:
     for name, kind in kinds.items():
         values.setdefault(name, "" if kind == "str" else 0)
     return catalog.Architecture(**values)
+
+
+def architecture_as_tag(shape: catalog.Architecture) -> str:
+    """What `architecture_from_tag` reads back; names, sources and whatever is 0 are left out."""
+    values = {field.name: getattr(shape, field.name) for field in fields(catalog.Architecture)}
+    kept = {name: value for name, value in values.items() if value and name not in ("name", "hf_id", "source")}
+    return " ".join(f"{name}={value}" for name, value in kept.items())
 
 
 class _Server(NamedTuple):

@@ -16,6 +16,7 @@ from loadproof.catalog.readers import (
     instance,
     instance_regions,
     instances,
+    is_gated,
     regions_without,
 )
 from loadproof.catalog.registries import image_uri, layer_arn, registry
@@ -40,6 +41,7 @@ __all__ = [
     "instance",
     "instance_regions",
     "instances",
+    "is_gated",
     "layer_arn",
     "regions_without",
     "registry",

@@ -215,6 +215,12 @@ def architectures() -> Mapping[str, Architecture]:
 
 
 @cache
+def finetunes() -> Mapping[str, str]:
+    """Models whose shape is another's: the id of that one."""
+    return {row["hf_id"]: row["base"] for row in rows("finetunes.csv")}
+
+
+@cache
 def container_images() -> tuple[ContainerImage, ...]:
     """Published images, newest first within each family."""
     return tuple(table(ContainerImage, "containers.csv"))
@@ -241,11 +247,16 @@ def architecture(model_id: str) -> Architecture | None:
 
     None when the catalog does not know it: the profile must then give `model.architecture`.
     """
-    known = architectures()
+    known, bases = architectures(), finetunes()
     for candidate in _same_shape(model_id):
-        if candidate in known:
-            return known[candidate]
+        if (found := bases.get(candidate, candidate)) in known:
+            return known[found]
     return None
+
+
+def is_gated(model_id: str) -> bool:
+    """True for organisations whose every model asks for its licence on the hub."""
+    return model_id.startswith("meta-llama/")
 
 
 def container_image(family: str, version: str | None = None) -> ContainerImage:

@@ -10,11 +10,13 @@ from pkgutil import iter_modules
 from typing import Any, Final
 
 from loadproof.families.family import (
+    MOUNTED_WEIGHTS,
     UNLIMITED,
     BatchLimits,
     Container,
     ContainerFamily,
     Contradiction,
+    ModelVariables,
     Refusal,
     Settings,
     Speculative,
@@ -22,11 +24,13 @@ from loadproof.families.family import (
 
 __all__ = [
     "FAMILIES",
+    "MOUNTED_WEIGHTS",
     "UNLIMITED",
     "BatchLimits",
     "Container",
     "ContainerFamily",
     "Contradiction",
+    "ModelVariables",
     "Refusal",
     "Settings",
     "Speculative",

@@ -18,6 +18,7 @@ CudaVersion = Annotated[
 ]
 Scheduler = Literal["prefill_first", "chunked", "dynamic"]
 UNLIMITED: Final = 1 << 30
+MOUNTED_WEIGHTS: Final = "/opt/ml/model"  # where SageMaker puts model data
 LONG_DTYPES: Final[Mapping[Dtype, str]] = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
@@ -113,10 +114,22 @@ class Refusal(Generic[C]):
     check: Callable[[C], Iterator[Contradiction]]
 
 
+@dataclass(frozen=True, slots=True)
+class ConfigurationFile:
+    """A file of the model data that says what variables say, and goes before them."""
+
+    name: str
+    variables: Callable[[str], Mapping[str, str]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelVariables:
     """The variables that say which weights to load. `dtypes`: what the server calls a type; with
-    `dtype_beside_quantization` False it refuses one beside a quantization, where the checkpoint decides."""
+    `dtype_beside_quantization` False it refuses one beside a quantization, where the checkpoint decides.
+
+    `looked_up`: where the image's entry point looks for the model, first come: variables, and the folder of mounted
+    weights. `unnamed`: what it says where it finds none. `loads_s3`: it fetches a model that is an `s3://` address.
+    """
 
     model: str
     revision: str
@@ -125,6 +138,10 @@ class ModelVariables:
     dtypes: Mapping[Dtype, str]
     quantization: str
     dtype_beside_quantization: bool
+    looked_up: tuple[str, ...] = ()  # empty: `model` alone
+    unnamed: str = "no model is named"
+    loads_s3: bool = False
+    configured_by: ConfigurationFile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +231,8 @@ class ContainerFamily(Generic[C, S]):
     unset: Mapping[str, object] = field(default_factory=dict)  # settings that a container without their variable has
     former_variables: Mapping[str, str] = field(default_factory=dict)  # once or still read -> the field that says it
     switched_off: Callable[[str], Mapping[str, str]] = written_false  # for a variable whose setting is false
+    holds_longest: bool = True  # starts only where the cache holds the longest request; else it cuts requests down
+    bare_flags: bool = False  # an empty variable is a flag that is on
     speculation: Speculation[C, Any] | None = None
     refusals: tuple[Refusal[C], ...] = ()
     longest_is_context: bool = True  # unset, the longest request is the model's context

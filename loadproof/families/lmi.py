@@ -10,8 +10,10 @@ from pydantic import Field
 from loadproof.catalog import Accelerator, Architecture
 from loadproof.families import vllm
 from loadproof.families.family import (
+    MOUNTED_WEIGHTS,
     Admission,
     BatchLimits,
+    ConfigurationFile,
     Container,
     ContainerFamily,
     Contradiction,
@@ -152,6 +154,29 @@ def _tied_by(container: LmiContainer) -> str | None:
     )
 
 
+# Of serving.properties; any other `option.x` is OPTION_X.
+_PROPERTIES: Final = {
+    "option.model_id": "HF_MODEL_ID",
+    "option.revision": "HF_REVISION",
+    "option.tensor_parallel_degree": "TENSOR_PARALLEL_DEGREE",
+    "batch_size": "SERVING_BATCH_SIZE",
+    "max_batch_delay": "SERVING_MAX_BATCH_DELAY",
+    "job_queue_size": "SERVING_JOB_QUEUE_SIZE",
+}
+
+
+def _as_variables(properties: str) -> dict[str, str]:
+    """The variables that lines `key=value` of a serving.properties stand for; comments and other keys left out."""
+    found: dict[str, str] = {}
+    for line in properties.splitlines():
+        key, _, value = line.partition("=")
+        key = key.strip()
+        variable = _PROPERTIES.get(key) or (key.replace("option.", "OPTION_", 1).upper() if "option." in key else None)
+        if variable is not None and not key.startswith("#"):
+            found[variable] = value.strip()
+    return found
+
+
 FAMILY = ContainerFamily(
     name="lmi",
     called="LMI (djl-inference)",
@@ -172,6 +197,11 @@ FAMILY = ContainerFamily(
         dtypes={"bf16": "bf16", "fp16": "fp16", "fp32": "fp32"},
         quantization="OPTION_QUANTIZE",
         dtype_beside_quantization=True,
+        # djl-serving, LMI starting guide and deployment guide; model data with a configuration of its own goes first.
+        looked_up=("HF_MODEL_ID", "OPTION_MODEL_ID", MOUNTED_WEIGHTS),
+        unnamed="set HF_MODEL_ID or option.model_id, or give model data",
+        loads_s3=True,
+        configured_by=ConfigurationFile("serving.properties", _as_variables),
     ),
     quantizations=vllm.QUANTIZATIONS,
     speculation=Speculation(

@@ -10,6 +10,7 @@ from pydantic import Field
 from loadproof.catalog import Accelerator, Architecture
 from loadproof.families.family import (
     LONG_DTYPES,
+    MOUNTED_WEIGHTS,
     BatchLimits,
     Container,
     ContainerFamily,
@@ -123,6 +124,8 @@ FAMILY = ContainerFamily(
     settings=SglangSettings,
     former_variables={"HF_MODEL_ID": "model.id or model.source"},
     switched_off=_switched_off,
+    holds_longest=False,  # tp_worker.py: max_req_len is the smaller of context and cache
+    bare_flags=True,
     model_variables=ModelVariables(
         model="SM_SGLANG_MODEL_PATH",
         revision="SM_SGLANG_REVISION",
@@ -131,6 +134,9 @@ FAMILY = ContainerFamily(
         dtypes=LONG_DTYPES,
         quantization="SM_SGLANG_QUANTIZATION",
         dtype_beside_quantization=True,
+        # deep-learning-containers docs/sglang/deployment/sagemaker.md, "Specifying the Model".
+        looked_up=("SM_SGLANG_MODEL_PATH", MOUNTED_WEIGHTS),
+        unnamed="set SM_SGLANG_MODEL_PATH, or give model data",
     ),
     quantizations={"fp8": "fp8", "int8": "w8a8_int8", "awq": "awq", "gptq": "gptq", "mxfp4": "mxfp4"},
     speculation=Speculation(

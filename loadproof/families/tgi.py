@@ -124,6 +124,8 @@ FAMILY = ContainerFamily(
         dtypes=LONG_DTYPES,
         quantization="HF_MODEL_QUANTIZE",
         dtype_beside_quantization=False,
+        looked_up=("HF_MODEL_ID",),
+        unnamed="HF_MODEL_ID must be set",  # its sagemaker-entrypoint.sh, which then exits with 1
     ),
     quantizations={"fp8": "fp8", "int8": "bitsandbytes", "awq": "awq", "gptq": "gptq"},
     refusals=(

@@ -11,6 +11,7 @@ from pydantic import Field
 from loadproof.catalog import Accelerator, Architecture
 from loadproof.families.family import (
     LONG_DTYPES,
+    MOUNTED_WEIGHTS,
     UNLIMITED,
     BatchLimits,
     Container,
@@ -162,6 +163,7 @@ FAMILY = ContainerFamily(
     settings=VllmSettings,
     former_variables={"HF_MODEL_ID": "model.id or model.source"},
     switched_off=_switched_off,
+    bare_flags=True,
     model_variables=ModelVariables(
         model="SM_VLLM_MODEL",
         revision="SM_VLLM_REVISION",
@@ -170,6 +172,9 @@ FAMILY = ContainerFamily(
         dtypes=LONG_DTYPES,
         quantization="SM_VLLM_QUANTIZATION",
         dtype_beside_quantization=True,
+        # deep-learning-containers docs/vllm/deployment/sagemaker.md, "Specifying the Model".
+        looked_up=("SM_VLLM_MODEL", MOUNTED_WEIGHTS, "HF_MODEL_ID"),
+        unnamed="set SM_VLLM_MODEL, or give model data",
     ),
     quantizations=QUANTIZATIONS,
     speculation=Speculation(

@@ -8,12 +8,12 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping
-from typing import Final, get_args, get_origin
+from typing import Any, Final, get_args, get_origin
 
 from loadproof.catalog.contracts import adapter_switch, fact
 from loadproof.catalog.readers import ContainerImage, container_images
 from loadproof.errors import InputError
-from loadproof.families import FAMILIES, Settings
+from loadproof.families import FAMILIES, MOUNTED_WEIGHTS, ContainerFamily, Settings
 from loadproof.profiles.schema import (
     Component,
     Container,
@@ -26,7 +26,6 @@ from loadproof.protocols import ContainerProtocol
 from loadproof.vocabulary import Quantization
 
 _DEFAULT_LORA_RANK: Final = 16  # vLLM's
-MOUNTED_WEIGHTS: Final = "/opt/ml/model"  # where SageMaker puts an S3 artifact
 
 
 def components_of(profile: Profile) -> tuple[Component, ...]:
@@ -135,9 +134,11 @@ def settings_from_variables(family: Family, variables: Mapping[str, str]) -> Set
     found: dict[str, object] = {}
     for name, variable in of_family.setting_variables.items():
         off = of_family.switched_off(variable)
-        if variable in variables:
+        given = next((one for one in (variable, *_former(of_family, name)) if one in variables), None)
+        if given is not None:
             annotation = of_family.settings.model_fields[name].annotation
-            found[name] = _read_variable(variable, variables[variable], annotation)
+            text = "true" if of_family.bare_flags and not variables[given] else variables[given]
+            found[name] = _read_variable(given, text, annotation)
         elif off and all(variables.get(one, "").lower() == value for one, value in off.items()):
             found[name] = False
     for name, value in of_family.unset.items():
@@ -148,6 +149,11 @@ def settings_from_variables(family: Family, variables: Mapping[str, str]) -> Set
         names = ", ".join(of_family.setting_variables[name] for name in found)
         raise InputError(f"container variables of family {family} out of bounds (among {names})") from error
     return settings
+
+
+def _former(family: ContainerFamily[Any, Any], setting: str) -> list[str]:
+    """Other variables that say the same, older ones mostly."""
+    return [one for one, field in family.former_variables.items() if field == f"container.settings.{setting}"]
 
 
 def quantization_from_variables(family: Family, variables: Mapping[str, str]) -> Quantization:

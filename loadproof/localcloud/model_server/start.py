@@ -91,11 +91,11 @@ def twin_deployment(view: ContainerView, place: Place) -> tuple[Family, Deployme
         )
     except LoadproofError as error:
         raise CannotStartError(str(error)) from None
-    _check_memory(deployment)
+    _check_memory(family, deployment)
     return family, deployment
 
 
-def _check_memory(deployment: Deployment) -> None:
+def _check_memory(family: Family, deployment: Deployment) -> None:
     fit = memory_fit(deployment)
     if fit.fits != "no":
         return
@@ -104,6 +104,8 @@ def _check_memory(deployment: Deployment) -> None:
         raise CannotStartError(
             f"CUDA out of memory: {where}: {fit.weights_gib:.1f} GiB of weights on each, {fit.usable_gib:.1f} usable"
         )
+    if not FAMILIES[family].holds_longest:
+        return
     raise CannotStartError(
         f"{where}: the longest request the server admits, {fit.longest_request_tokens} tokens, is larger than the "
         f"{fit.kv_token_capacity} tokens the KV cache can hold; bound the model length or use more memory"

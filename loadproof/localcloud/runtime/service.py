@@ -17,6 +17,7 @@ from loadproof.localcloud.model_server import backend
 from loadproof.localcloud.model_server.clock import WallClock
 from loadproof.localcloud.model_server.container import CannotStartError, Container, ContainerRequest
 from loadproof.localcloud.model_server.contract import Place
+from loadproof.localcloud.model_server.named import ReadObject, with_model
 from loadproof.localcloud.model_server.start import start_twin, twin_deployment
 from loadproof.localcloud.runtime import capture, errors, target
 from loadproof.localcloud.runtime.answer import (
@@ -59,6 +60,7 @@ class Runtime:
         backend_url: str | None = None,
         limits: Limits | None = None,
         outside: Outside | None = None,
+        stored_object: ReadObject = lambda s3_uri: None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._directory = directory
@@ -71,6 +73,7 @@ class Runtime:
         self._fleet = Fleet(self._start_container)
         self._metrics = Metrics(directory)
         self._outside = outside
+        self._stored_object = stored_object
         self._capture = Capture()
         self._asynchronous = AsynchronousInference(directory, outside, self._invoke_queued, now_s)
         self._session: aiohttp.ClientSession | None = None
@@ -120,7 +123,7 @@ class Runtime:
                 place = Place(view.instance_type, view.accelerators_per_copy)
             else:
                 place = target.whole_instance(view.instance_type)
-            twin_deployment(view.container, place)
+            twin_deployment(with_model(view.container, self._stored_object), place)
         except CannotStartError as error:
             return str(error)
         return None
@@ -249,7 +252,7 @@ class Runtime:
 
     def _start_container(self, view: ContainerView, place: Place) -> Container:
         if self._backend_url is None:
-            return start_twin(view, place, self._clock)
+            return start_twin(with_model(view, self._stored_object), place, self._clock)
         if self._session is None:
             raise CannotStartError("the runtime is not started")
         return backend.HttpContainer(self._backend_url, self._session)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from loadproof.catalog import is_gated
 from loadproof.profiles.checks.rule import MAIN, Found, Placed, Subject, component_rule, rule
 from loadproof.profiles.schema import (
     Copies,
@@ -15,8 +16,6 @@ from loadproof.profiles.schema import (
 )
 from loadproof.profiles.settings import container_variables, reserved_variables
 
-# Organisations whose every model asks for its licence on the hub.
-_GATED: Final = ("meta-llama/",)
 _MOST_VARIABLES: Final = 100
 _MOST_VARIABLE_BYTES: Final = 32 * 1024
 _LONGEST_VALUE_BYTES: Final = 1024
@@ -275,8 +274,7 @@ def s3_form(placed: Placed) -> Iterator[Found]:
 )
 def gated_without_token(placed: Placed) -> Iterator[Found]:
     model = placed.component.model
-    gated = model.id.startswith(_GATED)
-    if gated and isinstance(model.source, HubSource) and model.source.token_secret_arn is None:
+    if is_gated(model.id) and isinstance(model.source, HubSource) and model.source.token_secret_arn is None:
         found = f"`{model.id}` is gated on the hub, and there is no token"
         yield Found(placed.at("model", "source"), found, "use an S3 source, or add token_secret_arn")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from loadproof.families import FAMILIES, Contradiction, Refusal, Speculative
+from loadproof.families import FAMILIES, MOUNTED_WEIGHTS, Contradiction, Refusal, Speculative
 from loadproof.profiles.checks.rule import Found, Placed, component_rule
 from loadproof.profiles.secrets import shown
-from loadproof.profiles.settings import MOUNTED_WEIGHTS
 
 
 def _ask(family: str, refusal: Refusal[Any]) -> None:

@@ -156,7 +156,7 @@ def test_what_cannot_start_is_known_before_and_fails_the_component(cloud: LocalR
     tgi = IMAGES["tgi"]
     cases = {
         "the twin knows no model server in image example.com/mine:1": ContainerView("example.com/mine:1", {}, None, {}),
-        "has no tag loadproof:model-id": ContainerView(tgi, {}, None, {}),
+        "HF_MODEL_ID must be set": ContainerView(tgi, {}, None, {}),
         "does not know the shape of `nobody/nothing`": ContainerView(
             tgi, {}, None, {"loadproof:model-id": "nobody/nothing"}
         ),
