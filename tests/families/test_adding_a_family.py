@@ -50,7 +50,15 @@ VARIABLES = {
 }
 MOST_HAVE_NOT = {
     *("unset", "former_variables", "switched_off", "speculation", "refusals"),
-    *("bare_flags", "holds_longest", "longest_is_context", "prompt_setting", "admission", "continuous_batching", "tied_by"),
+    *(
+        "bare_flags",
+        "holds_longest",
+        "longest_is_context",
+        "prompt_setting",
+        "admission",
+        "continuous_batching",
+        "tied_by",
+    ),
 }
 BACK = """\
 import json

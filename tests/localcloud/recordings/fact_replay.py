@@ -12,6 +12,7 @@ from typing import Any
 
 import jmespath
 from botocore.exceptions import BotoCoreError, ClientError, WaiterError
+from botocore.parsers import ResponseParserError
 from fact_tables import Fact
 
 _NAME = re.compile(r"\$(\w+)((?:\.\w+|\[-?\d+\])*)")
@@ -85,8 +86,10 @@ class Given:
 
     def _make_role(self) -> str:
         if not self._roles:
-            made = self._client("iam").create_role(RoleName="facts", AssumeRolePolicyDocument=json.dumps(_TRUST))
-            self._roles.append(made["Role"]["Arn"])
+            iam = self._client("iam")
+            with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):  # another table's facts made it
+                iam.create_role(RoleName="facts", AssumeRolePolicyDocument=json.dumps(_TRUST))
+            self._roles.append(iam.get_role(RoleName="facts")["Role"]["Arn"])
         return self._roles[0]
 
     def _make_function(self) -> str:
@@ -177,7 +180,7 @@ class Replay:
             answer = self._answer()
         except ClientError as error:
             return list(self._refusal_faults(error))
-        except BotoCoreError as error:
+        except (BotoCoreError, ResponseParserError) as error:
             return [f"boto3 cannot read it: {error}"]
         if "error" in self._said and "run" not in self._said:
             if self._ended_badly(answer):
