@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any, Generic, TypeAlias, TypeVar
 
 Subject = TypeVar("Subject")  # what a rule looks at: a profile, a template, a change
@@ -128,8 +128,9 @@ class Rulebook(Generic[Subject, Place, Severity]):
     def by_code(self) -> Mapping[str, Rule[Place, Severity]]:
         """Every rule of the package by its code, in order."""
         if not self._is_read:
-            for module in iter_modules(import_module(self._package).__path__):
-                import_module(f"{self._package}.{module.name}")
+            package = import_module(self._package)
+            for module in walk_packages(package.__path__, f"{self._package}."):
+                import_module(module.name)
             self._is_read = True
         return dict(sorted(self._rules.items()))
 

@@ -149,7 +149,11 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         package = tmp_path / "sample"
         package.mkdir()
         for name, text in ({"__init__": "", "book": BOOK} | modules).items():
-            (package / f"{name}.py").write_text(text, encoding="utf-8")
+            file = package / f"{name.replace('__of__', '/')}.py"
+            if file.parent != package:
+                file.parent.mkdir()
+                (file.parent / "__init__.py").touch()
+            file.write_text(text, encoding="utf-8")
         monkeypatch.syspath_prepend(str(tmp_path))
         from sample.book import RULES  # type: ignore[import-not-found]
 
@@ -165,6 +169,12 @@ def of(code: str, title: str = "Vowel", decorator: str = "rule", body: str = 'yi
     """A module with one rule."""
     imports = f"from sample.book import RULES, Found, rule\nnumbers = RULES.over(int)\n@{decorator}"
     return f'{imports}("{code}", "{title}", reason="?", mend="!")\ndef look(seen):\n    {body}\n'
+
+
+def test_a_rule_in_a_folder_below_is_refused_not_overlooked(sample: Any) -> None:
+    """Its numbers go by the package: where it stands decides who finds it."""
+    with pytest.raises(ValueError, match=r"LX007 stands in sample\.deep\.vowels: put it into a module of sample"):
+        dict(sample(deep__of__vowels=of("LX007")).by_code)
 
 
 def test_rules_come_in_the_order_of_their_codes_whatever_module_they_stand_in(sample: Any) -> None:

@@ -20,10 +20,10 @@ import orjson
 from loadproof.errors import InputError
 from loadproof.invocation.connections import Receiver, Timeouts
 from loadproof.invocation.faults import CanceledFault, ConnectionFault, HttpProtocolFault, TimeoutFault
+from loadproof.invocation.s3_uri import S3_URI
 from loadproof.invocation.transports import Reach, SageMakerTransport, Unwrapper, request_bytes
 
 MAX_INLINE_BYTES = 128_000
-S3_URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(.*)")
 _SLOWEST_LOOK = 8  # times the first pause: an answer that takes long is looked for rarely
 _STATUS = re.compile(r"error \((\d{3})\)")
 _PREFIX = "x-amzn-sagemaker-"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from loadproof.invocation.asynchronous import S3_URI
 from loadproof.invocation.credentials import is_loopback
 from loadproof.invocation.endpoints import aws_client
+from loadproof.invocation.s3_uri import S3_URI
 from loadproof.wire.answers import code_of
 
 

@@ -17,7 +17,16 @@ from pathlib import Path
 
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.localcloud.clock import MOST_SPEED
-from loadproof.localcloud.state import CloudOptions, CloudState, known_states, read_state, state_folder, state_path
+from loadproof.localcloud.state import (
+    NEEDS_EXTRA,
+    CloudOptions,
+    CloudState,
+    known_states,
+    processes,
+    read_state,
+    state_folder,
+    state_path,
+)
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 8.0
@@ -114,7 +123,7 @@ def start(
     Raises CouldNotRunError with the log's last lines when it does not come up.
     """
     if importlib.util.find_spec("moto") is None:
-        raise CouldNotRunError("the local cloud needs an extra; install it: pip install 'loadproof[local]'")
+        raise CouldNotRunError(NEEDS_EXTRA)
     with _only_one(name):
         known = find(name)
         if known is not None:
@@ -204,9 +213,10 @@ def stop(name: str = DEFAULT_NAME) -> bool:
     """Stop a local cloud and everything it started; True if there was one. Also cleans up after a killed one."""
     path = state_path(name)
     state = read_state(path)
+    runs = state is not None and state.alive()
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
-    if state is None or not state.alive():
+    if state is None or not runs:
         return False
     _terminate_tree(state.pid)
     return True
@@ -229,8 +239,7 @@ def running(name: str, **options: object) -> Iterator[LocalCloud]:
 
 def _terminate_tree(pid: int) -> None:
     """SIGTERM to the server, which ends its children; whoever is left after a while is killed."""
-    import psutil  # noqa: PLC0415  an extra: the commands that need no local cloud load without it
-
+    psutil = processes()
     try:
         server = psutil.Process(pid)
         family = [server, *server.children(recursive=True)]
@@ -245,8 +254,7 @@ def _terminate_tree(pid: int) -> None:
 
 
 def _kill_tree(pid: int) -> None:
-    import psutil  # noqa: PLC0415  an extra: the commands that need no local cloud load without it
-
+    psutil = processes()
     with contextlib.suppress(psutil.NoSuchProcess):
         server = psutil.Process(pid)
         for process in [*server.children(recursive=True), server]:

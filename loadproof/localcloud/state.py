@@ -9,9 +9,12 @@ import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation import local_cloud
+
+NEEDS_EXTRA = "the local cloud needs an extra; install it: pip install 'loadproof[local]'"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 
@@ -69,14 +72,23 @@ class CloudState:
 
     def alive(self) -> bool:
         """Whether that very process still runs."""
-        import psutil  # noqa: PLC0415  an extra: the commands that need no local cloud load without it
-
+        psutil = processes()
         try:
             process = psutil.Process(self.pid)
             same = abs(process.create_time() - self.started_s) < 1.0 and process.status() != psutil.STATUS_ZOMBIE
             return bool(same)
         except psutil.NoSuchProcess:
             return False
+
+
+def processes() -> ModuleType:
+    """psutil. Raises CouldNotRunError without the extra that brings it."""
+    try:
+        import psutil  # noqa: PLC0415  an extra: the commands that need no local cloud load without it
+    except ImportError:
+        raise CouldNotRunError(NEEDS_EXTRA) from None
+    module: ModuleType = psutil
+    return module
 
 
 def state_folder() -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loadproof.bench.evidence.places import PLAN
+from loadproof.bench.plan import FILE_NAME as PLAN
 from loadproof.bench.remote.store import S3Store, s3_client
 
 

@@ -292,7 +292,7 @@ def decide(
     unsettled = [_describe(judgement) for judgement in judgements if judgement.verdict == "INCONCLUSIVE"]
     if not any(objective.name == ERROR_RATE for objective in objectives):
         failed += _too_many_errors(levels, max_error_rate)
-        if _endpoint_s_errors(levels) > max_error_rate * _requests(levels):
+        if _errors_of_the_endpoint(levels) > max_error_rate * _requests(levels):
             invalid = []
     if judged is None or not judged.requests:
         unsettled.append(f"no data at {place}, where the objectives must hold")
@@ -330,7 +330,7 @@ def _requests(levels: Sequence[LevelMetrics]) -> int:
     return sum(level.requests or 0 for level in levels)
 
 
-def _endpoint_s_errors(levels: Sequence[LevelMetrics]) -> int:
+def _errors_of_the_endpoint(levels: Sequence[LevelMetrics]) -> int:
     """Failed requests that no delay of the client can have caused."""
     return sum(
         count

@@ -32,20 +32,23 @@ __all__ = [
 ]
 
 
-_PROTOCOLS: dict[PayloadName, PayloadProtocol] = {
-    "tgi": tgi.PROTOCOL,
-    "lmi": lmi.PROTOCOL,
-    "openai": openai.PROTOCOL,
-    "openai-chat": openai.CHAT,
-    "converse": converse.PROTOCOL,
-    "llama": llama.PROTOCOL,
-    "claude": claude.PROTOCOL,
-}
-
-
 def payload_protocol(name: PayloadName) -> PayloadProtocol:
     """A protocol as its module has it."""
-    return _PROTOCOLS[name]
+    match name:
+        case "tgi":
+            return tgi.PROTOCOL
+        case "lmi":
+            return lmi.PROTOCOL
+        case "openai":
+            return openai.PROTOCOL
+        case "openai-chat":
+            return openai.CHAT
+        case "converse":
+            return converse.PROTOCOL
+        case "llama":
+            return llama.PROTOCOL
+        case "claude":
+            return claude.PROTOCOL
 
 
 def codec_for(protocol: str, *, model: str | None = None, service_tier: str | None = None) -> Codec:

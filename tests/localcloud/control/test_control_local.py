@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from loadproof.cli.main import run
-from loadproof.errors import InputError
+from loadproof.errors import CouldNotRunError, InputError
 from loadproof.localcloud import local
 from loadproof.localcloud.state import known_states, read_state, state_path
 
@@ -194,3 +194,15 @@ def test_foreground_cloud_ends_with_ctrl_c() -> None:
     assert process.wait(timeout=60) == 130
     process.stdout.close()
     assert state is not None and eventually(lambda: not state.alive())
+
+
+def test_without_its_extra_a_noted_cloud_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """psutil comes with the extra: nobody can tell whether the server runs, so its note stays, and the user is told."""
+    monkeypatch.setenv("LOADPROOF_STATE_DIR", str(tmp_path))
+    with local.running("noted") as cloud:
+        monkeypatch.setitem(sys.modules, "psutil", None)
+        with pytest.raises(CouldNotRunError, match=r"pip install 'loadproof\[local\]'"):
+            local.stop("noted")
+        monkeypatch.undo()
+        monkeypatch.setenv("LOADPROOF_STATE_DIR", str(tmp_path))
+        assert local.find("noted") == cloud.state
