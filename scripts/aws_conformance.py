@@ -32,7 +32,7 @@ from loadproof.catalog import container_image, image_uri, instances
 PREFIX: Final = "loadproof-conformance-"
 FIRST_TYPE, OTHER_TYPE = "ml.g5.xlarge", "ml.g6.xlarge"
 _MODEL: Final = "Qwen/Qwen3-4B"  # open, and it fits both types
-_HOURS: Final = 2.0  # of both types together, with time to start twice; measured by nobody
+_HOURS: Final = 3.5  # of both types together, with time to start four times; measured by nobody
 _LONGEST_WAIT_S: Final = 2400.0
 _TRUSTED: Final = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
 _RIGHTS: Final = ["ecr:*Get*", "ecr:BatchCheckLayerAvailability", "logs:*", "cloudwatch:PutMetricData"]
@@ -92,6 +92,12 @@ _SPECIFICATION: Final = {
     "ModelName": "$name",
     "ComputeResourceRequirements": {"NumberOfAcceleratorDevicesRequired": 1, "MinMemoryRequiredInMb": 1024},
 }
+
+
+def _copies(count: int) -> dict[str, Any]:
+    return {"InferenceComponentName": "$name", "DesiredRuntimeConfig": {"CopyCount": count}}
+
+
 _OF_ENDPOINT: Final = {"InferenceComponentName": "$name", "EndpointName": "$name", "VariantName": "AllTraffic"}
 EXPERIMENTS: Final = (
     Experiment(
@@ -183,6 +189,29 @@ EXPERIMENTS: Final = (
                 settles="the words of the refusal",
             ),
             Step(
+                "a component scaled to no copies",
+                "sagemaker.update_inference_component_runtime_config",
+                _copies(0),
+                until=_COMPONENT,
+            ),
+            Step(
+                "a component at no copies is asked",
+                "sagemaker-runtime.invoke_endpoint",
+                {
+                    "EndpointName": "$name",
+                    "InferenceComponentName": "$name",
+                    "ContentType": "application/json",
+                    "Body": '{"inputs": "a"}',
+                },
+                settles="by which code and words callers and the buffer know an endpoint that sleeps",
+            ),
+            Step(
+                "a component woken again",
+                "sagemaker.update_inference_component_runtime_config",
+                _copies(1),
+                until=_COMPONENT,
+            ),
+            Step(
                 "an endpoint moved to another instance type under its component",
                 "sagemaker.update_endpoint",
                 {"EndpointName": "$name", "EndpointConfigName": "$name-other", "RetainAllVariantProperties": True},
@@ -203,12 +232,66 @@ EXPERIMENTS: Final = (
                 gets=("EndpointConfigName", "ProductionVariants[0].CurrentInstanceCount", "FailureReason"),
                 settles="whether a move that was refused looks like success",
             ),
+            Step(
+                "a second copy where one accelerator is",
+                "sagemaker.update_inference_component_runtime_config",
+                _copies(2),
+                until=_COMPONENT,
+                settles="whether a count beyond what the instances hold is refused, fails, or waits",
+            ),
         ),
         removes=(
             ("sagemaker.delete_inference_component", {"InferenceComponentName": "$name"}),
             ("sagemaker.delete_endpoint", {"EndpointName": "$name"}),
             ("sagemaker.delete_endpoint_config", {"EndpointConfigName": "$name"}),
             ("sagemaker.delete_endpoint_config", {"EndpointConfigName": "$name-other"}),
+            ("sagemaker.delete_model", {"ModelName": "$name"}),
+        ),
+        costs=True,
+    ),
+    Experiment(
+        "the default host",
+        (
+            Step(
+                "a model of a CUDA 13 image",
+                "sagemaker.create_model",
+                {
+                    "ModelName": "$name",
+                    "ExecutionRoleArn": "$role",
+                    "PrimaryContainer": {
+                        "Image": "$vllm",
+                        "Environment": {"SM_VLLM_MODEL": _MODEL, "SM_VLLM_MAX_MODEL_LEN": "2048"},
+                    },
+                    "Tags": [{"Key": "loadproof:model-id", "Value": _MODEL}],
+                },
+            ),
+            Step(
+                "a configuration that names no host",
+                "sagemaker.create_endpoint_config",
+                {
+                    "EndpointConfigName": "$name",
+                    "ProductionVariants": [
+                        {
+                            "VariantName": "AllTraffic",
+                            "ModelName": "$name",
+                            "InstanceType": FIRST_TYPE,
+                            "InitialInstanceCount": 1,
+                            "ContainerStartupHealthCheckTimeoutInSeconds": 600,
+                        }
+                    ],
+                },
+            ),
+            Step(
+                "a CUDA 13 image on the host that SageMaker chooses",
+                "sagemaker.create_endpoint",
+                {"EndpointName": "$name", "EndpointConfigName": "$name"},
+                until=_ENDPOINT,
+                settles="what the default host of g5 starts; the catalog says driver 470, so it cannot",
+            ),
+        ),
+        removes=(
+            ("sagemaker.delete_endpoint", {"EndpointName": "$name"}),
+            ("sagemaker.delete_endpoint_config", {"EndpointConfigName": "$name"}),
             ("sagemaker.delete_model", {"ModelName": "$name"}),
         ),
         costs=True,
@@ -317,7 +400,12 @@ class Recorder:
 
     def _filled(self, params: dict[str, Any]) -> dict[str, Any]:
         text = json.dumps(params)
-        for word, value in (("$name", self.run), ("$role", self.role_arn), ("$image", self.image)):
+        for word, value in (
+            ("$name", self.run),
+            ("$role", self.role_arn),
+            ("$image", self.image),
+            ("$vllm", image_uri(container_image("vllm"), self.region)),
+        ):
             text = text.replace(word, value)
         filled: dict[str, Any] = json.loads(text)
         return filled

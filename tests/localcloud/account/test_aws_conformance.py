@@ -34,11 +34,11 @@ def test_it_runs_whole_and_leaves_nothing(cloud: LocalCloud, aws: Callable[[str]
     output = tmp_path / "facts.yaml"
     done = ran(cloud, output)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "about 5 USD for 2 hours of ml.g5.xlarge and ml.g6.xlarge" in done.stdout
+    assert "about 9 USD for 3.5 hours of ml.g5.xlarge and ml.g6.xlarge" in done.stdout
     text = output.read_text(encoding="utf-8")
     assert cloud.account not in text
     facts = {one["is"]: one for one in yaml.safe_load(text)["facts"]}
-    assert len(facts) == 18
+    assert len(facts) == 21
     moved = facts["an endpoint moved to another instance type under its component"]
     assert moved["passes"][-1] == "InService"
     assert moved["do"][0][0] == "sagemaker.create_model"
