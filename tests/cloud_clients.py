@@ -14,11 +14,11 @@ from botocore.credentials import Credentials
 from loadproof.localcloud.local import LocalCloud
 
 
-def boto3_client(cloud: LocalCloud, service: str, **config: Any) -> Any:
+def boto3_client(cloud: LocalCloud, service: str, region: str | None = None, **config: Any) -> Any:
     """It tries once; `config` are further options of botocore's Config."""
     return boto3.session.Session().client(
         service,
-        region_name=cloud.region,
+        region_name=region or cloud.region,
         endpoint_url=cloud.endpoint_url,
         aws_access_key_id=cloud.state.access_key,
         aws_secret_access_key=cloud.state.secret_key,

@@ -15,7 +15,10 @@ from loadproof.localcloud.local import LocalCloud, running
 from loadproof.profiles import components_of, container_variables, load_profile
 from loadproof.profiles.names import endpoint_name, inference_component_name
 
-_TRUST = {"Statement": [{"Principal": {"Service": "sagemaker.amazonaws.com"}}]}
+_TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+}
 _IMAGES = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
 _IMAGE_OF = {
     "tgi": f"{_IMAGES}/huggingface-pytorch-tgi-inference:2.7.0-tgi3.3.6-gpu-py311-cu124-ubuntu22.04",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import time
@@ -23,6 +24,7 @@ from loadproof.profiles.schema import Environment, Profile
 from stacks.application import add_stacks
 
 _ENDED = ("_COMPLETE", "_FAILED")
+_MOST_BODY = 51_200  # bytes of a TemplateBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +32,17 @@ class Cloud:
     """One local cloud, bootstrapped as far as our templates look."""
 
     local: LocalCloud
+    region: str = ENVIRONMENT.region
     _clients: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, region: str) -> Cloud:
+        """The same cloud's services in another region."""
+        return self if region == self.region else Cloud(self.local, region)
 
     def client(self, service: str) -> Any:
         """A boto3 client of this cloud; making one costs more than most of what it is asked."""
         if service not in self._clients:
-            self._clients[service] = boto3_client(self.local, service, s3={"addressing_style": "path"})
+            self._clients[service] = boto3_client(self.local, service, self.region, s3={"addressing_style": "path"})
         return self._clients[service]
 
     def deploy(self, chosen: Profile, environment: Environment = ENVIRONMENT, *, scaling_paused: bool = False) -> str:
@@ -59,15 +66,28 @@ class Cloud:
         """Those that an asynchronous endpoint's callers have: the proof puts a request there."""
         wanted = chosen.endpoint.async_inference if chosen.endpoint else None
         for uri in (wanted.input_s3_uri, wanted.output_s3_uri) if wanted else ():
-            self.client("s3").create_bucket(Bucket=uri.removeprefix("s3://").partition("/")[0])
+            self._make_bucket(uri.removeprefix("s3://").partition("/")[0])
+
+    def _make_bucket(self, name: str) -> None:
+        elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": self.region}}
+        with contextlib.suppress(self.client("s3").exceptions.BucketAlreadyOwnedByYou):
+            self.client("s3").create_bucket(Bucket=name, **(elsewhere if self.region != "us-east-1" else {}))
 
     def apply(self, name: str, template: dict[str, Any]) -> str:
         """Create or update a stack; returns its status when it has ended."""
         cfn, body = self.client("cloudformation"), json.dumps(template)
         exists = name in [stack["StackName"] for stack in cfn.describe_stacks()["Stacks"]]
         call = cfn.update_stack if exists else cfn.create_stack
-        call(StackName=name, TemplateBody=body, Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"])
+        given = {"TemplateBody": body} if len(body) <= _MOST_BODY else {"TemplateURL": self._put(name, body)}
+        call(StackName=name, **given, Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"])
         return self.ended(name)
+
+    def _put(self, name: str, body: str) -> str:
+        """Where CloudFormation finds a template that is too large for a request, as the CDK CLI sends them all."""
+        s3 = self.client("s3")
+        self._make_bucket("templates")
+        s3.put_object(Bucket="templates", Key=f"{name}.json", Body=body.encode())
+        return f"https://templates.s3.amazonaws.com/{name}.json"
 
     def destroy(self, name: str) -> str:
         """Delete a stack; returns its last status."""
@@ -103,7 +123,7 @@ class Cloud:
             source = assembly / asset["source"]["path"]
             content = source.read_bytes() if source.is_file() else _zipped(source)
             for place in asset["destinations"].values():
-                s3.create_bucket(Bucket=place["bucketName"])
+                self._make_bucket(place["bucketName"])
                 s3.put_object(Bucket=place["bucketName"], Key=place["objectKey"], Body=content)
 
 
@@ -114,7 +134,10 @@ def local_cloud(folder: Path, name: str, speed: float = 1) -> Iterator[Cloud]:
         patch.setenv("LOADPROOF_STATE_DIR", str(folder))
         with running(name, transition_s=0.05, speed=speed) as local:
             cloud = Cloud(local)
-            cloud.client("ssm").put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="27", Type="String")
+            for region in ("us-east-1", "eu-central-1"):
+                cloud.of(region).client("ssm").put_parameter(
+                    Name="/cdk-bootstrap/hnb659fds/version", Value="27", Type="String"
+                )
             yield cloud
 
 

@@ -104,6 +104,7 @@ def test_an_environment_is_deployed_and_taken_down(environment_name: str, root: 
     """The profile of each region, with its network and key where it has them."""
     environment = load_environment(root / environment_name)
     chosen = load_profile(root / environment_name / "chat.yaml")
+    cloud = cloud.of(environment.region)
     assert cloud.deploy(chosen, environment) == "CREATE_COMPLETE", cloud.reasons("loadproof-test-chat")
     assert cloud.destroy("loadproof-test-chat") == "DELETE_COMPLETE"
 

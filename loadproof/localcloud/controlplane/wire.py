@@ -269,6 +269,8 @@ def _faults(shape: Shape, value: Json, path: str) -> Iterator[str]:
     if value is None or getattr(shape, "is_document_type", False):
         return  # left out, or free JSON
     kind = shape.type_name
+    if kind in ("float", "double") and value in _NO_NUMBERS:
+        return  # the service's own to refuse
     if not fits(kind, value):
         yield _fault(value, path, f"Member must be {_TYPES[kind][1]}")
     elif kind == "structure":
@@ -284,8 +286,6 @@ def _faults(shape: Shape, value: Json, path: str) -> Iterator[str]:
             yield from _faults(shape.value, item, f"{path}.{name}")
     elif kind == "string":
         yield from _string_faults(shape, value, path)
-    elif kind in ("float", "double") and value in _NO_NUMBERS:
-        return  # the service's own to refuse
     elif kind in ("integer", "long", "float", "double"):
         yield from _bound_faults(shape, value, value, path, "value")
 
