@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from botocore.client import BaseClient
 from moto.scheduler.models import Schedule, scheduler_backends
 
+from loadproof.errors import InputError
 from loadproof.localcloud.clock import CloudClock
 from loadproof.localcloud.controlplane.autoscaling.schedules import check_schedule, is_due
 from loadproof.localcloud.controlplane.wire import AwsError, Caller
@@ -71,7 +72,11 @@ class Schedules:
             "StartTime": _moment(schedule.start_date),
             "EndTime": _moment(schedule.end_date),
         }
-        return is_due(action, self._seen[schedule.arn], after, self._until)
+        try:
+            return is_due(action, self._seen[schedule.arn], after, self._until)
+        except InputError as error:  # the others are due all the same
+            log.warning("schedule %s never fires here: %s", schedule.name, error)
+            return False
 
     def _start(self, schedule: Schedule) -> None:
         arn = schedule.target["Arn"]

@@ -12,6 +12,7 @@ from loadproof.localcloud.refusals.rules import Rule, require
 
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)(s?)\)")
 _CRON = re.compile(r"cron\((\S+) (\S+) (\S+) (\S+) (\S+) (\S+)\)")
+_BY_RULE = re.compile(r"\b\d*[LW]\b|\bLW\b|#")  # a day by its place in the month
 _AT = re.compile(r"at\((\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\)")
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 _DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
@@ -72,6 +73,8 @@ def _is_number(text: str, low: int, high: int, names: list[str]) -> bool:
 def _schedule(caller: Caller, params: Params) -> None:
     expression = params["ScheduleExpression"]
     require(is_schedule(expression), _INVALID, f"Invalid Schedule Expression {expression}.")
+    days = "The local cloud does not simulate L, W and # in a cron expression; write days as numbers or names."
+    require(not _BY_RULE.search(expression), "UnsupportedOperation", days)
     _check_zone(params.get("ScheduleExpressionTimezone", "UTC"))
     window = params["FlexibleTimeWindow"]
     flexible = window.get("Mode") == "FLEXIBLE"

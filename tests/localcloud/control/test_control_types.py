@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from control_templates import create, delete, queue_template, reasons, update
 from moto import mock_aws
 from moto.scheduler.models import Schedule, scheduler_backends
@@ -325,3 +327,23 @@ def test_alarm_keeps_all_it_was_given(aws: Aws) -> None:
     (found,) = aws("cloudwatch").describe_alarms(AlarmNames=["all-fields"])["MetricAlarms"]
     assert {name: found[name] for name in given} == given
     delete(cfn, "alarm")
+
+
+@pytest.mark.parametrize("days", ["? * 2#1", "L * ?", "15W * ?", "LW * ?", "? * 6L"])
+def test_a_schedule_by_a_days_place_in_its_month_is_unsupported(aws: Callable[[str], Any], days: str) -> None:
+    """Legal on AWS, and never due here: said when it is made, where it would stop what comes after it."""
+    trust = {"Effect": "Allow", "Principal": {"Service": "scheduler.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    iam = aws("iam")
+    with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):
+        iam.create_role(RoleName="days", AssumeRolePolicyDocument=document)
+    with pytest.raises(ClientError, match="does not simulate L, W and #"):
+        aws("scheduler").create_schedule(
+            Name="days",
+            ScheduleExpression=f"cron(0 9 {days} 2027)",
+            FlexibleTimeWindow={"Mode": "OFF"},
+            Target={
+                "Arn": "arn:aws:sqs:us-east-1:123456789012:q",
+                "RoleArn": iam.get_role(RoleName="days")["Role"]["Arn"],
+            },
+        )
