@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from loadproof.errors import InputError
 from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, require
+from loadproof.simulation.schedules import due_minutes
 
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)(s?)\)")
 _CRON = re.compile(r"cron\((\S+) (\S+) (\S+) (\S+) (\S+) (\S+)\)")
-_BY_RULE = re.compile(r"\b\d*[LW]\b|\bLW\b|#")  # a day by its place in the month
 _AT = re.compile(r"at\((\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\)")
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 _DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
@@ -73,9 +74,10 @@ def _is_number(text: str, low: int, high: int, names: list[str]) -> bool:
 def _schedule(caller: Caller, params: Params) -> None:
     expression = params["ScheduleExpression"]
     require(is_schedule(expression), _INVALID, f"Invalid Schedule Expression {expression}.")
+    zone = params.get("ScheduleExpressionTimezone", "UTC")
+    _check_zone(zone)
     days = "The local cloud does not simulate L, W and # in a cron expression; write days as numbers or names."
-    require(not _BY_RULE.search(expression), "UnsupportedOperation", days)
-    _check_zone(params.get("ScheduleExpressionTimezone", "UTC"))
+    require(_is_simulated(expression, zone), "UnsupportedOperation", days)
     window = params["FlexibleTimeWindow"]
     flexible = window.get("Mode") == "FLEXIBLE"
     message = "MaximumWindowInMinutes must be provided when Mode is set as FLEXIBLE."
@@ -85,6 +87,15 @@ def _schedule(caller: Caller, params: Params) -> None:
     _check_role(caller, target["RoleArn"])
     name = params.get("GroupName", "default")
     require(name in _groups(caller), "ResourceNotFoundException", f"Schedule group {name} does not exist.", 404)
+
+
+def _is_simulated(expression: str, zone: str) -> bool:
+    """Whether the clock that fires schedules can read it: a day by its place in the month it cannot."""
+    try:
+        list(due_minutes(expression, zone, datetime(2000, 1, 1, tzinfo=UTC), 1, name="schedule"))
+    except InputError:
+        return False
+    return True
 
 
 def _check_zone(name: str) -> None:
