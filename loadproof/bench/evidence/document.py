@@ -25,7 +25,7 @@ from loadproof.bench.plan import RunPlan, read_document, read_plan, write_json
 from loadproof.bench.spec import ProfileBrief
 from loadproof.profiles import load_profile, profile_hash
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2  # as of the summary, whose verdict it repeats
 FILE_NAME = "evidence.json"
 HASHED = (PLAN_FILE, RECORDS_FILE, OBSERVED_FILE, SUMMARY_FILE)
 _JUDGED = ("verdict", "objectives", "levels", "scaling", "profile", "target", "workload")
@@ -35,8 +35,8 @@ _JUDGED = ("verdict", "objectives", "levels", "scaling", "profile", "target", "w
 class Evidence:
     """What the verdict rests on. All but the hashes is said in the run's other files, too."""
 
-    schema_version: Literal[1]
-    """1"""
+    schema_version: Literal[1, 2]
+    """2; 1 in older runs"""
     run_id: str
     """the run's"""
     created_utc: str
@@ -116,7 +116,7 @@ def misfits(folder: Path) -> list[str]:
         observed=read_observed(folder),
         interrupted=summary.conditions.interrupted,
     )
-    found += _not_following(summary, rebuilt)
+    found += _not_following(summary, rebuilt) if summary.schema_version == rebuilt.schema_version else _older(summary)
     said = as_json(_evidence(folder, plan, summary))
     found += [
         f"{FILE_NAME}: {name} {evidence.get(name)}, but {PLAN_FILE} and {SUMMARY_FILE} say {said[name]}"
@@ -146,6 +146,14 @@ def _not_following(summary: Summary, rebuilt: Summary) -> list[str]:
         f"{SUMMARY_FILE}: `{name}` does not follow from {PLAN_FILE} and {RECORDS_FILE}"
         for name in _JUDGED
         if getattr(summary, name) != getattr(rebuilt, name)
+    ]
+
+
+def _older(summary: Summary) -> list[str]:
+    return [
+        f"{SUMMARY_FILE}: judged by the rules of schema_version {summary.schema_version}, which this version does not "
+        f"have: whether it follows from {RECORDS_FILE} can be told by the Loadproof that wrote it "
+        f"({summary.loadproof_version})"
     ]
 
 

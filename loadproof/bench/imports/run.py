@@ -258,11 +258,11 @@ def _decide(
             unsettled.append("how many requests failed is not in the file")
     if failed:
         return "FAIL", failed
-    if unsettled:
+    if unsettled and judgements:
         return "INCONCLUSIVE", unsettled
-    return "PASS", [
-        "all objectives hold, as far as the imported figures bound them" if judgements else "no objectives were given"
-    ]
+    if not judgements:
+        return "NOT JUDGED", ["no objectives were given, so nothing was judged"]
+    return "PASS", ["all objectives hold, as far as the imported figures bound them"]
 
 
 def _said(judgement: Judgement) -> str:

@@ -6,7 +6,9 @@ even its worse end is better than that, NO CHANGE when all of it lies within the
 of failed requests changes by a difference, not a ratio (Newcombe's interval out of Wilson's: of no failures a bootstrap
 draws none): REGRESSION above 0, IMPROVED below.
 
-A level at which either run's client was too slow to measure is INCONCLUSIVE: its figures are not the endpoint's.
+What a client may have added to its run's figure (`client_share`) widens the interval, so that a late client is no
+change of the endpoint. A level that either run did not offer the load asked for at is INCONCLUSIVE: it measured another
+load.
 
 The outcome is of what is judged: the bounds' own figures where the later run has objectives, at the level it is judged
 at, and the share of failed requests there. Everything else is shown beside it and decides nothing: of a hundred
@@ -77,7 +79,7 @@ class Change:
 class Comparison:
     """A run against an earlier one. `differences` are of conditions (image, machine, profile): what may explain it.
 
-    `measured` False: at the level that decides a run's client was too slow, so its figures are not the endpoint's.
+    `measured` False: at the level that decides a run did not offer the load it was asked for.
     """
 
     before: str
@@ -124,7 +126,7 @@ def compare_runs(
     late = [
         f"{run.plan.run_id} {why}"
         for run, level in zip((before, after), deciding, strict=True)
-        for why in invalid_reasons(level.metrics, run.plan.spec.objectives)
+        for why in invalid_reasons(level.metrics)
     ]
     outcome, reason = _decide(shown, place)
     if late:
@@ -170,9 +172,21 @@ def _change(
 ) -> Change:
     objective = Objective(name, 1.0)
     one, other = before.resampled(objective), after.resampled(objective)
-    change, low, high = ratio_resampled(one, other)
+    change, low, high = _widened(ratio_resampled(one, other), before.ends(objective), after.ends(objective))
     outcome = outcome_of(low, high, tolerance, more_is_better=objective.comparison == ">=")
     return Change(name, place, one.observed, other.observed, change, low, high, outcome, decides)
+
+
+def _widened(
+    found: tuple[float | None, float | None, float | None], before: tuple[float, float], after: tuple[float, float]
+) -> tuple[float | None, float | None, float | None]:
+    """(change, low, high) by the least and the most that each figure may have been, over it as counted."""
+    change, low, high = found
+    return (
+        change,
+        None if low is None else round(low * after[0] / before[1], 6),
+        None if high is None or before[0] == 0 else round(high * after[1] / before[0], 6),
+    )
 
 
 def _change_of_shares(before: MeasuredLevel, after: MeasuredLevel, decides: bool) -> Change:

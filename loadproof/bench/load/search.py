@@ -2,8 +2,9 @@
 
 **sweep** doubles the load from its lowest value until a rule stops it: `objective` (a latency bound is missed),
 `error_rate`, `timeout` (a request timed out), `unsteady` (an open loop's latency kept growing), `diminishing_return`
-(throughput grew by less than a quarter of what the load did), `limit` (of what was allowed) or `client` (the generator
-was late `repeats` times in a row; once it is late, a level is only measured again).
+(throughput grew by less than a quarter of what the load did), `limit` (of what was allowed) or `client` (the load asked
+for was not offered, or the client's own share decided, `repeats` times in a row; once it did, a level is only measured
+again).
 
 **find_max** looks for the highest load without any of the first four. It doubles until one is found, then bisects
 between the highest that met and the lowest that missed; a load counts by the majority of its measurements, a tie as
@@ -89,20 +90,26 @@ def probe_of(
     value: float, level: LevelMetrics, records: Sequence[RequestRecord], steady: SteadyState, spec: BenchmarkSpec
 ) -> Probe:
     """What one measured level amounts to; `records` are its measured requests."""
-    misses = [Miss("client", reason) for reason in invalid_reasons(level, spec.objectives)]
-    misses += _error_misses(level, spec)
+    misses = _error_misses(level, spec)
+    succeeded = [record for record in records if record.ok]
+    by_the_client = [Miss("client", reason) for reason in invalid_reasons(level)]
     for objective in spec.objectives:
         if objective.latency is None:
             continue
         metric, rank_percent = objective.latency
-        observed = pooled(metric, [record for record in records if record.ok]).percentile_ms(rank_percent)
-        if observed is None or not objective.met_by(observed):
+        observed = pooled(metric, succeeded).percentile_ms(rank_percent)
+        at_best = pooled(metric, succeeded, "shortest").percentile_ms(rank_percent)
+        if at_best is None or not objective.met_by(at_best):
             misses.append(_objective_miss(objective, observed))
+        elif observed is not None and not objective.met_by(observed):
+            reason = f"{_objective_miss(objective, observed).reason}, without the client's own share {at_best:,.4g}"
+            by_the_client.append(Miss("client", reason))
     if level.unfinished:
         misses.append(Miss("unsteady", f"{level.unfinished} requests unfinished when the drain's time was over"))
     elif steady.growing and level.load is not None:
         misses.append(Miss("unsteady", "latency kept growing: requests come faster than they are served"))
-    return Probe(value, tuple(misses), steady_tokens_per_s(level, steady, records))
+    # What misses without the client's share, at less load than asked, misses all the same.
+    return Probe(value, tuple(misses or by_the_client), steady_tokens_per_s(level, steady, records))
 
 
 def _error_misses(level: LevelMetrics, spec: BenchmarkSpec) -> list[Miss]:
@@ -292,8 +299,10 @@ class SearchResult:
 
     @property
     def finished(self) -> bool:
-        """It came to its own end. One that was cut off, or whose client was late, did not."""
-        return self.stop is not None and (self.kind == "sweep" or self.stop.rule in _ENDS_OF_FIND_MAX)
+        """It came to its own end. One that was cut off, or that its client stopped, did not."""
+        if self.stop is None or self.stop.rule in ("client", "most_levels"):
+            return False
+        return self.kind == "sweep" or self.stop.rule in _ENDS_OF_FIND_MAX
 
     def votes(self, load: float | None) -> tuple[int, int]:
         """How many measurements of a load met, and how many there were."""
