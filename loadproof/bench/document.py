@@ -2,7 +2,8 @@
 
 Nothing measured is None, never 0. A field without a default is in every summary that was ever written; one with a
 default came later, so that old runs are read, too. Keys that a newer version added are ignored; a later
-`schema_version` is refused. Version 2 has verdicts that 1 had no word for: NOT JUDGED, and objectives that are INVALID. Each field's words are in `docs/summary.schema.json` and docs/reference-results.md.
+`schema_version` is refused. Version 2 has verdicts that 1 had no word for: NOT JUDGED, and objectives that
+are INVALID. Each field's words are in `docs/summary.schema.json` and docs/reference-results.md.
 """
 
 from __future__ import annotations
@@ -317,7 +318,8 @@ def summary_of(content: object, where: str) -> Summary:
     if version not in SCHEMA_VERSIONS:
         wrote = f" ({str(found['loadproof_version'])[:40]})" if "loadproof_version" in found else ""
         raise InputError(
-            f"{where}: schema_version: expected {' or '.join(map(str, SCHEMA_VERSIONS))}, found {json.dumps(version)[:40]}; "
+            f"{where}: schema_version: expected {' or '.join(map(str, SCHEMA_VERSIONS))}, "
+            f"found {json.dumps(version)[:40]}; "
             f"render the run with the Loadproof that wrote it{wrote}, or a later one"
         )
     try:

@@ -22,7 +22,7 @@ from loadproof.bench.judge.run import shown_again
 from loadproof.cli import main
 
 pytestmark = pytest.mark.usefixtures("patient")
-PATIENT = "from loadproof.bench.judge import verdict; verdict.LAG_LIMIT_MS = verdict.LAG_SHARE_OF_OBJECTIVE = 1e6; "
+PATIENT = "from loadproof.bench.judge import verdict; verdict.OFFERED_AT_LEAST = 0; "
 ENTRY = [sys.executable, "-c", f"{PATIENT}from loadproof.cli.main import main; main()", "bench"]
 
 

@@ -10,10 +10,18 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from loadproof.bench.document import FILE_NAME as SUMMARY_FILE
-from loadproof.bench.document import RunTarget, Summary, as_json, read_summary, summary_of
+from loadproof.bench.document import (
+    SCHEMA_VERSION,
+    SCHEMA_VERSIONS,
+    RunTarget,
+    Summary,
+    as_json,
+    read_summary,
+    summary_of,
+)
 from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.judge.verdict import Outcome
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
@@ -25,7 +33,6 @@ from loadproof.bench.plan import RunPlan, read_document, read_plan, write_json
 from loadproof.bench.spec import ProfileBrief
 from loadproof.profiles import load_profile, profile_hash
 
-SCHEMA_VERSION: Final = 2  # as of the summary, whose verdict it repeats
 FILE_NAME = "evidence.json"
 HASHED = (PLAN_FILE, RECORDS_FILE, OBSERVED_FILE, SUMMARY_FILE)
 _JUDGED = ("verdict", "objectives", "levels", "scaling", "profile", "target", "workload")
@@ -107,7 +114,7 @@ def misfits(folder: Path) -> list[str]:
     if _never_judged(folder):
         return [f"not judged: the run was cut off; loadproof report {folder} judges what there is of it"]
     missing = "cannot be read ({}); give a judged run that has its requests"
-    evidence = read_document(folder / FILE_NAME, missing, "restore it, or benchmark again")
+    evidence = read_document(folder / FILE_NAME, missing, "restore it, or benchmark again", SCHEMA_VERSIONS)
     found = _changed_files(folder, evidence)
     plan, summary = read_plan(folder), read_summary(folder)
     rebuilt = build_summary(

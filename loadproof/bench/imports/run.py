@@ -258,10 +258,10 @@ def _decide(
             unsettled.append("how many requests failed is not in the file")
     if failed:
         return "FAIL", failed
-    if unsettled and judgements:
-        return "INCONCLUSIVE", unsettled
     if not judgements:
         return "NOT JUDGED", ["no objectives were given, so nothing was judged"]
+    if unsettled:
+        return "INCONCLUSIVE", unsettled
     return "PASS", ["all objectives hold, as far as the imported figures bound them"]
 
 

@@ -30,7 +30,7 @@ from typing import Literal
 
 import numpy as np
 
-from loadproof.bench.measure.client_share import faster_without
+from loadproof.bench.measure.client_share import NOTICED, faster_without
 from loadproof.bench.measure.intervals import quantile_interval, requests_to_settle, requests_to_settle_rate
 from loadproof.bench.measure.metrics import NS_PER_S, LevelMetrics, Pool, pooled, same_at_both_ends
 from loadproof.bench.measure.records import RequestRecord
@@ -45,7 +45,6 @@ FEWEST_REQUESTS = 5  # below this a resampled sample says nothing
 SHORT_BELOW = 0.90  # of the mean length asked for
 OFFERED_AT_LEAST = 0.95  # of the load asked for
 SAID_BELOW = 0.99  # what was offered is said
-NOTICED = 0.01  # of a figure: a smaller share of the client's is not said
 _FASTER_CLIENT = "give the client a machine with nothing else to do, --workers, or a lower load"
 
 

@@ -26,6 +26,7 @@ from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.measure.statistics import Spread, Whole
 
 NS_PER_MS = 1_000_000
+NOTICED = 0.01  # of a figure: a smaller share is not worth a word
 _NOTICED_NS = 100 * NS_PER_MS
 
 
