@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 150
 PLAIN_INTERVAL_S = 5.0
+SHARES_FROM_WIDTH = 110
 VERDICT_STYLES = {
     "PASS": "bold green",
     "FAIL": "bold red",
@@ -125,7 +126,7 @@ def print_result(result: RunResult, console: Console) -> None:
         wide.print(table)
     _print_notes(summary, say)
     if summary.objectives:
-        wide.print(_objectives_table(summary.objectives, summary.place))
+        wide.print(_objectives_table(summary.objectives, summary.place, shares=wide.width >= SHARES_FROM_WIDTH))
     wide.print(Text(summary.verdict.outcome, style=VERDICT_STYLES[summary.verdict.outcome]), soft_wrap=True)
     for reason in summary.verdict.reasons:
         say(f"  {reason}")
@@ -245,10 +246,12 @@ def _rates(level: Level) -> tuple[str, ...]:
     )
 
 
-def _objectives_table(objectives: Sequence[Judgement], where: str) -> Table:
+def _objectives_table(objectives: Sequence[Judgement], where: str, *, shares: bool) -> Table:
+    """`shares`: with a column of what the client may have added."""
     title = f"Objectives at {where}"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    for name in ("objective", "observed", "client's share", "bound", "95% interval", "margin", "verdict"):
+    of_client = ["client's share"] if shares else []
+    for name in ("objective", "observed", *of_client, "bound", "95% interval", "margin", "verdict"):
         table.add_column(name, justify="left" if name == "objective" else "right", no_wrap=True)
     for row in objectives:
         # A share is a small number.
@@ -259,7 +262,7 @@ def _objectives_table(objectives: Sequence[Judgement], where: str) -> Table:
         table.add_row(
             row.name,
             figure(row.observed, decimals),
-            figure(row.client_share, decimals),
+            *[figure(row.client_share, decimals)] * shares,
             f"{row.comparison} {figure(row.bound, decimals)}",
             interval,
             "–" if row.margin is None else f"{row.margin:+.0%}",

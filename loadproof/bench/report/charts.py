@@ -109,7 +109,7 @@ def predicted_at(level: PredictedPoint, latency: str) -> float | None:
 
 
 def position(objective: Judgement) -> dict[str, float] | None:
-    """Where bound, observation, its other end and interval stand on a bar of 0..100, for the objectives table; None without data."""
+    """Where bound, observation, the same without the client, interval stand on a bar of 0..100; None without data."""
     if objective.observed is None:
         return None
     low = objective.observed if objective.low is None else objective.low
