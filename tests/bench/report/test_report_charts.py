@@ -166,8 +166,8 @@ def test_no_foreign_text_reaches_a_figure(tmp_path: Path) -> None:
 def test_the_objective_bar_is_to_scale(
     observed: float | None, low: float | None, high: float | None, expected: dict[str, float] | None
 ) -> None:
-    """Bound 100: the farthest mark stands at 1/1.15 of the bar, all else in proportion (100 · v / 115), 5 ms less without
-    the client's share."""
+    """Bound 100: the farthest mark stands at 1/1.15 of the bar, all else in proportion (100 · v / 115), 5 ms less
+    without the client's share."""
     one = Judgement("ttft_p95_ms", "<=", 100.0, observed, low, high, None, "PASS", client_share=5.0)
     assert charts.position(one) == expected
 
