@@ -153,7 +153,9 @@ def bench(tmp_path: Path, *options: str) -> tuple[int, dict[str, Any]]:
 
 
 def outcome_agrees(code: int, summary: dict[str, Any]) -> bool:
-    return code == {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 1, "INVALID": 3, "NOT JUDGED": 4}[summary["verdict"]["outcome"]]
+    return (
+        code == {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 1, "INVALID": 3, "NOT JUDGED": 4}[summary["verdict"]["outcome"]]
+    )
 
 
 # Targets
