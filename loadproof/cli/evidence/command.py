@@ -108,7 +108,8 @@ def compare(
     """Hold a run to an earlier one: each figure's ratio with its 95% interval, by a bootstrap over requests.
 
     The outcome is REGRESSION, NO CHANGE, IMPROVED or INCONCLUSIVE. Exit code: 0 · 1 a regression (--fail-on) · 2 runs
-    that cannot be held against each other · 3 a client too slow to measure, a place that cannot be read.
+    that cannot be held against each other · 3 a client that did not offer the load asked for, a place that cannot
+    be read.
     """
     runs = [find_run(one, place or ()) for one in (before, after)]
     if runs[0].where == runs[1].where:
