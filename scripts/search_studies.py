@@ -45,7 +45,7 @@ class Endpoint:
 
     def median_ms(self, load: float) -> float:
         """So that the p95 is the bound at `limit`; at no load it is half of that."""
-        return BOUND_MS / exp(Z95 * self.spread) * (1 + (load / self.limit) ** self.steepness) / 2
+        return BOUND_MS / exp(Z95 * self.spread) * float(1 + (load / self.limit) ** self.steepness) / 2
 
     def misses(self, load: float, levels: int) -> bool:
         return self.median_ms(load) * (1 + self.drift * levels / 20) * exp(Z95 * self.spread) > BOUND_MS * (1 + 1e-9)
