@@ -22,7 +22,7 @@ from loadproof.invocation.sockets import ClockNs
 from loadproof.invocation.transports import Transport, Unwrapper
 
 _MAX_BODY_BYTES = 64 * 1024 * 1024  # SageMaker's own bound is 25 MB; a hostile server must not fill the memory
-_READS_AT_ONCE = 32  # half a second of a usual stream, and at most 2 MB
+_READS_AT_ONCE = 64  # half a second of a usual stream, and at most 2 MB
 
 
 @dataclass(frozen=True, slots=True)
