@@ -32,6 +32,8 @@ class PlannedLevel:
     """hash of an open loop's due times: the same seed gives the same schedule everywhere"""
     ended_utc: str | None = None
     """null: not ended yet"""
+    confirms: bool = False
+    """of `--find-max`: sent afresh to confirm its load"""
 
 
 def planned_level(load: Load, workload: WorkloadSpec, level: int) -> PlannedLevel:

@@ -20,7 +20,9 @@ from loadproof.bench.document import Summary, read_summary
 from loadproof.bench.judge.regression import Comparison
 from loadproof.bench.judge.run import judge_run
 from loadproof.bench.judge.verdict import Verdict
-from loadproof.bench.load.search import Bracket, SearchResult, Stop
+from loadproof.bench.load.find_max import Bracket
+from loadproof.bench.load.probes import Stop
+from loadproof.bench.load.search import SearchResult
 from loadproof.bench.objectives import Objective
 from loadproof.bench.output.exports import to_csv, to_junit
 from loadproof.bench.output.markdown import to_markdown

@@ -24,10 +24,12 @@ import numpy as np
 from loadproof.bench.load.loop_probe import TICK_NS
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.measure.statistics import Spread, Whole
+from loadproof.invocation.sockets import PAUSE_S
 
 NS_PER_MS = 1_000_000
 NOTICED = 0.01  # of a figure: a smaller share is not worth a word
 _NOTICED_NS = 100 * NS_PER_MS
+_PAUSE_NS = round(PAUSE_S * 1e9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,9 @@ class Added:
 
 
 def away_ns(record: RequestRecord) -> int:
-    """For how long at most the loop stood still meanwhile. A stall shows in the first tick that fell due in it."""
-    return max(record.stalls_ns) + TICK_NS if record.stalls_ns else 0
+    """For how long at most the client looked at no socket while its loop stood still: a stall shows in the first tick
+    that fell due in it, and began within a pause between two looks."""
+    return max(record.stalls_ns) + TICK_NS + _PAUSE_NS if record.stalls_ns else 0
 
 
 def sent_late_ns(record: RequestRecord) -> int:
