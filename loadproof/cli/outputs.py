@@ -97,9 +97,10 @@ def _print_comparison(comparison: Comparison, console: Terminal) -> None:
 
 
 def _exit_code(code: ExitCode, comparison: Comparison | None) -> ExitCode:
-    """A regression is a miss where nothing worse happened."""
-    regressed = comparison is not None and comparison.outcome == "REGRESSION"
-    return ExitCode.MISSED if regressed and code == ExitCode.OK else code
+    """A regression is a miss where nothing worse happened; who compares has judged something."""
+    if comparison is None or code not in (ExitCode.OK, ExitCode.NOT_JUDGED):
+        return code
+    return ExitCode.MISSED if comparison.outcome == "REGRESSION" else ExitCode.OK
 
 
 def _try(path: Path, option: str) -> None:

@@ -59,7 +59,9 @@ def test_shares_by_published_examples() -> None:
     assert wilson(81, 263)[1:] == pytest.approx((0.2553, 0.3662), abs=5e-5)
 
 
-def run_of(folder: Path, ttfts: list[float], failed: int = 0, lag_ms: float = 0, **changes: object) -> Path:
+def run_of(
+    folder: Path, ttfts: list[float], failed: int = 0, lag_ms: float = 0, then_ms: float = 10, **changes: object
+) -> Path:
     """A run at 4 in flight, four requests side by side, with these first-token times and 10 ms more to the end."""
     folder.mkdir()
     spec = BenchmarkSpec(
@@ -75,13 +77,13 @@ def run_of(folder: Path, ttfts: list[float], failed: int = 0, lag_ms: float = 0,
     write_plan(folder, planned_in_full(plan))
     with RecordWriter(folder / "requests.jsonl") as writer:
         for index, ttft in enumerate(ttfts):
-            writer.append(request(index, ttft, failed=index < failed, lag_ms=lag_ms))
+            writer.append(request(index, ttft, failed=index < failed, lag_ms=lag_ms, then_ms=then_ms))
     return folder
 
 
-def request(index: int, ttft: float, *, failed: bool, lag_ms: float) -> RequestRecord:
+def request(index: int, ttft: float, *, failed: bool, lag_ms: float, then_ms: float) -> RequestRecord:
     start = 300.0 * (index // 4)
-    tokens = (start + ttft, start + ttft + 10)
+    tokens = (start + ttft, start + ttft + then_ms)
     return record(
         index, intended_ms=start, token_ms=tokens, lag_ms=lag_ms, end_ms=tokens[-1], concurrency=4,
         outcome="internal" if failed else "ok",
@@ -185,12 +187,30 @@ def test_false_alarms_are_rare(tmp_path: Path) -> None:
     assert outcomes.count("REGRESSION") <= 1 and outcomes.count("IMPROVED") <= 1
 
 
-def test_a_slow_client_is_no_regression(tmp_path: Path) -> None:
-    """Three times as slow, and sent 9 ms late: that run measured itself, and the comparison says so."""
+def test_what_a_late_client_added_is_no_regression(tmp_path: Path) -> None:
+    """100 ms more, of a client that sent 100 ms late: INCONCLUSIVE both ways, for without it nothing changed."""
+    punctual = run_of(tmp_path / "punctual", latencies(2), then_ms=5000)
+    late = run_of(tmp_path / "late", [100 + ttft for ttft in latencies(3)], lag_ms=100, then_ms=5000)
+    for found in (compare(punctual, late), compare(late, punctual)):
+        assert (found.outcome, found.measured) == ("INCONCLUSIVE", True)
+    [change] = [one for one in compare(punctual, late).changes if one.name == "ttft_p95_ms"]
+    assert change.change is not None and change.change > 1.5
+    assert change.low is not None and change.low < 1.05
+
+
+def test_a_late_client_hides_no_clear_regression(tmp_path: Path) -> None:
+    """Three times as slow, 9 ms of it the client's."""
     fast, slow = run_of(tmp_path / "fast", latencies(2)), run_of(tmp_path / "slow", latencies(1, 3.0), lag_ms=9)
+    assert compare(fast, slow).outcome == "REGRESSION"
+    assert compare(slow, fast).outcome == "IMPROVED"
+
+
+def test_another_load_is_no_regression(tmp_path: Path) -> None:
+    """Three times as slow, of which a fifth was not offered: that run measured another load, and it is said."""
+    fast, slow = run_of(tmp_path / "fast", latencies(2)), run_of(tmp_path / "slow", latencies(1, 3.0), lag_ms=62)
     for found in (compare(fast, slow), compare(slow, fast)):
-        assert found.outcome == "INCONCLUSIVE"
-        assert "slow dispatch lag p99 9.0 ms exceeds 5.0 ms" in found.reason
+        assert (found.outcome, found.measured) == ("INCONCLUSIVE", False)
+        assert "slow the load asked for was not offered: " in found.reason
 
 
 def test_more_failed_requests_are_a_regression(tmp_path: Path) -> None:

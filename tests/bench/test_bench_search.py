@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from bench_records import record
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadproof.bench.load.find_max import bracket_of, confirmed_load, standing_of
-from loadproof.bench.load.probes import Miss, Probe, Stop, Tally, Wanted, e_value, probe_of
+from loadproof.bench.load.probes import Miss, Probe, Rule, Stop, Tally, Wanted, e_value, probe_of
 from loadproof.bench.load.search import judged_probe, next_level, search_result
 from loadproof.bench.measure.metrics import measure_level
 from loadproof.bench.measure.steady import steady_state
@@ -213,6 +214,38 @@ def test_what_a_level_misses_is_named(others: dict, rules: list[str]) -> None:
     level = measure_level(1, records)
     probe = probe_of(1.0, level, records, steady_state(records), spec(*bounds))
     assert [miss.rule for miss in probe.misses] == rules
+
+
+def probed(lag_ms: float, end_ms: float, bound_ms: float) -> list[str]:
+    """A level of a hundred requests with a first token after 100 ms, sent so late."""
+    records = [
+        record(i, intended_ms=1000 * i, token_ms=(1000 * i + 100,), end_ms=1000 * i + end_ms, lag_ms=lag_ms)
+        for i in range(100)
+    ]
+    level = measure_level(1, records)
+    bound = Objective("ttft_p95_ms", bound_ms)
+    return [miss.rule for miss in probe_of(1.0, level, records, steady_state(records), spec(bound)).misses]
+
+
+def test_a_load_misses_without_what_the_client_added_and_meets_with_it() -> None:
+    """100 ms, 30 of them the client's, of a second: 100 are met, 69 missed, and between them the client decides."""
+    assert probed(30, 1000, 100) == []
+    assert probed(30, 1000, 69) == ["objective"]
+    assert probed(30, 1000, 85) == ["client"]
+
+
+def test_a_load_that_was_not_offered_meets_nothing_and_may_miss() -> None:
+    """30 of 110 ms: what was 73% of the load misses all the same."""
+    assert probed(30, 110, 100) == ["client"]
+    assert probed(30, 110, 69) == ["objective"]
+
+
+@pytest.mark.parametrize(("rule", "finished"), [("limit", True), ("objective", True), ("client", False)])
+def test_a_sweep_that_its_client_stopped_is_not_finished(rule: Rule, finished: bool) -> None:
+    """Then it cannot pass; one that found a limit of the endpoint or of what was allowed can."""
+    search = search_result(replace(SLOTS, kind="sweep"), [Probe(1, (), 1)], None)
+    assert replace(search, stop=Stop(rule, "why")).finished is finished
+    assert not replace(search, stop=None).finished
 
 
 def test_only_an_open_loops_growth_counts_against_it() -> None:

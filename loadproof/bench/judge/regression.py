@@ -9,7 +9,9 @@ end is better than that, NO CHANGE when all of it lies within the tolerance, els
 requests changes by a difference, not a ratio (Newcombe's interval out of Wilson's: of no failures a bootstrap draws
 none): REGRESSION above 0, IMPROVED below.
 
-A level at which either run's client was too slow to measure is INCONCLUSIVE: its figures are not the endpoint's.
+What a client may have added to its run's figure (`client_share`) widens the interval, so that a late client is no
+change of the endpoint. A level that either run did not offer the load asked for at is INCONCLUSIVE: it measured another
+load.
 
 The outcome is of what is judged: the bounds' own figures where the later run has objectives, at the level it is judged
 at, and the share of failed requests there. Everything else is shown beside it and decides nothing: of a hundred
@@ -75,8 +77,8 @@ class Change:
     """One figure at one level. `change` is after / before (of failed requests after − before), `low`..`high` its 95%
     interval; above 1 (0) is worse, but for rates.
 
-    `before` and `after` are (geometric) means over `runs_before` and `runs_after`. `spread_between_runs`: the relative standard
-    deviation that the interval allows for. `detectable`: the ratio that would be found in 80% of the cases.
+    `before` and `after` are (geometric) means over `runs_before` and `runs_after`. `spread_between_runs`: the relative
+    standard deviation that the interval allows for. `detectable`: the ratio that would be found in 80% of the cases.
     `runs_to_settle`: of each side, for a change like this one.
     """
 
@@ -100,7 +102,7 @@ class Change:
 class Comparison:
     """A run against an earlier one. `differences` are of conditions (image, machine, profile): what may explain it.
 
-    `measured` False: at the level that decides a run's client was too slow, so its figures are not the endpoint's.
+    `measured` False: at the level that decides a run did not offer the load it was asked for.
     `between_runs`: how much runs are taken to differ, and what can be found so, in words.
     """
 
@@ -163,7 +165,7 @@ def compare_runs(
     late = [
         f"{run.plan.run_id} {why}"
         for run, level in zip((before, after), deciding, strict=True)
-        for why in invalid_reasons(level.metrics, run.plan.spec.objectives)
+        for why in invalid_reasons(level.metrics)
     ]
     outcome, reason = _decide(shown, place)
     if late:
@@ -247,7 +249,8 @@ def _change(
 ) -> Change:
     objective = Objective(name, 1.0)
     one, other = (level.resampled(objective) for level in levels)
-    change, low, high = ratio_resampled(one, other)
+    drawn = ratio_resampled(one, other)
+    change, low, high = _widened(drawn, levels[0].ends(objective), levels[1].ends(objective))
     if change is None or not one.observed or not other.observed:
         return Change(name, place, one.observed, other.observed, change, low, high, "INCONCLUSIVE", decides)
     between, repeats = history.between_runs(name), history.repeats(name)
@@ -279,6 +282,18 @@ def _log(ratio: float | None) -> float | None:
 
 def _ratio(logarithm: float | None) -> float | None:
     return None if logarithm is None else round(exp(logarithm), 6)
+
+
+def _widened(
+    found: tuple[float | None, float | None, float | None], before: tuple[float, float], after: tuple[float, float]
+) -> tuple[float | None, float | None, float | None]:
+    """(change, low, high) by the least and the most that each figure may have been, over it as counted."""
+    change, low, high = found
+    return (
+        change,
+        None if low is None else round(low * after[0] / before[1], 6),
+        None if high is None or before[0] == 0 else round(high * after[1] / before[0], 6),
+    )
 
 
 def _change_of_shares(before: MeasuredLevel, after: MeasuredLevel, decides: bool) -> Change:

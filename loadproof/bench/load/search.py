@@ -2,8 +2,9 @@
 
 **sweep** doubles the load from its lowest value until a rule stops it: `objective` (a latency bound is missed),
 `error_rate`, `timeout` (a request timed out), `unsteady` (an open loop's latency kept growing), `diminishing_return`
-(throughput grew by less than a quarter of what the load did), `limit` (of what was allowed) or `client` (the generator
-was late `repeats` times in a row; once it is late, a level is only measured again).
+(throughput grew by less than a quarter of what the load did), `limit` (of what was allowed) or `client` (the load asked
+for was not offered, or the client's own share decided, `repeats` times in a row; once it did, a level is only measured
+again).
 
 **find_max** looks for the highest load without any of the first four (`find_max`). Bounds from below
 (`requests_per_s_min`) are not looked at: more load is the way to meet them.
@@ -139,8 +140,10 @@ class SearchResult:
 
     @property
     def finished(self) -> bool:
-        """It came to its own end. One that was cut off, or whose client was late, did not."""
-        return self.stop is not None and (self.kind == "sweep" or self.stop.rule in _ENDS_OF_FIND_MAX)
+        """It came to its own end. One that was cut off, or that its client stopped, did not."""
+        if self.stop is None or self.stop.rule in ("client", "most_levels"):
+            return False
+        return self.kind == "sweep" or self.stop.rule in _ENDS_OF_FIND_MAX
 
     def votes(self, load: float | None) -> tuple[int, int]:
         """How many measurements of a load met, and how many there were."""

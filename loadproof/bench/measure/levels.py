@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from loadproof.bench.load.probes import Probe, Stop, probe_of
 from loadproof.bench.load.search import judged_probe, next_level
+from loadproof.bench.measure.client_share import ClientShare
 from loadproof.bench.measure.metrics import LevelMetrics, measure_level
 from loadproof.bench.measure.records import RequestRecord, latest
 from loadproof.bench.measure.statistics import Spread
@@ -60,7 +61,7 @@ def measured_level(
         load=load.words if load.is_open else None,
     )
     if "imported" in plan.conditions:  # how late another program was, nobody measured
-        metrics = replace(metrics, lag_ms=Spread(), loop_lag_ms=Spread())
+        metrics = replace(metrics, lag_ms=Spread(), loop_lag_ms=Spread(), offered=None, client_share=ClientShare())
     ended = bool(plan.levels) and plan.levels[index].ended_utc is not None
     return MeasuredLevel(index, load, tuple(measured), tuple(warm_up), metrics, steady_state(measured), ended)
 
