@@ -238,7 +238,7 @@ def test_files_that_the_plan_names_travel_with_it(
     (level,) = json.loads((folder / "summary.json").read_text())["levels"]
     assert (level["requests"], level["errors"]) == (10, 0), said
     assert level["planned"]["trace"] == "files/0-monday.csv"
-    assert code in (ExitCode.OK, ExitCode.COULD_NOT_RUN), "unless this machine was too busy to measure"
+    assert code in (ExitCode.NOT_JUDGED, ExitCode.COULD_NOT_RUN), "unless this machine was too busy to measure"
     assert "algo-2: sent its 5 requests, a share of 0.5" in said.err
     keys = [row["Key"] for row in boto3.client("s3").list_objects_v2(Bucket=BUCKET, Prefix="by-hand/")["Contents"]]
     assert f"by-hand/runs/{folder.name}/summary.json" in keys
