@@ -101,10 +101,10 @@ def table(found: Sequence[Judged], cores: int) -> str:
     """Verdicts by how far the bound is from what the server did."""
     runs = len(found) // 2
     lines = [
-        f"{runs} runs with {cores} of {os.cpu_count()} cores burned beside them, two objectives each, "
-        f"{sum(one.wrong for one in found)} verdicts wrong.\n",
-        "| in flight | bound over truth | objectives | PASS | FAIL | INCONCLUSIVE | INVALID | wrong | "
-        "client's share, median / most | load offered, least |",
+        f"{runs} runs with {cores} of {os.cpu_count()} cores burned beside them, each with an objective on TTFT and "
+        f"one on E2E: {sum(one.wrong for one in found)} verdicts wrong.\n",
+        "| in flight | bound over what the server was told | objectives | PASS | FAIL | INCONCLUSIVE | INVALID | "
+        "wrong | client's share, median / most | load offered, least |",
         "|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     kinds = {

@@ -63,8 +63,9 @@ def test_a_row_of_the_profiles_page(row: str) -> None:
     [
         "### `levels[].steady_state`",
         "| `goodput_per_s` | number or null | successful ones inside every latency bound |",
-        "| `outcome` | `PASS`, `FAIL`, `INCONCLUSIVE`, `INVALID` | PASS, FAIL, INCONCLUSIVE or INVALID |",
-        "| `schema_version` | `1` | 1 |",
+        "| `outcome` | `PASS`, `FAIL`, `INCONCLUSIVE`, `INVALID`, `NOT JUDGED` | "
+        "PASS, FAIL, INCONCLUSIVE, INVALID, or NOT JUDGED where there was no objective |",
+        "| `schema_version` | `1`, `2` | 2; 1 in older runs |",
         "| `deployed` | map or null | image and instance type, or null |",
         "| `concurrency` | integer or null | requests in flight, of a closed loop |",
     ],

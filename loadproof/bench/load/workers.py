@@ -3,7 +3,7 @@
 Every process makes the same batch from the same plan and takes its own share of it (`batches`), at the batch's own
 absolute times. Records come back as requests end and are kept by one writer; percentiles are exact as ever. A worker
 that dies is never silently absent: each request of its share without a record gets one that says `missing`, which
-makes the level INVALID, and --resume sends it again.
+makes what would pass at the level INVALID, and --resume sends it again.
 """
 
 from __future__ import annotations

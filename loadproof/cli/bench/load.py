@@ -103,7 +103,7 @@ def with_load(spec: BenchmarkSpec, options: LoadOptions) -> BenchmarkSpec:
 
 
 def refuse_crowd(workers: int | None) -> None:
-    """Worker processes that share a core make each other late, which the run would then be INVALID for."""
+    """Worker processes that share a core make each other late, and offer less load than one a core."""
     cores = _cores()
     if workers is not None and workers > cores:
         raise InputError(
