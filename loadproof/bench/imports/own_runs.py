@@ -8,6 +8,9 @@ from loadproof.bench.document import Level, Summary, summary_of
 from loadproof.bench.imports.levels import MeasuredLevel, day
 from loadproof.bench.measure.steady import full_swing
 
+MOST_OF_CLIENT = 0.05
+_LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms")
+
 
 def is_summary(document: object) -> bool:
     if not isinstance(document, Mapping) or not isinstance(document.get("levels"), list):
@@ -16,14 +19,22 @@ def is_summary(document: object) -> bool:
 
 
 def read_summary(document: Mapping[str, object], source: str) -> list[MeasuredLevel]:
-    """Its levels in full swing; one that the run itself calls invalid, or never as concurrent as named, is left out.
+    """Its levels in full swing; one that the run itself calls invalid, that was never as concurrent as named, or whose
+    client had more than `MOST_OF_CLIENT` of a mean latency is left out.
 
     TTFT and E2E are those of the steady state where the run reached one: of a level that queues, the first round finds
     no queue. Throughput is the same loop's (`steady.full_swing`). Input tokens are the server's count where
     it gave one. Raises InputError for a summary that is none.
     """
     summary = summary_of(document, source)
-    return [_level(level, summary, source) for level in summary.levels if level.valid and not level.never_full]
+    return [_level(level, summary, source) for level in summary.levels if _is_the_endpoints(level)]
+
+
+def _is_the_endpoints(level: Level) -> bool:
+    if not level.valid or level.never_full:
+        return False
+    means = [(getattr(level, name).mean, getattr(level.client_share, name).mean) for name in _LATENCIES]
+    return all(counted is None or (share or 0.0) <= MOST_OF_CLIENT * counted for counted, share in means)
 
 
 def _level(level: Level, summary: Summary, source: str) -> MeasuredLevel:

@@ -119,6 +119,17 @@ def test_our_own_run_counts_in_full_swing(tmp_path: Path) -> None:
     assert (found.ttft_ms.mean, found.tpot_ms, found.date) == (41.0, Spread(), "2026-11-21")
 
 
+def test_a_level_that_its_client_had_a_part_in_is_left_out(tmp_path: Path) -> None:
+    """5 of 100 ms to the first token may be the client's; of a whole request 51 of 1,000 ms may not."""
+    level = {"concurrency": 8, "requests": 32, "ttft_ms": {"mean": 100.0}, "e2e_ms": {"mean": 1000.0}}
+    levels = [
+        level | {"concurrency": slots, "client_share": {"ttft_ms": {"mean": 5.0}, "e2e_ms": {"mean": share}}}
+        for slots, share in ((8, 50.0), (16, 51.0))
+    ]
+    (tmp_path / "summary.json").write_text(json.dumps(whole({"levels": levels})))
+    assert only(tmp_path).concurrency == 8
+
+
 def test_of_our_own_run_that_queued_the_steady_part_counts(tmp_path: Path) -> None:
     """Room for 16 of 32, three rounds of 1 s each at 960 tokens/s: 16 of 96 requests find no queue, so the mean E2E is
     1.833 s and 29.33 are in flight. Steady are 2 s and 960 tokens/s, not 960 · 32 / 29.33 = 1,047."""
