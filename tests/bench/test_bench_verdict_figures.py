@@ -289,6 +289,14 @@ def test_four_answers_inside_a_p50_need_eight_more() -> None:
     assert judged(Objective("ttft_p95_ms", 10), requests([10.0] * 71)).more_requests == 1
 
 
+def test_thirty_answers_at_the_bound_of_a_p90_are_all_inside() -> None:
+    """Thirty-six in all are the fewest that settle it, so it takes six more at least."""
+    found = judged(Objective("ttft_p90_ms", 10), requests([10.0] * 30))
+    assert found.verdict == "INCONCLUSIVE" and found.more_requests is not None and found.more_requests >= 6
+    gaps = judged(Objective("itl_p90_ms", 10), requests([100.0] * 30))
+    assert gaps.verdict == "INCONCLUSIVE" and gaps.more_requests is not None and gaps.more_requests >= 6
+
+
 def test_thirds_of_a_ms_are_kept_to_nine_places() -> None:
     """Four tokens in 10 ms after the first: three gaps."""
     records = [

@@ -189,8 +189,12 @@ def _judge_errors(objective: Objective, level: LevelMetrics) -> Judgement:
     if not level.requests:
         return judgement_of(objective, None, (None, None), "INCONCLUSIVE", level.requests)
     share, own = level.errors / level.requests, level.errors_while_away / level.requests
-    verdict = between(objective, Figure(share, share, share), Figure(share - own, share - own, share - own))
+    verdict = between(objective, _counted(share), _counted(share - own))
     return replace(judgement_of(objective, share, (None, None), verdict, level.requests), client_share=own)
+
+
+def _counted(value: float) -> Figure:
+    return Figure(value, value, value)
 
 
 def _judge_latency(
@@ -205,8 +209,8 @@ def _judge_latency(
     better = worse = counted
     if not same_at_both_ends(metric, succeeded):
         better, _ = _percentile_at(pooled(metric, succeeded, "shortest"), rank_percent, bound_ms)
-    if better is not counted and metric in ("itl", "tpot"):  # what has no send in it may be too short, too
-        worse, _ = _percentile_at(pooled(metric, succeeded, "longest", objective.bound), rank_percent, bound_ms)
+        if metric in ("itl", "tpot"):  # what has no send in it may be too short, too
+            worse, _ = _percentile_at(pooled(metric, succeeded, "longest", objective.bound), rank_percent, bound_ms)
     verdict, more = between(objective, worse, better), None
     if verdict == "INCONCLUSIVE":
         within = float((pool.values <= objective.bound * pool.per_ms).mean())
