@@ -27,7 +27,7 @@ from loadproof.bench.plan import ABSENT, map_of
 from loadproof.bench.spec import Kind, PredictedPoint, Prediction, ProfileBrief
 from loadproof.capacity.knee import Knee
 from loadproof.errors import InputError
-from loadproof.protocols import Protocol
+from loadproof.wire.payloads import Protocol
 
 SCHEMA_VERSION: Final = 1
 FILE_NAME = "summary.json"

@@ -24,7 +24,7 @@ from loadproof.errors import InputError
 from loadproof.invocation.codecs.converse import check_service_tier
 from loadproof.invocation.credentials import is_loopback
 from loadproof.localcloud.state import known_states
-from loadproof.protocols import ContainerProtocol, Protocol
+from loadproof.wire.payloads import ContainerProtocol, Protocol
 
 DEFAULT_CONCURRENCY = (1, 2, 4, 8)
 DEFAULT_REQUESTS_PER_LEVEL = 32

@@ -27,7 +27,7 @@ from loadproof.invocation.quotas import Quota, Quotas
 from loadproof.loads import MOST_CONCURRENCY
 from loadproof.profiles import components_of, load_profile
 from loadproof.profiles.on_bedrock import bedrock_settings
-from loadproof.protocols import Protocol
+from loadproof.wire.payloads import Protocol
 
 CHARACTERS_A_TOKEN = 4  # an estimate for quotas; what the server counted replaces it when the answer is there
 

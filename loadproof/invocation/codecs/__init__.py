@@ -16,7 +16,7 @@ from loadproof.invocation.codecs.types import (
     TokenChunk,
     TokenSource,
 )
-from loadproof.protocols import PayloadName
+from loadproof.wire.payloads import PayloadName
 
 __all__ = [
     "Codec",
