@@ -14,9 +14,9 @@ from constructs import Construct
 from loadproof.capacity.targets import buffer_concurrency
 from loadproof.constructs.buffer.consumer import METRICS_NAMESPACE, Consumer, Stores
 from loadproof.constructs.buffer.target import Target
+from loadproof.constructs.cdk.cloudwatch import Metric
 from loadproof.constructs.cdk.emptied_bucket.infrastructure import EmptiedBucket
 from loadproof.constructs.cdk.results_bucket import goes_with_stack, results_bucket
-from loadproof.constructs.observability.cloudwatch import Metric
 from loadproof.profiles.checks.buffering import RETENTION_MARGIN_S, consumer_timeout_s, kept_s
 from loadproof.profiles.names import dead_letter_queue_name, queue_name
 from loadproof.profiles.schema import Buffer as BufferSettings

@@ -13,10 +13,10 @@ from aws_cdk import CfnResource
 from constructs import Construct
 
 from loadproof.constructs.buffer.infrastructure import Buffer
+from loadproof.constructs.cdk.cloudwatch import AlarmRule, Formula, Metric, alarm
 from loadproof.constructs.cdk.resource import resource
 from loadproof.constructs.deployment import Deployment
 from loadproof.constructs.observability.alarm_topic import topic_arn
-from loadproof.constructs.observability.cloudwatch import AlarmRule, Formula, Metric, alarm
 from loadproof.profiles.names import alarm_name
 from loadproof.profiles.schema import Objectives
 

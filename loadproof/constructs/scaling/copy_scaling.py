@@ -12,15 +12,15 @@ from constructs import Construct
 
 from loadproof.capacity.targets import as_number
 from loadproof.constructs.buffer.infrastructure import Buffer
-from loadproof.constructs.cdk.resource import resource
-from loadproof.constructs.deployment import Deployment
-from loadproof.constructs.observability.cloudwatch import (
+from loadproof.constructs.cdk.cloudwatch import (
     SAGEMAKER,
     AlarmRule,
     Formula,
     Metric,
     alarm,
 )
+from loadproof.constructs.cdk.resource import resource
+from loadproof.constructs.deployment import Deployment
 from loadproof.constructs.scaling.backlog import backlog_per_copy, tracked
 from loadproof.errors import InputError
 from loadproof.profiles.names import VARIANT_NAME

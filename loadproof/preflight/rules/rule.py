@@ -26,7 +26,13 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("warning", "unknown", "error")  # the
 Found: TypeAlias = rules.Found[str, Severity]  # at a resource, by what somebody calls it
 Finding: TypeAlias = rules.Finding[str, Severity]
 
-RULES: Final = rules.Rulebook[Need, str, Severity]("LA", "loadproof.preflight.rules", Need, "error")
+# Nobody makes a Need by this: what is given to a rule is looked at by it.
+RULES: Final = rules.Rulebook[Need, str, Severity](
+    "LA",
+    "loadproof.preflight.rules",
+    Need,  # type: ignore[type-abstract]
+    "error",
+)
 alarms_rule = RULES.over(Alarms).rule
 bedrock_rule = RULES.over(BedrockQuota).rule
 bootstrap_rule = RULES.over(Bootstrap).rule

@@ -18,7 +18,7 @@ from loadproof.constructs.cdk.custom_resource import custom_resource
 from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, Program, PythonFunction
 from loadproof.constructs.cdk.statements import allow
 from loadproof.constructs.deployment import Deployment
-from loadproof.constructs.scaling.copy_bounds import copy_bounds
+from loadproof.constructs.endpoint.copy_bounds import copy_bounds
 from loadproof.profiles.schema import Component
 
 CODE: Final = Path(__file__).parent / "runtime" / "index.py"
