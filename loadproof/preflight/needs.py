@@ -163,7 +163,7 @@ class Subnets(Need):
 
 
 @dataclass(frozen=True, slots=True)
-class Alarms(Need):
+class AlarmTopic(Need):
     """Whom alarms tell."""
 
     environment: Environment
@@ -194,7 +194,7 @@ class Bootstrap(Need):
 
 
 @dataclass(frozen=True, slots=True)
-class BedrockQuota(Need):
+class BedrockQuotaNeed(Need):
     """Requests or tokens a minute of a model on Bedrock; `names` are those that the quota is listed under."""
 
     model_id: str

@@ -33,7 +33,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class AnswerShape:
     """How answers are written, which several protocols may do alike."""
 
     text: Callable[[Document], str | None]  # of a whole answer; None: it has another shape
@@ -45,7 +45,7 @@ class Payload:
     """What is known of a protocol wherever it is spoken. `title` says whose payload it is, for people."""
 
     title: str
-    shape: Shape
+    shape: AnswerShape
     streaming: Callable[[Document], Document]  # a request, asking for a stream that reports its token counts
 
 
@@ -71,7 +71,7 @@ def answer_text(answer: Document | list[Document]) -> str | None:
     return next((text for shape in shapes() if (text := shape.text(one)) is not None), None)
 
 
-def shapes() -> list[Shape]:
+def shapes() -> list[AnswerShape]:
     """Every shape of every protocol: TGI and LMI write OpenAI's too, where they are asked so."""
     return list(dict.fromkeys(payload_of(name).shape for name in get_args(ContainerProtocol)))
 
@@ -176,5 +176,5 @@ def _merge(whole: Document, delta: Document) -> None:
             whole[name] = value
 
 
-_TOKEN_EVENTS: Final = Shape(_generated_text, _add_token)
-_CHOICES: Final = Shape(_choice_text, _add_choices)
+_TOKEN_EVENTS: Final = AnswerShape(_generated_text, _add_token)
+_CHOICES: Final = AnswerShape(_choice_text, _add_choices)

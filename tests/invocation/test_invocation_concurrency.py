@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from virtual_twin import TwinSender, made_invocation, now_s, refused, run_virtual
 
-from loadproof.capacity import Deployment, deployment_from_container
+from loadproof.capacity import PlannedDeployment, deployment_from_container
 from loadproof.invocation import GenerationRequest, Invocation, Outcome, OutcomeKind, RetryClass
 from loadproof.invocation.adaptive import Bound, Search, count_served
 from loadproof.invocation.chains import Item
@@ -27,7 +27,7 @@ def ended(outcome: Outcome) -> Invocation:
     return made_invocation(outcome, 0, array("q"), 1, 1)
 
 
-def deployment(family: str = "tgi", **variables: str) -> Deployment:
+def deployment(family: str = "tgi", **variables: str) -> PlannedDeployment:
     return deployment_from_container(
         family=family,  # type: ignore[arg-type]
         version="",
@@ -203,7 +203,7 @@ def sizes_of(count: int, input_tokens: int, output_tokens: int) -> list[tuple[in
     ]
 
 
-def best_fixed(deployed: Deployment, sizes: list[tuple[int, int]], levels: tuple[int, ...]) -> float:
+def best_fixed(deployed: PlannedDeployment, sizes: list[tuple[int, int]], levels: tuple[int, ...]) -> float:
     def rate(level: int) -> float:
         done = simulate_requests(deployed, sizes, level)
         return sum(one.output_tokens for one in done) / max(one.end_ms for one in done) * 1000

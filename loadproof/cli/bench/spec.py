@@ -16,7 +16,7 @@ from loadproof.bench.connect import parse_target, service_url
 from loadproof.bench.objectives import Objective, parse_objective
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
 from loadproof.bench.workload.traces import read_trace
-from loadproof.cli.attempts import Attempts
+from loadproof.cli.attempts import Complaints
 from loadproof.cli.bench.load import LoadOptions, with_load
 from loadproof.cli.bench.workload import WorkloadOptions, with_workload
 from loadproof.cli.options import EndpointUrl, Env
@@ -124,7 +124,7 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
         "at_requests_per_s": options.at_rate,
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    attempts = Attempts()
+    attempts = Complaints()
     planned = spec.workload if options.seed is None else replace(spec.workload, seed=options.seed)
     make_workload = partial(with_workload, planned, options.workload, chat=spec.target.chat)
     spec = replace(

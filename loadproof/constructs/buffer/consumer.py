@@ -12,7 +12,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from loadproof.catalog import layer_arn
-from loadproof.constructs.buffer.target import Target
+from loadproof.constructs.buffer.target import BufferTarget
 from loadproof.constructs.cdk.cloudwatch import Metric
 from loadproof.constructs.cdk.python_function import Program, PythonFunction
 from loadproof.constructs.cdk.resource import resource
@@ -45,7 +45,7 @@ class Consumer(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        target: Target,
+        target: BufferTarget,
         settings: BufferSettings,
         concurrency: int,
         stores: Stores,

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from botocore.exceptions import ClientError
 
-from loadproof.invocation.buffer.bucket import Bucket
+from loadproof.invocation.buffer.bucket import ResultsBucket
 from loadproof.invocation.buffer.calls import Calls
 from loadproof.invocation.buffer.message import Message, MessageError, read_message
 from loadproof.invocation.buffer.places import Places, client
@@ -75,7 +75,7 @@ class DeadLetters:
         self._sqs = sqs
         self._dynamodb = dynamodb
         self._calls = calls or Calls()
-        self._bucket = Bucket(s3, places.bucket, self._calls)
+        self._bucket = ResultsBucket(s3, places.bucket, self._calls)
 
     @classmethod
     def at(cls, places: Places, region: str | None = None, endpoint_url: str | None = None) -> DeadLetters:

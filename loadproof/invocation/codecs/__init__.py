@@ -7,10 +7,10 @@ from typing import get_args
 from loadproof.errors import InputError
 from loadproof.invocation.codecs import claude, converse, llama, lmi, openai, tgi
 from loadproof.invocation.codecs.types import (
+    ChatMessage,
     Codec,
     Completion,
     GenerationRequest,
-    Message,
     PayloadProtocol,
     StreamDecoder,
     TokenChunk,
@@ -19,10 +19,10 @@ from loadproof.invocation.codecs.types import (
 from loadproof.wire.payloads import PayloadName
 
 __all__ = [
+    "ChatMessage",
     "Codec",
     "Completion",
     "GenerationRequest",
-    "Message",
     "PayloadProtocol",
     "StreamDecoder",
     "TokenChunk",

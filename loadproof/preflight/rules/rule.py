@@ -6,8 +6,8 @@ from typing import Final, Literal, TypeAlias
 
 from loadproof import rules
 from loadproof.preflight.needs import (
-    Alarms,
-    BedrockQuota,
+    AlarmTopic,
+    BedrockQuotaNeed,
     Bootstrap,
     Image,
     Instances,
@@ -33,8 +33,8 @@ RULES: Final = rules.Rulebook[Need, str, Severity](
     Need,  # type: ignore[type-abstract]
     "error",
 )
-alarms_rule = RULES.over(Alarms).rule
-bedrock_rule = RULES.over(BedrockQuota).rule
+alarms_rule = RULES.over(AlarmTopic).rule
+bedrock_rule = RULES.over(BedrockQuotaNeed).rule
 bootstrap_rule = RULES.over(Bootstrap).rule
 image_rule = RULES.over(Image).rule
 instances_rule = RULES.over(Instances).rule

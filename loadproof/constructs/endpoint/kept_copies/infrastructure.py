@@ -44,12 +44,12 @@ class KeptCopies(Construct):
             ],
         )
 
-    def count_of(self, scope: Construct, component: Component, name: str) -> CopyCount:
+    def count_of(self, scope: Construct, component: Component, name: str) -> KeptCopyCount:
         """The count of one component; a construct of `scope`, so that it goes where the component goes."""
-        return CopyCount(scope, "Copies", component=component, name=name, function_arn=self._function.arn)
+        return KeptCopyCount(scope, "Copies", component=component, name=name, function_arn=self._function.arn)
 
 
-class CopyCount(Construct):
+class KeptCopyCount(Construct):
     """How many copies CloudFormation is to send for one component."""
 
     def __init__(

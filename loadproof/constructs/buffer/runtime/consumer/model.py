@@ -54,7 +54,7 @@ class SageMakerModel:
         return builder.finish()
 
 
-class BedrockModel:
+class ConverseModel:
     """A model or inference profile behind ConverseStream. A request is Converse's own, without `modelId`."""
 
     def __init__(self, runtime: Any, clock: Clock, *, model_id: str, heard: Callable[[], None] = lambda: None) -> None:
