@@ -1,7 +1,7 @@
 """The measured cells of the founding tables, what is predicted for them in sample, and held out from stored fits.
 
 A held-out figure takes a fit of its own, so all of them are stored (docs/accuracy.json) with a fingerprint of what they
-were made from; everything else is predicted anew whenever the page is written or checked.
+were made from; everything else is predicted again whenever the page is written or checked.
 """
 
 from __future__ import annotations

@@ -113,9 +113,9 @@ def _machines(
     endpoint = profile.endpoint
     assert endpoint is not None
     if endpoint.capacity_reservation is not None:
-        if foreign := [name for name in instance_types if name != endpoint.instance_type]:
+        if others := [name for name in instance_types if name != endpoint.instance_type]:
             raise InputError(
-                f"--instances: {', '.join(foreign)} cannot come from the capacity reservation of "
+                f"--instances: {', '.join(others)} cannot come from the capacity reservation of "
                 f"{endpoint.instance_type}; delete endpoint.capacity_reservation to compare others"
             )
         named = [own.instance]

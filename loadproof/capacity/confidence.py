@@ -145,7 +145,7 @@ def _grade(deployment: PlannedDeployment) -> Grade:
     server, chip = deployment.server, deployment.accelerator.name
     if FAMILIES[deployment.family].alike_since is None:
         return "D"
-    # No row was fitted on latent attention, whose vectors are expanded anew in every step.
+    # No row was fitted on latent attention, whose vectors are expanded again in every step.
     if deployment.architecture.kv_latent_dim or not server.calibrated_on:
         return "D"
     if chip in server.calibrated_on:

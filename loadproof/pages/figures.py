@@ -1,6 +1,6 @@
 """Line charts of one kind: series with marks, bounds, a band and a ring, drawn in two sizes that the page chooses from.
 
-Rules: measured is solid with filled marks, predicted dashed with open marks, a bound dotted. No foreign text goes in.
+Rules: measured is solid with filled marks, predicted dashed with open marks, a bound dotted. No untrusted text goes in.
 """
 
 from __future__ import annotations

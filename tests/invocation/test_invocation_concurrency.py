@@ -135,7 +135,7 @@ def test_many_failures_in_a_row_close_the_gate() -> None:
 
 
 def test_patience_ends_a_run_and_names_the_last_outcome() -> None:
-    """Closed for the whole patience; a probe in between does not start it anew."""
+    """Closed for the whole patience; a probe in between does not start it again."""
     pace = Pace(8)
     pace.ended(ended(NO_COPY), 0, 0.0)
     pace.ended(ended(NO_COPY), 0, 500.0)
@@ -155,7 +155,7 @@ def test_what_never_answered_and_cannot_be_reached_is_not_waited_for() -> None:
 
 
 def test_the_gate_counts_from_its_first_closing() -> None:
-    """Opened and closed again, it counts anew."""
+    """Opened and closed again, it counts again."""
     gate = Gate()
     gate.close(NO_COPY, 0.0)
     gate.close(NO_COPY, 5.0)

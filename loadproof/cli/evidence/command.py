@@ -116,12 +116,12 @@ def compare(
     for run in runs:
         if not run.has_requests:
             raise InputError(f"{run.where}: kept without its requests, so it can only be shown; compare another run")
-    told = Progress()
+    progress = Progress()
     with at_hand(runs[0]) as one, at_hand(runs[1]) as other:
-        told.say("reading the requests of both runs")
+        progress.say("reading the requests of both runs")
         earlier, later = read_run(one), read_run(other)
-        told.say("drawing requests anew, level by level")
-        comparison = compare_runs(earlier, later, tolerance, told.level)
+        progress.say("drawing requests again, level by level")
+        comparison = compare_runs(earlier, later, tolerance, progress.level)
     print_comparison(comparison, [run.where for run in runs], format)
     if not comparison.measured:
         return ExitCode.COULD_NOT_RUN

@@ -72,5 +72,5 @@ class KeptCopyCount(Construct):
         return Token.as_number(self._resource.get_att("CopyCount"))
 
     def changes_with(self, *properties: Any) -> None:
-        """Ask anew whenever one of these changes. They are the component's own, complete."""
+        """Ask again whenever one of these changes. They are the component's own, complete."""
         self._resource.add_property_override("ChangesWith", list(properties))
