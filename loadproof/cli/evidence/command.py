@@ -11,6 +11,7 @@ import typer
 
 from loadproof.bench.evidence.filing import at_hand, file_run
 from loadproof.bench.evidence.places import place_of, places_of
+from loadproof.bench.evidence.repeats import kept_with
 from loadproof.bench.evidence.status import proof_of, status_of
 from loadproof.bench.evidence.store import read_stored
 from loadproof.bench.judge.regression import compare_runs, read_run
@@ -116,12 +117,12 @@ def compare(
     for run in runs:
         if not run.has_requests:
             raise InputError(f"{run.where}: kept without its requests, so it can only be shown; compare another run")
-    progress = Progress()
+    told = Progress()
     with at_hand(runs[0]) as one, at_hand(runs[1]) as other:
-        progress.say("reading the requests of both runs")
+        told.say("reading the requests of both runs")
         earlier, later = read_run(one), read_run(other)
-        progress.say("drawing requests again, level by level")
-        comparison = compare_runs(earlier, later, tolerance, progress.level)
+        told.say("drawing requests anew, level by level")
+        comparison = compare_runs(earlier, later, tolerance, told.level, kept_with((one, other), place or ()))
     print_comparison(comparison, [run.where for run in runs], format)
     if not comparison.measured:
         return ExitCode.COULD_NOT_RUN
