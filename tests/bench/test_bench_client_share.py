@@ -79,6 +79,14 @@ def test_tokens_that_come_with_the_first_have_no_gap() -> None:
     """Two tokens in the first read, then one 20 ms later."""
     one = record(**STALL, **KERNEL)
     assert in_ms(shortest_gaps_ns(steps(0, 20), one)) == in_ms(longest_gaps_ns(steps(0, 20), one, 5 * MS)) == [20]
+    assert in_ms(shortest_gaps_ns(steps(0, 20, 30, 0), one)) == [15, 15, 20]
+
+
+def test_one_token_has_no_gap_however_long_the_client_stood_still() -> None:
+    """Nor have two in one read."""
+    for none in (steps(), steps(0)):
+        one = record(**STALL, **KERNEL)
+        assert in_ms(shortest_gaps_ns(none, one)) == in_ms(longest_gaps_ns(none, one, 5 * MS)) == []
 
 
 def test_gaps_of_a_punctual_client_are_as_they_were_counted() -> None:
@@ -104,6 +112,11 @@ def test_as_many_gaps_exceed_a_bound_as_find_room(bound_ms: float, beyond: int) 
     assert in_ms(found) == [60] * beyond
 
 
+def test_no_second_gap_is_as_long_as_the_loop_was_away() -> None:
+    """35 ms away, a bound of 35: of 80 ms in four tokens one gap exceeds it."""
+    assert in_ms(longest_gaps_ns(steps(80, 0, 0, 0), record(**STALL, **KERNEL), 35 * MS)) == [80]
+
+
 def test_gaps_without_the_kernels_stamp_have_the_stall_both_ways() -> None:
     """35 ms more or less, none below zero."""
     one = record(**STALL)
@@ -124,14 +137,14 @@ def test_pools_of_gaps_have_both_ends() -> None:
 
 def test_a_closed_loop_offers_the_time_in_which_its_requests_were_out() -> None:
     """Of two slots of 100 ms 4 and 8 were empty: 188 of 200."""
-    two = [record(0, lag_ms=4, end_ms=100), record(1, lag_ms=8, end_ms=100)]
+    two = [record(i, intended_ms=900, lag_ms=lag, end_ms=1000) for i, lag in enumerate((4, 8))]
     assert offered(two, is_open=False) == pytest.approx(0.94)
     assert offered([], is_open=False) is None
 
 
 def test_an_open_loop_offers_its_rate() -> None:
     """Eleven requests a tenth of a second apart: the last one 250 ms late, they took 1.25 s where one was asked for."""
-    sent = [record(i, intended_ms=100 * i, lag_ms=250 if i == 10 else 0, end_ms=2000) for i in range(11)]
+    sent = [record(i, intended_ms=500 + 100 * i, lag_ms=250 if i == 10 else 0, end_ms=2000) for i in range(11)]
     assert offered(sent, is_open=True) == pytest.approx(0.8)
     assert offered(sent[:1], is_open=True) == 1
     assert offered([], is_open=True) is None
@@ -145,9 +158,10 @@ def test_a_stall_midway_makes_an_open_loop_no_slower() -> None:
 
 def test_an_open_loops_rate_is_that_of_its_arrivals() -> None:
     """In ten seconds, of which the last request's 250 ms may be the client's."""
-    sent = [record(0, lag_ms=250, end_ms=1000)]
+    sent = [record(i, intended_ms=700, lag_ms=lag, end_ms=1700) for i, lag in enumerate((250, 0))]
     assert faster_without(sent, is_open=True, duration_s=10) == pytest.approx(10 / 9.75)
-    assert faster_without(sent, is_open=False, duration_s=10) == pytest.approx(1 / 0.75)
+    assert faster_without(sent, is_open=True, duration_s=None) == 1
+    assert faster_without(sent, is_open=False, duration_s=10) == pytest.approx(2 / 1.75)
     assert faster_without([], is_open=True, duration_s=None) == faster_without([], is_open=False, duration_s=None) == 1
 
 

@@ -125,7 +125,7 @@ def test_a_comparison_as_markdown_names_what_decides(chat: Path, capsys: pytest.
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "## ❌ REGRESSION against main (slow)"
     assert any(line.startswith("| `ttft_p95_ms` | 4 in flight |") and "❌ REGRESSION" in line for line in lines)
-    assert "bootstrap over requests" in lines[-1]
+    assert "bootstrap (2,000 resamples" in lines[-1]
 
 
 @pytest.mark.parametrize(
