@@ -19,6 +19,7 @@ LATENCY_NAMES = tuple(f"{metric}_{statistic}_ms" for metric in LATENCY_METRICS f
 ERROR_RATE = "error_rate_max"
 TOKENS_PER_S = "output_tokens_per_s_min"
 RATE_NAMES = (TOKENS_PER_S, "requests_per_s_min")
+NOTICED = 0.01  # of a figure: a smaller share of the client's is not worth a word
 NAMES = (*LATENCY_NAMES, ERROR_RATE, *RATE_NAMES)
 
 

@@ -30,12 +30,12 @@ from typing import Literal
 
 import numpy as np
 
-from loadproof.bench.measure.client_share import NOTICED, faster_without
+from loadproof.bench.measure.client_share import faster_without
 from loadproof.bench.measure.intervals import quantile_interval, requests_to_settle, requests_to_settle_rate
 from loadproof.bench.measure.metrics import NS_PER_S, LevelMetrics, Pool, pooled, same_at_both_ends
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.measure.statistics import ratio_interval
-from loadproof.bench.objectives import ERROR_RATE, RATE_NAMES, TOKENS_PER_S, Objective
+from loadproof.bench.objectives import ERROR_RATE, NOTICED, RATE_NAMES, TOKENS_PER_S, Objective
 from loadproof.bench.spec import AnswerLength
 from loadproof.loads import Load
 

@@ -27,7 +27,6 @@ from loadproof.bench.measure.statistics import Spread, Whole
 from loadproof.invocation.sockets import PAUSE_S
 
 NS_PER_MS = 1_000_000
-NOTICED = 0.01  # of a figure: a smaller share is not worth a word
 _NOTICED_NS = 100 * NS_PER_MS
 _PAUSE_NS = round(PAUSE_S * 1e9)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loadproof.bench.measure.client_share import NOTICED
+from loadproof.bench.objectives import NOTICED
 
 if TYPE_CHECKING:
     from loadproof.bench.document import Level
