@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 export CDK_DISABLE_CLI_TELEMETRY := true
+unexport PYTHONDONTWRITEBYTECODE  # every command would compile the whole house again
 
 .PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast mutants check format lint types contracts docs site docs-serve scan performance chaos lock clean
 

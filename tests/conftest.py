@@ -1,18 +1,24 @@
-"""What every test shares: hypothesis judges examples, not how busy the machine is; and which tests are `heavy`."""
+"""What every test shares: hypothesis judges examples, not how busy the machine is; less work for each worker; and which
+tests are `heavy`."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from sys import modules
 from types import ModuleType
 
+import botocore.session
 import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")
+# Else boto3 reads a service's description for every session, and the collector walks through all of them and all tests.
+botocore.session.create_loader = cache(botocore.session.create_loader)
+gc.set_threshold(50_000, 20, 10)
 
 TESTS = Path(__file__).parent
 # What starts clouds, servers, processes and synthesis. Whoever imports it here is left out of `make test-fast`.
@@ -26,6 +32,12 @@ WORLDS = (
     "socket",
     "loadproof.localcloud",
 )
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays: the garbage collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
