@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import json
 import logging
 import os
@@ -38,12 +37,10 @@ from loadproof.localcloud.state import CloudOptions, CloudState
 
 log = logging.getLogger("loadproof.localcloud")
 _PARENT_POLL_S = 0.5
-_COLLECTED_AFTER = 50_000, 20, 10  # new objects: descriptions of AWS services are many, and they stay
 
 
 def main() -> None:
     """Serve until SIGTERM, SIGINT, or the death of the process named by `parent_pid`."""
-    gc.set_threshold(*_COLLECTED_AFTER)
     options = CloudOptions(**json.loads(sys.argv[1]))
     access_key, secret_key = os.environ.pop("LOADPROOF_ACCESS_KEY"), os.environ.pop("LOADPROOF_SECRET_KEY")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

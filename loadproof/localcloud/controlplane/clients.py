@@ -19,15 +19,14 @@ class Clients:
         self.endpoint_url = ""
         self._keys = keys
         self._lock = threading.Lock()
-        self._session = boto3.session.Session()  # reads what all clients share once
         self._made: dict[tuple[str, str, str], BaseClient] = {}
 
     def client(self, service: str, caller: Caller) -> BaseClient:
-        """The client of a service; made once for each account and region (making one takes some 20 ms)."""
+        """The client of a service; made once for each account and region (making one takes ~50 ms)."""
         with self._lock:
             known = self._made.get((service, caller.account, caller.region))
             if known is None:
-                known = self._session.client(
+                known = boto3.session.Session().client(
                     service,
                     region_name=caller.region,
                     endpoint_url=self.endpoint_url,
