@@ -149,3 +149,21 @@ def test_a_right_that_is_denied_is_refused(action: str, service: str, ask: Calla
     finally:
         aws("ssm").delete_parameter(Name=DENIED)
     ask(aws(service))
+
+
+def test_a_key_is_known_by_its_arn(aws: Aws) -> None:
+    """It is disabled, enabled, scheduled for deletion, and kept after all; which leaves it disabled."""
+    kms = aws("kms")
+    arn = kms.create_key()["KeyMetadata"]["Arn"]
+
+    def state() -> str:
+        return str(kms.describe_key(KeyId=arn)["KeyMetadata"]["KeyState"])
+
+    kms.disable_key(KeyId=arn)
+    assert state() == "Disabled"
+    kms.enable_key(KeyId=arn)
+    assert state() == "Enabled"
+    kms.schedule_key_deletion(KeyId=arn, PendingWindowInDays=7)
+    assert state() == "PendingDeletion"
+    kms.cancel_key_deletion(KeyId=arn)
+    assert state() == "Disabled"
