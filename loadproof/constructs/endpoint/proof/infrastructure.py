@@ -113,10 +113,13 @@ def _components(endpoint: ModelEndpoint, made: InferenceComponent) -> Iterator[D
         "ModelName": made.model_name,
         "Image": image_of(made.component.container, endpoint.deployment.environment.region),
         "Asks": asks,
+        # A template that somebody edits keeps the profile's hash: what the edit touches is asked again all the same.
+        "ChangedAt": made.resource.attr_last_modified_time,
         **_counts(endpoint.deployment, made.component, copy_bounds(made.component)),
     }
     for adapter in made.adapters:
-        yield {"Name": str(adapter.inference_component_name), "Base": made.name, "Asks": asks}
+        name, changed_at = str(adapter.inference_component_name), adapter.attr_last_modified_time
+        yield {"Name": name, "Base": made.name, "ChangedAt": changed_at, "Asks": asks}
 
 
 def _asks(component: Component, prompts: Sequence[str]) -> list[str]:
