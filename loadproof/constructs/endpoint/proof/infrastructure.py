@@ -66,11 +66,8 @@ class Proof(Construct):
         resource = custom_resource(
             self, "Resource", function_arn=function.arn, timeout_s=LAMBDA_LIMIT_S + 60, properties=asked
         )
-        # Of the endpoint and its configuration it knows by their attributes.
+        # Of the configuration and of components it knows by their attributes.
         resource.add_resource_dependency(endpoint.resource)
-        for component in endpoint.components:
-            for one in (component.resource, *component.adapters):
-                resource.add_resource_dependency(one)
         # A scalable target with new bounds moves the count into them.
         for one_scaling in scaling:
             resource.add_resource_dependency(one_scaling.target)
