@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loadproof.localcloud.controlplane.sagemaker.store import refuse
@@ -20,7 +20,7 @@ def check_existing(caller: Caller, params: Params) -> None:
         _check_data(caller, container.get("ModelDataUrl", ""))
 
 
-def check_tag_keys(tags: list[Mapping[str, str]]) -> None:
+def check_tag_keys(tags: Sequence[Mapping[str, str]]) -> None:
     names = [tag["Key"] for tag in tags]
     if len(set(names)) != len(names):
         raise refuse(f"Tag keys must be unique, found {', '.join(names)}.")
