@@ -52,15 +52,15 @@ def test_a_loop_stood_still_for_a_tick_longer_than_its_latest_one() -> None:
 def test_what_may_be_added_to_each_figure() -> None:
     """4 ms late, the first of five tokens perhaps 8 ms earlier than its stamp."""
     one = record(lag_ms=4, token_ms=(50, 60, 70, 80, 90), end_ms=90, first_token_early_max_ns=8 * MS, **KERNEL)
-    assert added("ttft", one) == Added(12)
-    assert added("e2e", one) == Added(4)
+    assert added("ttft", one) == Added(12, 0)
+    assert added("e2e", one) == Added(4, 0)
     assert added("tpot", one) == Added(0, 2)
 
 
 def test_reads_without_the_kernels_stamp_are_late_by_a_stall() -> None:
     """35 ms at the first token and at the last one."""
     one = record(lag_ms=4, token_ms=(50, 60, 70, 80, 90), end_ms=90, **STALL)
-    assert added("ttft", one) == added("e2e", one) == Added(39)
+    assert added("ttft", one) == added("e2e", one) == Added(39, 0)
     assert added("tpot", one) == Added(8.75, 8.75)
 
 

@@ -120,7 +120,7 @@ def offered(records: Sequence[RequestRecord], *, is_open: bool) -> float | None:
     if is_open:
         return _offered_rate(records)
     asked_ns = sum(record.end_ns - record.intended_ns for record in records)
-    late_ns = sum(min(sent_late_ns(record), record.end_ns - record.intended_ns) for record in records)
+    late_ns = sum(map(sent_late_ns, records))
     return 1 - late_ns / asked_ns if asked_ns > 0 else None
 
 
@@ -139,7 +139,7 @@ def faster_without(records: Sequence[RequestRecord], *, is_open: bool, duration_
     A closed loop's by the time in which its slots stood empty; an open loop's, which is that of its arrivals, by the
     longest delay at its end.
     """
-    late_ns = [min(sent_late_ns(record), record.end_ns - record.intended_ns) for record in records]
+    late_ns = [*map(sent_late_ns, records)]
     if is_open:
         taken_ns, own_ns = (duration_s or 0.0) * 1e9, max(late_ns, default=0)
     else:
