@@ -32,9 +32,10 @@ class Auto:
 
     def __init__(self, most: int, bounds: Sequence[Bound] = ()) -> None:
         self._search = Search(most)
-        self._received = 0.0  # of answers that have ended
-        self._answers = self._parts = 0
+        self._received = 0  # of answers that have ended
+        self._answers = 0
         self._answer_s = 0.0
+        self._newest_ns = 0
 
     @property
     def limit(self) -> int:
@@ -47,13 +48,13 @@ class Auto:
             return
         begun = [one for one in under_way if one.first_token_ns is not None]
         firsts_ns = [one.first_token_ns - one.sent_ns for one in begun if one.first_token_ns is not None]
-        parts = sum(one.tokens for one in under_way)
+        self._newest_ns = max([self._newest_ns, *(one.last_ns for one in under_way if one.last_ns is not None)])
         look = Look(
             now_s,
+            self._newest_ns / 1e9,
             in_flight,
             in_flight - count_served(under_way),
-            self._received + parts,
-            self._parts + parts,
+            self._received + sum(one.tokens for one in under_way),
             self._answers,
             self._received,
             self._answer_s,
@@ -63,7 +64,7 @@ class Auto:
 
     def answered(self, invocation: Invocation) -> None:
         self._answers += 1
-        self._parts += len(invocation.arrival_ns)
+        self._newest_ns = max(self._newest_ns, invocation.last_token_ns or invocation.end_ns)
         self._received += len(invocation.arrival_ns) if len(invocation.arrival_ns) > 1 else invocation.output_tokens or 1
         if invocation.sent_ns is not None:
             self._answer_s += (invocation.end_ns - invocation.sent_ns) / 1e9

@@ -20,28 +20,32 @@ _START: Final = 4
 _WORTH: Final = 0.1  # n is better than m if it brings more than (n / m)^0.1 times as much: twice as many, 7% more
 _KEEPS_UP: Final = 0.6  # twice as many bring 1.5 times as much: go on doubling
 _FINE: Final = 1.22  # neighbors nearer than that are not told apart
+_COARSE: Final = 1.55  # where samples scatter
 _STEP: Final = 1.25
 _ALIKE: Final = 0.08
 _MOVED: Final = 1.33  # throughput at one number changed by that: the server is another one now
-_SHORTEST_S, _LONGEST_S, _PARTS, _OF_ELAPSED, _TIMES, _LONGEST_TIMES = 0.25, 4.0, 16, 0.05, 2, 4.0
+_SHORTEST_S, _SHORT_S, _LONGEST_S, _PARTS, _OF_ELAPSED, _LONGEST_TIMES = 0.25, 4.0, 12.0, 16, 0.05, 3.0
+_STEADY: Final = 0.15  # prompts that are worked on now and then make more than that of a short sample's error
+_LONG_PROMPT: Final = 12.0  # parts' times that a first one takes: what prompts cost shows only over whole answers
+_SCATTERED: Final = 0.04  # small steps would not show
 _SURE: Final = 0.015  # a sample goes on until its standard error is below that, up to three times as long
 _TRUST_S: Final = 6.0
 _LONGEST_TRUST_S: Final = 30.0
 
 
 class Look(NamedTuple):
-    """What a client sees at a moment. `received`, `parts`, `answers`, `answered` and `answer_s` only grow.
+    """What a client sees at a moment. `received`, `answers`, `answered` and `answer_s` only grow.
 
     `first_s`: from a request to the first part of its answer, of late; None: not known.
     """
 
     now_s: float
+    arrived_s: float  # when the newest part did
     in_flight: int
     waiting: int  # of those, nothing arrives
-    received: float  # of all answers so far, in tokens or bytes
-    parts: int  # in how many pieces it came
+    received: int  # parts of all answers so far
     answers: int  # that have ended
-    answered: float  # what was received of those
+    answered: int  # parts of those
     answer_s: float  # their times from sending to end, added up
     first_s: float | None
 
@@ -83,7 +87,7 @@ class _Stretch:
     def parts(self) -> float:
         """Of each answer, so far."""
         first, last = self.marks[0], self.marks[-1]
-        return (last.parts - first.parts) / max(1, last.in_flight - last.waiting)
+        return (last.received - first.received) / max(1, last.in_flight - last.waiting)
 
     @property
     def turns(self) -> float:
@@ -98,7 +102,7 @@ class _Stretch:
         if last.first_s is None:  # whole answers come in heaps: by Little's law
             rate = number * (last.answered - first.answered) / max(1e-9, last.answer_s - first.answer_s)
             return Sample(number, rate, 0.1, 0.0, until_s)
-        rate = (last.received - first.received) / (last.now_s - first.now_s)
+        rate = (last.received - first.received) / max(1e-3, last.arrived_s - first.arrived_s)
         return Sample(number, rate, self.error(), waiting, until_s)
 
     def error(self) -> float:
@@ -107,7 +111,10 @@ class _Stretch:
         if quarter < 1:
             return 0.1
         ends = [self.marks[i * quarter] for i in range(5)]
-        rates = [(after.received - before.received) / (after.now_s - before.now_s) for before, after in pairwise(ends)]
+        rates = [
+            (after.received - before.received) / max(1e-3, after.arrived_s - before.arrived_s)
+            for before, after in pairwise(ends)
+        ]
         mean = sum(rates) / 4
         return sqrt(sum((rate - mean) ** 2 for rate in rates) / 12) / mean if mean > 0 else 0.1
 
@@ -168,14 +175,27 @@ class Search:
     def _enough(self, stretch: _Stretch) -> bool:
         first, last = stretch.marks[0], stretch.marks[-1]
         taken_s = last.now_s - first.now_s
-        if taken_s < _SHORTEST_S or (stretch.parts < _PARTS and stretch.turns < 1):
+        if taken_s < _SHORTEST_S or (stretch.turns < 1 and (last.first_s is None or stretch.parts < _PARTS)):
             return False
         if self._ramping:
-            return True
-        needed_s = self._longer * min(_LONGEST_S, _OF_ELAPSED * (last.now_s - (self._began_s or 0.0)))
-        if taken_s < needed_s:
+            prompts_count = (last.first_s or 0.0) * stretch.parts > _LONG_PROMPT * taken_s
+            return stretch.turns >= 1 or (stretch.error() < _STEADY and not prompts_count)
+        elapsed_s = last.now_s - (self._began_s or 0.0)
+        if taken_s < self._longer * min(_SHORT_S, _OF_ELAPSED * elapsed_s):
             return False
-        return taken_s >= _TIMES * needed_s or (stretch.turns >= self._longer and stretch.error() < _SURE)
+        # One turn, or prompts that are worked on count too much or not at all; and long answers are not waited for.
+        longest_s = self._longer * min(_LONGEST_S, 4 * _OF_ELAPSED * elapsed_s)
+        if taken_s >= longest_s or stretch.turns >= self._longer and stretch.error() < _SURE:
+            return True
+        return stretch.turns >= 1 and self._clear(stretch.sample(0.0))
+
+    def _clear(self, sample: Sample) -> bool:
+        """So much better or worse than home that more of it would say the same."""
+        home = self._home
+        if home is None or home.windows < 2 or abs(sample.number / home.number - 1) <= _ALIKE:
+            return False
+        apart = abs(log(max(sample.score, 1e-9) / max(home.score, 1e-9)))
+        return apart > 2.5 * max(sample.error, self._scatter, _SURE)
 
     def _record(self, stretch: _Stretch, now_s: float) -> int | None:
         """Keep what was seen. A number: throughput where we are changed by itself, go there."""
@@ -190,9 +210,8 @@ class Search:
         if home is None:
             self._home = sample
             return None
-        margin = 0.0 if self._ramping else max(self._scatter, sample.error)
         side = "up" if sample.number > home.number else "down"
-        if sample.score > home.score * (1 + margin):
+        if self._better(sample, home):
             self._home = sample
             self._trust_s[side] = _TRUST_S
             self._step = 1.5 if side == "up" else _STEP
@@ -224,7 +243,18 @@ class Search:
         home.rate = (weight * home.rate + sample.rate) / (weight + 1)
         home.windows += 1
         home.number, home.error, home.waiting, home.until_s = sample.number, sample.error, sample.waiting, sample.until_s
+        best = max(self._samples, key=_score)
+        if self._better(best, home):
+            self._home = best
         return None
+
+    def _better(self, sample: Sample, home: Sample) -> bool:
+        if sample.number > home.number and self._scatter > _SCATTERED:  # too few cost more than too many
+            return sample.rate > home.rate
+        if self._ramping and sample.error > _STEADY:  # says little: going on is cheaper than stopping too early
+            return sample.rate > home.rate * (1 - sample.error)
+        margin = 0.0 if self._ramping else 0.5 * max(self._scatter, sample.error)
+        return sample.score > home.score * (1 + margin)
 
     def _next(self, allowed: int, now_s: float) -> int:
         """The best number, or another one worth a sample."""
@@ -234,11 +264,13 @@ class Search:
         above = min((one for one in self._samples if one.number > home.number), key=_number, default=None)
         keeps_up = 1.0 if below is None else log(home.rate / max(below.rate, 1e-9)) / log(home.number / below.number)
         number = round(home.number)
-        room = number < min(self._most, allowed)
-        if self._ramping and above is None and keeps_up >= _KEEPS_UP and room:
+        fine = _COARSE if self._scatter > _SCATTERED else _FINE
+        room = number < min(self._most, allowed) and home.waiting <= 0.2 * number
+        unclear = home.error > _STEADY
+        if self._ramping and above is None and (keeps_up >= _KEEPS_UP or unclear) and room:
             return round((2 if keeps_up > 0.9 else 1.5) * number)
         if self._ramping:  # its samples were short, and many answers had just begun
-            self._ramping = False
+            self._ramping, self._step = False, _STEP
             for one in self._samples:
                 one.until_s = now_s + 2 * _TRUST_S
         if home.windows < 2:
@@ -246,16 +278,20 @@ class Search:
         served = max(1, ceil(number - 0.9 * home.waiting))
         if served < 0.8 * number and not any(served <= one.number < number for one in self._samples):
             return served
-        if below is not None and keeps_up < 0.5 and number - below.number > 1 and number > _FINE * below.number:
+        if below is not None and keeps_up < 0.5 and number - below.number > 1 and number > fine * below.number:
             return round(sqrt(below.number * number))
         if above is None and room:
-            return max(number + 1, round(self._step * number))
-        if above is not None and above.number - number > 1 and above.number > _FINE * number:
+            return max(number + 1, round((1.5 if self._scatter > _SCATTERED else self._step) * number))
+        if above is not None and above.number - number > 1 and above.number > fine * number:
             return round(sqrt(above.number * number))
         if below is None and number > 1:
-            return min(number - 1, round(number / _STEP))
+            return min(number - 1, round(number / (1.5 if self._scatter > _SCATTERED else _STEP)))
         return number
 
 
 def _number(sample: Sample) -> float:
     return sample.number
+
+
+def _score(sample: Sample) -> float:
+    return sample.score
