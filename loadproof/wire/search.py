@@ -1,4 +1,4 @@
-"""Finding how many requests in flight bring most, with nothing known of the server. No clock, no I/O: looks are handed in.
+"""Finding how many requests in flight bring most, with nothing known of the server. Looks are handed in.
 
 What is measured is what arrives a second, of all answers together, while about as many are in flight: a *sample*. Parts
 of answers count as they stream, so a sample takes a few tokens' time and not a whole answer's. It begins when most
@@ -24,8 +24,8 @@ _COARSE: Final = 1.55  # where samples scatter
 _STEP: Final = 1.25
 _ALIKE: Final = 0.08
 _MOVED: Final = 1.33  # throughput at one number changed by that: the server is another one now
-_SHORTEST_S, _SHORT_S, _LONGEST_S, _PARTS, _OF_ELAPSED, _LONGEST_TIMES = 0.25, 4.0, 12.0, 16, 0.05, 3.0
-_STEADY: Final = 0.15  # prompts that are worked on now and then make more than that of a short sample's error
+_SHORTEST_S, _SHORT_S, _LONGEST_S, _PARTS, _OF_ELAPSED, _LONGEST_TIMES = 0.25, 4.0, 12.0, 10, 0.05, 3.0
+_STEADY: Final = 0.2  # prompts that are worked on now and then make more than that of a short sample's error
 _LONG_PROMPT: Final = 12.0  # parts' times that a first one takes: what prompts cost shows only over whole answers
 _SCATTERED: Final = 0.04  # small steps would not show
 _SURE: Final = 0.015  # a sample goes on until its standard error is below that, up to three times as long
@@ -60,6 +60,7 @@ class Sample:
     waiting: float
     until_s: float
     windows: int = 1  # that the rate is the mean of
+    hurried: bool = False  # seen while the number doubled: few answers had ended, so it says too much
 
     @property
     def score(self) -> float:
@@ -151,7 +152,9 @@ class Search:
         if self._began_s is None:
             self._began_s = look.now_s
         since_s, self._seen_s = look.now_s - self._seen_s, look.now_s
-        if look.in_flight > (1 + _ALIKE) * self.limit + 1:  # until enough have ended; meanwhile nothing is forgotten
+        if (
+            look.in_flight > (1 + _ALIKE) * min(self.limit, allowed) + 1
+        ):  # until enough have ended; meanwhile nothing is forgotten
             self._drained_s += since_s
             for one in self._samples:
                 one.until_s += since_s
@@ -185,7 +188,7 @@ class Search:
             return False
         # One turn, or prompts that are worked on count too much or not at all; and long answers are not waited for.
         longest_s = self._longer * min(_LONGEST_S, 4 * _OF_ELAPSED * elapsed_s)
-        if taken_s >= longest_s or stretch.turns >= self._longer and stretch.error() < _SURE:
+        if taken_s >= longest_s or (stretch.turns >= self._longer and stretch.error() < _SURE):
             return True
         return stretch.turns >= 1 and self._clear(stretch.sample(0.0))
 
@@ -242,8 +245,13 @@ class Search:
         weight = min(4, home.windows) if home.windows > 1 else 0  # the first one was in a hurry
         home.rate = (weight * home.rate + sample.rate) / (weight + 1)
         home.windows += 1
-        home.number, home.error, home.waiting, home.until_s = sample.number, sample.error, sample.waiting, sample.until_s
-        best = max(self._samples, key=_score)
+        home.number, home.error, home.waiting, home.until_s = (
+            sample.number,
+            sample.error,
+            sample.waiting,
+            sample.until_s,
+        )
+        best = max((one for one in self._samples if one.number >= home.number or not one.hurried), key=_score)
         if self._better(best, home):
             self._home = best
         return None
@@ -272,7 +280,7 @@ class Search:
         if self._ramping:  # its samples were short, and many answers had just begun
             self._ramping, self._step = False, _STEP
             for one in self._samples:
-                one.until_s = now_s + 2 * _TRUST_S
+                one.until_s, one.hurried = now_s + 2 * _TRUST_S, one is not home
         if home.windows < 2:
             return number
         served = max(1, ceil(number - 0.9 * home.waiting))

@@ -234,6 +234,8 @@ class Client:
 
     def _submit(self, job: Job) -> None:
         outcome = self._server.submit(job, self.now_s)
+        if outcome is BUSY and self._shape.retry_after_s is not None:
+            outcome = replace(outcome, retry_after_s=self._shape.retry_after_s)
         if outcome is not None:
             self._at(self._shape.network_s, lambda: self._ended(job, outcome))
         elif not self._stepping:
