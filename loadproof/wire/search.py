@@ -25,7 +25,7 @@ _STEP: Final = 1.25
 _ALIKE: Final = 0.08
 _MOVED: Final = 1.33  # throughput at one number changed by that: the server is another one now
 _SHORTEST_S, _SHORT_S, _LONGEST_S, _PARTS, _OF_ELAPSED, _LONGEST_TIMES = 0.25, 4.0, 12.0, 10, 0.05, 3.0
-_STEADY: Final = 0.2  # prompts that are worked on now and then make more than that of a short sample's error
+_STEADY: Final = 0.15  # prompts that are worked on now and then make more than that of a short sample's error
 _LONG_PROMPT: Final = 12.0  # parts' times that a first one takes: what prompts cost shows only over whole answers
 _SCATTERED: Final = 0.04  # small steps would not show
 _SURE: Final = 0.015  # a sample goes on until its standard error is below that, up to three times as long
@@ -82,7 +82,7 @@ class _Stretch:
         if look.first_s is None:
             return look.answers - self.began.answers >= look.in_flight
         since_s = look.now_s - self.began.now_s
-        return not self.rising or look.waiting <= 0.2 * look.in_flight or since_s > 0.3 + 4 * look.first_s
+        return not self.rising or look.waiting <= 0.05 * look.in_flight or since_s > 0.3 + 4 * look.first_s
 
     @property
     def parts(self) -> float:
@@ -286,7 +286,14 @@ class Search:
         served = max(1, ceil(number - 0.9 * home.waiting))
         if served < 0.8 * number and not any(served <= one.number < number for one in self._samples):
             return served
-        if below is not None and keeps_up < 0.5 and number - below.number > 1 and number > fine * below.number:
+        at_most = number >= min(self._most, allowed) and below is not None and below.hurried and keeps_up > _WORTH
+        if (
+            below is not None
+            and keeps_up < 0.5
+            and not at_most
+            and number - below.number > 1
+            and number > fine * below.number
+        ):
             return round(sqrt(below.number * number))
         if above is None and room:
             return max(number + 1, round((1.5 if self._scatter > _SCATTERED else self._step) * number))
