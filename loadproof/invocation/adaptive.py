@@ -46,7 +46,7 @@ class Auto:
         self._search.restart()
 
     def look(self, under_way: Sequence[UnderWay], in_flight: int, full: bool, allowed: float, now_s: float) -> None:
-        """Several times a second; `full`: as many are in flight as may be, and more could be sent; `allowed` by others."""
+        """Several times a second. `full`: as many are in flight as may be, and more could go; `allowed`: by others."""
         if not full:
             self._search.idle()
             return

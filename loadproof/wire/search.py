@@ -64,7 +64,7 @@ class Sample:
 
     @property
     def score(self) -> float:
-        return self.rate * self.number**-_WORTH
+        return self.rate / float(self.number**_WORTH)
 
 
 class _Stretch:
