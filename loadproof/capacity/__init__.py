@@ -5,25 +5,25 @@ Pure functions over the catalog's rows. Every figure that leaves this package is
 
 from loadproof.capacity.curve import PredictedLevel, predict_level
 from loadproof.capacity.deployment import (
-    Deployment,
+    PlannedDeployment,
     architecture_as_tag,
     architecture_from_tag,
     deployment_from_container,
     deployment_of,
 )
-from loadproof.capacity.knee import Knee, find_knee
 from loadproof.capacity.memory import MemoryFit, batch_limits, kv_bytes_per_token, memory_fit, weight_bytes
 from loadproof.capacity.plan import Plan, make_plan
 from loadproof.capacity.runs import PredictedRun, predict_run
 from loadproof.capacity.steps import StepTimes
 from loadproof.families import BatchLimits
+from loadproof.knee import Knee, find_knee
 
 __all__ = [
     "BatchLimits",
-    "Deployment",
     "Knee",
     "MemoryFit",
     "Plan",
+    "PlannedDeployment",
     "PredictedLevel",
     "PredictedRun",
     "StepTimes",

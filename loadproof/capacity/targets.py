@@ -22,13 +22,13 @@ from typing import Any, Final, Literal
 
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.curve import PredictedLevel
-from loadproof.capacity.deployment import Deployment, deployment_of
-from loadproof.capacity.knee import MARGINAL_GAIN, OBJECTIVE_BOUND
+from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.capacity.knees import find_knees
 from loadproof.capacity.search import ladder, last_that
 from loadproof.capacity.start_up import StartUp, start_up_of
 from loadproof.capacity.workload import PlannedWorkload, planned_workload
 from loadproof.errors import InputError
+from loadproof.knee import MARGINAL_GAIN, OBJECTIVE_BOUND
 from loadproof.profiles.on_bedrock import FEWEST_CONSUMERS, MOST_CONSUMERS, bedrock_consumers, bedrock_settings
 from loadproof.profiles.schema import Buffer, Component, Profile, Scaling, ScalingMetric, SimpleScaling, TargetTracking
 from loadproof.profiles.secrets import shown_path
@@ -132,7 +132,7 @@ class _Copy:
     """One copy of a component: what it can do, and how long until there is one more."""
 
     profile: Profile
-    deployment: Deployment
+    deployment: PlannedDeployment
     workload: PlannedWorkload
     ceiling: int
     ceiling_reason: str
@@ -202,7 +202,7 @@ def _copy(profile: Profile, component: Component) -> _Copy:
     )
 
 
-def _ceiling(profile: Profile, deployment: Deployment, workload: PlannedWorkload) -> tuple[int, str]:
+def _ceiling(profile: Profile, deployment: PlannedDeployment, workload: PlannedWorkload) -> tuple[int, str]:
     """(requests in flight on one copy, what ends them there); 0 where no load will do."""
 
     def level(concurrency: int) -> PredictedLevel | None:

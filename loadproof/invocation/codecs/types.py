@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 TokenSource = Literal["server", "chunks", "none"]
 
 
-class Message(NamedTuple):
+class ChatMessage(NamedTuple):
     """One earlier turn of a conversation; `role` is "user" or "assistant", of a first one also "system"."""
 
     role: str
@@ -33,7 +33,7 @@ class GenerationRequest:
     temperature: float | None = None
     seed: int | None = None
     ignore_eos: bool = False
-    history: tuple[Message, ...] = ()
+    history: tuple[ChatMessage, ...] = ()
     images: tuple[str, ...] = ()
     keep_text: bool = False
 
@@ -93,6 +93,13 @@ class Completion:
 
 class StreamDecoder(Protocol):
     """Sans-IO decoder of one streamed answer. However the bytes are cut, it gives the same tokens."""
+
+    def sole_token(self, data: bytes) -> str | None:
+        """A short cut: the text of `data` where it is one event of one token, as nearly all are, and nothing more.
+
+        None for anything else, of which nothing is taken: `feed` it.
+        """
+        return None
 
     def feed(self, data: bytes) -> Iterable[TokenChunk]:
         """The chunks that `data` completes; take them all. Raises InBandError, PayloadError after those."""
