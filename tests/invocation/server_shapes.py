@@ -12,6 +12,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from math import inf
 from random import Random
@@ -230,7 +231,7 @@ class Client:
             job = Job(number, size, self.now_s, size.prompt)
             attempts.sent += 1
             self._jobs[number] = job, attempts
-            self._at(self._shape.network_s, lambda job=job: self._submit(job))
+            self._at(self._shape.network_s, partial(self._submit, job))
 
     def _submit(self, job: Job) -> None:
         outcome = self._server.submit(job, self.now_s)
