@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from loadproof.invocation.adaptive import Search
+from loadproof.invocation.adaptive import Auto
 from loadproof.invocation.invoker import Invocation, UnderWay
 from loadproof.invocation.outcomes import Outcome, OutcomeKind, RetryClass
 
@@ -96,7 +96,7 @@ class Pace:
     `search` finds the number; None keeps it at `most`, below which refusals push it all the same.
     """
 
-    def __init__(self, most: int, search: Search | None = None) -> None:
+    def __init__(self, most: int, search: Auto | None = None) -> None:
         self.most = most
         self.search = search
         self.gate = Gate()
@@ -121,6 +121,8 @@ class Pace:
         if outcome.ok or outcome.retry is RetryClass.POISON:  # poison: the endpoint is up, and says no to this one
             self._refused = self._failed = 0
             self._ever_answered = True
+            if self.gate.closed and self.search is not None:
+                self.search.restart()
             self.gate.open()
             if outcome.ok and self.search is not None:
                 self.search.answered(invocation)
@@ -140,7 +142,8 @@ class Pace:
     def tick(self, under_way: Sequence[UnderWay], in_flight: int, more: bool, now_s: float) -> None:
         """A look at what is under way, several times a second; `more`: there is more to send."""
         if self.search is not None and not self.gate.closed:
-            self.search.look(under_way, in_flight, more and in_flight >= self.limit(now_s))
+            full = more and in_flight >= self.limit(now_s)
+            self.search.look(under_way, in_flight, full, min(self.most, self._ceiling.value(now_s)), now_s)
 
     def given_up(self, now_s: float, patience_s: float) -> str:
         """Why there is no sense in waiting any longer; empty while there is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from loadproof.invocation.codecs.types import Codec, Completion, GenerationRequest, StreamDecoder, TokenSource
@@ -168,6 +168,7 @@ class _Answer:
         "_read_arrived_ns",
         "_read_lag_ns",
         "_reads",
+        "_retry_after",
         "_unwrapper",
         "arrival_ns",
         "arrival_tokens",
@@ -185,7 +186,7 @@ class _Answer:
         self._unwrapper = unwrapper
         self._body = bytearray()
         self._error_type = ""
-        self._location = ""
+        self._location = self._retry_after = ""
         self.status: int | None = None
         self.sent_ns: int | None = None
         self.last_byte_ns = 0
@@ -205,6 +206,7 @@ class _Answer:
         self.status = status
         self._error_type = headers.get("x-amzn-errortype", "")
         self._location = headers.get("location", "")
+        self._retry_after = headers.get("retry-after", "")
         if not 200 <= status < 300:
             self._decoder = None  # an error comes as one plain body, also to a streaming request
         elif (encoding := headers.get("content-encoding", "identity").lower()) != "identity":
@@ -274,7 +276,8 @@ class _Answer:
         if self._decoder is not None:
             self._decode(self._decoder)
         if not 200 <= self.status < 300:
-            return None, outcome_of_status(self.status, self._error_type, bytes(self._body), self._location)
+            outcome = outcome_of_status(self.status, self._error_type, bytes(self._body), self._location)
+            return None, replace(outcome, retry_after_s=_seconds(self._retry_after))
         if self._decoder is None:
             completion = codec.decode_unary(bytes(self._body))
         else:
@@ -294,6 +297,11 @@ def _reasoning(answer: _Answer, completion: Completion | None) -> str | None:
     if answer.texts is None:
         return None
     return "".join(answer.thoughts) or (completion.thought if completion else None) or None
+
+
+def _seconds(retry_after: str) -> float:
+    """0 for a date, which a client and a server may read differently, and for nonsense."""
+    return float(retry_after) if retry_after.isascii() and retry_after.isdigit() and len(retry_after) < 7 else 0.0
 
 
 def _judge(completion: Completion, status: int) -> Outcome:

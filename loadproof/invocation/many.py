@@ -16,7 +16,7 @@ from contextlib import aclosing, suppress
 from typing import Any, Literal
 
 from loadproof.errors import InputError
-from loadproof.invocation.adaptive import Bound, Search
+from loadproof.invocation.adaptive import Auto, Bound
 from loadproof.invocation.chains import Item
 from loadproof.invocation.concurrency import Pace
 from loadproof.invocation.engine import MOST_UNDELIVERED, TICK_S, ItemResult, Many, Sender
@@ -28,7 +28,7 @@ MOST_IN_FLIGHT = 512  # of `auto`, where nothing else bounds it
 def pace_of(concurrency: int | Literal["auto"], *, most: int = MOST_IN_FLIGHT, bounds: Iterable[Bound] = ()) -> Pace:
     """A fixed number in flight, which refusals lower for a while, or the number that is best, up to `most`."""
     if concurrency == "auto":
-        return Pace(most, Search(most, tuple(bounds)))
+        return Pace(most, Auto(most, tuple(bounds)))
     if concurrency < 1:
         raise InputError(f"concurrency {concurrency}: expected auto or a whole number from 1")
     return Pace(concurrency)

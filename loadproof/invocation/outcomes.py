@@ -50,7 +50,7 @@ class Outcome:
     """`code` is the server's or our own name for the cause, else its status: `HTTP 503`.
 
     `retry` is None for `ok` and `canceled`. `retry_once`: not more than one attempt more, for a time-out may have cost
-    a whole generation.
+    a whole generation. `retry_after_s`: how long the server asks to wait.
     """
 
     kind: OutcomeKind
@@ -59,6 +59,7 @@ class Outcome:
     message: str = ""
     retry: RetryClass | None = None
     retry_once: bool = False
+    retry_after_s: float = 0.0
 
     @property
     def ok(self) -> bool:

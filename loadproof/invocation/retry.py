@@ -11,6 +11,7 @@ from typing import Literal
 
 from loadproof.invocation.outcomes import Outcome, RetryClass
 
+_LONGEST_ASKED_S = 60.0  # what a server may ask for with Retry-After
 GiveUpReason = Literal["poison", "attempts", "budget", "deadline", "canceled"]
 
 
@@ -96,6 +97,7 @@ class Retries:
                 return Decision(give_up="poison")
             case None:
                 return Decision(give_up="canceled")
+        delay_s = max(delay_s, min(outcome.retry_after_s, _LONGEST_ASKED_S))
         deadline_s = self._policy.deadline_s
         if deadline_s is not None and now_s + delay_s >= attempts.first_s + deadline_s:
             return Decision(give_up="deadline")

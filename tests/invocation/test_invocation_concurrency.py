@@ -10,7 +10,7 @@ from virtual_twin import TwinSender, made_invocation, now_s, refused, run_virtua
 
 from loadproof.capacity import PlannedDeployment, deployment_from_container
 from loadproof.invocation import GenerationRequest, Invocation, Outcome, OutcomeKind, RetryClass
-from loadproof.invocation.adaptive import Bound, Search, count_served
+from loadproof.invocation.adaptive import Auto, Bound, count_served
 from loadproof.invocation.chains import Item
 from loadproof.invocation.concurrency import Ceiling, Gate, Pace
 from loadproof.invocation.engine import ItemResult, Many
@@ -187,7 +187,7 @@ def run_auto(sender: TwinSender, sizes: list[tuple[int, int]], most: int = 512, 
     """(tokens per second, results, the last limit) of a whole run in virtual time."""
 
     async def main() -> tuple[float, list[ItemResult], int]:
-        many = Many(sender, Pace(most, Search(most, bounds)), chance=Random(1), clock_s=now_s)
+        many = Many(sender, Pace(most, Auto(most, bounds)), chance=Random(1), clock_s=now_s)
         items = (Item(str(i), GenerationRequest("w " * size[0], size[1])) for i, size in enumerate(sizes))
         results = [result async for result in many.run(items)]
         return sum(tokens for _, tokens in sizes) / now_s(), results, many.pace.limit(now_s())

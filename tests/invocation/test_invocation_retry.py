@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from random import Random
 
@@ -185,3 +186,11 @@ def test_a_third_of_failures_loses_less_than_one_in_a_thousand() -> None:
                 lost += 1
                 break
     assert lost <= 20 and sent / 20_000 <= 1.6
+
+
+def test_what_a_server_asks_to_wait_is_waited_up_to_a_minute() -> None:
+    """`Retry-After: 7` is longer than the first wait of at most 0.5 s; an hour is not believed."""
+    retries = Retries(RetryPolicy(), RetryBudget(), Random(1))
+    busy = Outcome(OutcomeKind.THROTTLED, 429, retry=RetryClass.SLOW_DOWN, retry_after_s=7.0)
+    assert retries.after(busy, Attempts(0.0), 0.0).delay_s == 7.0
+    assert retries.after(replace(busy, retry_after_s=3600.0), Attempts(0.0), 0.0).delay_s == 60.0
