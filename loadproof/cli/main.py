@@ -130,6 +130,8 @@ def main() -> None:
     # A terminal that cannot show a character gets a `?` in its place, never a traceback.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+    # No verb multiplies matrices, and numpy's threads for that spin while they wait.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()

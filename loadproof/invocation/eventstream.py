@@ -81,8 +81,8 @@ class FrameDecoder:
         self._rest = [data[start:]] if start < size else []
         self._missing = needed - (size - start)
 
-    def sole_frame(self, data: bytes) -> Frame | None:
-        """The frame that `data` is, verified, with headers seen before; None for anything else, to be fed instead.
+    def sole_payload(self, data: bytes, event_type: str) -> bytes | None:
+        """Of the one frame that `data` is, verified, of this type and with headers seen before; else None: feed it.
 
         A token's usual read is one frame: this is `feed` without what only other reads need.
         """
@@ -91,9 +91,9 @@ class FrameDecoder:
             return None
         headers_end = PRELUDE_BYTES + lengths[1]
         headers = self._header_blocks.get(data[PRELUDE_BYTES:headers_end])
-        if headers is None or crc32(data[:-4]) != int.from_bytes(data[-4:], "big"):
+        if headers is None or headers.get(":event-type") != event_type:
             return None
-        return Frame(headers, data[headers_end:-4])
+        return data[headers_end:-4] if crc32(data[:-4]) == int.from_bytes(data[-4:], "big") else None
 
     def finish(self) -> None:
         """Raises TruncatedStreamError if the stream ended inside a frame."""
@@ -205,8 +205,7 @@ class PayloadPartDecoder:
 
     def sole_part(self, data: bytes) -> bytes | None:
         """The one part that `data` is, whole; None for anything else, to be fed instead."""
-        frame = self._frames.sole_frame(data)
-        return frame[1] if frame is not None and frame[0].get(":event-type") == _PAYLOAD_PART else None
+        return self._frames.sole_payload(data, _PAYLOAD_PART)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The parts that `data` completes; take them all.
