@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -231,24 +232,25 @@ class _Answer:
         self._reads, self._read_arrived_ns, self._read_lag_ns = [], array("q"), array("q")
         unwrapper, texts = self._unwrapper, self.texts
         for data, arrived_ns, lag_ns in reads:
-            sole: bytes | None = data if unwrapper is None else unwrapper.sole_part(data)
-            said = None if sole is None else decoder.sole_token(sole)
-            if said is not None:
-                self.arrival_ns.append(arrived_ns)
-                self.read_lag_ns.append(lag_ns)
-                self.arrival_tokens.append(1)
-                self.text_length += len(said)
-                if texts is not None:
-                    texts.append(said)
-                continue
-            for part in (data,) if self._unwrapper is None else self._unwrapper.feed(data):
+            parts: Iterable[bytes] | None = (data,) if unwrapper is None else unwrapper.usual_parts(data)
+            for part in unwrapper.feed(data) if unwrapper is not None and parts is None else parts or ():
+                usual = decoder.usual_texts(part)
+                if usual is not None:
+                    for text in usual:
+                        self.arrival_ns.append(arrived_ns)
+                        self.read_lag_ns.append(lag_ns)
+                        self.arrival_tokens.append(1)
+                        self.text_length += len(text)
+                    if texts is not None:
+                        texts += usual
+                    continue
                 for text, tokens, thought in decoder.feed(part):
                     self.arrival_ns.append(arrived_ns)
                     self.read_lag_ns.append(lag_ns)
                     self.arrival_tokens.append(tokens)
                     self.text_length += len(text)
-                    if self.texts is not None:
-                        self.texts.append(text.removesuffix(thought))
+                    if texts is not None:
+                        texts.append(text.removesuffix(thought))
                         self.thoughts.append(thought)
 
     def so_far(self) -> UnderWay:
