@@ -50,11 +50,12 @@ class ServerSentEvents:
             or not self._lines.at_line_start()
         ):
             return None
-        payloads = data[5:-2].split(b"\n\ndata:")
+        field = b"data: " if data[5] == 0x20 else b"data:"
+        payloads = data[len(field) : -2].split(b"\n\n" + field)
         if data.count(b"\n") != 2 * len(payloads):
             return None
         self._first, self.framed = False, True
-        return [payload[1:] if payload[:1] == b" " else payload for payload in payloads]
+        return payloads
 
     def feed(self, data: bytes) -> list[bytes]:
         events: list[bytes] = []

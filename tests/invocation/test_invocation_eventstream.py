@@ -152,7 +152,7 @@ def test_usual_parts_are_what_feeding_gives(payloads: list[bytes], at: int) -> N
 
 
 def test_a_frame_that_says_it_is_empty_is_not_usual() -> None:
-    """A length of 0 with headers known from before, all checksums right: refused by the general way, never looped on."""
+    """A length of 0 with headers known from before, all checksums right: refused, never looped on."""
     first, decoder = encode_payload_part(b"a"), PayloadPartDecoder()
     assert list(decoder.feed(first)) == [b"a"]
     headers_length = struct.unpack_from("!I", first, 4)[0]
