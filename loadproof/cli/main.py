@@ -6,6 +6,7 @@ import gc
 import io
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,8 +59,8 @@ VERBS = {
     ),
     "report": Verb(
         "report:report",
-        "Show a run again: table and verdict, report.html anew, files for other programs. "
-        "Nothing is sent or judged anew.",
+        "Show a run again: table and verdict, a new report.html, files for other programs. "
+        "Nothing is sent or judged again.",
     ),
     "verify": Verb(
         "report:verify",
@@ -136,11 +137,12 @@ def main() -> None:
     # What is imported stays: to walk it again and again on the way is a tenth of a short run's start.
     gc.set_threshold(10_000)
     code = run(sys.argv[1:])
-    try:
-        sys.stdout.flush()
-    except OSError:  # said already, or a reader that went away; the interpreter must not try again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = code or ExitCode.COULD_NOT_RUN
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # said already, or a reader that went away; the interpreter must not try again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            code = code or ExitCode.COULD_NOT_RUN
     sys.exit(code)
 
 
@@ -159,7 +161,8 @@ def run(arguments: list[str]) -> int:
         if show is None:
             _say(usage.format_message())
         else:
-            show()
+            with suppress(OSError):
+                show()
         return int(ExitCode.BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return int(ExitCode.INTERRUPTED)
@@ -172,4 +175,5 @@ def run(arguments: list[str]) -> int:
 def _say(message: object) -> None:
     from loadproof.terminal import Terminal  # noqa: PLC0415  Rich takes long to load, and most runs say no error
 
-    Terminal(stderr=True, highlight=False).print(f"loadproof: {message}", markup=False, soft_wrap=True)
+    with suppress(OSError):  # where nobody can be told, the exit code still says it
+        Terminal(stderr=True, highlight=False).print(f"loadproof: {message}", markup=False, soft_wrap=True)

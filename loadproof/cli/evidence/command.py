@@ -11,10 +11,11 @@ import typer
 
 from loadproof.bench.evidence.filing import at_hand, file_run
 from loadproof.bench.evidence.places import place_of, places_of
+from loadproof.bench.evidence.repeats import kept_with
 from loadproof.bench.evidence.status import proof_of, status_of
 from loadproof.bench.evidence.store import read_stored
 from loadproof.bench.judge.regression import compare_runs, read_run
-from loadproof.cli.attempts import Attempts
+from loadproof.cli.attempts import Complaints
 from loadproof.cli.evidence.compare import Progress, print_comparison
 from loadproof.cli.evidence.find import find_run, profiles_of, profiles_to_prove
 from loadproof.cli.evidence.text import (
@@ -121,7 +122,7 @@ def compare(
         told.say("reading the requests of both runs")
         earlier, later = read_run(one), read_run(other)
         told.say("drawing requests anew, level by level")
-        comparison = compare_runs(earlier, later, tolerance, told.level)
+        comparison = compare_runs(earlier, later, tolerance, told.level, kept_with((one, other), place or ()))
     print_comparison(comparison, [run.where for run in runs], format)
     if not comparison.measured:
         return ExitCode.COULD_NOT_RUN
@@ -142,7 +143,7 @@ def add(
 
     A run whose files do not fit together is refused. Exit code: 0 kept, or kept before · 2 refused · 3 could not.
     """
-    place, attempts = place_of(to), Attempts()
+    place, attempts = place_of(to), Complaints()
     for folder in run:
         keep = partial(file_run, folder, place, requests=not without_requests, report=with_report)
         if (filed := attempts.attempt(keep, None)) is not None:

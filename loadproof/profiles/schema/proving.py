@@ -55,7 +55,7 @@ class Buffer(Part):
     retention_s: Annotated[int, Field(ge=60, le=1209600)] = 1209600
     max_message_bytes: Annotated[int, Field(ge=1024, le=1048576)] = 1048576
     callbacks: tuple[CallbackArn, ...] = Field(
-        default=(), description="queues and topics that a message may name to be told when its result is stored"
+        default=(), description="queues and topics that a message may name to be notified when its result is stored"
     )
 
 
@@ -213,7 +213,7 @@ class Benchmark(Part):
     )
     gate_unproven: Literal["rollback", "alarm"] = Field(
         default="rollback",
-        description="with gate rollback: what a benchmark that is INCONCLUSIVE or INVALID does, having proven nothing",
+        description="with gate rollback: what a benchmark that proved nothing does: INCONCLUSIVE, INVALID, NOT JUDGED",
     )
     hosts: Annotated[int, Field(ge=1, le=100)] = Field(
         default=1, description="instances that share the load where the benchmark runs in the cloud"
