@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -131,6 +132,10 @@ def main() -> None:
     # A terminal that cannot show a character gets a `?` in its place, never a traceback.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+    # No verb multiplies matrices, and numpy's threads for that spin while they wait.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # What is imported stays: to walk it again and again on the way is a tenth of a short run's start.
+    gc.set_threshold(10_000)
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -147,7 +147,7 @@ class ChunkDecoder:
     def __init__(self) -> None:
         self._frames = FrameDecoder()
 
-    def sole_part(self, data: bytes) -> bytes | None:
+    def usual_parts(self, data: bytes) -> list[bytes] | None:
         return None
 
     def feed(self, data: bytes) -> Iterator[bytes]:

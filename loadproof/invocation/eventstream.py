@@ -81,19 +81,28 @@ class FrameDecoder:
         self._rest = [data[start:]] if start < size else []
         self._missing = needed - (size - start)
 
-    def sole_frame(self, data: bytes) -> Frame | None:
-        """The frame that `data` is, verified, with headers seen before; None for anything else, to be fed instead.
+    def usual_payloads(self, data: bytes, event_type: str) -> list[bytes] | None:
+        """Of whole frames, verified, of this type and with headers seen before; else None: `feed` it.
 
         A token's usual read is one frame: this is `feed` without what only other reads need.
         """
-        lengths = _lengths(data[:PRELUDE_BYTES])
-        if lengths is None or lengths[0] != len(data) or self._rest:
+        if self._rest:
             return None
-        headers_end = PRELUDE_BYTES + lengths[1]
-        headers = self._header_blocks.get(data[PRELUDE_BYTES:headers_end])
-        if headers is None or crc32(data[:-4]) != int.from_bytes(data[-4:], "big"):
-            return None
-        return Frame(headers, data[headers_end:-4])
+        payloads, start, size = [], 0, len(data)
+        while start < size:
+            lengths = _lengths(data[start : start + PRELUDE_BYTES])
+            if lengths is None:
+                return None
+            body_end = start + lengths[0] - 4
+            headers_end = start + PRELUDE_BYTES + lengths[1]
+            headers = self._header_blocks.get(data[start + PRELUDE_BYTES : headers_end])
+            if headers is None or headers.get(":event-type") != event_type or not headers_end <= body_end <= size - 4:
+                return None
+            if crc32(data[start:body_end]) != int.from_bytes(data[body_end : body_end + 4], "big"):
+                return None
+            payloads.append(data[headers_end:body_end])
+            start = body_end + 4
+        return payloads
 
     def finish(self) -> None:
         """Raises TruncatedStreamError if the stream ended inside a frame."""
@@ -203,10 +212,9 @@ class PayloadPartDecoder:
     def __init__(self) -> None:
         self._frames = FrameDecoder()
 
-    def sole_part(self, data: bytes) -> bytes | None:
-        """The one part that `data` is, whole; None for anything else, to be fed instead."""
-        frame = self._frames.sole_frame(data)
-        return frame[1] if frame is not None and frame[0].get(":event-type") == _PAYLOAD_PART else None
+    def usual_parts(self, data: bytes) -> list[bytes] | None:
+        """The parts that `data` is, all whole; None for anything else, to be fed instead."""
+        return self._frames.usual_payloads(data, _PAYLOAD_PART)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The parts that `data` completes; take them all.

@@ -50,15 +50,18 @@ class ResponseReader:
             end = data.find(b"\r\n", 0, _USUAL_SIZE_LINE_BYTES)
             if end > 0 and 0 < _chunk_size(data[:end]) == len(data) - end - 4:
                 return data[end + 2 : -2]
+            body = _whole_chunks(data)
+            if body is not None:
+                return body
         if self._rest:
             data, self._rest = self._rest + data, b""
         position, size = 0, len(data)
-        body: list[bytes] = []
+        pieces: list[bytes] = []
         while position < size:
             state = self._state
             if state is _State.CHUNK_DATA or state is _State.LENGTH:
                 piece = data[position : position + self._left]
-                body.append(piece)
+                pieces.append(piece)
                 position += len(piece)
                 self._left -= len(piece)
                 if not self._left:
@@ -67,7 +70,7 @@ class ResponseReader:
                     else:
                         self._state = _State.CHUNK_END
             elif state is _State.UNTIL_CLOSE:
-                body.append(data[position:])
+                pieces.append(data[position:])
                 position = size
             elif state is _State.DONE:
                 self.surplus += data[position:]
@@ -78,7 +81,7 @@ class ResponseReader:
                     self._rest = data[position:]
                     break
                 position = advanced
-        return body[0] if len(body) == 1 else b"".join(body)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def end_of_input(self) -> None:
         """The peer closed in order. Raises TruncatedStreamError unless that is how this body ends."""
@@ -165,6 +168,20 @@ def _parse_head(head: bytes) -> tuple[bytes, int, dict[str, str]]:
         key, text = name.decode("latin-1").lower(), value.strip().decode("latin-1")
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
     return parts[0][5:], int(parts[1]), headers
+
+
+def _whole_chunks(data: bytes) -> bytes | None:
+    """The body in `data` where it is whole chunks with something in them, as nearly every read is; else None."""
+    pieces, position, size = [], 0, len(data)
+    while position < size:
+        end = data.find(b"\r\n", position, position + _USUAL_SIZE_LINE_BYTES)
+        length = _chunk_size(data[position:end]) if end > position else 0
+        after = end + 2 + length
+        if not length or data[after : after + 2] != b"\r\n":
+            return None
+        pieces.append(data[end + 2 : after])
+        position = after + 2
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 @lru_cache(maxsize=1024)  # sizes repeat from token to token

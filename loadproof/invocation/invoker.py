@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from loadproof.invocation.codecs.types import Codec, Completion, GenerationRequest, StreamDecoder, TokenSource
+from loadproof.invocation.codecs.types import (
+    Codec,
+    Completion,
+    GenerationRequest,
+    StreamDecoder,
+    TokenChunk,
+    TokenSource,
+)
 from loadproof.invocation.connections import Timeouts
 from loadproof.invocation.faults import HttpProtocolFault, InvocationFault, PayloadError
 from loadproof.invocation.outcomes import (
@@ -232,26 +240,33 @@ class _Answer:
         reads = zip(self._reads, self._read_arrived_ns, self._read_lag_ns, strict=True)
         self._reads, self._read_arrived_ns, self._read_lag_ns = [], array("q"), array("q")
         unwrapper, texts = self._unwrapper, self.texts
+        arrival_ns, read_lag_ns, arrival_tokens = self.arrival_ns, self.read_lag_ns, self.arrival_tokens
         for data, arrived_ns, lag_ns in reads:
-            sole: bytes | None = data if unwrapper is None else unwrapper.sole_part(data)
-            said = None if sole is None else decoder.sole_token(sole)
-            if said is not None:
-                self.arrival_ns.append(arrived_ns)
-                self.read_lag_ns.append(lag_ns)
-                self.arrival_tokens.append(1)
-                self.text_length += len(said)
-                if texts is not None:
-                    texts.append(said)
-                continue
-            for part in (data,) if self._unwrapper is None else self._unwrapper.feed(data):
-                for text, tokens, thought in decoder.feed(part):
-                    self.arrival_ns.append(arrived_ns)
-                    self.read_lag_ns.append(lag_ns)
-                    self.arrival_tokens.append(tokens)
+            parts: Iterable[bytes] = (data,)
+            if unwrapper is not None:
+                parts = unwrapper.usual_parts(data) or unwrapper.feed(data)
+            for part in parts:
+                usual = decoder.usual_texts(part)
+                if usual is None:
+                    self._take_unusual(decoder.feed(part), arrived_ns, lag_ns)
+                    continue
+                for text in usual:
+                    arrival_ns.append(arrived_ns)
+                    read_lag_ns.append(lag_ns)
+                    arrival_tokens.append(1)
                     self.text_length += len(text)
-                    if self.texts is not None:
-                        self.texts.append(text.removesuffix(thought))
-                        self.thoughts.append(thought)
+                if texts is not None:
+                    texts += usual
+
+    def _take_unusual(self, chunks: Iterable[TokenChunk], arrived_ns: int, lag_ns: int) -> None:
+        for text, tokens, thought in chunks:
+            self.arrival_ns.append(arrived_ns)
+            self.read_lag_ns.append(lag_ns)
+            self.arrival_tokens.append(tokens)
+            self.text_length += len(text)
+            if self.texts is not None:
+                self.texts.append(text.removesuffix(thought))
+                self.thoughts.append(thought)
 
     def so_far(self) -> UnderWay:
         """Reads that are not decoded yet count as a token each."""

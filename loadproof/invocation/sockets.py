@@ -186,25 +186,19 @@ class StampedSocket:
         if not data:
             self._lose(self._write_error)
             return
-        read_ns = self._clock_ns()
-        arrived_ns = self._floor_ns = self._arrival_ns(ancillary, read_ns)
+        arrived_ns = read_ns = self._clock_ns()
+        # A read without a stamp (none was asked for yet when it arrived) counts as just arrived.
+        if ancillary and ancillary[0][1] == SCM_TIMESTAMPNS:
+            seconds, nanoseconds = _timespec.unpack(ancillary[0][2])
+            lag_ns = self._wall_ns() - (seconds * 1_000_000_000 + nanoseconds)
+            # The wall clock may be set between the two readings; what we know for certain bounds the damage.
+            if lag_ns > 0:
+                arrived_ns = max(self._floor_ns, read_ns - lag_ns)
+        self._floor_ns = arrived_ns
         if self._tls is None:
             self._listener.received(data, arrived_ns, read_ns)
         else:
             self._on_encrypted(self._tls, data, arrived_ns, read_ns)
-
-    def _arrival_ns(self, ancillary: list[tuple[int, int, bytes]], read_ns: int) -> int:
-        """By our clock. A read without a stamp (none was asked for yet when it arrived) counts as just arrived."""
-        if not ancillary or ancillary[0][1] != SCM_TIMESTAMPNS:
-            return read_ns
-        seconds: int
-        seconds, nanoseconds = _timespec.unpack(ancillary[0][2])
-        lag_ns: int = self._wall_ns() - (seconds * 1_000_000_000 + nanoseconds)
-        # The wall clock may be set between the two readings; what we know for certain bounds the damage.
-        if lag_ns <= 0:
-            return read_ns
-        arrived_ns = read_ns - lag_ns
-        return max(self._floor_ns, arrived_ns)
 
     def _on_encrypted(self, tls: TlsSession, data: bytes, arrived_ns: int, read_ns: int) -> None:
         try:

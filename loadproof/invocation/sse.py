@@ -13,8 +13,8 @@ from loadproof.wire.lines import Lines
 class Splitter(Protocol):
     """Cuts a stream into the payloads it carries; how the stream is chunked makes no difference."""
 
-    def sole_payload(self, data: bytes) -> bytes | None:
-        """A short cut: the payload of `data` where it carries one as nearly every token comes; None: `feed` it."""
+    def usual_payloads(self, data: bytes) -> list[bytes] | None:
+        """A short cut: the payloads of `data` where all come whole and as nearly every token does; None: `feed` it."""
         ...
 
     def feed(self, data: bytes) -> list[bytes]: ...
@@ -39,20 +39,23 @@ class ServerSentEvents:
         self._first = True
         self.framed = False  # was there any `data:` field, or bare lines only?
 
-    def sole_payload(self, data: bytes) -> bytes | None:
-        """Of `data:…` and an empty line, at the start of a line."""
+    def usual_payloads(self, data: bytes) -> list[bytes] | None:
+        """Of events that are `data:…` and an empty line each, from the start of a line."""
         if (
             data[:5] != b"data:"
-            or data[-1:] != b"\n"
-            or data.find(b"\n") != len(data) - 2
+            or data[-2:] != b"\n\n"
             or b"\r" in data
             or self._data
             or self._error
             or not self._lines.at_line_start()
         ):
             return None
+        field = b"data: " if data[5] == 0x20 else b"data:"
+        payloads = data[len(field) : -2].split(b"\n\n" + field)
+        if data.count(b"\n") != 2 * len(payloads):
+            return None
         self._first, self.framed = False, True
-        return data[6:-2] if data[5] == 0x20 else data[5:-2]
+        return payloads
 
     def feed(self, data: bytes) -> list[bytes]:
         events: list[bytes] = []
@@ -103,11 +106,12 @@ class JsonLines:
     def __init__(self) -> None:
         self._lines = Lines(PayloadError)
 
-    def sole_payload(self, data: bytes) -> bytes | None:
-        """Of one line that is an object, at the start of a line."""
-        if data[:1] != b"{" or data.find(b"\n") != len(data) - 1 or b"\r" in data or not self._lines.at_line_start():
+    def usual_payloads(self, data: bytes) -> list[bytes] | None:
+        """Of whole lines that begin as objects do."""
+        if data[:1] != b"{" or data[-1:] != b"\n" or b"\r" in data or not self._lines.at_line_start():
             return None
-        return data.strip()
+        lines = data[:-1].split(b"\n")
+        return [line.strip() for line in lines] if all(line[:1] == b"{" for line in lines) else None
 
     def feed(self, data: bytes) -> list[bytes]:
         return [bare for line in self._lines.feed(data) if (bare := _bare(line))]

@@ -58,12 +58,12 @@ def _stream(codec: Codec, *pieces: bytes) -> tuple[list[TokenChunk], Completion]
 
 
 def _stream_with_short_cut(codec: Codec, *pieces: bytes) -> tuple[list[TokenChunk], Completion]:
-    """The same, each piece tried by `sole_token` first."""
+    """The same, each piece tried by `usual_texts` first."""
     decoder = codec.stream_decoder()
     chunks: list[TokenChunk] = []
     for piece in pieces:
-        text = decoder.sole_token(piece)
-        chunks += list(decoder.feed(piece)) if text is None else [TokenChunk(text, 1)]
+        texts = decoder.usual_texts(piece)
+        chunks += list(decoder.feed(piece)) if texts is None else [TokenChunk(text, 1) for text in texts]
     return chunks, decoder.finish()
 
 

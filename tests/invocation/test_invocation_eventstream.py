@@ -137,16 +137,30 @@ def test_other_frames_in_a_read_of_their_own_are_not_taken_for_parts() -> None:
 
 
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=6), st.integers(0, 10_000))
-def test_a_sole_part_is_what_feeding_gives(payloads: list[bytes], at: int) -> None:
-    """Frame by frame; one with a flipped bit is none."""
+def test_usual_parts_are_what_feeding_gives(payloads: list[bytes], at: int) -> None:
+    """Frame by frame and all together; one with a flipped bit, or cut off, is none."""
     decoder, frames = PayloadPartDecoder(), [encode_payload_part(payload) for payload in payloads]
-    assert decoder.sole_part(frames[0]) is None  # its headers are new
+    assert decoder.usual_parts(frames[0]) is None  # its headers are new
     assert list(decoder.feed(frames[0])) == payloads[:1]
-    assert [decoder.sole_part(frame) for frame in frames] == payloads
-    damaged = bytearray(frames[0])
+    assert [decoder.usual_parts(frame) for frame in frames] == [[payload] for payload in payloads]
+    whole = b"".join(frames)
+    assert decoder.usual_parts(whole) == payloads
+    damaged = bytearray(whole)
     damaged[at // 8 % len(damaged)] ^= 1 << at % 8
-    assert decoder.sole_part(bytes(damaged)) is None
-    assert decoder.sole_part(frames[0] + frames[0]) is None
+    assert decoder.usual_parts(bytes(damaged)) is None
+    assert decoder.usual_parts(whole[: -1 - at % 16]) is None
+
+
+def test_a_frame_that_says_it_is_empty_is_not_usual() -> None:
+    """A length of 0 with headers known from before, all checksums right: refused, never looped on."""
+    first, decoder = encode_payload_part(b"a"), PayloadPartDecoder()
+    assert list(decoder.feed(first)) == [b"a"]
+    headers_length = struct.unpack_from("!I", first, 4)[0]
+    lengths = struct.pack("!II", 0, headers_length)
+    hostile = lengths + struct.pack("!I", crc32(lengths)) + first[12 : 12 + headers_length] + bytes(8)
+    assert decoder.usual_parts(first + hostile) is None
+    with pytest.raises(FrameError):
+        list(decoder.feed(hostile))
 
 
 @given(st.binary(max_size=400))

@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,9 @@ class Worker:
     async def serve(self) -> None:
         self._tell("ready")
         self._begin(self._say_state())
-        while line := await self._reader.readline():
-            self._obey(orjson.loads(line))
+        with suppress(ConnectionError):  # a run that is over does not read what we still say
+            while line := await self._reader.readline():
+                self._obey(orjson.loads(line))
         self._runner.stop()
         await self._invoker.close()
 

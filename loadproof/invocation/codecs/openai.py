@@ -23,8 +23,8 @@ from loadproof.invocation.codecs.values import (
     refuse_error,
     refuse_failed,
     refuse_images,
-    sole_object,
     text_of,
+    usual_texts,
 )
 from loadproof.invocation.faults import PayloadError, TruncatedStreamError
 from loadproof.invocation.sse import ServerSentEvents
@@ -52,16 +52,12 @@ class OpenAiDecoder(StreamDecoder):
         self._output_tokens: int | None = None
         self._input_tokens: int | None = None
 
-    def sole_token(self, data: bytes) -> str | None:
-        payload = self._splitter.sole_payload(data)
-        event = None if payload is None else sole_object(payload)
-        if event is None or event.get("usage") is not None or event.get(_BEDROCK_METRICS) is not None:
-            return None
-        text = _sole_text(event.get("choices"))
-        if text:
-            self._counted += 1
-            self._text_length += len(text)
-        return text
+    def usual_texts(self, data: bytes) -> list[str] | None:
+        texts = usual_texts(self._splitter.usual_payloads(data), _usual_text)
+        if texts is not None:
+            self._counted += len(texts)
+            self._text_length += sum(map(len, texts))
+        return texts
 
     def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for payload in self._splitter.feed(data):
@@ -117,9 +113,12 @@ def _grown(before: int | None, after: int | None) -> int:
     return max(1, (after or 0) - (before or 0))
 
 
-def _sole_text(choices: object) -> str | None:
-    """What one choice says, where it says something and nothing else."""
+def _usual_text(event: dict[str, object]) -> str | None:
+    """What its one choice says, where it says something and the event nothing else."""
+    choices = event.get("choices")
     if not isinstance(choices, list) or len(choices) != 1:
+        return None
+    if event.get("usage") is not None or event.get(_BEDROCK_METRICS) is not None:
         return None
     choice = choices[0]
     if not isinstance(choice, dict) or choice.get("finish_reason") is not None:

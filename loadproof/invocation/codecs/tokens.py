@@ -17,8 +17,8 @@ from loadproof.invocation.codecs.values import (
     refuse_error,
     refuse_failed,
     refuse_images,
-    sole_object,
     text_of,
+    usual_texts,
 )
 from loadproof.invocation.faults import PayloadError, TruncatedStreamError
 from loadproof.invocation.sse import Splitter
@@ -40,20 +40,12 @@ class TokenEventDecoder(StreamDecoder):
         self._text_length = 0
         self._end: dict[str, object] | None = None
 
-    def sole_token(self, data: bytes) -> str | None:
-        payload = self._splitter.sole_payload(data)
-        event = None if payload is None else sole_object(payload)
-        if event is None:
-            return None
-        token = event.get("token")
-        if not isinstance(token, dict) or event.get("details") is not None or event.get("generated_text") is not None:
-            return None
-        text = token.get("text")
-        if not isinstance(text, str):
-            return None
-        self._counted += 1
-        self._text_length += len(text)
-        return text
+    def usual_texts(self, data: bytes) -> list[str] | None:
+        texts = usual_texts(self._splitter.usual_payloads(data), _usual_text)
+        if texts is not None:
+            self._counted += len(texts)
+            self._text_length += sum(map(len, texts))
+        return texts
 
     def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for payload in self._splitter.feed(data):
@@ -89,6 +81,14 @@ class TokenEventDecoder(StreamDecoder):
         self._counted += 1
         self._text_length += len(text)
         return TokenChunk(text, 1)
+
+
+def _usual_text(event: dict[str, object]) -> str | None:
+    token = event.get("token")
+    if not isinstance(token, dict) or event.get("details") is not None or event.get("generated_text") is not None:
+        return None
+    text = token.get("text")
+    return text if isinstance(text, str) else None
 
 
 class TokenCodec(JsonCodec, ABC):

@@ -94,8 +94,8 @@ class Completion:
 class StreamDecoder(Protocol):
     """Sans-IO decoder of one streamed answer. However the bytes are cut, it gives the same tokens."""
 
-    def sole_token(self, data: bytes) -> str | None:
-        """A short cut: the text of `data` where it is one event of one token, as nearly all are, and nothing more.
+    def usual_texts(self, data: bytes) -> list[str] | None:
+        """A short cut: the texts of `data` where it is whole events of one token each, as nearly all are.
 
         None for anything else, of which nothing is taken: `feed` it.
         """

@@ -7,6 +7,7 @@ speaks plain words in place of JSON, those are the message.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import orjson
 
@@ -51,15 +52,26 @@ def load_object(data: bytes) -> dict[str, object]:
     return value
 
 
-def sole_object(data: bytes) -> dict[str, object] | None:
-    """The object in `data`, unless it is none or may be an error: that is for `load_object` and `refuse_error`."""
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(value, dict) or value.get("error") or value.get("object") == "error":
-        return None
-    return value
+def usual_texts(
+    payloads: list[bytes] | None, text_of_event: Callable[[dict[str, object]], str | None]
+) -> list[str] | None:
+    """What `text_of_event` says of each; None where it says nothing of one, or one is no object or may be an error.
+
+    Those are for `load_object` and `refuse_error`.
+    """
+    texts = []
+    for payload in payloads or ():
+        try:
+            event = orjson.loads(payload)
+        except orjson.JSONDecodeError:
+            return None
+        if not isinstance(event, dict) or event.get("error") or event.get("object") == "error":
+            return None
+        text = text_of_event(event)
+        if text is None:
+            return None
+        texts.append(text)
+    return texts or None
 
 
 def load_at_end(data: bytes) -> dict[str, object]:
