@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError
 from loadproof.bench.imports.run import ImportRequest, import_run
 from loadproof.bench.job import new_folder, run_name
 from loadproof.bench.judge.run import RunResult
-from loadproof.bench.load.sweep import OnProgress
+from loadproof.bench.live.lines import OnLine
 from loadproof.bench.plan import run_id_of
 from loadproof.bench.remote.aiperf import managed_levels, run_managed
 from loadproof.bench.remote.job import Launcher, drive, upload
@@ -91,7 +91,7 @@ class JobOptions:
         if self.engine == "aiperf" and self.hosts is not None:
             raise InputError("--engine aiperf is a job of AWS's own: leave out --hosts")
 
-    def run(self, spec: BenchmarkSpec, on_progress: OnProgress, out: Path | None) -> RunResult:
+    def run(self, spec: BenchmarkSpec, on_line: OnLine, out: Path | None) -> RunResult:
         """Run it there, judge it here. Raises as `loadproof.bench.job.run_benchmark` does."""
         if self.engine == "aiperf":
             return self._run_managed(spec, out)
@@ -102,7 +102,7 @@ class JobOptions:
         launcher: Launcher = LocalHosts(hosts)
         if self.remote:
             launcher = ProcessingJob(self._settings(run.plan.run_id), hosts, _sagemaker(region), region)
-        result = drive(run, launcher, self._place(run.plan.run_id), terms, on_progress)
+        result = drive(run, launcher, self._place(run.plan.run_id), terms, on_line)
         for host, words in (result.summary.conditions.hosts or {}).items():
             print(with_escapes(f"{host}: {words}"), file=sys.stderr)
         return result

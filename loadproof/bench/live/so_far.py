@@ -1,0 +1,57 @@
+"""The verdict so far: the judge's own, over a sample of the requests that ended, of bounded size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from loadproof.bench.judge.verdict import decide, judge
+from loadproof.bench.live.lines import Judged, SoFar
+from loadproof.bench.measure.levels import measured_level
+
+if TYPE_CHECKING:
+    from loadproof.bench.measure.records import RequestRecord
+    from loadproof.bench.plan import RunPlan
+
+MOST_REQUESTS = 800  # judging them takes some 15 ms; half of them still give a p99 an upper end
+
+
+class Sample:
+    """Requests of one level, spread evenly over it: of a long level every second, fourth, eighth, …"""
+
+    def __init__(self, plan: RunPlan, level: int) -> None:
+        self._plan, self._level = plan, level
+        self._kept: list[RequestRecord] = []
+        self._every = 1
+        self._seen = 0
+
+    def add(self, record: RequestRecord) -> None:
+        if self._seen % self._every == 0:
+            self._kept.append(record)
+            if len(self._kept) > MOST_REQUESTS:
+                del self._kept[1::2]
+                self._every *= 2
+        self._seen += 1
+
+    def judged(self, done: int, errors: int) -> SoFar:
+        """`done` ended, of which `errors` badly; both counted, not sampled."""
+        spec = self._plan.spec
+        level = measured_level(self._plan, self._level, self._kept)
+        found, every = level.metrics, self._every
+        metrics = replace(
+            found,
+            requests=done,
+            errors=errors,
+            requests_per_s=found.requests_per_s and found.requests_per_s * every,
+            output_tokens_per_s=found.output_tokens_per_s and found.output_tokens_per_s * every,
+        )
+        seed, answer_length = spec.workload.seed, spec.workload.answer_length
+        judgements = [judge(one, self._kept, metrics, seed, answer_length) for one in spec.objectives]
+        verdict = decide(
+            judgements, [metrics], spec.objectives, metrics.concurrency, spec.max_error_rate, metrics, level.load
+        )
+        rows = (
+            Judged(one.name, one.comparison, one.bound, one.observed, one.low, one.high, one.verdict)
+            for one in judgements
+        )
+        return SoFar(self._level, len(self._kept), self._seen, verdict.outcome, verdict.reasons, tuple(rows))
