@@ -23,7 +23,7 @@ TICK_S = 1.0  # a run whose requests hang is heard of this often
 CPU_OVER_S = 1.0
 VERDICT_S = 5.0  # between two verdicts so far, at least
 RECENT_REQUESTS = 500
-MOST_SHARE = 0.01  # of the client's CPU: for lines, and as much again for verdicts
+MOST_SHARE = 0.008  # of the client's CPU: for lines, and as much again for verdicts
 LONGEST_QUIET_S = 2.0  # a client that does little is heard of all the same
 
 _SHOWN = 5  # steps to a bucket of the histogram that is told
@@ -106,9 +106,10 @@ class Watch:
     sample_of: Callable[[RunPlan, int], Sample] = field(init=False)
 
     def __post_init__(self) -> None:
-        # With numpy, which takes 0.1 s: now, before there is any load.
-        from loadproof.bench.live.so_far import Sample  # noqa: PLC0415  a sender comes up without it
+        """Load what judges (numpy and more, 0.3 s) before there is any load to wait for it."""
+        from loadproof.bench.live.so_far import Sample, get_ready  # noqa: PLC0415  a sender comes up without numpy
 
+        get_ready()
         self.sample_of = Sample
 
 
@@ -164,7 +165,7 @@ class Meter:
     def end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self.done:
+        if self.done and self.watch.verdicts.left:
             self._judge()
         self._show(ended=True)
 

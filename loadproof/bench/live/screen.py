@@ -208,7 +208,7 @@ def _now(progress: Progress, columns: int) -> list[Row]:
     rows.append((words.fitting([(0, words.errors(progress).capitalize()), *failed], columns), style))
     client = progress.client
     load = "–" if client.cpu_share is None else f"{client.cpu_share:.0%} of a core"
-    late = f"late p99 {words.short(client.late_p99_ms)} ms"
+    late = f"sends late by p99 {words.short(client.late_p99_ms)} ms"
     rows.append((words.fitting([(0, f"Client {load}"), (1, late)], columns), ""))
     return rows
 
@@ -216,7 +216,7 @@ def _now(progress: Progress, columns: int) -> list[Row]:
 def _whole(progress: Progress) -> str:
     if progress.run_left_s is None or progress.run_left_s == progress.left_s:
         return ""
-    return f"about {words.duration(progress.run_left_s)} in all"
+    return f"{words.duration(progress.run_left_s)} with the levels to come"
 
 
 def _bar(share: float, width: int) -> str:
@@ -275,7 +275,7 @@ def _verdict(state: State, columns: int) -> list[Row]:
             (2, one.verdict),
         ]
         rows.append((words.fitting(pieces, columns), _OUTCOMES.get(one.verdict, "")))
-    if not verdict.objectives:
+    if not verdict.objectives or verdict.outcome == "INVALID":
         rows += [(text, "") for text in _wrapped(verdict.reasons[:1], columns)]
     return rows
 
