@@ -1,15 +1,16 @@
-"""What the live view and the `--live` stream cost the client: CPU of the same levels with and without, in one run.
+"""What the live view and the `--live` stream cost the client: CPU of one load's slices with and without, in one run.
 
-    .venv/bin/python tests/perf/live_cost.py [--streams 64,256] [--pairs 10] [--seconds 6]
+    .venv/bin/python tests/perf/live_cost.py [--streams 64,256] [--pairs 50] [--slice-s 2.62]
 
-Levels of one run against the truth server come in pairs, one watched (full screen of 80 x 24 on a pseudo-terminal, JSON
-lines into a file, the verdict so far) and one not, in an order drawn for each pair. CPU is that of the client's process
-from a level's first request to its last line; its final judging, which both need, is in neither.
+One level against the truth server is cut into slices that come in pairs, one watched (full screen of 80 x 24 on a
+pseudo-terminal, JSON lines into a file, the verdict so far) and one not, in an order drawn for each pair. CPU is that
+of the client's process in a slice. The level's last verdict is in none: it is bounded as those before it are.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import pty
 import random
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
@@ -36,60 +39,77 @@ from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_toke
 from loadproof.loads import Load
 
 REQUEST_S = (TTFT_MS + ITL_MS * (TOKENS - 1)) / 1e3
+SETTLE_S = 4.0  # the slots open, and Python gets warm
 
 
 @dataclass
-class Levels:
-    """Makes each level's meter, a silent one for half of them, and keeps what each level took."""
+class Switched:
+    """A level's meter that is at work in every other slice, and what the slices took."""
 
     watched: list[bool]
+    slice_s: float
     cpu_s: list[float] = field(default_factory=list)
-    wall_s: list[float] = field(default_factory=list)
+    meter: Meter | None = None
+    on: bool = True
 
-    def meter(self, *given: object) -> Metered:
-        return Metered(self, Meter(*given) if self.watched[len(self.cpu_s)] else None)  # type: ignore[arg-type]
-
-
-@dataclass
-class Metered:
-    """A level with its figures; `meter` None: nobody watches."""
-
-    levels: Levels
-    meter: Meter | None
-    cpu_s: float = field(default_factory=time.process_time)
-    began_s: float = field(default_factory=time.monotonic)
+    def __call__(self, *given: object) -> Switched:
+        """In place of the class: the level's meter is made here."""
+        self.meter = Meter(*given)  # type: ignore[arg-type]
+        return self
 
     def add(self, record: object) -> None:
-        if self.meter is not None:
+        if self.on and self.meter is not None:
             self.meter.add(record)  # type: ignore[arg-type]
 
     def arm(self) -> None:
-        if self.meter is not None:
-            self.meter.arm()
+        assert self.meter is not None
+        self.meter.arm()
+        asyncio.get_running_loop().call_later(SETTLE_S, self._next, None)
 
     def end(self) -> None:
-        if self.meter is not None:
-            self.meter.end()
-        self.levels.cpu_s.append(time.process_time() - self.cpu_s)
-        self.levels.wall_s.append(time.monotonic() - self.began_s)
+        assert self.meter is not None
+        self.meter.end()
+
+    def _next(self, began: float | None) -> None:
+        assert self.meter is not None
+        now_s = time.process_time()
+        if began is not None:
+            self.cpu_s.append(now_s - began)
+        if len(self.cpu_s) == len(self.watched):
+            return
+        if self.on:
+            self.meter._timer.cancel()  # type: ignore[union-attr]
+        self.on = self.watched[len(self.cpu_s)]
+        if self.on:
+            self.meter.arm()
+        asyncio.get_running_loop().call_later(self.slice_s, self._next, time.process_time())
 
 
-def measure(streams: int, pairs: int, seconds: float) -> dict[str, float]:
-    """Figures of one run of `pairs` pairs of levels."""
+@contextmanager
+def terminal() -> Iterator[Console]:
+    """A pseudo-terminal that another process reads, as a terminal's program does."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(["cat"], stdin=ours, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as reader:
+        with os.fdopen(theirs, "w") as file:
+            yield Console(file=file, width=80, height=24, force_terminal=True, highlight=False)
+        reader.kill()
+    os.close(ours)
+
+
+def measure(streams: int, pairs: int, slice_s: float) -> dict[str, float]:
     order = random.Random(streams)
-    watched = [kind for _ in range(pairs) for kind in order.sample((True, False), 2)]
-    levels = Levels(watched)
+    switched = Switched([kind for _ in range(pairs) for kind in order.sample((True, False), 2)], slice_s)
+    duration_s = SETTLE_S + 2 * pairs * slice_s + 1
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        program, pieces = truth_server.build(folder), truth_server.tgi_pieces()
-        with truth_server.running(program, folder, pieces) as server:
-            requests = max(1, round(seconds / REQUEST_S)) * streams
+        program = truth_server.build(folder)
+        with truth_server.running(program, folder, truth_server.tgi_pieces()) as server, terminal() as console:
             spec = BenchmarkSpec(
                 Target("sagemaker", "truth", "tgi", endpoint_url=f"http://127.0.0.1:{server.port}"),
                 WorkloadSpec(fixed_tokens(64), fixed_tokens(TOKENS)),
                 concurrency=(streams,),
-                loads=(Load(concurrency=streams, requests=requests),) * len(watched),
-                requests_per_level=requests,
+                loads=(Load(concurrency=streams, ramp_s=REQUEST_S, duration_s=duration_s)  # no two slots in step,),
+                requests_per_level=1,
                 warmup_requests=0,
                 objectives=(
                     Objective("ttft_p95_ms", 200.0),
@@ -97,49 +117,42 @@ def measure(streams: int, pairs: int, seconds: float) -> dict[str, float]:
                     Objective("e2e_p95_ms", 2e3),
                 ),
             )
-            ours, theirs = pty.openpty()
-            with subprocess.Popen(["cat"], stdin=ours, stdout=subprocess.DEVNULL) as reader:
-                with os.fdopen(theirs, "w") as file, mock.patch.object(sweep, "Meter", levels.meter):
-                    console = Console(file=file, width=80, height=24, force_terminal=True, highlight=False)
-                    with View(console, Stream(str(folder / "live.jsonl"))) as view:
-                        run_benchmark(spec, view.tell, folder / "run")
-                reader.kill()
-            os.close(ours)
-            server.stop()
+            with mock.patch.object(sweep, "Meter", switched), View(console, Stream(str(folder / "live.jsonl"))) as view:
+                run_benchmark(spec, view.tell, folder / "run")
             lines = len((folder / "live.jsonl").read_bytes().splitlines())
-    return _figures(np.array(watched), np.array(levels.cpu_s), np.array(levels.wall_s)) | {"lines": lines}
+            server.stop()
+    return _figures(np.array(switched.watched), np.array(switched.cpu_s), slice_s) | {"lines": lines}
 
 
-def _figures(watched: np.ndarray, cpu_s: np.ndarray, wall_s: np.ndarray) -> dict[str, float]:
+def _figures(watched: np.ndarray, cpu_s: np.ndarray, slice_s: float) -> dict[str, float]:
     with_it, without = cpu_s[watched], cpu_s[~watched]
-    ratios = with_it / without
-    drawn = np.random.default_rng(0).integers(0, len(ratios), (2000, len(ratios)))
-    sums = with_it[drawn].sum(axis=1) / without[drawn].sum(axis=1)
-    low, high = np.percentile(sums, (2.5, 97.5))
+    drawn = np.random.default_rng(0).integers(0, len(without), (4000, len(without)))
+    low, high = np.percentile(with_it[drawn].sum(axis=1) / without[drawn].sum(axis=1), (2.5, 97.5))
     return {
-        "pairs": len(ratios),
-        "cores_used": float(without.sum() / wall_s[~watched].sum()),
+        "pairs": len(without),
+        "cores_used": float(without.mean() / slice_s),
         "more_cpu_percent": float(with_it.sum() / without.sum() - 1) * 100,
         "low_percent": float(low - 1) * 100,
         "high_percent": float(high - 1) * 100,
-        "median_percent": float(np.median(ratios) - 1) * 100,
+        "median_percent": float(np.median(with_it / without) - 1) * 100,
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", default="64,256")
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--pairs", type=int, default=50)
+    parser.add_argument("--slice-s", type=float, default=2 * REQUEST_S)
     arguments = parser.parse_args()
+    os.environ |= {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
     for streams in map(int, arguments.streams.split(",")):
         try:
-            figures = measure(streams, arguments.pairs, arguments.seconds)
+            figures = measure(streams, arguments.pairs, arguments.slice_s)
         except truth_server.NoCompilerError as error:
             sys.exit(str(error))
         print(f"{streams} streams, load average {os.getloadavg()[0]:.1f}")
         for name, value in figures.items():
-            print(f"{name:>20}  {value:,.2f}")
+            print(f"{name:>20}  {value:,.2f}", flush=True)
 
 
 if __name__ == "__main__":
