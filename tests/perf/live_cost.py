@@ -39,7 +39,7 @@ from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_toke
 from loadproof.loads import Load
 
 REQUEST_S = (TTFT_MS + ITL_MS * (TOKENS - 1)) / 1e3
-SETTLE_S = 4.0  # the slots open, and Python gets warm
+SETTLE_S = 4.0  # the slots open over one request's time, so that no two are in step, and Python gets warm
 
 
 @dataclass
@@ -108,7 +108,7 @@ def measure(streams: int, pairs: int, slice_s: float) -> dict[str, float]:
                 Target("sagemaker", "truth", "tgi", endpoint_url=f"http://127.0.0.1:{server.port}"),
                 WorkloadSpec(fixed_tokens(64), fixed_tokens(TOKENS)),
                 concurrency=(streams,),
-                loads=(Load(concurrency=streams, ramp_s=REQUEST_S, duration_s=duration_s)  # no two slots in step,),
+                loads=(Load(concurrency=streams, ramp_s=REQUEST_S, duration_s=duration_s),),
                 requests_per_level=1,
                 warmup_requests=0,
                 objectives=(
