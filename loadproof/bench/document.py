@@ -12,9 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Final, Literal
 
 from loadproof.bench.judge.verdict import Judgement, Verdict
 from loadproof.bench.load.search import SearchResult
@@ -25,9 +23,12 @@ from loadproof.bench.measure.scaling import Deployed, Scaling
 from loadproof.bench.measure.steady import Drain, SteadyState
 from loadproof.bench.plan import ABSENT, map_of
 from loadproof.bench.spec import Kind, PredictedPoint, Prediction, ProfileBrief
-from loadproof.capacity.knee import Knee
 from loadproof.errors import InputError
+from loadproof.knee import Knee
 from loadproof.protocols import Protocol
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
 
 SCHEMA_VERSION: Final = 1
 FILE_NAME = "summary.json"
@@ -319,6 +320,8 @@ def summary_of(content: object, where: str) -> Summary:
             f"{where}: schema_version: expected {SCHEMA_VERSION}, found {json.dumps(version)[:40]}; "
             f"render the run with the Loadproof that wrote it{wrote}, or a later one"
         )
+    from pydantic import ValidationError  # noqa: PLC0415  who writes a summary needs no pydantic
+
     try:
         return _reader().validate_python([content])[0]
     except ValidationError as error:
@@ -334,6 +337,8 @@ def as_json(part: object) -> dict[str, object]:
 
 @cache
 def _reader() -> TypeAdapter[list[Summary]]:
+    from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415
+
     # A list, because pydantic hands a configuration down to dataclasses only from what holds them.
     return TypeAdapter(list[Summary], config=ConfigDict(extra="ignore", allow_inf_nan=False))
 

@@ -23,7 +23,6 @@ from loadproof.bench.measure.scaling import Deployed, read_observed
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.plan import RunPlan, read_document, read_plan, write_json
 from loadproof.bench.spec import ProfileBrief
-from loadproof.profiles import load_profile, profile_hash
 
 SCHEMA_VERSION: Final = 1
 FILE_NAME = "evidence.json"
@@ -156,6 +155,8 @@ def _other_profile(plan: RunPlan, profile: Path | None) -> list[str]:
     file = profile or Path(ours.file)
     if profile is None and not file.is_file():
         return []
+    from loadproof.profiles import load_profile, profile_hash  # noqa: PLC0415  a run without a profile needs none
+
     now = profile_hash(load_profile(file))
     if now == ours.sha256:
         return []

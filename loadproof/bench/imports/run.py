@@ -32,8 +32,8 @@ from loadproof.bench.measure.statistics import Spread
 from loadproof.bench.objectives import ERROR_RATE, Objective
 from loadproof.bench.plan import PlannedLevel, RunPlan, utc_text, write_json, write_plan
 from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
-from loadproof.capacity.knee import find_knee
 from loadproof.errors import InputError
+from loadproof.knee import find_knee
 from loadproof.loads import Load
 
 NOTE = (

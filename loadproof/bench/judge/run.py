@@ -71,6 +71,6 @@ def _rendered(folder: Path, summary: Summary, interrupted: bool) -> RunResult:
     """The page is a view of files already written: if it fails, the verdict still stands."""
     code = ExitCode.INTERRUPTED if interrupted else _EXIT_CODES[summary.verdict.outcome]
     try:
-        return RunResult(folder, summary, render_report(folder), None, code)
+        return RunResult(folder, summary, render_report(folder, summary), None, code)
     except (OSError, InputError) as error:
         return RunResult(folder, summary, None, str(error), code)

@@ -33,7 +33,7 @@ from loadproof.bench.measure.steady import drain, steady_tokens_per_s
 from loadproof.bench.objectives import ERROR_RATE, LATENCY_METRICS
 from loadproof.bench.plan import RunPlan
 from loadproof.bench.spec import BenchmarkSpec
-from loadproof.capacity.knee import Knee, find_knee
+from loadproof.knee import Knee, find_knee
 
 RULES = {
     "percentiles": "exact, linear interpolation between order statistics (numpy `linear`)",

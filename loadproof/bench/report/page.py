@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def render_report(run_folder: Path) -> Path:
+def render_report(run_folder: Path, summary: Summary | None = None) -> Path:
     """Write `report.html` into the run's folder and return its path.
 
-    Reads `summary.json` and, if there, `requests.jsonl`. The file appears whole or not at all. Raises InputError when
-    the summary is missing or malformed, OSError when the folder cannot be written.
+    Reads `summary.json` (not where its `summary` is given) and, if there, `requests.jsonl`. The file appears whole or
+    not at all. Raises InputError when the summary is missing or malformed, OSError when the folder cannot be written.
     """
-    summary = read_summary(run_folder).by_concurrency()
+    summary = (summary or read_summary(run_folder)).by_concurrency()
     target = run_folder / "report.html"
     judged = _judged(summary)
     level = judged.planned.level if judged else None

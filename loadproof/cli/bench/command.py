@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from loadproof.bench.job import resume_benchmark, run_benchmark
-from loadproof.bench.judge.run import RunResult
-from loadproof.bench.live.lines import End
+from loadproof.bench.live.lines import End, OnLine
 from loadproof.bench.live.view import View
 from loadproof.bench.plan import read_plan
 from loadproof.bench.spec import BenchmarkSpec
@@ -21,6 +19,9 @@ from loadproof.cli.bench.watching import Watching, end_of
 from loadproof.cli.options import Format, grouped
 from loadproof.cli.outputs import Outputs, show
 from loadproof.errors import InputError, LoadproofError
+
+if TYPE_CHECKING:
+    from loadproof.bench.judge.run import RunResult
 
 
 @grouped
@@ -48,7 +49,9 @@ def bench(
     spec = _spec(profile, options, resume, ask=not job.dry_run)
     if job.dry_run:
         assert spec is not None
-        return job.print_requests(spec)
+        from loadproof.cli.bench.elsewhere import print_requests  # noqa: PLC0415  brings boto3 along
+
+        return print_requests(job, spec)
     return _run(spec, out, resume, format, outputs, job, watching)
 
 
@@ -105,5 +108,13 @@ def _result(
     for load in spec.fixed_loads:
         if load.never_full:
             view.note(load.never_full)
-    run = job.run if job.wanted else partial(run_benchmark, observe=True)
-    return run(spec, view.tell, out)
+    return _sent(spec, view.tell, out, job)
+
+
+def _sent(spec: BenchmarkSpec, on_line: OnLine, out: Path | None, job: JobOptions) -> RunResult:
+    """Run it from this machine, or from where it was asked to."""
+    if not job.wanted:
+        return run_benchmark(spec, on_line, out, observe=True)
+    from loadproof.cli.bench.elsewhere import run_elsewhere  # noqa: PLC0415  brings boto3 along
+
+    return run_elsewhere(job, spec, on_line, out)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loadproof.bench.judge.run import RunResult
 from loadproof.bench.live.lines import End
 from loadproof.bench.live.stream import STDOUT, Stream
 from loadproof.bench.live.view import View
 from loadproof.cli.options import Format
 from loadproof.errors import InputError
 from loadproof.terminal import Terminal
+
+if TYPE_CHECKING:
+    from loadproof.bench.judge.run import RunResult
 
 
 @dataclass(frozen=True, slots=True)
