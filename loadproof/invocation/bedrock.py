@@ -162,6 +162,10 @@ class ChunkDecoder:
                 raise PayloadError(f"a chunk that is not base64: {error}") from error
             yield event + b"\n"
 
+    @property
+    def kept_bytes(self) -> int:
+        return self._frames.kept_bytes
+
     def finish(self) -> None:
         """Raises TruncatedStreamError if the stream ended inside a frame."""
         self._frames.finish()

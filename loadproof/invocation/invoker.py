@@ -7,13 +7,14 @@ from array import array
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from loadproof.invocation.budgets import LINE_OVERHEAD_BYTES, MOST_BODY_BYTES, MOST_ERROR_BYTES, Allowance, Memory
 from loadproof.invocation.codecs.types import Codec, Completion, GenerationRequest, StreamDecoder, TokenSource
 from loadproof.invocation.connections import Timeouts
-from loadproof.invocation.faults import HttpProtocolFault, InvocationFault, PayloadError
+from loadproof.invocation.faults import BudgetFault, HttpProtocolFault, InvocationFault
 from loadproof.invocation.outcomes import (
     Outcome,
     OutcomeKind,
-    RetryClass,
+    empty_answer,
     outcome_of_fault,
     outcome_of_status,
     without_prompt,
@@ -21,7 +22,6 @@ from loadproof.invocation.outcomes import (
 from loadproof.invocation.sockets import ClockNs
 from loadproof.invocation.transports import Transport, Unwrapper
 
-_MAX_BODY_BYTES = 64 * 1024 * 1024  # SageMaker's own bound is 25 MB; a hostile server must not fill the memory
 _READS_AT_ONCE = 32  # half a second of a usual stream, and at most 2 MB
 
 
@@ -79,6 +79,7 @@ class Invoker:
         self._codec = codec
         self._timeouts = timeouts or Timeouts()
         self._clock_ns = clock_ns
+        self._memory = Memory()
         self._under_way: set[_Answer] = set()
 
     async def invoke(self, request: GenerationRequest, intended_ns: int | None = None) -> Invocation:
@@ -91,7 +92,9 @@ class Invoker:
         codec, stream = self._codec, request.stream
         body = codec.encode(request)
         answer = _Answer(
-            codec.stream_decoder() if stream else None, self._transport.unwrapper(stream) if stream else None
+            codec.stream_decoder() if stream else None,
+            self._transport.unwrapper(stream) if stream else None,
+            Allowance(request.max_output_tokens, self._memory),
         )
         completion: Completion | None = None
         answer.texts = [] if request.keep_text else None
@@ -107,8 +110,10 @@ class Invoker:
             )
             completion, outcome = answer.complete(codec)
         except InvocationFault as fault:
-            outcome = outcome_of_fault(answer.fault_read_before() or fault, answer.status)
+            refused = answer.refusal() if isinstance(fault, BudgetFault) else None
+            outcome = refused or outcome_of_fault(answer.fault_read_before() or fault, answer.status)
         finally:
+            answer.let_go()
             self._under_way.discard(answer)
         if not outcome.ok:
             outcome = without_prompt(outcome, request.prompt)
@@ -161,13 +166,18 @@ class _Answer:
     """Receiver of one answer; all of it runs while its bytes are read."""
 
     __slots__ = (
+        "_allowance",
         "_body",
         "_decoder",
         "_error_type",
+        "_granted_bytes",
+        "_kept_bytes",
+        "_left_bytes",
         "_location",
         "_read_arrived_ns",
         "_read_lag_ns",
         "_reads",
+        "_text_bytes",
         "_unwrapper",
         "arrival_ns",
         "arrival_tokens",
@@ -180,9 +190,13 @@ class _Answer:
         "thoughts",
     )
 
-    def __init__(self, decoder: StreamDecoder | None, unwrapper: Unwrapper | None) -> None:
+    def __init__(self, decoder: StreamDecoder | None, unwrapper: Unwrapper | None, allowance: Allowance) -> None:
         self._decoder = decoder
         self._unwrapper = unwrapper
+        self._allowance = allowance
+        self._left_bytes = allowance.answer_bytes
+        self._granted_bytes = allowance.granted_bytes
+        self._kept_bytes = self._text_bytes = 0  # at most; what exactly is looked at past what is granted
         self._body = bytearray()
         self._error_type = ""
         self._location = ""
@@ -212,11 +226,12 @@ class _Answer:
 
     def on_body(self, arrived_ns: int, read_ns: int, data: bytes) -> None:
         self.last_byte_ns = arrived_ns
-        decoder = self._decoder
+        decoder, size = self._decoder, len(data)
+        self._left_bytes -= size
+        if self._left_bytes < 0:
+            raise BudgetFault("AnswerTooLong", f"the answer is longer than {self._allowance.answer_bytes:,} bytes")
         if decoder is None:
-            if len(self._body) + len(data) > _MAX_BODY_BYTES:
-                raise PayloadError(f"the answer is longer than {_MAX_BODY_BYTES} bytes")
-            self._body += data
+            self._keep_body(data)
             return
         self._reads.append(data)
         self._read_arrived_ns.append(arrived_ns)
@@ -225,6 +240,33 @@ class _Answer:
         # thousand streams. A first token and what may be an error are not kept waiting.
         if len(self._reads) >= _READS_AT_ONCE or not self.arrival_ns or b"rror" in data or b"xception" in data:
             self._decode(decoder)
+        self._kept_bytes += size
+        if self._kept_bytes > self._granted_bytes:
+            self._settle(decoder)
+
+    def _keep_body(self, data: bytes) -> None:
+        if self.refused:
+            self._body += data[: MOST_ERROR_BYTES - len(self._body)]  # of an error's long story the beginning
+        else:
+            self._body += data
+            if len(self._body) > MOST_BODY_BYTES:
+                raise BudgetFault("AnswerTooLong", f"the answer is longer than {MOST_BODY_BYTES:,} bytes")
+        self._grant(len(self._body))
+
+    def _settle(self, decoder: StreamDecoder) -> None:
+        """See what is really kept, and have it granted. Raises BudgetFault."""
+        self._decode(decoder)
+        unwrapped = 0 if self._unwrapper is None else self._unwrapper.kept_bytes
+        self._kept_bytes = decoder.kept_bytes + unwrapped + self._text_bytes
+        self._grant(self._kept_bytes)
+
+    def _grant(self, kept_bytes: int) -> None:
+        self._allowance.keep(kept_bytes)
+        self._granted_bytes = self._allowance.granted_bytes
+
+    def let_go(self) -> None:
+        """Nothing of it is kept any more."""
+        self._allowance.keep(0)
 
     def _decode(self, decoder: StreamDecoder) -> None:
         reads = zip(self._reads, self._read_arrived_ns, self._read_lag_ns, strict=True)
@@ -239,7 +281,7 @@ class _Answer:
                 self.arrival_tokens.append(1)
                 self.text_length += len(said)
                 if texts is not None:
-                    texts.append(said)
+                    self._keep_text(texts, said, "")
                 continue
             for part in (data,) if self._unwrapper is None else self._unwrapper.feed(data):
                 for text, tokens, thought in decoder.feed(part):
@@ -247,9 +289,17 @@ class _Answer:
                     self.read_lag_ns.append(lag_ns)
                     self.arrival_tokens.append(tokens)
                     self.text_length += len(text)
-                    if self.texts is not None:
-                        self.texts.append(text.removesuffix(thought))
-                        self.thoughts.append(thought)
+                    if texts is not None:
+                        self._keep_text(texts, text.removesuffix(thought), thought)
+        if len(self.arrival_ns) > self._allowance.events:
+            raise BudgetFault("TooManyTokens", f"more than {self._allowance.events:,} events with text in them")
+
+    def _keep_text(self, texts: list[str], said: str, thought: str) -> None:
+        texts.append(said)
+        if thought:
+            self.thoughts.append(thought)
+        self._text_bytes += len(said) + len(thought) + LINE_OVERHEAD_BYTES
+        self._kept_bytes += len(said) + len(thought) + LINE_OVERHEAD_BYTES
 
     def so_far(self) -> UnderWay:
         """Reads that are not decoded yet count as a token each."""
@@ -268,13 +318,23 @@ class _Answer:
             return fault
         return None
 
+    @property
+    def refused(self) -> bool:
+        return self.status is not None and not 200 <= self.status < 300
+
+    def refusal(self) -> Outcome | None:
+        """What an error's status and the beginning of its body say; None for any other answer."""
+        if self.status is None or not self.refused:
+            return None
+        return outcome_of_status(self.status, self._error_type, bytes(self._body), self._location)
+
     def complete(self, codec: Codec) -> tuple[Completion | None, Outcome]:
         """What the whole answer amounts to. Raises InvocationFault."""
         assert self.status is not None
         if self._decoder is not None:
             self._decode(self._decoder)
-        if not 200 <= self.status < 300:
-            return None, outcome_of_status(self.status, self._error_type, bytes(self._body), self._location)
+        if refusal := self.refusal():
+            return None, refusal
         if self._decoder is None:
             completion = codec.decode_unary(bytes(self._body))
         else:
@@ -299,6 +359,5 @@ def _reasoning(answer: _Answer, completion: Completion | None) -> str | None:
 def _judge(completion: Completion, status: int) -> Outcome:
     """An answer with neither a token nor the server's word that none was generated is not a success."""
     if completion.text_length == 0 and completion.token_source == "none":
-        message = f"an answer without text or token count (finish reason `{completion.finish_reason}`)"
-        return Outcome(OutcomeKind.IN_BAND_ERROR, status, "EmptyAnswer", message, RetryClass.TRY_AGAIN)
+        return empty_answer(status, completion.finish_reason)
     return Outcome(OutcomeKind.OK, status)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import orjson
 
+from loadproof.invocation.budgets import LINE_OVERHEAD_BYTES, parsed_json, refuse_long_event
 from loadproof.invocation.faults import InBandError, PayloadError
 from loadproof.wire.lines import Lines
 
@@ -19,6 +20,11 @@ class Splitter(Protocol):
 
     def feed(self, data: bytes) -> list[bytes]: ...
 
+    @property
+    def kept_bytes(self) -> int:
+        """Of an event that has not ended."""
+        ...
+
     def flush(self) -> list[bytes]:
         """What the end of the stream completes: a last line that lacks only its line end."""
         ...
@@ -30,11 +36,12 @@ class ServerSentEvents:
     Raises InBandError for an event whose type is `error`, with its data as the message.
     """
 
-    __slots__ = ("_data", "_error", "_first", "_lines", "framed")
+    __slots__ = ("_data", "_data_bytes", "_error", "_first", "_lines", "framed")
 
     def __init__(self) -> None:
         self._lines = Lines(PayloadError)
         self._data: list[bytes] = []
+        self._data_bytes = 0
         self._error = False
         self._first = True
         self.framed = False  # was there any `data:` field, or bare lines only?
@@ -58,7 +65,12 @@ class ServerSentEvents:
         events: list[bytes] = []
         for line in self._lines.feed(data):
             self._take(line, events)
+        refuse_long_event(self.kept_bytes)
         return events
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._lines.kept_bytes + self._data_bytes
 
     def flush(self) -> list[bytes]:
         events: list[bytes] = []
@@ -76,9 +88,10 @@ class ServerSentEvents:
             self._error = False
             if self._data:
                 events.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
-                self._data = []
+                self._data, self._data_bytes = [], 0
         elif line.startswith(b"data:"):
             self.framed = True
+            self._data_bytes += len(line) + LINE_OVERHEAD_BYTES
             self._data.append(line[6:] if line[5:6] == b" " else line[5:])
         elif line in (b"event: error", b"event:error"):
             self._error = True
@@ -89,7 +102,7 @@ class ServerSentEvents:
 def _message_of(data: bytes) -> str:
     """What an error event says: a message in its JSON, else its words."""
     try:
-        row = orjson.loads(data)
+        row = parsed_json(data)
     except orjson.JSONDecodeError:
         return data.decode("utf-8", "replace")
     inner = row.get("error", row) if isinstance(row, dict) else row
@@ -110,7 +123,13 @@ class JsonLines:
         return data.strip()
 
     def feed(self, data: bytes) -> list[bytes]:
-        return [bare for line in self._lines.feed(data) if (bare := _bare(line))]
+        payloads = [bare for line in self._lines.feed(data) if (bare := _bare(line))]
+        refuse_long_event(self.kept_bytes)
+        return payloads
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._lines.kept_bytes
 
     def flush(self) -> list[bytes]:
         bare = _bare(self._lines.flush())

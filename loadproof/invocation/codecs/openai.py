@@ -54,7 +54,7 @@ class OpenAiDecoder(StreamDecoder):
         self._input_tokens: int | None = None
 
     def sole_token(self, data: bytes) -> str | None:
-        payload = self._splitter.sole_payload(data)
+        payload = None if self._done else self._splitter.sole_payload(data)
         event = None if payload is None else sole_object(payload)
         if event is None or event.get("usage") is not None or event.get(_BEDROCK_METRICS) is not None:
             return None
@@ -64,16 +64,20 @@ class OpenAiDecoder(StreamDecoder):
             self._text_length += len(text)
         return text
 
+    @property
+    def kept_bytes(self) -> int:
+        return self._splitter.kept_bytes
+
     def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for payload in self._splitter.feed(data):
-            if payload == b"[DONE]":
+            if self._done or payload == b"[DONE]":  # what comes after it is no part of the answer
                 self._done = True
             elif chunk := self._take(load_object(payload)):
                 yield chunk
 
     def finish(self) -> Completion:
         for payload in self._splitter.flush():
-            if payload == b"[DONE]":
+            if self._done or payload == b"[DONE]":
                 self._done = True
             else:
                 self._take(load_at_end(payload))

@@ -11,6 +11,7 @@ import re
 import orjson
 
 from loadproof.errors import InputError
+from loadproof.invocation.budgets import PLAIN_BYTES, parsed_json
 from loadproof.invocation.faults import InBandError, PayloadError, TruncatedStreamError
 
 # A server that gives up on a request says so in the finish reason and still ends the stream in order.
@@ -42,7 +43,7 @@ def refuse_images(images: tuple[str, ...]) -> None:
 
 def load_object(data: bytes) -> dict[str, object]:
     try:
-        value = orjson.loads(data)
+        value = parsed_json(data)
     except orjson.JSONDecodeError as error:
         if data[:1] not in b'{["':  # words, where an event was due: what the server has to say
             raise PayloadError(f"not JSON but `{data[:_QUOTED_BYTES].decode('utf-8', 'replace')}`") from error
@@ -55,7 +56,7 @@ def load_object(data: bytes) -> dict[str, object]:
 def sole_object(data: bytes) -> dict[str, object] | None:
     """The object in `data`, unless it is none or may be an error: that is for `load_object` and `refuse_error`."""
     try:
-        value = orjson.loads(data)
+        value = orjson.loads(data) if len(data) <= PLAIN_BYTES else None
     except orjson.JSONDecodeError:
         return None
     if not isinstance(value, dict) or value.get("error") or value.get("object") == "error":
