@@ -41,16 +41,21 @@ class Memory:
 
 
 class Allowance:
-    """One answer's budgets. `kept` is told whenever it keeps more than `granted_bytes`."""
+    """One answer's budgets. Without asking it keeps `granted_bytes` at most."""
 
-    __slots__ = ("_memory", "_own_bytes", "answer_bytes", "events", "granted_bytes")
+    __slots__ = ("_answer_bytes", "_memory", "_own_bytes", "events", "granted_bytes")
 
     def __init__(self, tokens: int, memory: Memory) -> None:
         """`tokens` were asked for."""
         self._memory = memory
-        self.answer_bytes = MORE_BYTES + BYTES_A_TOKEN * tokens
+        self._answer_bytes = MORE_BYTES + BYTES_A_TOKEN * tokens
         self.events = MORE_EVENTS + EVENTS_A_TOKEN * tokens
         self._own_bytes = self.granted_bytes = _FREE_BYTES + _FREE_BYTES_A_TOKEN * tokens
+
+    def take(self, received_bytes: int) -> None:
+        """So much of the answer has come. Raises BudgetFault."""
+        if received_bytes > self._answer_bytes:
+            raise BudgetFault("AnswerTooLong", f"the answer is longer than {self._answer_bytes:,} bytes")
 
     def keep(self, kept_bytes: int) -> None:
         """Have so much granted, or give back what is granted beyond it. Raises BudgetFault."""

@@ -22,7 +22,7 @@ from loadproof.invocation.outcomes import (
 from loadproof.invocation.sockets import ClockNs
 from loadproof.invocation.transports import Transport, Unwrapper
 
-_READS_AT_ONCE = 32  # half a second of a usual stream, and at most 2 MB
+_READS_AT_ONCE = 64  # half a second of a usual stream, and at most 2 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +170,12 @@ class _Answer:
         "_body",
         "_decoder",
         "_error_type",
-        "_granted_bytes",
-        "_kept_bytes",
-        "_left_bytes",
         "_location",
+        "_look_at_bytes",
         "_read_arrived_ns",
         "_read_lag_ns",
         "_reads",
+        "_received_bytes",
         "_text_bytes",
         "_unwrapper",
         "arrival_ns",
@@ -194,9 +193,8 @@ class _Answer:
         self._decoder = decoder
         self._unwrapper = unwrapper
         self._allowance = allowance
-        self._left_bytes = allowance.answer_bytes
-        self._granted_bytes = allowance.granted_bytes
-        self._kept_bytes = self._text_bytes = 0  # at most; what exactly is looked at past what is granted
+        self._received_bytes = self._text_bytes = 0
+        self._look_at_bytes = allowance.granted_bytes  # no more than came can be kept: below this nobody has to look
         self._body = bytearray()
         self._error_type = ""
         self._location = ""
@@ -226,10 +224,8 @@ class _Answer:
 
     def on_body(self, arrived_ns: int, read_ns: int, data: bytes) -> None:
         self.last_byte_ns = arrived_ns
-        decoder, size = self._decoder, len(data)
-        self._left_bytes -= size
-        if self._left_bytes < 0:
-            raise BudgetFault("AnswerTooLong", f"the answer is longer than {self._allowance.answer_bytes:,} bytes")
+        self._received_bytes += len(data)
+        decoder = self._decoder
         if decoder is None:
             self._keep_body(data)
             return
@@ -240,29 +236,27 @@ class _Answer:
         # thousand streams. A first token and what may be an error are not kept waiting.
         if len(self._reads) >= _READS_AT_ONCE or not self.arrival_ns or b"rror" in data or b"xception" in data:
             self._decode(decoder)
-        self._kept_bytes += size
-        if self._kept_bytes > self._granted_bytes:
-            self._settle(decoder)
+        if self._received_bytes > self._look_at_bytes:
+            self._look(decoder)
 
     def _keep_body(self, data: bytes) -> None:
+        self._allowance.take(self._received_bytes)
         if self.refused:
             self._body += data[: MOST_ERROR_BYTES - len(self._body)]  # of an error's long story the beginning
         else:
             self._body += data
             if len(self._body) > MOST_BODY_BYTES:
                 raise BudgetFault("AnswerTooLong", f"the answer is longer than {MOST_BODY_BYTES:,} bytes")
-        self._grant(len(self._body))
+        self._allowance.keep(len(self._body))
 
-    def _settle(self, decoder: StreamDecoder) -> None:
-        """See what is really kept, and have it granted. Raises BudgetFault."""
+    def _look(self, decoder: StreamDecoder) -> None:
+        """See what is really kept of all that came, and have it granted. Raises BudgetFault."""
+        self._allowance.take(self._received_bytes)
         self._decode(decoder)
         unwrapped = 0 if self._unwrapper is None else self._unwrapper.kept_bytes
-        self._kept_bytes = decoder.kept_bytes + unwrapped + self._text_bytes
-        self._grant(self._kept_bytes)
-
-    def _grant(self, kept_bytes: int) -> None:
+        kept_bytes = decoder.kept_bytes + unwrapped + self._text_bytes
         self._allowance.keep(kept_bytes)
-        self._granted_bytes = self._allowance.granted_bytes
+        self._look_at_bytes = self._received_bytes + self._allowance.granted_bytes - kept_bytes
 
     def let_go(self) -> None:
         """Nothing of it is kept any more."""
@@ -299,7 +293,6 @@ class _Answer:
         if thought:
             self.thoughts.append(thought)
         self._text_bytes += len(said) + len(thought) + LINE_OVERHEAD_BYTES
-        self._kept_bytes += len(said) + len(thought) + LINE_OVERHEAD_BYTES
 
     def so_far(self) -> UnderWay:
         """Reads that are not decoded yet count as a token each."""

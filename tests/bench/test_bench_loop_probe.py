@@ -60,7 +60,7 @@ def test_time_on_time_counts_as_no_lag() -> None:
     assert level.loop_lag_ms.p99 == pytest.approx(0.5)
 
 
-def test_what_a_read_found_came_after_the_last_tick_but_one() -> None:
+def test_what_a_read_found_came_after_the_last_tick_but_two() -> None:
     """Ticks at about 5, 10 and 15 ms: a read at the end found nothing older than one of them, one at 0 is not known."""
     probe = LoopProbe()
 

@@ -12,7 +12,7 @@ from loadproof.bench.live.lines import End, OnLine
 from loadproof.bench.live.view import View
 from loadproof.bench.plan import read_plan
 from loadproof.bench.spec import BenchmarkSpec
-from loadproof.cli.bench.load import refuse_crowd
+from loadproof.cli.bench.load import refuse_crowd, with_crew
 from loadproof.cli.bench.remote import JobOptions
 from loadproof.cli.bench.spec import Options, spec_from_profile, spec_from_target
 from loadproof.cli.bench.watching import Watching, end_of
@@ -47,6 +47,8 @@ def bench(
     if not job.wanted:
         refuse_crowd(options.load.workers)
     spec = _spec(profile, options, resume, ask=not job.dry_run)
+    if spec is not None and not job.wanted:
+        spec = with_crew(spec, options.load.workers)
     if job.dry_run:
         assert spec is not None
         from loadproof.cli.bench.elsewhere import print_requests  # noqa: PLC0415  brings boto3 along
