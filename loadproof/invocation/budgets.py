@@ -57,6 +57,11 @@ class Allowance:
         if received_bytes > self._answer_bytes:
             raise BudgetFault("AnswerTooLong", f"the answer is longer than {self._answer_bytes:,} bytes")
 
+    def count(self, events: int) -> None:
+        """So many events had text in them. Raises BudgetFault."""
+        if events > self.events:
+            raise BudgetFault("TooManyTokens", f"more than {self.events:,} events with text in them")
+
     def keep(self, kept_bytes: int) -> None:
         """Have so much granted, or give back what is granted beyond it. Raises BudgetFault."""
         blocks = -(-max(0, kept_bytes - self._own_bytes) // _BLOCK_BYTES)

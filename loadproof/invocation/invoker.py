@@ -265,8 +265,10 @@ class _Answer:
     def _decode(self, decoder: StreamDecoder) -> None:
         reads = zip(self._reads, self._read_arrived_ns, self._read_lag_ns, strict=True)
         self._reads, self._read_arrived_ns, self._read_lag_ns = [], array("q"), array("q")
-        unwrapper, texts = self._unwrapper, self.texts
+        unwrapper, texts, most = self._unwrapper, self.texts, self._allowance.events
         for data, arrived_ns, lag_ns in reads:
+            if len(self.arrival_ns) > most:
+                break
             sole: bytes | None = data if unwrapper is None else unwrapper.sole_part(data)
             said = None if sole is None else decoder.sole_token(sole)
             if said is not None:
@@ -285,8 +287,8 @@ class _Answer:
                     self.text_length += len(text)
                     if texts is not None:
                         self._keep_text(texts, text.removesuffix(thought), thought)
-        if len(self.arrival_ns) > self._allowance.events:
-            raise BudgetFault("TooManyTokens", f"more than {self._allowance.events:,} events with text in them")
+                    self._allowance.count(len(self.arrival_ns))
+        self._allowance.count(len(self.arrival_ns))
 
     def _keep_text(self, texts: list[str], said: str, thought: str) -> None:
         texts.append(said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import orjson
@@ -18,14 +19,16 @@ class Splitter(Protocol):
         """A short cut: the payload of `data` where it carries one as nearly every token comes; None: `feed` it."""
         ...
 
-    def feed(self, data: bytes) -> list[bytes]: ...
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The payloads that `data` completes; take them all. Raises InvocationFault, after those before the fault."""
+        ...
 
     @property
     def kept_bytes(self) -> int:
         """Of an event that has not ended."""
         ...
 
-    def flush(self) -> list[bytes]:
+    def flush(self) -> Iterator[bytes]:
         """What the end of the stream completes: a last line that lacks only its line end."""
         ...
 
@@ -61,24 +64,20 @@ class ServerSentEvents:
         self._first, self.framed = False, True
         return data[6:-2] if data[5] == 0x20 else data[5:-2]
 
-    def feed(self, data: bytes) -> list[bytes]:
-        events: list[bytes] = []
+    def feed(self, data: bytes) -> Iterator[bytes]:
         for line in self._lines.feed(data):
-            self._take(line, events)
+            yield from self._take(line)
         refuse_long_event(self.kept_bytes)
-        return events
 
     @property
     def kept_bytes(self) -> int:
         return self._lines.kept_bytes + self._data_bytes
 
-    def flush(self) -> list[bytes]:
-        events: list[bytes] = []
-        self._take(self._lines.flush(), events)
-        self._take(b"", events)
-        return events
+    def flush(self) -> Iterator[bytes]:
+        yield from self._take(self._lines.flush())
+        yield from self._take(b"")
 
-    def _take(self, line: bytes, events: list[bytes]) -> None:
+    def _take(self, line: bytes) -> Iterator[bytes]:
         if self._first:
             self._first = False
             line = line.removeprefix(b"\xef\xbb\xbf")
@@ -87,8 +86,9 @@ class ServerSentEvents:
                 raise InBandError("error", _message_of(b"\n".join(self._data)))
             self._error = False
             if self._data:
-                events.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
+                event = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
                 self._data, self._data_bytes = [], 0
+                yield event
         elif line.startswith(b"data:"):
             self.framed = True
             self._data_bytes += len(line) + LINE_OVERHEAD_BYTES
@@ -96,7 +96,7 @@ class ServerSentEvents:
         elif line in (b"event: error", b"event:error"):
             self._error = True
         elif line.startswith(b"{"):
-            events.append(line)  # no SSE field: a bare JSON error where a stream was expected
+            yield line  # no SSE field: a bare JSON error where a stream was expected
 
 
 def _message_of(data: bytes) -> str:
@@ -122,18 +122,16 @@ class JsonLines:
             return None
         return data.strip()
 
-    def feed(self, data: bytes) -> list[bytes]:
-        payloads = [bare for line in self._lines.feed(data) if (bare := _bare(line))]
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        yield from filter(None, map(_bare, self._lines.feed(data)))
         refuse_long_event(self.kept_bytes)
-        return payloads
 
     @property
     def kept_bytes(self) -> int:
         return self._lines.kept_bytes
 
-    def flush(self) -> list[bytes]:
-        bare = _bare(self._lines.flush())
-        return [bare] if bare else []
+    def flush(self) -> Iterator[bytes]:
+        yield from filter(None, [_bare(self._lines.flush())])
 
 
 def _bare(line: bytes) -> bytes:
