@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -30,7 +31,7 @@ from rich.console import Console
 from truth_server import ITL_MS, TOKENS, TTFT_MS
 
 from loadproof.bench.job import run_benchmark
-from loadproof.bench.live.meter import Meter
+from loadproof.bench.live.meter import MOST_SHARE, Budget, Meter, Watch
 from loadproof.bench.live.stream import Stream
 from loadproof.bench.live.view import View
 from loadproof.bench.load import sweep
@@ -51,11 +52,18 @@ class Switched:
     cores: list[float] = field(default_factory=list)
     meter: Meter | None = None
     on: bool = True
+    unwatched_s: float = field(default_factory=time.process_time)
 
-    def __call__(self, *given: object) -> Switched:
+    def __call__(self, *given: Any) -> Switched:
         """In place of the class: the level's meter is made here."""
-        self.meter = Meter(*given)  # type: ignore[arg-type]
+        watch: Watch = given[0]
+        # What may be spent follows from the CPU of watched slices alone, as where all are watched.
+        watch.lines, watch.verdicts = (Budget(MOST_SHARE, self._watched_s) for _ in range(2))
+        self.meter = Meter(*given)
         return self
+
+    def _watched_s(self) -> float:
+        return time.process_time() - self.unwatched_s
 
     def add(self, record: object) -> None:
         if self.on and self.meter is not None:
@@ -75,6 +83,7 @@ class Switched:
         now_s = time.process_time()
         if began is not None:
             self.cores.append((now_s - began[0]) / (time.monotonic() - began[1]))
+            self.unwatched_s += 0.0 if self.on else now_s - began[0]
         if len(self.cores) == len(self.watched):
             return
         if self.on:
