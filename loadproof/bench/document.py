@@ -1,8 +1,9 @@
 """The run document: `summary.json`, what a run folder amounts to. One type for who writes it and for all who read it.
 
 Nothing measured is None, never 0. A field without a default is in every summary that was ever written; one with a
-default came later, so that old runs are read, too. Keys that a newer version added are ignored; another
-`schema_version` is refused. Each field's words are in `docs/summary.schema.json` and docs/reference-results.md.
+default came later, so that old runs are read, too. Keys that a newer version added are ignored; a later
+`schema_version` is refused. Version 2 has verdicts that 1 had no word for: NOT JUDGED, and objectives that
+are INVALID. Each field's words are in `docs/summary.schema.json` and docs/reference-results.md.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from loadproof.protocols import Protocol
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+SCHEMA_VERSIONS: Final = (1, 2)
 FILE_NAME = "summary.json"
 MOST_SAID = 5  # problems of one file
 
@@ -199,7 +201,7 @@ class Level(LevelMetrics):
     """The figures of one level."""
 
     valid: bool
-    """the generator was on time"""
+    """it was the load asked for: offered, and nothing of it lost"""
     invalid_reasons: tuple[str, ...]
     """why not"""
     never_full: str | None = None
@@ -222,8 +224,8 @@ class Level(LevelMetrics):
 class Summary:
     """What the folder amounts to."""
 
-    schema_version: Literal[1]
-    """1"""
+    schema_version: Literal[1, 2]
+    """2; 1 in older runs"""
     run_id: str
     """the folder's name"""
     created_utc: str
@@ -314,10 +316,11 @@ def summary_of(content: object, where: str) -> Summary:
     """The summary in parsed JSON. Raises InputError as `read_summary` does, naming `where`."""
     found = content if isinstance(content, dict) else {}
     version = found.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if version not in SCHEMA_VERSIONS:
         wrote = f" ({str(found['loadproof_version'])[:40]})" if "loadproof_version" in found else ""
         raise InputError(
-            f"{where}: schema_version: expected {SCHEMA_VERSION}, found {json.dumps(version)[:40]}; "
+            f"{where}: schema_version: expected {' or '.join(map(str, SCHEMA_VERSIONS))}, "
+            f"found {json.dumps(version)[:40]}; "
             f"render the run with the Loadproof that wrote it{wrote}, or a later one"
         )
     from pydantic import ValidationError  # noqa: PLC0415  who writes a summary needs no pydantic

@@ -12,7 +12,9 @@ from bench_summaries import a_summary
 
 from loadproof.bench.judge.run import RunResult
 from loadproof.bench.judge.summary import build_summary
-from loadproof.bench.load.search import Bracket, Miss, SearchResult, Stop
+from loadproof.bench.load.find_max import Bracket
+from loadproof.bench.load.probes import Miss, Stop
+from loadproof.bench.load.search import SearchResult
 from loadproof.bench.measure.records import RecordFile, RequestRecord
 from loadproof.bench.objectives import Objective
 from loadproof.bench.output.console import _load, figure, print_result

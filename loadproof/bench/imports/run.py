@@ -258,11 +258,11 @@ def _decide(
             unsettled.append("how many requests failed is not in the file")
     if failed:
         return "FAIL", failed
+    if not judgements:
+        return "NOT JUDGED", ["no objectives were given, so nothing was judged"]
     if unsettled:
         return "INCONCLUSIVE", unsettled
-    return "PASS", [
-        "all objectives hold, as far as the imported figures bound them" if judgements else "no objectives were given"
-    ]
+    return "PASS", ["all objectives hold, as far as the imported figures bound them"]
 
 
 def _said(judgement: Judgement) -> str:

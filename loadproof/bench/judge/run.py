@@ -23,6 +23,7 @@ _EXIT_CODES = {
     "FAIL": ExitCode.MISSED,
     "INCONCLUSIVE": ExitCode.MISSED,  # what was not shown to hold must not open a gate
     "INVALID": ExitCode.COULD_NOT_RUN,
+    "NOT JUDGED": ExitCode.NOT_JUDGED,
 }
 
 

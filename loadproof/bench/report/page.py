@@ -91,16 +91,17 @@ def verdict_sentence(summary: Summary) -> str:
     if verdict.at_load and not verdict.at_load.endswith("in flight"):  # an open loop goes by its rate
         where = f" at {wording.visible(verdict.at_load, 120)}"
     decisive = [objective for objective in summary.objectives if objective.verdict == verdict.outcome]
-    if decisive:
+    if decisive and verdict.outcome in _SENTENCES:
         closest = min(decisive, key=lambda objective: objective.margin if objective.margin is not None else math.inf)
         return _SENTENCES[verdict.outcome](closest, len(decisive), where)
     if verdict.reasons:
         return wording.visible(verdict.reasons[0])
     return {
-        "PASS": "No objectives were given; requests succeeded.",
+        "PASS": f"The objectives were met{where}.",
         "FAIL": f"The objectives were not met{where}.",
         "INCONCLUSIVE": f"The samples do not settle whether the objectives hold{where}.",
         "INVALID": "The measurement itself cannot be trusted.",
+        "NOT JUDGED": "No objectives were given.",
     }[verdict.outcome]
 
 

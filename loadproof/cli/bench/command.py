@@ -39,8 +39,8 @@ def bench(
     """Load a deployed endpoint level by level, then judge it: PASS, FAIL, INCONCLUSIVE or INVALID, with evidence.
 
     Exit code: 0 PASS · 1 FAIL, INCONCLUSIVE or a regression, also by any failed request unless an objective or
-    --max-error-rate allows it · 2 bad usage · 3 could not run, or INVALID: the client was too slow to measure ·
-    130 interrupted.
+    --max-error-rate allows it · 2 bad usage · 3 could not run, or INVALID: the client's own share decides, or it did
+    not offer the load asked for · 4 NOT JUDGED: no objectives · 130 interrupted.
     """
     job.check(resume)
     watching.check(format)

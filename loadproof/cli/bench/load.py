@@ -59,7 +59,7 @@ class LoadOptions:
         bool, typer.Option("--find-max", help="search the highest --rate or --concurrency that meets the objectives")
     ] = False
     repeats: Annotated[
-        int | None, typer.Option(min=1, max=9, help="of --find-max: measurements of either end (default: 3)")
+        int | None, typer.Option(min=1, max=9, help="of --find-max: most measurements of either end (default: 3)")
     ] = None
     drain_s: Annotated[
         float | None,

@@ -192,7 +192,7 @@ def cannot_wake(subject: Subject) -> Iterator[Found]:
 @rule(
     "LP260",
     "No objective",
-    reason="Without a bound there is nothing to prove: the verdict would say PASS about nothing.",
+    reason="Without a bound there is nothing to prove: the verdict is NOT JUDGED.",
     mend="Add a bound, such as ttft_p95_ms.",
 )
 def no_objective(subject: Subject) -> Iterator[Found]:
