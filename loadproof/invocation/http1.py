@@ -118,8 +118,8 @@ class ResponseReader:
             if len(data) - position >= MAX_LINE_BYTES:
                 raise HttpProtocolFault(f"a line of chunk framing is longer than {MAX_LINE_BYTES} bytes")
             return None
-        if end - position > _USUAL_SIZE_LINE_BYTES:
-            self._extra_bytes += end - position
+        if self._state is _State.TRAILERS or end - position > _USUAL_SIZE_LINE_BYTES:
+            self._extra_bytes += end + 2 - position
             if self._extra_bytes > MAX_EXTRA_BYTES:
                 raise HttpProtocolFault(f"chunk extensions and trailers are longer than {MAX_EXTRA_BYTES} bytes")
         if self._state is _State.CHUNK_SIZE:

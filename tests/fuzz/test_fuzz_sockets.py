@@ -40,7 +40,7 @@ HOSTILE: dict[str, tuple[bytes, bytes, str]] = {
     "one_header": (b"HTTP/1.1 200 OK\r\nh: ", b"v" * BLOCK, "HttpProtocolFault"),
     "interim": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 2000, "HttpProtocolFault"),
     "chunk_extensions": (CHUNKED, b"1;" + b"e" * 4000 + b"\r\nx\r\n", "HttpProtocolFault"),
-    "trailers": (CHUNKED + b"0\r\n", b"t: v\r\n" * 10_000 + b"t: " + b"v" * 4000 + b"\r\n", "HttpProtocolFault"),
+    "trailers": (CHUNKED + b"0\r\n", b"t: v\r\n" * 10_000, "HttpProtocolFault"),
     "until_close": (PLAIN, b"data: x\n" * 8192, "EventTooLong"),
     "an_error_body": (b"HTTP/1.1 503 No\r\n\r\n", b"e" * BLOCK, "HTTP 503"),
     "frames_of_pings": (CHUNKED, chunk(encode_payload_part(b": ping\n" * 5000)), "AnswerTooLong"),

@@ -16,6 +16,7 @@ from loadproof.invocation.faults import InBandError, PayloadError, TruncatedStre
 
 # A server that gives up on a request says so in the finish reason and still ends the stream in order.
 _QUOTED_BYTES = 300
+_MOST_TOKENS = 2**31  # no answer and no prompt has so many
 _IMAGE = re.compile(r"data:image/(png|jpe?g|gif|webp);base64,([A-Za-z0-9+/]+=*)")
 _FAILED_REASONS = frozenset({"abort", "error"})
 
@@ -100,9 +101,9 @@ def count_of(value: object) -> int | None:
     """A token count, or None where the server gives none."""
     if value is None:
         return None
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS:
         return value
-    raise PayloadError(f"expected a token count, found {type(value).__name__} or a negative number")
+    raise PayloadError(f"expected a token count, found {type(value).__name__} or a number that is none")
 
 
 def refuse_error(event: dict[str, object]) -> None:
