@@ -5,7 +5,7 @@ BIN := .venv/bin
 export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE  # every command would compile the whole house again
 
-.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast mutants check format lint types contracts docs site docs-serve scan performance chaos lock clean
+.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast mutants check format lint types contracts docs site docs-serve scan performance chaos fuzz lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -100,6 +100,9 @@ scan: setup .venv/.dev .venv-scan/.ready  ## a second scanner (checkov) over eve
 
 performance: .venv/.dev  ## measure the client and write docs/performance.md (an hour; needs a C compiler)
 	$(BIN)/python scripts/performance.py
+
+fuzz: .venv/.dev  ## play 100,000 hostile answers to the client (ten minutes; FUZZ="--first SEED --answers N" for others)
+	$(BIN)/python tests/fuzz/fuzz_full.py $(FUZZ)
 
 chaos: .venv/.dev  ## break the buffer on purpose at full size and write docs/chaos.md (sizes: CHAOS="--messages 1000 --kills 20 --seeds 1")
 	PYTHONPATH=. $(BIN)/python tests/chaos/chaos_full.py $(CHAOS)

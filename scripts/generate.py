@@ -18,6 +18,7 @@ from reference_results import results_page  # noqa: E402
 from reference_rules import checks_page, findings_page, preflight_page, template_checks_page  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
+from loadproof.bench.live.schema import live_schema  # noqa: E402
 from loadproof.bench.schema import summary_schema  # noqa: E402
 from loadproof.cli.main import VERBS, app, verb  # noqa: E402
 from loadproof.profiles.json_schema import environment_schema, profile_schema  # noqa: E402
@@ -46,6 +47,7 @@ def generated() -> dict[Path, str]:
         REPOSITORY / "deploy_profiles" / "schema.json": json.dumps(profile_schema(), indent=2) + "\n",
         REPOSITORY / "deploy_profiles" / "environment.schema.json": json.dumps(environment_schema(), indent=2) + "\n",
         REPOSITORY / "docs" / "summary.schema.json": json.dumps(summary_schema(), indent=2) + "\n",
+        REPOSITORY / "docs" / "live.schema.json": json.dumps(live_schema(), indent=2) + "\n",
         REPOSITORY / "docs" / "checks.md": checks_page(),
         REPOSITORY / "docs" / "template-checks.md": template_checks_page(),
         REPOSITORY / "docs" / "review-findings.md": findings_page(),

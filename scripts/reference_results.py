@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from loadproof.bench.document import Summary
 from loadproof.bench.evidence.document import Evidence
+from loadproof.bench.live.lines import Line
 from loadproof.bench.measure.metrics import LevelMetrics
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.plan import RunPlan
@@ -32,6 +33,10 @@ requires, every run has. [The benchmark](benchmark.md#figures) has each figure's
 | `evidence.json` | hashes of the others: what the verdict rests on | at the end; `loadproof verify RUN` checks it |
 | `report.html` | one page for people; needs no network | at the end |
 
+`--live FILE` writes [one JSON object a line](benchmark.md#while-it-runs) while the run goes, each with `seq` (its
+number, from 0) and `unix_s` (when it was told), its kind in `type`. `loadproof schema live` prints the JSON Schema of a
+line ([the same as a file](live.schema.json)).
+
 Times that end in `_ns` count in nanoseconds from the run's `zero_unix_ns`, on one monotonic clock.
 
 Other results: [`loadproof run`](run.md) writes a line an item, [the buffer](buffer.md#the-contract) an object a key,
@@ -47,6 +52,7 @@ _FILES: Final[tuple[tuple[str, type, tuple[type, ...]], ...]] = (
     ("requests.jsonl", RequestRecord, ()),
     ("summary.json", Summary, (LevelMetrics,)),
     ("evidence.json", Evidence, ()),
+    *((f"--live: {kind.__dataclass_fields__['type'].default}", kind, ()) for kind in get_args(Line)),
 )
 _TITLES: Final = {"Spread": "a distribution"}  # words of other keys link to it
 _TYPES: Final = {

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from loadproof.bench.connect import open_invoker
+from loadproof.bench.live.lines import OnLine
 from loadproof.bench.load.process import heard_signals, loop_factory, raised_priority
-from loadproof.bench.load.sweep import OnProgress, Sweep, anything_left
+from loadproof.bench.load.sweep import Sweep, anything_left
 from loadproof.bench.load.workers import Crew
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
 from loadproof.bench.measure.observer import observing
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def run_benchmark(
-    spec: BenchmarkSpec, on_progress: OnProgress, folder: Path | None = None, *, observe: bool = False
+    spec: BenchmarkSpec, on_line: OnLine, folder: Path | None = None, *, observe: bool = False
 ) -> RunResult:
     """Run `spec` into `folder` (None: `runs/<run-id>`), which must be new or empty.
 
@@ -48,14 +49,14 @@ def run_benchmark(
     folder, run_id = claimed(folder, run_id_of(now_ns, run_name(spec)))
     try:
         plan = new_plan(spec, run_id, now_ns, machine_conditions())
-        return _run_session(folder, plan, invoker, on_progress, observe)
+        return _run_session(folder, plan, invoker, on_line, observe)
     except (CouldNotRunError, InputError):
         release(folder)
         raise
 
 
 def resume_benchmark(
-    folder: Path, on_progress: OnProgress, expected: BenchmarkSpec | None = None, *, observe: bool = False
+    folder: Path, on_line: OnLine, expected: BenchmarkSpec | None = None, *, observe: bool = False
 ) -> RunResult:
     """Send what an earlier run into `folder` did not finish, and judge the whole. Raises as `run_benchmark` does.
 
@@ -69,12 +70,12 @@ def resume_benchmark(
         return _judged(folder)
     plan = plan.resumed(time.time_ns())
     invoker = open_invoker(plan.spec.target, plan.spec.request_timeout_s)
-    return _run_session(folder, plan, invoker, on_progress, observe)
+    return _run_session(folder, plan, invoker, on_line, observe)
 
 
-def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress, observe: bool) -> RunResult:
+def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_line: OnLine, observe: bool) -> RunResult:
     try:
-        return _judged(folder, interrupted=_load(folder, plan, invoker, on_progress, observe))
+        return _judged(folder, interrupted=_load(folder, plan, invoker, on_line, observe))
     except OSError as error:  # the endpoint's own faults are outcomes; what is left is the disk
         raise CouldNotRunError(
             f"{folder}: cannot be written ({error.strerror}); mend that, then go on with --resume {folder}"
@@ -87,7 +88,7 @@ def _judged(folder: Path, *, interrupted: bool = False) -> RunResult:
     return judge_run(folder, interrupted=interrupted)
 
 
-def _load(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress, observe: bool) -> bool:
+def _load(folder: Path, plan: RunPlan, invoker: Invoker, on_line: OnLine, observe: bool) -> bool:
     """Send what is left of the plan; True if it was stopped."""
     # Times of every session count from the run's first zero, so that later sessions lie after earlier ones.
     zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
@@ -97,7 +98,7 @@ def _load(folder: Path, plan: RunPlan, invoker: Invoker, on_progress: OnProgress
     with watched as ask_observer, RecordWriter(folder / RECORDS_FILE) as writer:
         save = partial(write_plan, folder)
         sender = Crew(folder, plan.spec.workers, zero_ns) if plan.spec.workers > 1 else invoker
-        sweep = Sweep(plan, sender, writer.append, save, on_progress, zero_ns, records)
+        sweep = Sweep(plan, sender, writer.append, save, on_line, zero_ns, records)
         with raised_priority(), asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_drive(sweep, sender, ask_observer))
     return sweep.runner.stopped

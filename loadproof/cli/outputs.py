@@ -69,13 +69,13 @@ class Outputs:
             write_file(self.markdown, to_markdown(summary, comparison), "--markdown")
 
 
-def show(result: RunResult, outputs: Outputs, format: Format) -> ExitCode:
+def show(result: RunResult, outputs: Outputs, format: Format, *, tables: bool = True) -> ExitCode:
     """What was asked for of a run at its end: comparison, files, tables or JSON on stdout; and the exit code."""
     comparison = outputs.compared(result.folder)
     outputs.write(result.summary, comparison)
     if format == "json":
         print_json(_document(result.folder, comparison))
-    else:
+    elif tables:
         console = Terminal(highlight=False)
         print_result(result, console)
         if comparison is not None:

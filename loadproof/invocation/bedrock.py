@@ -13,7 +13,6 @@ import os
 import re
 import ssl
 from base64 import b64decode
-from binascii import Error as Base64Error
 from collections.abc import Iterator
 from typing import Literal, get_args
 from urllib.parse import quote
@@ -158,9 +157,13 @@ class ChunkDecoder:
                 continue
             try:
                 event = b64decode(text_of(load_object(frame.payload).get("bytes")), validate=True)
-            except Base64Error as error:
+            except ValueError as error:  # binascii.Error is one, and so is text that is not ASCII
                 raise PayloadError(f"a chunk that is not base64: {error}") from error
             yield event + b"\n"
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._frames.kept_bytes
 
     def finish(self) -> None:
         """Raises TruncatedStreamError if the stream ended inside a frame."""

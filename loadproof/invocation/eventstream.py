@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import orjson
 
+from loadproof.invocation.budgets import MOST_EVENT_BYTES, parsed_json
 from loadproof.invocation.faults import FrameError, InternalStreamFailure, ModelStreamError, TruncatedStreamError
 
 HeaderValue = bool | int | bytes | str
@@ -23,9 +24,8 @@ HeaderValue = bool | int | bytes | str
 PRELUDE_BYTES = 12
 OVERHEAD_BYTES = PRELUDE_BYTES + 4
 MAX_HEADERS_BYTES = 128 * 1024
-MAX_FRAME_BYTES = 24 * 1024 * 1024  # the bound botocore uses for payloads
 # Header blocks repeat for every part of a stream; a hostile peer must not grow the cache.
-_CACHED_BLOCKS = 64
+_CACHED_BLOCKS, _CACHED_BLOCK_BYTES = 64, 512
 
 _prelude = struct.Struct("!III")
 _u32 = struct.Struct("!I")
@@ -45,8 +45,8 @@ class FrameDecoder:
 
     __slots__ = ("_header_blocks", "_max_frame_bytes", "_missing", "_rest")
 
-    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
-        self._rest: list[bytes] = []
+    def __init__(self, max_frame_bytes: int = MOST_EVENT_BYTES) -> None:
+        self._rest = bytearray()
         self._missing = 0  # bytes before anything can be decoded; until then reads are only collected
         self._max_frame_bytes = max_frame_bytes
         self._header_blocks: dict[bytes, Mapping[str, HeaderValue]] = {}
@@ -54,11 +54,11 @@ class FrameDecoder:
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yields the frames that `data` completes; take them all. Raises FrameError at the first damaged one."""
         if self._rest:
-            self._rest.append(data)
+            self._rest += data
             self._missing -= len(data)
             if self._missing > 0:
                 return
-            data = b"".join(self._rest)
+            data = bytes(self._rest)
         start, size = 0, len(data)
         needed = PRELUDE_BYTES
         while size - start >= PRELUDE_BYTES:
@@ -78,7 +78,7 @@ class FrameDecoder:
             headers = self._headers(data[start + PRELUDE_BYTES : headers_end])
             yield Frame(headers, data[headers_end:body_end])
             start = end
-        self._rest = [data[start:]] if start < size else []
+        self._rest = bytearray(data[start:])
         self._missing = needed - (size - start)
 
     def usual_payloads(self, data: bytes, event_type: str) -> list[bytes] | None:
@@ -107,8 +107,11 @@ class FrameDecoder:
     def finish(self) -> None:
         """Raises TruncatedStreamError if the stream ended inside a frame."""
         if self._rest:
-            arrived = sum(map(len, self._rest))
-            raise TruncatedStreamError(f"event stream ended inside a frame ({arrived} bytes of it arrived)")
+            raise TruncatedStreamError(f"event stream ended inside a frame ({len(self._rest)} bytes of it arrived)")
+
+    @property
+    def kept_bytes(self) -> int:
+        return len(self._rest)
 
     def _check_lengths(self, total: int, headers_length: int) -> None:
         if total > self._max_frame_bytes:
@@ -120,7 +123,7 @@ class FrameDecoder:
         headers = self._header_blocks.get(block)
         if headers is None:
             headers = parse_headers(block)
-            if len(self._header_blocks) < _CACHED_BLOCKS:
+            if len(block) <= _CACHED_BLOCK_BYTES and len(self._header_blocks) < _CACHED_BLOCKS:
                 self._header_blocks[block] = headers
         return headers
 
@@ -227,6 +230,10 @@ class PayloadPartDecoder:
             else:
                 refuse(frame)
 
+    @property
+    def kept_bytes(self) -> int:
+        return self._frames.kept_bytes
+
     def finish(self) -> None:
         """Raises TruncatedStreamError if the stream ended inside a frame."""
         self._frames.finish()
@@ -256,7 +263,7 @@ def refuse(frame: Frame) -> None:
 
 def _json_object(payload: bytes) -> dict[str, object]:
     try:
-        value = orjson.loads(payload)
+        value = parsed_json(payload)
     except orjson.JSONDecodeError:
         return {"Message": payload[:200].decode("utf-8", "replace")}
     return value if isinstance(value, dict) else {}

@@ -41,6 +41,14 @@ class PayloadError(InvocationFault):
     """Bytes arrived whole, but they are not what the protocol says."""
 
 
+class BudgetFault(InvocationFault):
+    """More than an answer may be. `code` says of what: see `budgets`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class TruncatedStreamError(InvocationFault):
     """The answer ended before the model's end marker (or before the end its framing promised)."""
 

@@ -9,6 +9,9 @@ from loadproof.invocation.faults import HttpProtocolFault, TruncatedStreamError
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_LINE_BYTES = 8 * 1024
+MAX_HEADERS = 256
+MAX_INTERIM = 16  # answers before the answer
+MAX_EXTRA_BYTES = 64 * 1024  # of chunk extensions and trailers, which nobody reads
 _USUAL_SIZE_LINE_BYTES = 10
 _HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 
@@ -31,7 +34,18 @@ class ResponseReader:
     `done` once the body is. After `done` the bytes in `surplus` belong to no request of ours.
     """
 
-    __slots__ = ("_left", "_rest", "_state", "done", "headers", "reusable", "status", "surplus")
+    __slots__ = (
+        "_extra_bytes",
+        "_interim",
+        "_left",
+        "_rest",
+        "_state",
+        "done",
+        "headers",
+        "reusable",
+        "status",
+        "surplus",
+    )
 
     def __init__(self) -> None:
         self.status: int | None = None
@@ -42,6 +56,7 @@ class ResponseReader:
         self._state = _State.HEAD
         self._rest = b""
         self._left = 0
+        self._interim = self._extra_bytes = 0
 
     def feed(self, data: bytes) -> bytes:
         """Body bytes in `data`, without any framing. Raises HttpProtocolFault."""
@@ -106,6 +121,10 @@ class ResponseReader:
             if len(data) - position >= MAX_LINE_BYTES:
                 raise HttpProtocolFault(f"a line of chunk framing is longer than {MAX_LINE_BYTES} bytes")
             return None
+        if self._state is _State.TRAILERS or end - position > _USUAL_SIZE_LINE_BYTES:
+            self._extra_bytes += end + 2 - position
+            if self._extra_bytes > MAX_EXTRA_BYTES:
+                raise HttpProtocolFault(f"chunk extensions and trailers are longer than {MAX_EXTRA_BYTES} bytes")
         if self._state is _State.CHUNK_SIZE:
             self._left = _chunk_size(data[position:end])
             self._state = _State.CHUNK_DATA if self._left else _State.TRAILERS
@@ -125,6 +144,9 @@ class ResponseReader:
         if 100 <= status < 200:
             if status == 101:
                 raise HttpProtocolFault("the server switched protocols unasked")
+            self._interim += 1
+            if self._interim > MAX_INTERIM:
+                raise HttpProtocolFault(f"more than {MAX_INTERIM} interim answers")
             return end + 4  # interim: the answer follows
         self.status, self.headers = status, headers
         tokens = {token.strip() for token in headers.get("connection", "").lower().split(",")}
@@ -160,6 +182,8 @@ def _parse_head(head: bytes) -> tuple[bytes, int, dict[str, str]]:
     parts = lines[0].split(b" ", 2)
     if len(parts) < 2 or parts[0] not in (b"HTTP/1.1", b"HTTP/1.0") or len(parts[1]) != 3 or not parts[1].isdigit():
         raise HttpProtocolFault(f"not an HTTP/1 response: {lines[0][:40]!r}")
+    if len(lines) > MAX_HEADERS + 1:
+        raise HttpProtocolFault(f"more than {MAX_HEADERS} headers")
     headers: dict[str, str] = {}
     for line in lines[1:]:
         name, colon, value = line.partition(b":")
@@ -184,12 +208,18 @@ def _whole_chunks(data: bytes) -> bytes | None:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-@lru_cache(maxsize=1024)  # sizes repeat from token to token
 def _chunk_size(line: bytes) -> int:
+    return _usual_size(line) if len(line) <= _USUAL_SIZE_LINE_BYTES else _size_of(line)
+
+
+def _size_of(line: bytes) -> int:
     digits = line.partition(b";")[0].strip()
     if not digits or len(digits) > 15 or not _HEX_DIGITS.issuperset(digits):
         raise HttpProtocolFault(f"malformed chunk size: {line[:40]!r}")
     return int(digits, 16)
+
+
+_usual_size = lru_cache(maxsize=1024)(_size_of)  # sizes repeat from token to token
 
 
 def _content_length(value: str) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from loadproof.invocation.budgets import LINE_OVERHEAD_BYTES, MOST_BODY_BYTES, MOST_ERROR_BYTES, Allowance, Memory
 from loadproof.invocation.codecs.types import (
     Codec,
     Completion,
@@ -17,11 +18,11 @@ from loadproof.invocation.codecs.types import (
     TokenSource,
 )
 from loadproof.invocation.connections import Timeouts
-from loadproof.invocation.faults import HttpProtocolFault, InvocationFault, PayloadError
+from loadproof.invocation.faults import BudgetFault, HttpProtocolFault, InvocationFault
 from loadproof.invocation.outcomes import (
     Outcome,
     OutcomeKind,
-    RetryClass,
+    empty_answer,
     outcome_of_fault,
     outcome_of_status,
     without_prompt,
@@ -29,7 +30,6 @@ from loadproof.invocation.outcomes import (
 from loadproof.invocation.sockets import ClockNs
 from loadproof.invocation.transports import Transport, Unwrapper
 
-_MAX_BODY_BYTES = 64 * 1024 * 1024  # SageMaker's own bound is 25 MB; a hostile server must not fill the memory
 _READS_AT_ONCE = 64  # half a second of a usual stream, and at most 2 MB
 
 
@@ -87,6 +87,7 @@ class Invoker:
         self._codec = codec
         self._timeouts = timeouts or Timeouts()
         self._clock_ns = clock_ns
+        self._memory = Memory()
         self._under_way: set[_Answer] = set()
 
     async def invoke(self, request: GenerationRequest, intended_ns: int | None = None) -> Invocation:
@@ -99,7 +100,9 @@ class Invoker:
         codec, stream = self._codec, request.stream
         body = codec.encode(request)
         answer = _Answer(
-            codec.stream_decoder() if stream else None, self._transport.unwrapper(stream) if stream else None
+            codec.stream_decoder() if stream else None,
+            self._transport.unwrapper(stream) if stream else None,
+            Allowance(request.max_output_tokens, self._memory),
         )
         completion: Completion | None = None
         answer.texts = [] if request.keep_text else None
@@ -115,8 +118,10 @@ class Invoker:
             )
             completion, outcome = answer.complete(codec)
         except InvocationFault as fault:
-            outcome = outcome_of_fault(answer.fault_read_before() or fault, answer.status)
+            refused = answer.refusal() if isinstance(fault, BudgetFault) else None
+            outcome = refused or outcome_of_fault(answer.fault_read_before() or fault, answer.status)
         finally:
+            answer.let_go()
             self._under_way.discard(answer)
         if not outcome.ok:
             outcome = without_prompt(outcome, request.prompt)
@@ -169,14 +174,18 @@ class _Answer:
     """Receiver of one answer; all of it runs while its bytes are read."""
 
     __slots__ = (
+        "_allowance",
         "_body",
         "_decoder",
         "_error_type",
         "_location",
+        "_look_at_bytes",
         "_read_arrived_ns",
         "_read_lag_ns",
         "_reads",
+        "_received_bytes",
         "_retry_after",
+        "_text_bytes",
         "_unwrapper",
         "arrival_ns",
         "arrival_tokens",
@@ -189,9 +198,12 @@ class _Answer:
         "thoughts",
     )
 
-    def __init__(self, decoder: StreamDecoder | None, unwrapper: Unwrapper | None) -> None:
+    def __init__(self, decoder: StreamDecoder | None, unwrapper: Unwrapper | None, allowance: Allowance) -> None:
         self._decoder = decoder
         self._unwrapper = unwrapper
+        self._allowance = allowance
+        self._received_bytes = self._text_bytes = 0
+        self._look_at_bytes = allowance.granted_bytes  # no more than came can be kept: below this nobody has to look
         self._body = bytearray()
         self._error_type = ""
         self._location = self._retry_after = ""
@@ -222,11 +234,10 @@ class _Answer:
 
     def on_body(self, arrived_ns: int, read_ns: int, data: bytes) -> None:
         self.last_byte_ns = arrived_ns
+        self._received_bytes += len(data)
         decoder = self._decoder
         if decoder is None:
-            if len(self._body) + len(data) > _MAX_BODY_BYTES:
-                raise PayloadError(f"the answer is longer than {_MAX_BODY_BYTES} bytes")
-            self._body += data
+            self._keep_body(data)
             return
         self._reads.append(data)
         self._read_arrived_ns.append(arrived_ns)
@@ -235,13 +246,40 @@ class _Answer:
         # thousand streams. A first token and what may be an error are not kept waiting.
         if len(self._reads) >= _READS_AT_ONCE or not self.arrival_ns or b"rror" in data or b"xception" in data:
             self._decode(decoder)
+        if self._received_bytes > self._look_at_bytes:
+            self._look(decoder)
+
+    def _keep_body(self, data: bytes) -> None:
+        self._allowance.take(self._received_bytes)
+        if self.refused:
+            self._body += data[: MOST_ERROR_BYTES - len(self._body)]  # of an error's long story the beginning
+        else:
+            self._body += data
+            if len(self._body) > MOST_BODY_BYTES:
+                raise BudgetFault("AnswerTooLong", f"the answer is longer than {MOST_BODY_BYTES:,} bytes")
+        self._allowance.keep(len(self._body))
+
+    def _look(self, decoder: StreamDecoder) -> None:
+        """See what is really kept of all that came, and have it granted. Raises BudgetFault."""
+        self._allowance.take(self._received_bytes)
+        self._decode(decoder)
+        unwrapped = 0 if self._unwrapper is None else self._unwrapper.kept_bytes
+        kept_bytes = decoder.kept_bytes + unwrapped + self._text_bytes
+        self._allowance.keep(kept_bytes)
+        self._look_at_bytes = self._received_bytes + self._allowance.granted_bytes - kept_bytes
+
+    def let_go(self) -> None:
+        """Nothing of it is kept any more."""
+        self._allowance.keep(0)
 
     def _decode(self, decoder: StreamDecoder) -> None:
         reads = zip(self._reads, self._read_arrived_ns, self._read_lag_ns, strict=True)
         self._reads, self._read_arrived_ns, self._read_lag_ns = [], array("q"), array("q")
-        unwrapper, texts = self._unwrapper, self.texts
+        unwrapper, texts, most = self._unwrapper, self.texts, self._allowance.events
         arrival_ns, read_lag_ns, arrival_tokens = self.arrival_ns, self.read_lag_ns, self.arrival_tokens
         for data, arrived_ns, lag_ns in reads:
+            if len(arrival_ns) > most:
+                break
             parts: Iterable[bytes] = (data,)
             if unwrapper is not None:
                 parts = unwrapper.usual_parts(data) or unwrapper.feed(data)
@@ -255,8 +293,9 @@ class _Answer:
                     read_lag_ns.append(lag_ns)
                     arrival_tokens.append(1)
                     self.text_length += len(text)
-                if texts is not None:
-                    texts += usual
+                    if texts is not None:
+                        self._keep_text(texts, text, "")
+        self._allowance.count(len(arrival_ns))
 
     def _take_unusual(self, chunks: Iterable[TokenChunk], arrived_ns: int, lag_ns: int) -> None:
         for text, tokens, thought in chunks:
@@ -265,8 +304,14 @@ class _Answer:
             self.arrival_tokens.append(tokens)
             self.text_length += len(text)
             if self.texts is not None:
-                self.texts.append(text.removesuffix(thought))
-                self.thoughts.append(thought)
+                self._keep_text(self.texts, text.removesuffix(thought), thought)
+            self._allowance.count(len(self.arrival_ns))
+
+    def _keep_text(self, texts: list[str], said: str, thought: str) -> None:
+        texts.append(said)
+        if thought:
+            self.thoughts.append(thought)
+        self._text_bytes += len(said) + len(thought) + LINE_OVERHEAD_BYTES
 
     def so_far(self) -> UnderWay:
         """Reads that are not decoded yet count as a token each."""
@@ -285,14 +330,24 @@ class _Answer:
             return fault
         return None
 
+    @property
+    def refused(self) -> bool:
+        return self.status is not None and not 200 <= self.status < 300
+
+    def refusal(self) -> Outcome | None:
+        """What an error's status and the beginning of its body say; None for any other answer."""
+        if self.status is None or not self.refused:
+            return None
+        outcome = outcome_of_status(self.status, self._error_type, bytes(self._body), self._location)
+        return replace(outcome, retry_after_s=_seconds(self._retry_after))
+
     def complete(self, codec: Codec) -> tuple[Completion | None, Outcome]:
         """What the whole answer amounts to. Raises InvocationFault."""
         assert self.status is not None
         if self._decoder is not None:
             self._decode(self._decoder)
-        if not 200 <= self.status < 300:
-            outcome = outcome_of_status(self.status, self._error_type, bytes(self._body), self._location)
-            return None, replace(outcome, retry_after_s=_seconds(self._retry_after))
+        if refusal := self.refusal():
+            return None, refusal
         if self._decoder is None:
             completion = codec.decode_unary(bytes(self._body))
         else:
@@ -322,6 +377,5 @@ def _seconds(retry_after: str) -> float:
 def _judge(completion: Completion, status: int) -> Outcome:
     """An answer with neither a token nor the server's word that none was generated is not a success."""
     if completion.text_length == 0 and completion.token_source == "none":
-        message = f"an answer without text or token count (finish reason `{completion.finish_reason}`)"
-        return Outcome(OutcomeKind.IN_BAND_ERROR, status, "EmptyAnswer", message, RetryClass.TRY_AGAIN)
+        return empty_answer(status, completion.finish_reason)
     return Outcome(OutcomeKind.OK, status)

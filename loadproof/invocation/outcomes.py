@@ -12,7 +12,7 @@ import orjson
 from loadproof.invocation import faults
 from loadproof.wire.answers import Cause, cause_in_band, cause_of
 
-MESSAGE_LIMIT = 300
+MESSAGE_LIMIT, CODE_LIMIT = 300, 80
 _PAGE_TITLE, _PAGE_BYTES = re.compile(rb"<title[^>]*>([^<]+)</title>", re.IGNORECASE), 8192
 _QUOTE_CHARACTERS, _SHORTEST_QUOTE = 24, 8  # a prompt's beginning long enough to be no accident
 
@@ -85,7 +85,7 @@ def outcome_of_fault(fault: faults.InvocationFault, http_status: int | None) -> 
     """The outcome of a fault met on the way, after `http_status` (None: before any answer)."""
     kind, code, cause = _class_of_fault(fault)
     retry = None if cause is None else _CLASSES[cause][1]
-    return Outcome(kind, http_status, code, _trim(str(fault)), retry, cause is Cause.TIMED_OUT)
+    return Outcome(kind, http_status, _trim(code, CODE_LIMIT), _trim(str(fault)), retry, cause is Cause.TIMED_OUT)
 
 
 def _class_of_fault(fault: faults.InvocationFault) -> tuple[OutcomeKind, str, Cause | None]:
@@ -100,6 +100,8 @@ def _class_of_fault(fault: faults.InvocationFault) -> tuple[OutcomeKind, str, Ca
             return OutcomeKind.CANCELED, "Canceled", None
         case faults.InBandError(code=code):
             return OutcomeKind.IN_BAND_ERROR, code, cause_in_band(code)
+        case faults.BudgetFault(code=code):
+            return OutcomeKind.STREAM_ERROR, code, Cause.BROKEN
         case faults.ModelStreamError(code=code, original_status=original_status):
             return OutcomeKind.STREAM_ERROR, code, cause_of(0, code, original_status=original_status)
         case _:  # InternalStreamFailure, FrameError, PayloadError, HttpProtocolFault: the type's name says it
@@ -127,7 +129,7 @@ def outcome_of_status(http_status: int, error_type: str, body: bytes, location: 
         kind = OutcomeKind.INTERNAL
     if 300 <= http_status < 400 and location:
         message = f"points to {location}, which is not followed: make that the target"
-    return Outcome(kind, http_status, code, _trim(message), retry, cause is Cause.TIMED_OUT)
+    return Outcome(kind, http_status, _trim(code, CODE_LIMIT), _trim(message), retry, cause is Cause.TIMED_OUT)
 
 
 def _code_and_message(fields: dict[str, object], error_type: str, body: bytes) -> tuple[str, str]:
@@ -172,6 +174,13 @@ def without_prompt(outcome: Outcome, prompt: str) -> Outcome:
     return outcome
 
 
-def _trim(message: str) -> str:
-    flat = " ".join(message.split())
-    return flat if len(flat) <= MESSAGE_LIMIT else flat[: MESSAGE_LIMIT - 1] + "…"
+def empty_answer(http_status: int, finish_reason: str) -> Outcome:
+    """Of an answer with neither a token nor the server's word that none was generated."""
+    message = _trim(f"an answer without text or token count (finish reason `{finish_reason}`)")
+    return Outcome(OutcomeKind.IN_BAND_ERROR, http_status, "EmptyAnswer", message, RetryClass.TRY_AGAIN)
+
+
+def _trim(words: str, limit: int = MESSAGE_LIMIT) -> str:
+    """On one line. Of what is far too long only the beginning is looked at."""
+    flat = " ".join(words[: 8 * limit].split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"

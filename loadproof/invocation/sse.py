@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import orjson
 
+from loadproof.invocation.budgets import LINE_OVERHEAD_BYTES, parsed_json, refuse_long_event
 from loadproof.invocation.faults import InBandError, PayloadError
 from loadproof.wire.lines import Lines
 
@@ -17,9 +19,16 @@ class Splitter(Protocol):
         """A short cut: the payloads of `data` where all come whole and as nearly every token does; None: `feed` it."""
         ...
 
-    def feed(self, data: bytes) -> list[bytes]: ...
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The payloads that `data` completes; take them all. Raises InvocationFault, after those before the fault."""
+        ...
 
-    def flush(self) -> list[bytes]:
+    @property
+    def kept_bytes(self) -> int:
+        """Of an event that has not ended."""
+        ...
+
+    def flush(self) -> Iterator[bytes]:
         """What the end of the stream completes: a last line that lacks only its line end."""
         ...
 
@@ -30,11 +39,12 @@ class ServerSentEvents:
     Raises InBandError for an event whose type is `error`, with its data as the message.
     """
 
-    __slots__ = ("_data", "_error", "_first", "_lines", "framed")
+    __slots__ = ("_data", "_data_bytes", "_error", "_first", "_lines", "framed")
 
     def __init__(self) -> None:
         self._lines = Lines(PayloadError)
         self._data: list[bytes] = []
+        self._data_bytes = 0
         self._error = False
         self._first = True
         self.framed = False  # was there any `data:` field, or bare lines only?
@@ -57,19 +67,20 @@ class ServerSentEvents:
         self._first, self.framed = False, True
         return payloads
 
-    def feed(self, data: bytes) -> list[bytes]:
-        events: list[bytes] = []
+    def feed(self, data: bytes) -> Iterator[bytes]:
         for line in self._lines.feed(data):
-            self._take(line, events)
-        return events
+            yield from self._take(line)
+        refuse_long_event(self.kept_bytes)
 
-    def flush(self) -> list[bytes]:
-        events: list[bytes] = []
-        self._take(self._lines.flush(), events)
-        self._take(b"", events)
-        return events
+    @property
+    def kept_bytes(self) -> int:
+        return self._lines.kept_bytes + self._data_bytes
 
-    def _take(self, line: bytes, events: list[bytes]) -> None:
+    def flush(self) -> Iterator[bytes]:
+        yield from self._take(self._lines.flush())
+        yield from self._take(b"")
+
+    def _take(self, line: bytes) -> Iterator[bytes]:
         if self._first:
             self._first = False
             line = line.removeprefix(b"\xef\xbb\xbf")
@@ -78,21 +89,23 @@ class ServerSentEvents:
                 raise InBandError("error", _message_of(b"\n".join(self._data)))
             self._error = False
             if self._data:
-                events.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
-                self._data = []
+                event = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+                self._data, self._data_bytes = [], 0
+                yield event
         elif line.startswith(b"data:"):
             self.framed = True
+            self._data_bytes += len(line) + LINE_OVERHEAD_BYTES
             self._data.append(line[6:] if line[5:6] == b" " else line[5:])
         elif line in (b"event: error", b"event:error"):
             self._error = True
         elif line.startswith(b"{"):
-            events.append(line)  # no SSE field: a bare JSON error where a stream was expected
+            yield line  # no SSE field: a bare JSON error where a stream was expected
 
 
 def _message_of(data: bytes) -> str:
     """What an error event says: a message in its JSON, else its words."""
     try:
-        row = orjson.loads(data)
+        row = parsed_json(data)
     except orjson.JSONDecodeError:
         return data.decode("utf-8", "replace")
     inner = row.get("error", row) if isinstance(row, dict) else row
@@ -113,12 +126,16 @@ class JsonLines:
         lines = data[:-1].split(b"\n")
         return [line.strip() for line in lines] if all(line[:1] == b"{" for line in lines) else None
 
-    def feed(self, data: bytes) -> list[bytes]:
-        return [bare for line in self._lines.feed(data) if (bare := _bare(line))]
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        yield from filter(None, map(_bare, self._lines.feed(data)))
+        refuse_long_event(self.kept_bytes)
 
-    def flush(self) -> list[bytes]:
-        bare = _bare(self._lines.flush())
-        return [bare] if bare else []
+    @property
+    def kept_bytes(self) -> int:
+        return self._lines.kept_bytes
+
+    def flush(self) -> Iterator[bytes]:
+        yield from filter(None, [_bare(self._lines.flush())])
 
 
 def _bare(line: bytes) -> bytes:

@@ -30,6 +30,11 @@ class Unwrapper(Protocol):
 
     def feed(self, data: bytes) -> Iterable[bytes]: ...
 
+    @property
+    def kept_bytes(self) -> int:
+        """Of a frame that is not whole."""
+        ...
+
     def finish(self) -> None: ...
 
 

@@ -14,16 +14,19 @@ class Lines:
     A line of more than MOST_LINE_BYTES raises `too_long` with what is wrong.
     """
 
-    __slots__ = ("_after_cr", "_rest", "_rest_bytes", "_too_long")
+    __slots__ = ("_after_cr", "_rest", "_too_long")
 
     def __init__(self, too_long: Callable[[str], Exception]) -> None:
         self._too_long = too_long
-        self._rest: list[bytes] = []  # pieces of a line without its end
-        self._rest_bytes = 0
+        self._rest = bytearray()  # of a line without its end
         self._after_cr = False
 
     def at_line_start(self) -> bool:
         return not self._rest and not self._after_cr
+
+    @property
+    def kept_bytes(self) -> int:
+        return len(self._rest)
 
     def feed(self, data: bytes) -> list[bytes]:
         if self._after_cr and data:
@@ -36,17 +39,16 @@ class Lines:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         lines = data.split(b"\n")
         last = lines.pop()
-        if lines:
-            if self._rest:
-                lines[0] = b"".join((*self._rest, lines[0]))
-            self._rest, self._rest_bytes = [], 0
+        if lines and self._rest:
+            lines[0] = bytes(self._rest) + lines[0]
+            self._rest.clear()
         if last:
-            self._rest.append(last)
-            self._rest_bytes += len(last)
-            if self._rest_bytes > MOST_LINE_BYTES:
+            self._rest += last
+            if len(self._rest) > MOST_LINE_BYTES:
                 raise self._too_long(f"a line of the stream is longer than {MOST_LINE_BYTES} bytes")
         return lines
 
     def flush(self) -> bytes:
-        rest, self._rest = b"".join(self._rest), []
+        rest = bytes(self._rest)
+        self._rest.clear()
         return rest

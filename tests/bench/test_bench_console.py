@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bench_records import record
 from bench_summaries import a_summary
-from rich.console import Console
 
 from loadproof.bench.judge.run import RunResult
 from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.load.find_max import Bracket
 from loadproof.bench.load.probes import Miss, Stop
 from loadproof.bench.load.search import SearchResult
-from loadproof.bench.load.sweep import Progress
 from loadproof.bench.measure.records import RecordFile, RequestRecord
 from loadproof.bench.objectives import Objective
-from loadproof.bench.output.console import ProgressView, _load, _sentence, figure, print_result
+from loadproof.bench.output.console import _load, figure, print_result
 from loadproof.bench.plan import RunPlan
 from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
 from loadproof.errors import ExitCode
@@ -71,51 +68,6 @@ def test_what_a_twin_measured_is_called_simulated() -> None:
 def test_an_interrupted_run_says_how_to_go_on() -> None:
     """The command to continue, ready to copy."""
     assert "loadproof bench --resume runs/r" in shown(SLOW, interrupted=True)
-
-
-def test_progress_without_a_terminal_is_one_plain_line_a_level() -> None:
-    """No bars, no cursor movements in a log; warm-up is not worth a line."""
-    stream = io.StringIO()
-    with ProgressView(Console(file=stream, width=80)) as view:
-        for phase, done in (("warmup", 2), ("measured", 3), ("measured", 20)):
-            total = 2 if phase == "warmup" else 20
-            view.show(Progress(0, 2, 4, phase, done, total, 1, 2.94, None))  # type: ignore[arg-type]
-    assert stream.getvalue() == "level 1/2 · 4 in flight · load    20/20 · 2.9 req/s · TTFT p50 – ms · 1 errors\n"
-
-
-def test_progress_on_a_terminal_fits_its_line() -> None:
-    """The bar gives way to the words at 90 columns."""
-    stream = io.StringIO()
-    console = Console(file=stream, width=90, force_terminal=True, color_system=None)
-    with ProgressView(console) as view:
-        view.show(Progress(0, 12, 1024, "warmup", 100, 2000, 0, 1234.5, 12345.6))
-    assert "level 1/12 · 1024 in flight · warm-up" in stream.getvalue()
-    assert "TTFT p50 12,346 ms" in stream.getvalue()
-
-
-def test_a_long_level_is_heard_of_without_a_terminal() -> None:
-    """A line when 5 s have passed since the last one, warm-up too; the level's end always has its own."""
-    stream, now_s = io.StringIO(), 0.0
-    view = ProgressView(Console(file=stream, width=80), lambda: now_s)
-    for at_s, phase, done in ((4.9, "warmup", 1), (5.0, "warmup", 2), (9.9, "measured", 3), (10.0, "measured", 9)):
-        now_s = at_s
-        view.show(Progress(0, 1, 4, phase, done, 9, 0, 1.0, 50.0))  # type: ignore[arg-type]
-    lines = stream.getvalue().splitlines()
-    assert ["warm-up 2/9" in lines[0], "load    9/9" in lines[1], len(lines)] == [True, True, 2]
-
-
-def test_a_run_without_an_answer_says_what_it_waits_for() -> None:
-    """Seconds, requests in flight, whether any has a token, and how old the oldest is; never a bare 0."""
-    hanging = Progress(0, 1, 4, "measured", 0, 20, 0, 0.0, None, elapsed_s=12.4, in_flight=4, waiting=3, oldest_s=12.3)
-    assert _sentence(hanging).endswith("0/20 · 12 s · 4 in flight, 3 waiting for the first token, oldest 12 s")
-    assert "all streaming" in _sentence(replace(hanging, waiting=0))
-    assert "no answer yet" in _sentence(replace(hanging, waiting=None))
-
-
-def test_a_level_by_time_has_no_total() -> None:
-    """Nor has a search a number of levels; an open loop goes by its rate."""
-    text = _sentence(Progress(2, None, 0, "measured", 7, None, 0, 3.5, 40.0, load="poisson 3 requests/s"))
-    assert text == "level 3 · poisson 3 requests/s · load    7 · 3.5 req/s · TTFT p50 40.0 ms · 0 errors"
 
 
 def test_a_search_is_told_in_four_lines() -> None:

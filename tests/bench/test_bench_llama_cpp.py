@@ -17,7 +17,7 @@ from tiny_llama import vocabulary, write_tiny_llama
 
 from loadproof.bench.connect import open_invoker, parse_target
 from loadproof.bench.job import run_benchmark
-from loadproof.bench.load.sweep import Progress
+from loadproof.bench.live.lines import Line
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
 from loadproof.invocation import GenerationRequest
@@ -56,7 +56,7 @@ def spec_for(server: str, *loads: Load, **more: Any) -> BenchmarkSpec:
     )
 
 
-def quiet(progress: Progress) -> None:
+def quiet(line: Line) -> None:
     """No display."""
 
 

@@ -15,8 +15,8 @@ from loadproof.bench.connect import parse_target
 from loadproof.bench.document import as_json
 from loadproof.bench.job import resume_benchmark, run_benchmark
 from loadproof.bench.judge.run import RunResult, judge_run
-from loadproof.bench.load import sweep
-from loadproof.bench.load.sweep import Progress
+from loadproof.bench.live import meter
+from loadproof.bench.live.lines import Line, Progress
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.objectives import parse_objective
 from loadproof.bench.plan import read_plan, write_plan
@@ -40,7 +40,7 @@ def spec_for(endpoint: FakeEndpoint, *loads: Load, **changes: object) -> Benchma
     return replace(spec, **changes)  # type: ignore[arg-type]
 
 
-def quiet(progress: Progress) -> None:
+def quiet(line: Line) -> None:
     """No display."""
 
 
@@ -257,11 +257,12 @@ def test_a_finished_search_resumes_without_its_endpoint(tmp_path: Path) -> None:
 
 def test_a_first_request_that_hangs_is_heard_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No request ends for a second: progress comes by time, with what is in flight and what waits for a token."""
-    monkeypatch.setattr(sweep, "TICK_S", 0.3)
-    seen: list[Progress] = []
+    monkeypatch.setattr(meter, "TICK_S", 0.3)
+    monkeypatch.setattr(meter, "INTERVAL_S", 0.1)
+    seen: list[Line] = []
     with serving(FakeEndpoint(fault_of=lambda number: "stall")) as endpoint:
         spec = spec_for(endpoint, concurrency=(2,), requests_per_level=2, warmup_requests=0, request_timeout_s=1.0)
         run_benchmark(spec, seen.append, tmp_path)
-    hanging = [progress for progress in seen if not progress.done]
+    hanging = [line for line in seen if isinstance(line, Progress) and not line.done]
     assert len(hanging) >= 2
     assert (hanging[-1].in_flight, hanging[-1].waiting) == (2, 2) and (hanging[-1].oldest_s or 0) > 0.3

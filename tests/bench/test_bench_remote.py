@@ -23,7 +23,7 @@ from moto.server import ThreadedMotoServer
 from loadproof.bench.connect import parse_target
 from loadproof.bench.document import as_json
 from loadproof.bench.judge import verdict
-from loadproof.bench.load.sweep import Progress
+from loadproof.bench.live.lines import Line, Progress
 from loadproof.bench.measure.records import MISSING, read_records
 from loadproof.bench.remote.job import RemoteRun, drive, upload
 from loadproof.bench.remote.launchers import LocalHosts, host_names
@@ -88,7 +88,7 @@ def uploaded(spec: BenchmarkSpec, folder: Path) -> RemoteRun:
     return upload(spec, store, folder, QUICK, "demo")
 
 
-def quiet(progress: Progress) -> None:
+def quiet(line: Line) -> None:
     """No display."""
 
 
@@ -104,7 +104,7 @@ def test_hosts_send_one_schedule(tmp_path: Path, cloud: str) -> None:
             spec_for(endpoint, Load(concurrency=3, requests=12), Load("constant", requests_per_s=40, requests=20)),
             tmp_path / "run",
         )
-        shown: list[Progress] = []
+        shown: list[Line] = []
         result = drive(run, LocalHosts(host_names(2), PATIENT_HOST), uri(run), QUICK, shown.append)
     records = read_records(result.folder / "requests.jsonl").records
     measured = [record for record in records if record.phase == "measured"]
@@ -121,7 +121,7 @@ def test_hosts_send_one_schedule(tmp_path: Path, cloud: str) -> None:
         "algo-2": "sent its 14 requests, a share of 0.5",
     }
     assert [level.requests for level in result.summary.levels] == [12, 20]
-    assert shown and shown[-1].level == 1
+    assert [line.level for line in shown if isinstance(line, Progress)][-1] == 1
     kept = json.loads(
         boto3.client("s3").get_object(Bucket=BUCKET, Key=f"runs/{run.plan.run_id}/summary.json")["Body"].read()
     )
@@ -145,8 +145,10 @@ class KillsMidway:
         self._launcher, self._host, self._after = launcher, host, after
         self.done = False
 
-    def __call__(self, progress: Progress) -> None:
-        if not self.done and progress.phase == "measured" and progress.done >= self._after:
+    def __call__(self, line: Line) -> None:
+        if self.done or not isinstance(line, Progress):
+            return
+        if line.phase == "measured" and line.done >= self._after:
             self.done = True
             kill(self._launcher, self._host)
 
@@ -193,8 +195,8 @@ def test_ctrl_c_stops_all_hosts_and_judges_what_there_is(tmp_path: Path, cloud: 
     """The follower's Ctrl-C reaches every host through the store."""
     launcher = LocalHosts(host_names(2))
 
-    def interrupt(progress: Progress) -> None:
-        if progress.phase == "measured" and progress.done >= 5 and not interrupted:
+    def interrupt(line: Line) -> None:
+        if isinstance(line, Progress) and line.phase == "measured" and line.done >= 5 and not interrupted:
             interrupted.append(time.monotonic())
             raise KeyboardInterrupt
 

@@ -15,7 +15,7 @@ from bench_recompute import differences, recompute
 from loadproof.bench.connect import parse_target
 from loadproof.bench.job import new_folder, resume_benchmark, run_benchmark
 from loadproof.bench.judge.run import RunResult, shown_again
-from loadproof.bench.load.sweep import Progress
+from loadproof.bench.live.lines import Line, Progress
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.objectives import parse_objective
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
@@ -36,7 +36,7 @@ def spec_for(endpoint: FakeEndpoint, **changes: object) -> BenchmarkSpec:
     return replace(spec, **changes)  # type: ignore[arg-type]
 
 
-def quiet(progress: Progress) -> None:
+def quiet(line: Line) -> None:
     """No display."""
 
 
@@ -246,11 +246,11 @@ def test_records_of_a_run_that_got_nowhere_are_kept(tmp_path: Path) -> None:
 
 def test_progress_ends_at_the_total(tmp_path: Path) -> None:
     """Each phase of each level reports itself complete, in order."""
-    seen: list[Progress] = []
+    seen: list[Line] = []
     with serving(FakeEndpoint()) as endpoint:
         run_benchmark(spec_for(endpoint), seen.append, tmp_path)
-    ends = [(progress.concurrency, progress.phase) for progress in seen if progress.done == progress.total]
-    assert ends == [(1, "warmup"), (1, "measured"), (3, "warmup"), (3, "measured")]
+    ends = [(line.load, line.phase) for line in seen if isinstance(line, Progress) and line.done == line.total]
+    assert ends == [(f"{slots} in flight", phase) for slots in (1, 3) for phase in ("warmup", "measured")]
 
 
 def test_only_the_load_is_scheduled_first(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from bench_fakes import FakeEndpoint, serving
 
 from loadproof.bench.connect import parse_target
 from loadproof.bench.job import resume_benchmark, run_benchmark
-from loadproof.bench.load.sweep import Progress
+from loadproof.bench.live.lines import Line
 from loadproof.bench.measure.records import MISSING, read_records
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
 from loadproof.errors import CouldNotRunError, ExitCode
@@ -41,7 +41,7 @@ def spec_for(endpoint: FakeEndpoint, *loads: Load, workers: int = 2) -> Benchmar
     )
 
 
-def quiet(progress: Progress) -> None:
+def quiet(line: Line) -> None:
     """No display."""
 
 

@@ -254,8 +254,9 @@ def test_an_event_a_read_is_the_same_as_all_in_one(lines: list[bytes]) -> None:
     """The short cut for a read that is one event sees what the general way sees, whatever came before it."""
     reads = [line + b"\n\n" if index % 2 else line + b"\n" for index, line in enumerate(lines)]
     at_once, one_by_one = ServerSentEvents(), ServerSentEvents()
-    expected = at_once.feed(b"\xef\xbb\xbf" + b"".join(reads)) + at_once.flush()
-    found = [event for read in [b"\xef\xbb\xbf", *reads] for event in one_by_one.feed(read)] + one_by_one.flush()
+    expected = [*at_once.feed(b"\xef\xbb\xbf" + b"".join(reads)), *at_once.flush()]
+    found = [event for read in [b"\xef\xbb\xbf", *reads] for event in one_by_one.feed(read)]
+    found += one_by_one.flush()
     assert (found, one_by_one.framed) == (expected, at_once.framed)
 
 

@@ -1,29 +1,26 @@
-"""The levels of a run, one after another: warm up, load, report progress."""
+"""The levels of a run, one after another: warm up, load, tell how it goes."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from loadproof.bench.live.lines import Loaded, OnLine
+from loadproof.bench.live.meter import Meter, Watch, start_of
 from loadproof.bench.load.batches import measured_batch, warm_up_batch
 from loadproof.bench.load.runner import Batch, Runner, Sender
 from loadproof.bench.load.workers import Together
-from loadproof.bench.measure.records import Phase, RequestRecord
+from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.plan import PlannedLevel, RunPlan
 from loadproof.bench.workload.prompts import Prompts
 from loadproof.errors import CouldNotRunError
 from loadproof.invocation.faults import InvocationFault
 from loadproof.loads import Load
 
-PROGRESS_INTERVAL_S = 0.25
-TICK_S = 1.0  # a run whose requests hang is heard of this often
-RECENT_REQUESTS = 500
 MOST_WARM = 1024  # connections opened ahead of an open loop
 
 
@@ -33,33 +30,6 @@ class WarmSender(Sender, Protocol):
     async def warm(self, count: int) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far the run is. `level` counts from 0; figures are of this level's phase so far, None without data.
-
-    `total` None: the level ends by time. `levels` None: they follow from what is measured. `ttft_p50_ms` is of the
-    last `RECENT_REQUESTS`. `oldest_s`: for how long the oldest request in flight has been under way. `waiting`: how
-    many of those in flight have no token yet, None where that is not known.
-    """
-
-    level: int
-    levels: int | None
-    concurrency: int
-    phase: Phase
-    done: int
-    total: int | None
-    errors: int
-    requests_per_s: float | None
-    ttft_p50_ms: float | None
-    load: str | None = None
-    elapsed_s: float = 0.0
-    in_flight: int = 0
-    waiting: int | None = None
-    oldest_s: float | None = None
-    ended: bool = False
-
-
-OnProgress = Callable[[Progress], None]
 OnPlan = Callable[[RunPlan], None]
 
 _ASLEEP = " (asleep? This request wakes it, if its scaling says so: try again once it has a copy)"
@@ -69,37 +39,39 @@ _ASLEEP = " (asleep? This request wakes it, if its scaling says so: try again on
 class Sweep:
     """Runs what is left of a plan, level by level. `records` are those of earlier sessions.
 
-    Every record goes to `keep` first, and every change of the plan to `save` before the load it is about. `on_progress`
-    is called at most every `PROGRESS_INTERVAL_S` and at each phase's end, on the loop that drives the load: what it
-    costs shows up as lag.
+    Every record goes to `keep` first, and every change of the plan to `save` before the load it is about. `on_line`
+    is called on the loop that drives the load: what it costs shows up as lag, and `live.meter` bounds it.
     """
 
     plan: RunPlan
     sender: WarmSender | Together  # a crew sends from several processes
     keep: Callable[[RequestRecord], None]
     save: OnPlan
-    on_progress: OnProgress
+    on_line: OnLine
     zero_ns: int
     records: Sequence[RequestRecord] = ()
     clock_ns: Callable[[], int] = time.perf_counter_ns
     runner: Runner | Together = field(init=False)
-    _meter: _Meter | None = field(init=False, default=None)
+    _watch: Watch = field(init=False)
+    _meter: Meter | None = field(init=False, default=None)
+    _warm_up_records: list[RequestRecord] = field(init=False, default_factory=list)  # of the last level
     _taken: list[RequestRecord] = field(init=False, default_factory=list)  # of a search: what it decides by
 
     def __post_init__(self) -> None:
         if isinstance(self.sender, Together):
             self.sender.on_record, self.sender.session = self._on_record, self.plan.session
             self.runner = self.sender
-            return
-        self.runner = Runner(
-            self.sender,
-            Prompts(self.plan.spec.workload, chat=self.plan.spec.target.chat),
-            self.plan.spec.target.streaming,
-            self.plan.session,
-            self.zero_ns,
-            self._on_record,
-            self.clock_ns,
-        )
+        else:
+            self.runner = Runner(
+                self.sender,
+                Prompts(self.plan.spec.workload, chat=self.plan.spec.target.chat),
+                self.plan.spec.target.streaming,
+                self.plan.session,
+                self.zero_ns,
+                self._on_record,
+                self.clock_ns,
+            )
+        self._watch = Watch(self.on_line, self.runner, self.waiting, self.cpu_s, self.clock_ns)
 
     async def run(self) -> None:
         """Raises CouldNotRunError when the endpoint cannot be reached, or refuses every warm-up request."""
@@ -107,10 +79,12 @@ class Sweep:
             await self.sender.warm(1)
         except InvocationFault as fault:
             raise CouldNotRunError(f"the endpoint cannot be reached: {fault}") from fault
+        self.on_line(start_of(self.plan))
         level = 0
         while level < len(self.plan.levels) or self._plan_another():
             await self._level(level)
             level += 1
+        self.on_line(Loaded(self.runner.stopped))
 
     def _plan_another(self) -> bool:
         """Add the level a search wants next; False when it is over, and for a run whose levels were all known."""
@@ -174,14 +148,15 @@ class Sweep:
             return
         if isinstance(self.runner, Runner):
             batch = self.runner.prepared(batch)
-        meter = self._meter = _Meter(self, batch, total, self.clock_ns())
+        meter = self._meter = Meter(self._watch, self.plan, batch, total, self.clock_ns())
+        self._warm_up_records.clear()
         meter.arm()
         try:
             await self.runner.run(batch)
         finally:
             meter.end()
         if batch.phase == "warmup" and not self.runner.stopped:
-            reason = why_never_ran(meter.kept)
+            reason = why_never_ran(self._warm_up_records)
             if reason:
                 mend = _ASLEEP if reason.startswith("no_capacity") else ""
                 raise CouldNotRunError(f"no warm-up request got through: {reason}{mend}")
@@ -191,10 +166,17 @@ class Sweep:
         ask = getattr(self.sender, "waiting_for_first_token", None)
         return ask() if ask else None
 
+    def cpu_s(self) -> float | None:
+        """CPU time of all processes that send; None where the sender cannot tell."""
+        ask = getattr(self.sender, "cpu_s", time.process_time)
+        return ask()
+
     def _on_record(self, record: RequestRecord) -> None:
         self.keep(record)
         if self.plan.spec.search is not None:
             self._taken.append(record)
+        if record.phase == "warmup":
+            self._warm_up_records.append(record)
         if self._meter is not None:
             self._meter.add(record)
 
@@ -202,74 +184,6 @@ class Sweep:
 def _expected_in_flight(load: Load, each_s: float | None) -> int:
     """Little's law on the warm-up's requests, doubled: a connection too many costs nothing, one too few a handshake."""
     return min(MOST_WARM, math.ceil(2 * (load.requests_per_s or 1.0) * (each_s or 1.0)) + 4)
-
-
-@dataclass(slots=True)
-class _Meter:
-    """Live figures of one phase, shown as requests end and, where none does, by time."""
-
-    sweep: Sweep
-    batch: Batch
-    total: int | None
-    start_ns: int
-    done: int = 0
-    errors: int = 0
-    kept: list[RequestRecord] = field(default_factory=list)  # of a warm-up: what became of it
-    first_tokens_ms: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_REQUESTS))
-    shown_ns: int = 0
-    _timer: asyncio.TimerHandle | None = None
-
-    def add(self, record: RequestRecord) -> None:
-        if self.batch.phase == "warmup":
-            self.kept.append(record)
-        if record.finished:
-            self.done += 1
-            self.errors += not record.ok
-            if record.ttft_ms is not None:
-                self.first_tokens_ms.append(record.ttft_ms)
-        due = self.sweep.clock_ns() - self.shown_ns > PROGRESS_INTERVAL_S * 1e9
-        if due and self.done != self.total:  # the phase's end shows itself
-            self.show()
-
-    def tick(self) -> None:
-        """Show what there is when nothing ended for a while, and come again."""
-        if self.sweep.clock_ns() - self.shown_ns > (TICK_S - PROGRESS_INTERVAL_S) * 1e9:
-            self.show()
-        self.arm()
-
-    def arm(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(TICK_S, self.tick)
-
-    def end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self.show(ended=True)
-
-    def show(self, ended: bool = False) -> None:
-        now_ns = self.shown_ns = self.sweep.clock_ns()
-        runner, plan = self.sweep.runner, self.sweep.plan
-        elapsed_s = (now_ns - self.start_ns) / 1e9
-        first_tokens = sorted(self.first_tokens_ms)
-        oldest_ns = next(iter(runner.under_way.values()), None)
-        self.sweep.on_progress(
-            Progress(
-                level=self.batch.level,
-                levels=None if plan.spec.search else len(plan.levels),
-                concurrency=self.batch.concurrency,
-                phase=self.batch.phase,
-                done=self.done,
-                total=self.total,
-                errors=self.errors,
-                requests_per_s=self.done / elapsed_s if elapsed_s > 0 else None,
-                ttft_p50_ms=first_tokens[len(first_tokens) // 2] if first_tokens else None,
-                load=plan.levels[self.batch.level].load.words,
-                elapsed_s=elapsed_s,
-                in_flight=len(runner.under_way),
-                waiting=self.sweep.waiting(),
-                oldest_s=None if oldest_ns is None else (now_ns - oldest_ns) / 1e9,
-                ended=ended,
-            )
-        )
 
 
 def anything_left(plan: RunPlan, records: Sequence[RequestRecord]) -> bool:

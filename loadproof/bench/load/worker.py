@@ -11,6 +11,7 @@ import gc
 import os
 import socket
 import sys
+import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -103,7 +104,8 @@ class Worker:
     async def _say_state(self) -> None:
         while True:
             under_way = [[index, left_ns] for (_, index), left_ns in self._runner.under_way.items()]
-            self._tell("state", under_way=under_way, waiting=self._invoker.waiting_for_first_token())
+            waiting = self._invoker.waiting_for_first_token()
+            self._tell("state", under_way=under_way, waiting=waiting, cpu_s=time.process_time())
             await asyncio.sleep(STATE_INTERVAL_S)
 
     def _keep(self, record: RequestRecord) -> None:

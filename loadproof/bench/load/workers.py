@@ -59,6 +59,7 @@ class _Member:
     heard: asyncio.Task[None] | None = None
     lost: str | None = None
     waiting: int = 0
+    cpu_s: float = 0.0
     under_way: tuple[tuple[int, int], ...] = ()
     recorded: Recorded = field(default_factory=Recorded)  # of the batch under way
 
@@ -94,6 +95,10 @@ class Together(ABC):
 
     @abstractmethod
     def waiting_for_first_token(self) -> int: ...
+
+    def cpu_s(self) -> float | None:
+        """CPU time of all processes that send; None: unknown."""
+        return None
 
     @abstractmethod
     async def warm(self, count: int) -> None: ...
@@ -141,6 +146,9 @@ class Crew(Together):
 
     def waiting_for_first_token(self) -> int:
         return sum(member.waiting for member in self._living())
+
+    def cpu_s(self) -> float:
+        return time.process_time() + sum(member.cpu_s for member in self._members)
 
     async def warm(self, count: int) -> None:
         """Have the crew hold `count` open connections.
@@ -260,6 +268,7 @@ class Crew(Together):
         said = orjson.loads(line)
         if said["tell"] == "state":
             member.under_way, member.waiting = tuple(map(tuple, said["under_way"])), said["waiting"]
+            member.cpu_s = said["cpu_s"]
         elif not member.answer.done():
             member.answer.set_result(said)
 

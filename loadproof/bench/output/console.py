@@ -1,20 +1,16 @@
-"""What people see of a run: progress on stderr while it goes, the table and the verdict when it is over."""
+"""What people see of a run when it is over: tables and the verdict."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from loadproof.bench.load.sweep import Progress
 from loadproof.bench.measure.scaling import scaling_lines
 from loadproof.bench.output.words import answer_length, client_shares
 from loadproof.terminal import Terminal
@@ -25,7 +21,6 @@ if TYPE_CHECKING:
     from loadproof.bench.judge.verdict import Judgement
 
 PLAIN_WIDTH = 150
-PLAIN_INTERVAL_S = 5.0
 SHARES_FROM_WIDTH = 110
 VERDICT_STYLES = {
     "PASS": "bold green",
@@ -34,87 +29,6 @@ VERDICT_STYLES = {
     "INVALID": "bold magenta",
     "NOT JUDGED": "bold blue",
 }
-
-
-class ProgressView:
-    """Shows progress: a live line on a terminal, else a plain line when a level is done and every few seconds between.
-
-    Drawn only when told to, never from a thread of its own: that would hold the interpreter while tokens arrive.
-    """
-
-    def __init__(self, console: Console, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._console = console
-        self._clock_s = clock_s
-        self._printed_s = clock_s()
-        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
-
-    def __enter__(self) -> Self:
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live:
-            self._live.stop()
-
-    def note(self, words: str) -> None:
-        """A line that stays."""
-        self._console.print(words, markup=False, highlight=False, soft_wrap=True)
-
-    def show(self, progress: Progress) -> None:
-        finished = progress.ended or progress.done == progress.total
-        if self._live:
-            self._live.update(_line(progress, self._console.width), refresh=True)
-        now_s = self._clock_s()
-        due = self._live is None and now_s - self._printed_s >= PLAIN_INTERVAL_S
-        if due or (finished and progress.phase == "measured"):
-            self._printed_s = now_s
-            self._console.print(_sentence(progress), markup=False, highlight=False, soft_wrap=True)
-
-
-def _line(progress: Progress, width: int) -> Table:
-    """One line, its bar as long as the words leave room for."""
-    head, figures = _head(progress), _figures(progress)
-    line = Table.grid(padding=(0, 1))
-    bar = ProgressBar(
-        total=progress.total or max(1, progress.done),
-        completed=progress.done,
-        width=max(1, min(30, width - len(head) - len(figures) - 3)),
-    )
-    line.add_row(Text(head, no_wrap=True), bar, Text(figures, no_wrap=True, overflow="ellipsis"))
-    return line
-
-
-def _head(progress: Progress) -> str:
-    what = "warm-up" if progress.phase == "warmup" else "load"
-    level = f"{progress.level + 1}" if progress.levels is None else f"{progress.level + 1}/{progress.levels}"
-    return f"level {level} · {progress.load or f'{progress.concurrency} in flight'} · {what:<7}"
-
-
-def _figures(progress: Progress) -> str:
-    of_total = "" if progress.total is None else f"/{progress.total}"
-    done = f"{progress.done}{of_total} · "
-    if not progress.done and progress.in_flight and progress.oldest_s is not None:
-        return done + _waiting(progress)
-    return (
-        f"{done}{figure(progress.requests_per_s)} req/s · "
-        f"TTFT p50 {figure(progress.ttft_p50_ms)} ms · {progress.errors} errors"
-    )
-
-
-def _waiting(progress: Progress) -> str:
-    """While no answer is complete: how long it has been, for how many, and whether they speak at all."""
-    if progress.waiting is None:
-        for_what = "no answer yet"
-    elif progress.waiting:
-        for_what = f"{progress.waiting} waiting for the first token"
-    else:
-        for_what = "all streaming"
-    return f"{progress.elapsed_s:.0f} s · {progress.in_flight} in flight, {for_what}, oldest {progress.oldest_s:.0f} s"
-
-
-def _sentence(progress: Progress) -> str:
-    return f"{_head(progress)} {_figures(progress)}"
 
 
 def print_result(result: RunResult, console: Console) -> None:

@@ -11,8 +11,8 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from loadproof.bench.live.lines import Line
 from loadproof.bench.load.runner import Batch
-from loadproof.bench.load.sweep import Progress
 from loadproof.bench.load.worker import Said
 from loadproof.bench.load.workers import Lost, Recorded, Together, missing_records
 from loadproof.bench.measure.records import parse_record
@@ -71,9 +71,9 @@ class Fleet(Together):
     def waiting_for_first_token(self) -> int:
         return sum(host.waiting for host in self._living())
 
-    def show(self, progress: Progress) -> None:
+    def show(self, line: Line) -> None:
         """Tell whoever follows the run."""
-        self._outbox.tell("progress", **{name: getattr(progress, name) for name in Progress.__slots__})
+        self._outbox.tell("live", line=line)
 
     async def warm(self, count: int) -> None:
         """Have the hosts hold `count` connections. Raises ConnectionFault; CouldNotRunError when no host is left."""

@@ -15,7 +15,7 @@ from typing import Protocol
 from loadproof.bench.document import read_summary
 from loadproof.bench.job import claimed, release
 from loadproof.bench.judge.run import RunResult, judge_run
-from loadproof.bench.load.sweep import OnProgress, Progress
+from loadproof.bench.live.lines import OnLine
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.plan import RunPlan, run_id_of, write_plan
 from loadproof.bench.remote.fleet import STOP
@@ -77,25 +77,25 @@ def upload(
 
 
 def drive(
-    run: RemoteRun, launcher: Launcher, run_uri: str, terms: Terms, on_progress: OnProgress,
+    run: RemoteRun, launcher: Launcher, run_uri: str, terms: Terms, on_line: OnLine,
     sleep: Callable[[float], None] = time.sleep,
 ) -> RunResult:  # fmt: skip
     """Start the hosts, follow them to the end, judge. Ctrl-C ends the run in order and judges what there is."""
     try:
-        return _driven(run, launcher, run_uri, terms, on_progress, sleep)
+        return _driven(run, launcher, run_uri, terms, on_line, sleep)
     except (CouldNotRunError, InputError):
         release(run.folder)
         raise
 
 
 def _driven(
-    run: RemoteRun, launcher: Launcher, run_uri: str, terms: Terms, on_progress: OnProgress,
+    run: RemoteRun, launcher: Launcher, run_uri: str, terms: Terms, on_line: OnLine,
     sleep: Callable[[float], None],
 ) -> RunResult:  # fmt: skip
     launcher.start(run_uri)
     done = False
     try:
-        how = _follow(run.store, launcher, terms, on_progress, sleep)
+        how = _follow(run.store, launcher, terms, on_line, sleep)
         done = run.store.get(DONE) is not None
     finally:
         launcher.close(done)
@@ -106,17 +106,17 @@ def _driven(
     return judge_run(run.folder, interrupted=read_summary(run.folder).conditions.interrupted)
 
 
-def _follow(
-    store: Store, launcher: Launcher, terms: Terms, on_progress: OnProgress, sleep: Callable[[float], None]
-) -> str:
+def _follow(store: Store, launcher: Launcher, terms: Terms, on_line: OnLine, sleep: Callable[[float], None]) -> str:
     """Returns how it ended, in words."""
+    from loadproof.bench.live.schema import parsed  # noqa: PLC0415  brings pydantic along
+
     inbox, stopped_s = Inbox(store, LEADER), None
     while True:
         try:
             for line in inbox.read():
                 said = parsed_line(line)
-                if said is not None and said.pop("tell") == "progress":
-                    on_progress(Progress(**said))
+                if said is not None and said["tell"] == "live":
+                    on_line(parsed(said["line"]))
             if store.get(DONE) is not None:
                 return "the run is done"
             how = launcher.ended()

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from loadproof.bench.job import resume_benchmark, run_benchmark
-from loadproof.bench.load.sweep import OnProgress
-from loadproof.bench.output.console import ProgressView
+from loadproof.bench.live.lines import End, OnLine
+from loadproof.bench.live.view import View
 from loadproof.bench.plan import read_plan
 from loadproof.bench.spec import BenchmarkSpec
 from loadproof.cli.bench.load import refuse_crowd, with_crew
 from loadproof.cli.bench.remote import JobOptions
 from loadproof.cli.bench.spec import Options, spec_from_profile, spec_from_target
+from loadproof.cli.bench.watching import Watching, end_of
 from loadproof.cli.options import Format, grouped
 from loadproof.cli.outputs import Outputs, show
-from loadproof.errors import InputError
-from loadproof.terminal import Terminal
+from loadproof.errors import InputError, LoadproofError
 
 if TYPE_CHECKING:
     from loadproof.bench.judge.run import RunResult
@@ -33,6 +33,7 @@ def bench(
     resume: Annotated[Path | None, typer.Option(help="continue the run in this folder")] = None,
     job: JobOptions,
     outputs: Outputs,
+    watching: Watching,
     format: Annotated[Format, typer.Option(help="text for people; json prints summary.json and nothing else")] = "text",
 ) -> int:
     """Load a deployed endpoint level by level, then judge it: PASS, FAIL, INCONCLUSIVE or INVALID, with evidence.
@@ -42,6 +43,7 @@ def bench(
     not offer the load asked for · 4 NOT JUDGED: no objectives · 130 interrupted.
     """
     job.check(resume)
+    watching.check(format)
     if not job.wanted:
         refuse_crowd(options.load.workers)
     spec = _spec(profile, options, resume, ask=not job.dry_run)
@@ -52,7 +54,7 @@ def bench(
         from loadproof.cli.bench.elsewhere import print_requests  # noqa: PLC0415  brings boto3 along
 
         return print_requests(job, spec)
-    return _run(spec, out, resume, format, outputs, job)
+    return _run(spec, out, resume, format, outputs, job, watching)
 
 
 def _spec(profile: Path | None, options: Options, resume: Path | None, *, ask: bool) -> BenchmarkSpec | None:
@@ -74,30 +76,47 @@ def _spec(profile: Path | None, options: Options, resume: Path | None, *, ask: b
 
 
 def _run(
-    spec: BenchmarkSpec | None, out: Path | None, resume: Path | None, format: Format, outputs: Outputs, job: JobOptions
+    spec: BenchmarkSpec | None,
+    out: Path | None,
+    resume: Path | None,
+    format: Format,
+    outputs: Outputs,
+    job: JobOptions,
+    watching: Watching,
 ) -> int:
-    """Run or resume with progress on stderr, then print the summary or the tables on stdout."""
+    """Run or resume told on the way, then print the summary or the tables on stdout."""
     if resume is not None and out is not None and out.resolve() != resume.resolve():
         raise InputError(f"--out {out} and --resume {resume} differ; a resumed run stays in its folder")
     outputs.check()
-    with ProgressView(Terminal(stderr=True, highlight=False)) as view:
-        if resume is not None:
-            if hosts := read_plan(resume).conditions.get("hosts"):
-                view.note(f"{len(hosts)} hosts sent this run; what is missing of it goes out from this machine alone")
-            result = resume_benchmark(resume, view.show, spec, observe=True)
-        else:
-            assert spec is not None
-            for load in spec.fixed_loads:
-                if load.never_full:
-                    view.note(load.never_full)
-            result = _sent(spec, view.show, out, job)
-    return show(result, outputs, format)
+    with watching.view() as view:
+        try:
+            result = _result(spec, out, resume, job, view)
+            code = show(result, outputs, format, tables=not watching.takes_stdout)
+        except LoadproofError as error:
+            view.tell(End(None, (str(error),), int(error.exit_code), None))
+            raise
+        view.tell(end_of(result, code))
+    return code
 
 
-def _sent(spec: BenchmarkSpec, on_progress: OnProgress, out: Path | None, job: JobOptions) -> RunResult:
+def _result(
+    spec: BenchmarkSpec | None, out: Path | None, resume: Path | None, job: JobOptions, view: View
+) -> RunResult:
+    if resume is not None:
+        if hosts := read_plan(resume).conditions.get("hosts"):
+            view.note(f"{len(hosts)} hosts sent this run; what is missing of it goes out from this machine alone")
+        return resume_benchmark(resume, view.tell, spec, observe=True)
+    assert spec is not None
+    for load in spec.fixed_loads:
+        if load.never_full:
+            view.note(load.never_full)
+    return _sent(spec, view.tell, out, job)
+
+
+def _sent(spec: BenchmarkSpec, on_line: OnLine, out: Path | None, job: JobOptions) -> RunResult:
     """Run it from this machine, or from where it was asked to."""
     if not job.wanted:
-        return run_benchmark(spec, on_progress, out, observe=True)
+        return run_benchmark(spec, on_line, out, observe=True)
     from loadproof.cli.bench.elsewhere import run_elsewhere  # noqa: PLC0415  brings boto3 along
 
-    return run_elsewhere(job, spec, on_progress, out)
+    return run_elsewhere(job, spec, on_line, out)

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError
 from loadproof.bench.imports.run import ImportRequest, import_run
 from loadproof.bench.job import new_folder, run_name
 from loadproof.bench.judge.run import RunResult
-from loadproof.bench.load.sweep import OnProgress
+from loadproof.bench.live.lines import OnLine
 from loadproof.bench.plan import run_id_of
 from loadproof.bench.remote.aiperf import managed_levels, run_managed
 from loadproof.bench.remote.job import Launcher, drive, upload
@@ -27,7 +27,7 @@ from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.untrusted import with_escapes
 
 
-def run_elsewhere(options: JobOptions, spec: BenchmarkSpec, on_progress: OnProgress, out: Path | None) -> RunResult:
+def run_elsewhere(options: JobOptions, spec: BenchmarkSpec, on_line: OnLine, out: Path | None) -> RunResult:
     """Run it there, judge it here. Raises as `loadproof.bench.job.run_benchmark` does."""
     if options.engine == "aiperf":
         return _run_managed(options, spec, out)
@@ -38,7 +38,7 @@ def run_elsewhere(options: JobOptions, spec: BenchmarkSpec, on_progress: OnProgr
     launcher: Launcher = LocalHosts(hosts)
     if options.remote:
         launcher = ProcessingJob(_settings(options, run.plan.run_id), hosts, _sagemaker(region), region)
-    result = drive(run, launcher, _place(options, run.plan.run_id), terms, on_progress)
+    result = drive(run, launcher, _place(options, run.plan.run_id), terms, on_line)
     for host, words in (result.summary.conditions.hosts or {}).items():
         print(with_escapes(f"{host}: {words}"), file=sys.stderr)
     return result

@@ -87,14 +87,19 @@ class ConverseDecoder(StreamDecoder):
         self._stop_reason = ""
         self._usage: dict[str, object] | None = None
 
+    @property
+    def kept_bytes(self) -> int:
+        return self._frames.kept_bytes
+
     def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for frame in self._frames.feed(data):
             name = frame.headers.get(":event-type")
             if frame.headers.get(":message-type") != "event" or not isinstance(name, str):
                 refuse(frame)
             elif name in _EVENTS:
+                ended = bool(self._stop_reason)  # what comes after it is no part of the answer
                 said, thought = self._take(name, load_object(frame.payload))
-                if text := said + thought:
+                if (text := said + thought) and not ended:
                     self._counted += 1
                     self._text_length += len(text)
                     yield TokenChunk(text, 1, thought)

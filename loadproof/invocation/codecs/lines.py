@@ -25,8 +25,14 @@ class LineDecoder(StreamDecoder, ABC):
         self._input_tokens: int | None = None
         self._ended = False
 
+    @property
+    def kept_bytes(self) -> int:
+        return self._lines.kept_bytes
+
     def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for line in self._lines.feed(data):
+            if self._ended:  # what comes after the end is no part of the answer
+                continue
             before = self._output_tokens or 0
             said, thought = self._take(load_object(line))
             if text := said + thought:
@@ -37,7 +43,8 @@ class LineDecoder(StreamDecoder, ABC):
 
     def finish(self) -> Completion:
         for line in self._lines.flush():
-            self._take(load_at_end(line))
+            if not self._ended:
+                self._take(load_at_end(line))
         if not self._ended:
             raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without {self.end_marker}")
         counts = self._counted, self._output_tokens, self._input_tokens

@@ -53,22 +53,28 @@ class OpenAiDecoder(StreamDecoder):
         self._input_tokens: int | None = None
 
     def usual_texts(self, data: bytes) -> list[str] | None:
+        if self._done:
+            return None
         texts = usual_texts(self._splitter.usual_payloads(data), _usual_text)
         if texts is not None:
             self._counted += len(texts)
             self._text_length += sum(map(len, texts))
         return texts
 
+    @property
+    def kept_bytes(self) -> int:
+        return self._splitter.kept_bytes
+
     def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for payload in self._splitter.feed(data):
-            if payload == b"[DONE]":
+            if self._done or payload == b"[DONE]":  # what comes after it is no part of the answer
                 self._done = True
             elif chunk := self._take(load_object(payload)):
                 yield chunk
 
     def finish(self) -> Completion:
         for payload in self._splitter.flush():
-            if payload == b"[DONE]":
+            if self._done or payload == b"[DONE]":
                 self._done = True
             else:
                 self._take(load_at_end(payload))

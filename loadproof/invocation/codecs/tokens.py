@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import orjson
 
+from loadproof.invocation.budgets import parsed_json
 from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, StreamDecoder, TokenChunk
 from loadproof.invocation.codecs.values import (
     count_of,
@@ -41,11 +42,17 @@ class TokenEventDecoder(StreamDecoder):
         self._end: dict[str, object] | None = None
 
     def usual_texts(self, data: bytes) -> list[str] | None:
+        if self._end is not None:
+            return None
         texts = usual_texts(self._splitter.usual_payloads(data), _usual_text)
         if texts is not None:
             self._counted += len(texts)
             self._text_length += sum(map(len, texts))
         return texts
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._splitter.kept_bytes
 
     def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for payload in self._splitter.feed(data):
@@ -69,13 +76,14 @@ class TokenEventDecoder(StreamDecoder):
 
     def _take(self, event: dict[str, object]) -> TokenChunk | None:
         refuse_error(event)
+        ended = self._end is not None
         details = event.get("details")
         if details is not None:
             self._end = object_of(details)
         elif event.get("generated_text") is not None:
             self._end = self._end or {}
         token = event.get("token")
-        if token is None:
+        if token is None or ended:  # what comes after the end is no part of the answer
             return None
         text = text_of(object_of(token).get("text"))
         self._counted += 1
@@ -129,7 +137,7 @@ class TokenCodec(JsonCodec, ABC):
 def _unwrapped(body: bytes) -> dict[str, object]:
     """TGI answers on `/invocations` with a list of one, on `/generate` with the object itself."""
     try:
-        value = orjson.loads(body)
+        value = parsed_json(body)
     except orjson.JSONDecodeError as error:
         raise PayloadError(f"{len(body)} bytes that are not JSON: {error}") from error
     if isinstance(value, list) and len(value) == 1:

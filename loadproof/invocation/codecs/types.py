@@ -105,6 +105,11 @@ class StreamDecoder(Protocol):
         """The chunks that `data` completes; take them all. Raises InBandError, PayloadError after those."""
         ...
 
+    @property
+    def kept_bytes(self) -> int:
+        """Of an event that has not ended."""
+        return 0
+
     def finish(self) -> Completion:
         """Call at the end of the stream. Raises TruncatedStreamError without the model's end marker."""
         ...

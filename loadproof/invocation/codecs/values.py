@@ -12,10 +12,12 @@ from collections.abc import Callable
 import orjson
 
 from loadproof.errors import InputError
+from loadproof.invocation.budgets import PLAIN_BYTES, parsed_json
 from loadproof.invocation.faults import InBandError, PayloadError, TruncatedStreamError
 from loadproof.wire.payloads import FAILED_REASONS, error_of
 
 _QUOTED_BYTES = 300
+_MOST_TOKENS = 2**31  # no answer and no prompt has so many
 _IMAGE = re.compile(r"data:image/(png|jpe?g|gif|webp);base64,([A-Za-z0-9+/]+=*)")
 
 
@@ -42,7 +44,7 @@ def refuse_images(images: tuple[str, ...]) -> None:
 
 def load_object(data: bytes) -> dict[str, object]:
     try:
-        value = orjson.loads(data)
+        value = parsed_json(data)
     except orjson.JSONDecodeError as error:
         if data[:1] not in b'{["':  # words, where an event was due: what the server has to say
             raise PayloadError(f"not JSON but `{data[:_QUOTED_BYTES].decode('utf-8', 'replace')}`") from error
@@ -62,7 +64,7 @@ def usual_texts(
     texts = []
     for payload in payloads or ():
         try:
-            event = orjson.loads(payload)
+            event = orjson.loads(payload) if len(payload) <= PLAIN_BYTES else None
         except orjson.JSONDecodeError:
             return None
         if not isinstance(event, dict) or event.get("error") or event.get("object") == "error":
@@ -110,9 +112,9 @@ def count_of(value: object) -> int | None:
     """A token count, or None where the server gives none."""
     if value is None:
         return None
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS:
         return value
-    raise PayloadError(f"expected a token count, found {type(value).__name__} or a negative number")
+    raise PayloadError(f"expected a token count, found {type(value).__name__} or a number that is none")
 
 
 def refuse_error(event: dict[str, object]) -> None:

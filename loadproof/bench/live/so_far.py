@@ -1,0 +1,61 @@
+"""The verdict so far: the judge's own, over a sample of the requests that ended, of bounded size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from loadproof.bench.judge.verdict import decide, judge
+from loadproof.bench.live.lines import Judged, SoFar
+from loadproof.bench.measure.metrics import measure_level
+
+if TYPE_CHECKING:
+    from loadproof.bench.measure.records import RequestRecord
+    from loadproof.bench.plan import RunPlan
+
+MOST_REQUESTS = 740  # half of them still give a p99 an upper end; judging them all takes 10 to 20 ms
+
+
+def get_ready() -> None:
+    """Do once what is slow the first time."""
+    measure_level(1, ())
+
+
+class Sample:
+    """Requests of one level, spread evenly over it: of a long level every second, fourth, eighth, …"""
+
+    def __init__(self, plan: RunPlan, level: int) -> None:
+        self._plan, self._level = plan, level
+        self._kept: list[RequestRecord] = []
+        self._every = 1
+        self._seen = 0
+
+    def add(self, record: RequestRecord) -> None:
+        if self._seen % self._every == 0:
+            self._kept.append(record)
+            if len(self._kept) > MOST_REQUESTS:
+                del self._kept[1::2]
+                self._every *= 2
+        self._seen += 1
+
+    def judged(self, done: int, errors: int) -> SoFar:
+        """`done` ended, of which `errors` badly; both counted, not sampled."""
+        spec, load, every = self._plan.spec, self._plan.loads[self._level], self._every
+        found = measure_level(load.concurrency or 1, self._kept, load=load.words if load.is_open else None)
+        metrics = replace(
+            found,
+            requests=done,
+            errors=errors,
+            requests_per_s=found.requests_per_s and found.requests_per_s * every,
+            output_tokens_per_s=found.output_tokens_per_s and found.output_tokens_per_s * every,
+        )
+        seed, answer_length = spec.workload.seed, spec.workload.answer_length
+        judgements = [judge(one, self._kept, metrics, seed, answer_length) for one in spec.objectives]
+        verdict = decide(
+            judgements, [metrics], spec.objectives, metrics.concurrency, spec.max_error_rate, metrics, load
+        )
+        rows = (
+            Judged(one.name, one.comparison, one.bound, one.observed, one.low, one.high, one.verdict)
+            for one in judgements
+        )
+        return SoFar(self._level, len(self._kept), self._seen, verdict.outcome, verdict.reasons, tuple(rows))
