@@ -26,10 +26,16 @@ from typing import Literal
 
 import numpy as np
 
-from loadproof.bench.measure.intervals import quantile_interval, requests_to_settle, requests_to_settle_rate
+from loadproof.bench.measure.intervals import (
+    fail_tail,
+    quantile_interval,
+    ratio_interval,
+    requests_to_settle,
+    requests_to_settle_rate,
+    unseen_spells,
+)
 from loadproof.bench.measure.metrics import NS_PER_MS, LevelMetrics, pooled
 from loadproof.bench.measure.records import RequestRecord
-from loadproof.bench.measure.statistics import ratio_interval
 from loadproof.bench.objectives import ERROR_RATE, RATE_NAMES, TOKENS_PER_S, Objective
 from loadproof.bench.spec import AnswerLength
 from loadproof.invocation.outcomes import OutcomeKind
@@ -42,6 +48,7 @@ SHORT_BELOW = 0.90  # of the mean length asked for
 LAG_LIMIT_MS = 5.0
 LAG_SHARE_OF_OBJECTIVE = 0.10
 LOOP_LAG_FACTOR = 2.0
+DRIFT = "its later half is unlike its earlier one: measure longer, or after a longer warm-up"
 _FASTER_CLIENT = "give it a machine with nothing else to do, --workers, or a lower load"
 
 
@@ -130,9 +137,10 @@ def judge(
     level: LevelMetrics,
     seed: int,
     answer_length: AnswerLength = "asked",
+    among: int = 1,
 ) -> Judgement:
-    """Judge one objective on the finished records of one level and on its metrics."""
-    judgement = estimated(objective, records, level, seed)
+    """Judge one objective, `among` so many, on the finished records of one level and on its metrics."""
+    judgement = estimated(objective, records, level, seed, among)
     wrong, short = _wrong_counts(objective, level), _short_answers(objective, level, answer_length)
     still_fails = wrong is None and objective.name != TOKENS_PER_S and judgement.verdict == "FAIL"
     if judgement.observed is None or still_fails or (wrong is None and short is None):
@@ -171,10 +179,9 @@ def estimated(
     records: Sequence[RequestRecord],
     level: LevelMetrics,
     seed: int,
-    *,
-    bounded: bool = True,
+    among: int = 1,
 ) -> Judgement:
-    """The objective against its interval alone. `bounded` False: its bound is no bound, only the interval is wanted."""
+    """The objective against its interval alone."""
     stream = seed + zlib.crc32(objective.name.encode())  # each objective draws its own resamples
     if objective.name == ERROR_RATE:
         share = level.errors / level.requests if level.requests else None
@@ -186,17 +193,17 @@ def estimated(
         (record for record in records if record.ok), key=lambda record: (record.intended_ns, record.index)
     )
     if objective.latency:
-        return _judge_latency(objective, *objective.latency, succeeded, bounded=bounded)
-    return _judge_rate(objective, succeeded, level, stream)
+        return _judge_latency(objective, *objective.latency, succeeded, among)
+    return _judge_rate(objective, succeeded, level, stream, among)
 
 
 def _judge_latency(
-    objective: Objective, metric: str, rank_percent: float, succeeded: Sequence[RequestRecord], *, bounded: bool
+    objective: Objective, metric: str, rank_percent: float, succeeded: Sequence[RequestRecord], among: int
 ) -> Judgement:
     pool = pooled(metric, succeeded)
     requests = pool.ends.size
-    bound = objective.bound * pool.per_ms if bounded else None
-    interval = quantile_interval(pool.values, pool.ends, rank_percent, bound)
+    bound = objective.bound * pool.per_ms
+    interval = quantile_interval(pool.values, pool.ends, rank_percent, bound, fail_tail(among))
     if interval is None:
         return judgement_of(objective, None, (None, None), "INCONCLUSIVE", 0)
     ends = (
@@ -205,13 +212,16 @@ def _judge_latency(
     )
     verdict, more = decision(objective, ends), None
     if verdict == "INCONCLUSIVE":
-        within = float((pool.values <= objective.bound * pool.per_ms).mean())
+        within = float((pool.values <= bound).mean())
         needed = requests_to_settle(within, rank_percent / 100, requests, interval.effective)
         more = None if needed is None else needed - requests
-    return judgement_of(objective, pool.percentile_ms(rank_percent), ends, verdict, requests, interval.effective, more)
+    found = judgement_of(objective, pool.percentile_ms(rank_percent), ends, verdict, requests, interval.effective, more)
+    return replace(found, doubt=DRIFT) if interval.drifts and verdict == "INCONCLUSIVE" else found
 
 
-def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level: LevelMetrics, seed: int) -> Judgement:
+def _judge_rate(
+    objective: Objective, succeeded: Sequence[RequestRecord], level: LevelMetrics, seed: int, among: int
+) -> Judgement:
     """Throughput by Little's law: amount / time in service, times the mean number in flight, which is not resampled."""
     of_tokens = objective.name == TOKENS_PER_S
     observed = level.output_tokens_per_s if of_tokens else level.requests_per_s
@@ -225,8 +235,8 @@ def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level:
     )
     in_flight = observed * busy_s.sum() / amounts.sum() if amounts.sum() else 0.0
     enough = len(succeeded) >= FEWEST_REQUESTS
-    interval = ratio_interval(amounts, busy_s, in_flight, seed) if enough else None
-    ends = (interval.low, interval.high) if interval else (None, None)
+    interval = ratio_interval(amounts, busy_s, in_flight, seed, fail_tail(among)) if enough else None
+    ends = interval or (None, None)
     verdict = decision(objective, ends)
     more = _more_for_rate(objective, observed, ends, len(succeeded)) if verdict == "INCONCLUSIVE" else None
     return judgement_of(objective, observed, ends, verdict, len(succeeded), None, more)
@@ -355,10 +365,12 @@ def _describe(judgement: Judgement) -> str:
         return text
     if judgement.doubt:
         return f"{text}; {judgement.doubt}"
+    if judgement.requests and judgement.effective_samples and judgement.effective_samples < judgement.requests:
+        text += f" ({judgement.requests:,} requests that hang together tell as much as {judgement.effective_samples:,})"
+    elif judgement.more_requests is not None and (low is None or high is None):
+        text += f" ({judgement.requests} requests are too few)"
     if judgement.more_requests is None:
         return f"{text}; too close for more requests to settle it"
-    if low is None or high is None:
-        text += f" ({judgement.requests} requests are too few)"
     return f"{text}; about {judgement.more_requests:,} more like these would settle it in 4 of 5 cases"
 
 
@@ -368,4 +380,6 @@ def _why_passed(judgements: Sequence[Judgement], place: str) -> str:
     closest = min(judgements, key=lambda judgement: judgement.margin if judgement.margin is not None else 1.0)
     count = len(judgements)
     what = {1: "the objective holds", 2: "both objectives hold"}.get(count, f"all {count} objectives hold")
-    return f"{what} at {place}; closest is {_describe(closest)}"
+    fewest = min((one.requests for one in judgements if one.requests), default=0)
+    unseen = f"; of slow spells rarer than one in {unseen_spells(fewest):,} requests it says nothing" if fewest else ""
+    return f"{what} at {place}; closest is {_describe(closest)}{unseen}"
