@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, floor, inf, log, sqrt
+from math import ceil, floor, inf, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from loadproof.bench.measure.dependence import FEWEST_BLOCKS, Seen, Z, dependence, seen, seen_by_ranks, student, sums
 from loadproof.bench.measure.statistics import CONFIDENCE, Samples, Whole, tidy
+from loadproof.sizing import TAIL
 
 _NORMAL = NormalDist()
-TAIL = (1 - CONFIDENCE) / 2
 _EXACT_UP_TO = 20_000  # beyond, the normal approximation is off by less than one rank in 10,000
 _MOST_REQUESTS = 1_000_000  # past this, "more requests" is no advice
 ALIKE = 0.05
@@ -105,11 +105,6 @@ def fail_tail(objectives: int) -> float:
 def unseen_spells(requests: int) -> int:
     """Spells that come once in more requests than this stay unseen in one run of twenty: e^-3 (the rule of three)."""
     return max(1, requests // 3)
-
-
-def fewest_requests(rank_percent: float) -> int:
-    """How many independent requests a percentile's interval needs for an upper end: p^n ≤ α/2; 72 for a p95."""
-    return ceil(log(TAIL) / log(rank_percent / 100))
 
 
 @lru_cache(maxsize=4096)
