@@ -17,7 +17,7 @@ matters where one or two were all there was. Few blocks tell little of how much 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, inf, log10, sqrt
+from math import ceil, floor, inf, log10, sqrt
 from statistics import NormalDist
 from typing import Any
 
@@ -38,12 +38,13 @@ class Dependence:
 
     length: int
     effect: float
+    lag: int = 0
 
 
 INDEPENDENT = Dependence(1, 1.0)
 
 
-def dependence(series: Samples) -> Dependence:
+def dependence(series: Samples, lag: int = 0) -> Dependence:
     """How a series hangs together; `INDEPENDENT` where that may be chance.
 
     With λ the flat-top window and M twice the last lag beyond chance: b³ = n · 3/2 · (G/D)², G = Σ λ(k/M)·|k|·R(k).
@@ -55,11 +56,11 @@ def dependence(series: Samples) -> Dependence:
     in_a_row = max(5, ceil(sqrt(log10(size))))
     most = min(ceil(sqrt(size)) + in_a_row, size - 1)
     longest = min(3 * sqrt(size), size / 3)
-    shares = _autocorrelations(centred, max(most, ceil(longest)))
-    last = _last_lag(np.abs(shares[1 : most + 1]) >= 2 * sqrt(log10(size) / size), in_a_row)
+    shares = _autocorrelations(centred, max(2 * most, ceil(longest)))
+    last = max(lag, _last_lag(np.abs(shares[1 : most + 1]) >= 2 * sqrt(log10(size) / size), in_a_row))
     if last == 0:
         return INDEPENDENT
-    reach = min(2 * last, most)
+    reach = min(2 * last, 2 * most, size - 1)
     lags = np.arange(1, reach + 1)
     weighted = np.minimum(1.0, 2 * (1 - lags / reach)) * shares[1 : reach + 1]
     flat_top = 1 + 2 * float(weighted.sum())
@@ -70,7 +71,8 @@ def dependence(series: Samples) -> Dependence:
         return INDEPENDENT
     lags = np.arange(1, blocks_of)
     by_blocks = 1 + 2 * float(((1 - lags / blocks_of) * shares[1:blocks_of]).sum())
-    return Dependence(blocks_of, max(1.0, flat_top, by_blocks) / (1 - blocks_of / size))
+    effect = max(flat_top, by_blocks)
+    return Dependence(blocks_of, effect / (1 - blocks_of / size) if effect > 1 else 1.0, last)
 
 
 def block_length(series: Samples) -> int:
@@ -84,9 +86,10 @@ class Seen:
 
     independent: float
     drift: bool = False
+    lag: int = 0
 
 
-def seen(values: Samples | Whole, ends: NDArray[np.int64], threshold: float) -> Seen:
+def seen(values: Samples | Whole, ends: NDArray[np.int64], threshold: float, lag: int = 0) -> Seen:
     """How much samples tell of the share beyond a threshold. `ends[k]`: where those of the k-th request end."""
     requests = ends.size
     beyond = values > threshold
@@ -99,14 +102,18 @@ def seen(values: Samples | Whole, ends: NDArray[np.int64], threshold: float) -> 
     variance = requests / (requests - 1) * float((deviations**2).sum()) / values.size**2
     if variance <= 0:
         return Seen(values.size)
-    found = dependence(deviations)
-    few_blocks = (Z / student(requests // found.length - 1)) ** 2
-    told = requests / found.effect * (1.0 if found == INDEPENDENT else few_blocks)
+    found = dependence(deviations, lag)
+    told = requests / found.effect
+    looks = floor(requests / max(found.length, found.effect))
+    if one_each and found.effect > 1:
+        clusters = _clusters(beyond if share <= 0.5 else ~beyond, found.length)
+        looks = min(looks, 2 * clusters)
+        told = min(told, clusters / (share * (1 - share)))
+    few = (Z / student(looks - 1)) ** 2
+    if found.effect > 1:
+        told *= few
     if not one_each:
-        told = max(told, share * (1 - share) / (variance * found.effect) * few_blocks)
-    elif found != INDEPENDENT:
-        rare = beyond if share <= 0.5 else ~beyond
-        told = min(told, _clusters(rare, found.length) / (share * (1 - share)) * few_blocks)
+        told = max(told, share * (1 - share) / (variance * found.effect) * few)
     return Seen(min(values.size, told), _drift(deviations, found))
 
 
@@ -115,7 +122,8 @@ def seen_by_ranks(series: Samples | Whole) -> Seen:
     _, owner, counts = np.unique(series, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - counts / 2)[owner]
     found = dependence(ranks)
-    return Seen(series.size / found.effect, _drift(ranks - ranks.mean(), found))
+    drift = _drift(ranks - ranks.mean(), found)
+    return Seen(series.size / found.effect, drift, 0 if drift else found.lag)
 
 
 def _drift(deviations: Samples, found: Dependence) -> bool:

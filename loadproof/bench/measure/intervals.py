@@ -150,14 +150,14 @@ def _told(values: Samples | Whole, ends: NDArray[np.int64], share: float, bound:
     told, reach = seen_by_ranks(means), float(values.max()) - median
     if bound > median + reach and bound - median >= FAR * (1 + LOOKS / told.independent) * reach:
         return Seen(max(ends.size, _own(values, ends, share).independent))
-    own, at_bound = _own(values, ends, share), seen(values, ends, bound)
+    own, at_bound = _own(values, ends, share, lag=told.lag), seen(values, ends, bound, told.lag)
     return Seen(min(own.independent, at_bound.independent), told.drift or own.drift or at_bound.drift)
 
 
-def _own(values: Samples | Whole, ends: NDArray[np.int64], share: float, at_least: float = -inf) -> Seen:
+def _own(values: Samples | Whole, ends: NDArray[np.int64], share: float, at_least: float = -inf, lag: int = 0) -> Seen:
     """Of the quantile itself; where fewer than `FEWEST_BEYOND` lie beyond it, of those so many largest, or of half."""
     rank = min(ceil(share * values.size), max(values.size - FEWEST_BEYOND, ceil(values.size / 2))) - 1
-    return seen(values, ends, max(at_least, float(np.partition(values, rank)[rank])))
+    return seen(values, ends, max(at_least, float(np.partition(values, rank)[rank])), lag)
 
 
 def ratio_interval(
