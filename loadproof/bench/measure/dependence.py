@@ -104,7 +104,7 @@ def seen(values: Samples | Whole, ends: NDArray[np.int64], threshold: float, lag
         return Seen(values.size)
     found = dependence(deviations, lag)
     told = requests / found.effect
-    looks = floor(requests / max(found.length, found.effect))
+    looks = floor(requests / max(found.length, found.effect)) if found.effect > 1 else requests
     if one_each and found.effect > 1:
         clusters = _clusters(beyond if share <= 0.5 else ~beyond, found.length)
         looks = min(looks, 2 * clusters)

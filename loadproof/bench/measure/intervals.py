@@ -163,7 +163,7 @@ def _own(values: Samples | Whole, ends: NDArray[np.int64], share: float, at_leas
 def ratio_interval(
     amounts: Samples, durations: Samples, scale: float, seed: int, high_tail: float = TAIL
 ) -> tuple[float, float] | None:
-    """The 95% interval of `scale · Σ amounts / Σ durations` over requests in the order sent; None where too few tell.
+    """The 95% interval of `scale · Σ amounts / Σ durations` over requests in the order sent; None without any.
 
     Blocks of neighbours are drawn, round the end (the circular block bootstrap of Politis and Romano, 1992), as long as
     what each request does to the ratio hangs together. Efron's percentile method, seeded, and wider where blocks are
@@ -172,9 +172,8 @@ def ratio_interval(
     if amounts.size == 0 or durations.sum() <= 0:
         return None
     ratio = amounts.sum() / durations.sum()
-    length = dependence(amounts - ratio * durations).length
-    if length > 1 and amounts.size // length < FEWEST_BLOCKS:
-        return None
+    found = dependence(amounts - ratio * durations)
+    length = min(found.length, max(1, amounts.size // FEWEST_BLOCKS)) if found.effect > 1 else 1
     blocks = ceil(amounts.size / length)
     random = np.random.default_rng(seed)
     draws = max(RESAMPLES_FEWEST, min(RESAMPLES_MOST, RESAMPLE_BUDGET // amounts.size))
