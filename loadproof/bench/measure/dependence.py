@@ -106,7 +106,7 @@ def seen(values: Samples | Whole, ends: NDArray[np.int64], threshold: float, lag
     told = requests / found.effect
     looks = floor(requests / max(found.length, found.effect)) if found.effect > 1 else requests
     if one_each and found.effect > 1:
-        clusters = _clusters(beyond if share <= 0.5 else ~beyond, found.length)
+        clusters = _clusters(beyond if share <= 0.5 else ~beyond, min(found.length, 1 / min(share, 1 - share)))
         looks = min(looks, 2 * clusters)
         told = min(told, clusters / (share * (1 - share)))
     few = (Z / student(looks - 1)) ** 2
@@ -171,6 +171,6 @@ def _last_lag(beyond_chance: NDArray[np.bool_], in_a_row: int) -> int:
     return int(found[-1]) + 1 if found.size else 0
 
 
-def _clusters(marked: NDArray[np.bool_], apart: int) -> int:
+def _clusters(marked: NDArray[np.bool_], apart: float) -> int:
     """Of marked places, those more than `apart` from the one before."""
     return 1 + int((np.diff(np.flatnonzero(marked)) > apart).sum())

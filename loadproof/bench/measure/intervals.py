@@ -88,7 +88,7 @@ def _ends(values: Samples | Whole, told: Seen, share: float, low_tail: float) ->
     first, last = ranks(effective, share, low_tail)
     values.sort()
     scale = values.size / effective
-    low = tidy(values[floor(first * scale) - 1]) if first else None
+    low = tidy(values[floor((first - 1) * scale)]) if first else None
     high = tidy(values[min(values.size, ceil(last * scale)) - 1]) if last is not None else None
     return low, high
 
