@@ -96,8 +96,8 @@ docs-serve: .venv/.dev  ## the documentation site on http://127.0.0.1:8000, rebu
 scan: setup .venv/.dev .venv-scan/.ready  ## a second scanner (checkov) over every example and capability (300 MB to install)
 	$(BIN)/python scripts/scan.py
 
-performance: .venv/.dev  ## measure the client and write docs/performance.md (seven minutes; needs a C compiler)
-	$(BIN)/python scripts/performance.py --peers
+performance: .venv/.dev  ## measure the client and write docs/performance.md (an hour; needs a C compiler)
+	$(BIN)/python scripts/performance.py
 
 chaos: .venv/.dev  ## break the buffer on purpose at full size and write docs/chaos.md (sizes: CHAOS="--messages 1000 --kills 20 --seeds 1")
 	PYTHONPATH=. $(BIN)/python tests/chaos/chaos_full.py $(CHAOS)

@@ -17,6 +17,7 @@ class ExitCode(IntEnum):
     MISSED = 1  # objectives missed, or findings at the chosen severity
     BAD_INPUT = 2  # bad profile, bad usage
     COULD_NOT_RUN = 3  # endpoint unreachable, no capacity, tool missing
+    NOT_JUDGED = 4  # all well, but nothing was asked of it: a benchmark without objectives
     INTERRUPTED = 130
 
 

@@ -4,7 +4,7 @@ A percentile's interval has an upper end only from `fewest_requests` on, and eve
 its bound. So a level is sized for objectives that hold by `MARGIN`, of latencies that spread by `SPREAD` (lognormal).
 Of a percentile q then p = 1 − Φ(z_q + ln(1 + MARGIN) / SPREAD) of requests lie beyond the bound, and r = 1 − q may.
 That is told apart with probability 1 − β from n = ((z_α·√(r(1 − r)) + z_β·√(p(1 − p))) / (r − p))² on. All objectives
-must pass, so that each must nearly always: (1 − β)^objectives = `SETTLED_IN`.
+must pass, so that each must nearly always: (1 − β)^objectives = `SETTLED_IN`, of which chance dependence takes its part.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from statistics import NormalDist
 
 MARGIN = 0.05
 SPREAD = 0.2
-SETTLED_IN = 0.8
+SETTLED_IN = 0.85
 TAIL = 0.025
 _NORMAL = NormalDist()
 

@@ -10,11 +10,11 @@ from loadproof.capacity.confidence import Confidence, confidence_of, unverified_
 from loadproof.capacity.cost import usd_per_million_tokens
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import Deployment
-from loadproof.capacity.knee import find_knee
 from loadproof.capacity.memory import memory_fit
 from loadproof.capacity.outlook import Expected, ObjectiveOutlook, outlook_of
 from loadproof.capacity.search import ladder
 from loadproof.capacity.workload import PlannedWorkload
+from loadproof.knee import find_knee
 from loadproof.profiles.schema import Profile
 
 _WORST: tuple[Expected, ...] = ("meets", "near", "unknown", "misses")

@@ -15,13 +15,13 @@ from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.cost import copies_on_instance, cost_of
 from loadproof.capacity.curve import PredictedLevel, batch_capacity
 from loadproof.capacity.deployment import Deployment
-from loadproof.capacity.knee import find_knee
 from loadproof.capacity.memory import UNCERTAINTY_GIB, memory_fit
 from loadproof.capacity.outlook import outlook_of
 from loadproof.capacity.runs import predict_run
 from loadproof.capacity.search import ladder
 from loadproof.capacity.workload import PlannedWorkload, longest_request_tokens, planned_deployment, planned_workload
 from loadproof.families import FAMILIES, UNLIMITED
+from loadproof.knee import find_knee
 from loadproof.profiles.checks import errors_of
 from loadproof.profiles.checks.facts import most_tokens
 from loadproof.profiles.schema import Environment, Profile

@@ -1,8 +1,9 @@
 """The run document: `summary.json`, what a run folder amounts to. One type for who writes it and for all who read it.
 
 Nothing measured is None, never 0. A field without a default is in every summary that was ever written; one with a
-default came later, so that old runs are read, too. Keys that a newer version added are ignored; another
-`schema_version` is refused. Each field's words are in `docs/summary.schema.json` and docs/reference-results.md.
+default came later, so that old runs are read, too. Keys that a newer version added are ignored; a later
+`schema_version` is refused. Version 2 has verdicts that 1 had no word for: NOT JUDGED, and objectives that
+are INVALID. Each field's words are in `docs/summary.schema.json` and docs/reference-results.md.
 """
 
 from __future__ import annotations
@@ -12,9 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Final, Literal
 
 from loadproof.bench.judge.verdict import Judgement, Verdict
 from loadproof.bench.load.search import SearchResult
@@ -25,11 +24,15 @@ from loadproof.bench.measure.scaling import Deployed, Scaling
 from loadproof.bench.measure.steady import Drain, SteadyState
 from loadproof.bench.plan import ABSENT, map_of
 from loadproof.bench.spec import Kind, PredictedPoint, Prediction, ProfileBrief
-from loadproof.capacity.knee import Knee
 from loadproof.errors import InputError
+from loadproof.knee import Knee
 from loadproof.protocols import Protocol
 
-SCHEMA_VERSION: Final = 1
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
+
+SCHEMA_VERSION: Final = 2
+SCHEMA_VERSIONS: Final = (1, 2)
 FILE_NAME = "summary.json"
 MOST_SAID = 5  # problems of one file
 
@@ -198,7 +201,7 @@ class Level(LevelMetrics):
     """The figures of one level."""
 
     valid: bool
-    """the generator was on time"""
+    """it was the load asked for: offered, and nothing of it lost"""
     invalid_reasons: tuple[str, ...]
     """why not"""
     never_full: str | None = None
@@ -221,8 +224,8 @@ class Level(LevelMetrics):
 class Summary:
     """What the folder amounts to."""
 
-    schema_version: Literal[1]
-    """1"""
+    schema_version: Literal[1, 2]
+    """2; 1 in older runs"""
     run_id: str
     """the folder's name"""
     created_utc: str
@@ -313,12 +316,15 @@ def summary_of(content: object, where: str) -> Summary:
     """The summary in parsed JSON. Raises InputError as `read_summary` does, naming `where`."""
     found = content if isinstance(content, dict) else {}
     version = found.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if version not in SCHEMA_VERSIONS:
         wrote = f" ({str(found['loadproof_version'])[:40]})" if "loadproof_version" in found else ""
         raise InputError(
-            f"{where}: schema_version: expected {SCHEMA_VERSION}, found {json.dumps(version)[:40]}; "
+            f"{where}: schema_version: expected {' or '.join(map(str, SCHEMA_VERSIONS))}, "
+            f"found {json.dumps(version)[:40]}; "
             f"render the run with the Loadproof that wrote it{wrote}, or a later one"
         )
+    from pydantic import ValidationError  # noqa: PLC0415  who writes a summary needs no pydantic
+
     try:
         return _reader().validate_python([content])[0]
     except ValidationError as error:
@@ -334,6 +340,8 @@ def as_json(part: object) -> dict[str, object]:
 
 @cache
 def _reader() -> TypeAdapter[list[Summary]]:
+    from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415
+
     # A list, because pydantic hands a configuration down to dataclasses only from what holds them.
     return TypeAdapter(list[Summary], config=ConfigDict(extra="ignore", allow_inf_nan=False))
 

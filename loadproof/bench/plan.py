@@ -32,6 +32,8 @@ class PlannedLevel:
     """hash of an open loop's due times: the same seed gives the same schedule everywhere"""
     ended_utc: str | None = None
     """null: not ended yet"""
+    confirms: bool = False
+    """of `--find-max`: sent afresh to confirm its load"""
 
 
 def planned_level(load: Load, workload: WorkloadSpec, level: int) -> PlannedLevel:
@@ -126,16 +128,19 @@ def write_plan(folder: Path, plan: RunPlan) -> None:
     )
 
 
-def read_document(path: Path, missing: str, mend: str) -> dict[str, Any]:
-    """The object in a JSON file of this schema version. Raises InputError: `missing` takes why it cannot be read."""
+def read_document(path: Path, missing: str, mend: str, versions: tuple[int, ...] = (SCHEMA_VERSION,)) -> dict[str, Any]:
+    """The object in a JSON file of one of these schema versions. Raises InputError: `missing` takes the
+    reason why it cannot be read."""
     try:
         row = orjson.loads(path.read_bytes())
     except OSError as error:
         raise InputError(f"{path}: {missing.format(error.strerror)}") from None
     except orjson.JSONDecodeError as error:
         raise InputError(f"{path}: not JSON ({error}); {mend}") from None
-    if not isinstance(row, dict) or row.get("schema_version") != SCHEMA_VERSION:
-        raise InputError(f"{path}: expected schema_version {SCHEMA_VERSION}; use the Loadproof that wrote it")
+    if not isinstance(row, dict) or row.get("schema_version") not in versions:
+        raise InputError(
+            f"{path}: expected schema_version {' or '.join(map(str, versions))}; use the Loadproof that wrote it"
+        )
     return row
 
 

@@ -195,7 +195,7 @@ class Search:
 
     sweep: doubled until a stop rule says that more shows nothing. find_max: doubled until the objectives are missed,
     then halved between the last that met and the first that missed, until those lie within `tolerance` of each other;
-    either end counts when most of its `repeats` say so.
+    either end is measured until it is known, at most `repeats` times. Then the load is confirmed by fresh levels.
     """
 
     kind: Literal["sweep", "find_max"]
@@ -207,17 +207,21 @@ class Search:
     most: float
     """highest value"""
     repeats: int = 3
-    """measurements of each end"""
+    """most measurements of each end"""
     tolerance: float = 0.05
     """how close the ends come, as a share"""
 
-    def load_at(self, value: float) -> Load:
+    def load_at(self, value: float, fewest: int | None = None) -> Load:
+        """The load at a value, of at least `fewest` requests."""
+        requests, duration_s = self.load.requests, self.load.duration_s
+        if fewest is not None:
+            requests, duration_s = max(fewest, requests or 0), None
         if self.load.is_open:
-            return replace(self.load, requests_per_s=value)
-        concurrency, requests = round(value), self.load.requests
+            return replace(self.load, requests_per_s=value, requests=requests, duration_s=duration_s)
+        concurrency = round(value)
         if requests is not None:  # too few for its slots, a level would look like no gain over the one before
             requests = max(requests, FEWEST_A_SLOT * concurrency)
-        return replace(self.load, concurrency=concurrency, requests=requests)
+        return replace(self.load, concurrency=concurrency, requests=requests, duration_s=duration_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from loadproof.capacity.deployment import (
     deployment_from_container,
     deployment_of,
 )
-from loadproof.capacity.knee import Knee, find_knee
 from loadproof.capacity.memory import MemoryFit, batch_limits, kv_bytes_per_token, memory_fit, weight_bytes
 from loadproof.capacity.plan import Plan, make_plan
 from loadproof.capacity.runs import PredictedRun, predict_run
 from loadproof.capacity.steps import StepTimes
 from loadproof.families import BatchLimits
+from loadproof.knee import Knee, find_knee
 
 __all__ = [
     "BatchLimits",

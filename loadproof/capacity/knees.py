@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from loadproof.capacity.confidence import Confidence
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import Deployment
-from loadproof.capacity.knee import Knee, find_knee, half_latency_knee, objective_knee
 from loadproof.capacity.outlook import outlook_of
 from loadproof.capacity.search import last_that
 from loadproof.capacity.workload import PlannedWorkload
+from loadproof.knee import Knee, find_knee, half_latency_knee, objective_knee
 from loadproof.profiles.schema import Objectives
 
 _LATENCY = ("ttft_", "itl_", "tpot_", "e2e_")

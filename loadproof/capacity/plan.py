@@ -9,7 +9,6 @@ from loadproof.capacity.confidence import Confidence, confidence_of, unverified_
 from loadproof.capacity.cost import HourlyCost, cost_of, usd_per_million_tokens
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import Deployment
-from loadproof.capacity.knee import MARGINAL_GAIN, Knee
 from loadproof.capacity.knees import find_knees
 from loadproof.capacity.memory import MemoryFit, memory_fit
 from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of
@@ -17,6 +16,7 @@ from loadproof.capacity.search import InvocationLimit, invocation_limit, ladder
 from loadproof.capacity.shares import Binding, Binds, LatencyShares, binding_of, latency_shares
 from loadproof.capacity.targets import DerivedValue, derived_values
 from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_deployment, planned_workload
+from loadproof.knee import MARGINAL_GAIN, Knee
 from loadproof.profiles.schema import Profile
 
 __all__ = ["Plan", "make_plan", "mean_tokens"]

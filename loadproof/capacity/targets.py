@@ -23,12 +23,12 @@ from typing import Any, Final, Literal
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import Deployment, deployment_of
-from loadproof.capacity.knee import MARGINAL_GAIN, OBJECTIVE_BOUND
 from loadproof.capacity.knees import find_knees
 from loadproof.capacity.search import ladder, last_that
 from loadproof.capacity.start_up import StartUp, start_up_of
 from loadproof.capacity.workload import PlannedWorkload, planned_workload
 from loadproof.errors import InputError
+from loadproof.knee import MARGINAL_GAIN, OBJECTIVE_BOUND
 from loadproof.profiles.on_bedrock import FEWEST_CONSUMERS, MOST_CONSUMERS, bedrock_consumers, bedrock_settings
 from loadproof.profiles.schema import Buffer, Component, Profile, Scaling, ScalingMetric, SimpleScaling, TargetTracking
 from loadproof.profiles.secrets import shown_path

@@ -10,6 +10,7 @@ import typer
 from rich import box
 from rich.table import Table
 
+from loadproof.bench.evidence.repeats import kept_with
 from loadproof.bench.judge.regression import Comparison, compare_runs, read_run
 from loadproof.bench.report.comparison import Shown, comparison_page, facts, read_runs, tables
 from loadproof.cli.options import TextOrJson
@@ -51,7 +52,7 @@ def compare(
 def _compared(before: Path, after: Path, tolerance: float) -> Comparison | str:
     """The comparison of what both recorded; why there is none, where one lacks its requests or was sent other ones."""
     try:
-        return compare_runs(read_run(before), read_run(after), tolerance)
+        return compare_runs(read_run(before), read_run(after), tolerance, kept=kept_with((before, after)))
     except (InputError, CouldNotRunError) as error:
         return str(error)
 
@@ -97,5 +98,7 @@ def _print_text(runs: list[Shown], comparisons: list[Comparison | str], output: 
     for run, one in zip(runs[1:], comparisons, strict=True):
         said = f"not judged: {one}" if isinstance(one, str) else f"{one.outcome} {one.reason}"
         say(f"{run.name} against {runs[0].name}: {said}", console=console)
+        if not isinstance(one, str):
+            say(f"  {one.method}", console=console)
     if output is not None:
         say(f"Page: {output}", console=console)

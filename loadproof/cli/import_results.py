@@ -36,7 +36,8 @@ def import_results(
 ) -> int:
     """Turn another program's results into a run folder: summary and report, requests too where the files hold them.
 
-    Exit code: 0 PASS · 1 FAIL or INCONCLUSIVE, also where the files do not say enough · 2 not readable.
+    Exit code: 0 PASS · 1 FAIL or INCONCLUSIVE, also where the files do not say enough · 2 not readable ·
+    4 NOT JUDGED: no objectives.
     """
     bounds = {}
     if profile is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -131,11 +132,12 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     code = run(sys.argv[1:])
-    try:
-        sys.stdout.flush()
-    except OSError:  # said already, or a reader that went away; the interpreter must not try again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = code or ExitCode.COULD_NOT_RUN
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # said already, or a reader that went away; the interpreter must not try again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            code = code or ExitCode.COULD_NOT_RUN
     sys.exit(code)
 
 
@@ -154,7 +156,8 @@ def run(arguments: list[str]) -> int:
         if show is None:
             _say(usage.format_message())
         else:
-            show()
+            with suppress(OSError):
+                show()
         return int(ExitCode.BAD_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return int(ExitCode.INTERRUPTED)
@@ -167,4 +170,5 @@ def run(arguments: list[str]) -> int:
 def _say(message: object) -> None:
     from loadproof.terminal import Terminal  # noqa: PLC0415  Rich takes long to load, and most runs say no error
 
-    Terminal(stderr=True, highlight=False).print(f"loadproof: {message}", markup=False, soft_wrap=True)
+    with suppress(OSError):  # where nobody can be told, the exit code still says it
+        Terminal(stderr=True, highlight=False).print(f"loadproof: {message}", markup=False, soft_wrap=True)

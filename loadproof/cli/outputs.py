@@ -10,6 +10,7 @@ import orjson
 import typer
 
 from loadproof.bench.document import FILE_NAME, Summary
+from loadproof.bench.evidence.repeats import kept_with
 from loadproof.bench.judge.regression import Comparison, compare_runs, read_run
 from loadproof.bench.judge.run import RunResult
 from loadproof.bench.output.console import print_result
@@ -53,7 +54,10 @@ class Outputs:
 
     def compared(self, folder: Path) -> Comparison | None:
         """The run in `folder` against the earlier one; None where none was named. Raises InputError."""
-        return compare_runs(read_run(self.against), read_run(folder), self.tolerance) if self.against else None
+        if self.against is None:
+            return None
+        kept = kept_with((self.against, folder))
+        return compare_runs(read_run(self.against), read_run(folder), self.tolerance, kept=kept)
 
     def write(self, summary: Summary, comparison: Comparison | None) -> None:
         """Write the files that were asked for. Raises InputError for a place that cannot be written."""
@@ -93,9 +97,10 @@ def _print_comparison(comparison: Comparison, console: Terminal) -> None:
 
 
 def _exit_code(code: ExitCode, comparison: Comparison | None) -> ExitCode:
-    """A regression is a miss where nothing worse happened."""
-    regressed = comparison is not None and comparison.outcome == "REGRESSION"
-    return ExitCode.MISSED if regressed and code == ExitCode.OK else code
+    """A regression is a miss where nothing worse happened; who compares has judged something."""
+    if comparison is None or code not in (ExitCode.OK, ExitCode.NOT_JUDGED):
+        return code
+    return ExitCode.MISSED if comparison.outcome == "REGRESSION" else ExitCode.OK
 
 
 def _try(path: Path, option: str) -> None:

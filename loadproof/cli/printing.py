@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ import orjson
 from rich.console import RenderableType
 from rich.table import Table
 
-from loadproof.errors import InputError
+from loadproof.errors import CouldNotRunError, InputError, LoadproofError
 from loadproof.terminal import Terminal
 
 NARROWEST = 80  # columns: better a wrapped line than a figure cut away
@@ -57,7 +58,8 @@ def print_json(document: object) -> None:
 
 
 def write_file(path: Path, text: str, option: str) -> None:
-    """The file that an option names; added to where it is the summary of a GitHub step. Raises InputError."""
+    """The file that an option names; added to where it is the summary of a GitHub step. Raises InputError, and
+    CouldNotRunError where the disk is full."""
     try:
         with path.open("a" if is_step_summary(path) else "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
@@ -65,8 +67,10 @@ def write_file(path: Path, text: str, option: str) -> None:
         raise cannot_write(path, option, error) from None
 
 
-def cannot_write(path: Path, option: str, error: OSError) -> InputError:
-    return InputError(f"{option} {path}: cannot be written ({error.strerror}); name another place")
+def cannot_write(path: Path, option: str, error: OSError) -> LoadproofError:
+    """A full disk is no bad usage."""
+    kind = CouldNotRunError if error.errno in (errno.ENOSPC, errno.EDQUOT) else InputError
+    return kind(f"{option} {path}: cannot be written ({error.strerror}); name another place")
 
 
 def no_place(path: Path, option: str) -> str:

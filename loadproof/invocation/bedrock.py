@@ -147,6 +147,9 @@ class ChunkDecoder:
     def __init__(self) -> None:
         self._frames = FrameDecoder()
 
+    def sole_part(self, data: bytes) -> bytes | None:
+        return None
+
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The events that `data` completes; take them all. Raises InvocationFault, after those before the fault."""
         for frame in self._frames.feed(data):

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 from loadproof.invocation.faults import CanceledFault, ConnectionFault, TimeoutFault, TruncatedStreamError
 from loadproof.invocation.http1 import ResponseReader
-from loadproof.invocation.sockets import ClockNs, StampedSocket, connect, keep_alive, stamps_reads
+from loadproof.invocation.sockets import ClockNs, StampedSocket, Watch, connect, keep_alive, stamps_reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +230,7 @@ class ConnectionPool:
         self._clock_ns = clock_ns
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
+        self._watch: Watch | None = None
 
     async def exchange(self, request: bytes, receiver: Receiver, timeouts: Timeouts) -> None:
         """One request and its answer over a connection of this pool. Raises InvocationFault; retries nothing.
@@ -281,6 +282,9 @@ class ConnectionPool:
         self.cancel_all()
         while self._idle:
             self._idle.pop().abort()
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
 
     def _drop_stale(self) -> None:
         fresh_ns = self._clock_ns() - self._max_idle_ns
@@ -304,7 +308,8 @@ class ConnectionPool:
             async with asyncio.timeout(timeouts.connect_s):
                 if self._kernel_times and stamps_reads():
                     sock, session = await connect(self._host, self._port, self._tls)
-                    connection.attach(StampedSocket(sock, connection, session, clock_ns=self._clock_ns))
+                    self._watch = self._watch or Watch()
+                    connection.attach(StampedSocket(sock, connection, self._watch, session, clock_ns=self._clock_ns))
                 else:
                     transport, _ = await asyncio.get_running_loop().create_connection(
                         lambda: connection, self._host, self._port, ssl=self._tls

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import struct
 from binascii import crc32
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import orjson
@@ -28,6 +29,7 @@ _CACHED_BLOCKS = 64
 
 _prelude = struct.Struct("!III")
 _u32 = struct.Struct("!I")
+_PAYLOAD_PART = "PayloadPart"
 _FIXED_WIDTH = {2: ("!b", 1), 3: ("!h", 2), 4: ("!i", 4), 5: ("!q", 8), 8: ("!q", 8)}
 
 
@@ -60,9 +62,10 @@ class FrameDecoder:
         start, size = 0, len(data)
         needed = PRELUDE_BYTES
         while size - start >= PRELUDE_BYTES:
-            total, headers_length, prelude_crc = _prelude.unpack_from(data, start)
-            if crc32(data[start : start + 8]) != prelude_crc:
+            lengths = _lengths(data[start : start + PRELUDE_BYTES])
+            if lengths is None:
                 raise FrameError("event stream: prelude checksum mismatch")
+            total, headers_length = lengths
             self._check_lengths(total, headers_length)
             end = start + total
             if end > size:
@@ -83,17 +86,14 @@ class FrameDecoder:
 
         A token's usual read is one frame: this is `feed` without what only other reads need.
         """
-        size = len(data)
-        if self._rest or size < OVERHEAD_BYTES:
+        lengths = _lengths(data[:PRELUDE_BYTES])
+        if lengths is None or lengths[0] != len(data) or self._rest:
             return None
-        total, headers_length, prelude_crc = _prelude.unpack_from(data)
-        if total != size or crc32(data[:8]) != prelude_crc:
-            return None
-        if crc32(data[8:-4], prelude_crc) != _u32.unpack_from(data, size - 4)[0]:
-            return None
-        headers_end = PRELUDE_BYTES + headers_length
+        headers_end = PRELUDE_BYTES + lengths[1]
         headers = self._header_blocks.get(data[PRELUDE_BYTES:headers_end])
-        return None if headers is None else Frame(headers, data[headers_end:-4])
+        if headers is None or crc32(data[:-4]) != int.from_bytes(data[-4:], "big"):
+            return None
+        return Frame(headers, data[headers_end:-4])
 
     def finish(self) -> None:
         """Raises TruncatedStreamError if the stream ended inside a frame."""
@@ -114,6 +114,15 @@ class FrameDecoder:
             if len(self._header_blocks) < _CACHED_BLOCKS:
                 self._header_blocks[block] = headers
         return headers
+
+
+@lru_cache(maxsize=4096)  # lengths repeat from token to token
+def _lengths(prelude: bytes) -> tuple[int, int] | None:
+    """Of the frame and of its headers; None for a prelude that is cut off or damaged."""
+    if len(prelude) < PRELUDE_BYTES:
+        return None
+    total, headers_length, checksum = _prelude.unpack(prelude)
+    return (total, headers_length) if crc32(prelude[:8]) == checksum else None
 
 
 def parse_headers(block: bytes) -> dict[str, HeaderValue]:
@@ -194,19 +203,18 @@ class PayloadPartDecoder:
     def __init__(self) -> None:
         self._frames = FrameDecoder()
 
-    def feed(self, data: bytes) -> Iterable[bytes]:
+    def sole_part(self, data: bytes) -> bytes | None:
+        """The one part that `data` is, whole; None for anything else, to be fed instead."""
+        frame = self._frames.sole_frame(data)
+        return frame[1] if frame is not None and frame[0].get(":event-type") == _PAYLOAD_PART else None
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
         """The parts that `data` completes; take them all.
 
         Raises FrameError, ModelStreamError, InternalStreamFailure, after the parts before the fault.
         """
-        frame = self._frames.sole_frame(data)
-        if frame is not None and frame.headers.get(":event-type") == "PayloadPart":
-            return (frame.payload,)
-        return self._parts(data)
-
-    def _parts(self, data: bytes) -> Iterator[bytes]:
         for frame in self._frames.feed(data):
-            if frame.headers.get(":event-type") == "PayloadPart":
+            if frame.headers.get(":event-type") == _PAYLOAD_PART:
                 yield frame.payload
             else:
                 refuse(frame)

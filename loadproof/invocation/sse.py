@@ -13,6 +13,10 @@ from loadproof.wire.lines import Lines
 class Splitter(Protocol):
     """Cuts a stream into the payloads it carries; how the stream is chunked makes no difference."""
 
+    def sole_payload(self, data: bytes) -> bytes | None:
+        """A short cut: the payload of `data` where it carries one as nearly every token comes; None: `feed` it."""
+        ...
+
     def feed(self, data: bytes) -> list[bytes]: ...
 
     def flush(self) -> list[bytes]:
@@ -35,26 +39,26 @@ class ServerSentEvents:
         self._first = True
         self.framed = False  # was there any `data:` field, or bare lines only?
 
+    def sole_payload(self, data: bytes) -> bytes | None:
+        """Of `data:…` and an empty line, at the start of a line."""
+        if (
+            data[:5] != b"data:"
+            or data[-1:] != b"\n"
+            or data.find(b"\n") != len(data) - 2
+            or b"\r" in data
+            or self._data
+            or self._error
+            or not self._lines.at_line_start()
+        ):
+            return None
+        self._first, self.framed = False, True
+        return data[6:-2] if data[5] == 0x20 else data[5:-2]
+
     def feed(self, data: bytes) -> list[bytes]:
-        if self._is_one_event(data):
-            self._first, self.framed = False, True
-            return [data[6:-2] if data[5:6] == b" " else data[5:-2]]
         events: list[bytes] = []
         for line in self._lines.feed(data):
             self._take(line, events)
         return events
-
-    def _is_one_event(self, data: bytes) -> bool:
-        """`data:…` and an empty line, at the start of a line: how nearly every token comes."""
-        return (
-            data.startswith(b"data:")
-            and data.find(b"\n") == len(data) - 2
-            and data.endswith(b"\n")
-            and not self._data
-            and not self._error
-            and b"\r" not in data
-            and self._lines.at_line_start()
-        )
 
     def flush(self) -> list[bytes]:
         events: list[bytes] = []
@@ -98,6 +102,12 @@ class JsonLines:
 
     def __init__(self) -> None:
         self._lines = Lines(PayloadError)
+
+    def sole_payload(self, data: bytes) -> bytes | None:
+        """Of one line that is an object, at the start of a line."""
+        if data[:1] != b"{" or data.find(b"\n") != len(data) - 1 or b"\r" in data or not self._lines.at_line_start():
+            return None
+        return data.strip()
 
     def feed(self, data: bytes) -> list[bytes]:
         return [bare for line in self._lines.feed(data) if (bare := _bare(line))]

@@ -24,6 +24,10 @@ _USER_AGENT = "loadproof/0.1.0"
 class Unwrapper(Protocol):
     """Takes a transport's own framing off the body of a stream."""
 
+    def sole_part(self, data: bytes) -> bytes | None:
+        """A short cut: what is inside `data` where it is one usual frame; None: `feed` it."""
+        ...
+
     def feed(self, data: bytes) -> Iterable[bytes]: ...
 
     def finish(self) -> None: ...

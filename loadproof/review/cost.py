@@ -21,10 +21,10 @@ from math import ceil
 from typing import Final, Literal
 
 from loadproof import catalog
-from loadproof.capacity.knee import MARGINAL_GAIN, OBJECTIVE_BOUND
 from loadproof.capacity.plan import Plan
 from loadproof.capacity.workload import planned_workload
 from loadproof.catalog import Instance
+from loadproof.knee import MARGINAL_GAIN, OBJECTIVE_BOUND
 from loadproof.profiles import Component, Environment, Profile, components_of
 from loadproof.profiles.checks.facts import copies_per_instance
 from loadproof.profiles.checks.rule import Placed

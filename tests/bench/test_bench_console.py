@@ -14,7 +14,9 @@ from rich.console import Console
 
 from loadproof.bench.judge.run import RunResult
 from loadproof.bench.judge.summary import build_summary
-from loadproof.bench.load.search import Bracket, Miss, SearchResult, Stop
+from loadproof.bench.load.find_max import Bracket
+from loadproof.bench.load.probes import Miss, Stop
+from loadproof.bench.load.search import SearchResult
 from loadproof.bench.load.sweep import Progress
 from loadproof.bench.measure.records import RecordFile, RequestRecord
 from loadproof.bench.objectives import Objective

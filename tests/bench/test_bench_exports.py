@@ -20,7 +20,9 @@ from loadproof.bench.document import Summary, read_summary
 from loadproof.bench.judge.regression import Comparison
 from loadproof.bench.judge.run import judge_run
 from loadproof.bench.judge.verdict import Verdict
-from loadproof.bench.load.search import Bracket, SearchResult, Stop
+from loadproof.bench.load.find_max import Bracket
+from loadproof.bench.load.probes import Stop
+from loadproof.bench.load.search import SearchResult
 from loadproof.bench.objectives import Objective
 from loadproof.bench.output.exports import to_csv, to_junit
 from loadproof.bench.output.markdown import to_markdown
@@ -45,6 +47,7 @@ SCHEMA: dict[str, tuple[dict[str, bool], list[tuple[str, int, int]]]] = {
     ),
     "failure": ({"message": False, "type": True}, []),
     "error": ({"message": False, "type": True}, []),
+    "skipped": ({"message": False}, []),
     "system-out": ({}, []),
     "system-err": ({}, []),
 }  # fmt: skip
@@ -112,6 +115,8 @@ def test_what_was_not_shown_fails_and_what_was_not_measured_is_an_error(tmp_path
     assert [one.attrib["type"] for one in parsed(to_junit(summary)).iter("failure")] == ["INCONCLUSIVE"] * 2
     invalid = replace(summary, verdict=replace(summary.verdict, outcome="INVALID"))
     assert [one.attrib["type"] for one in parsed(to_junit(invalid)).iter("error")] == ["INVALID"]
+    nothing = replace(summary, verdict=replace(summary.verdict, outcome="NOT JUDGED", reasons=("no objectives",)))
+    assert [one.attrib["message"] for one in parsed(to_junit(nothing)).iter("skipped")] == ["no objectives"]
 
 
 @pytest.fixture(scope="module")

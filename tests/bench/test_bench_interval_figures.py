@@ -52,13 +52,13 @@ def test_streams_of_equal_gaps_are_ranked_as_streams() -> None:
 
 
 def test_ranks_between_samples_widen_the_interval() -> None:
-    """25 gaps that tell as much as 13 samples, of which the 3rd and the 11th enclose the median: 3 · 25/13 = 5.8 is
-    taken as the 5th gap, 11 · 25/13 = 21.2 as the 22nd."""
+    """25 gaps that tell as much as 13 samples, of which the 3rd and the 11th enclose the median: two are below,
+    so 2 · 25/13 = 3.8 gaps, and the 4th is taken; 11 · 25/13 = 21.2, and the 22nd is."""
     assert ranks(13, 0.5) == (3, 11)
     values = np.asarray([float(3 * k % 26) for k in range(1, 26)])  # 1 to 25, well mixed
     ends = np.asarray([1 + 2 * k for k in range(13)])  # one gap, then twelve times two
     found = quantile_interval(values, ends, 50)
-    assert found is not None and (found.low, found.high, found.effective) == (5, 22, 13)
+    assert found is not None and (found.low, found.high, found.effective) == (4, 22, 13)
 
 
 def test_six_requests_are_the_fewest_that_enclose_a_median() -> None:

@@ -10,7 +10,6 @@ from bench_fakes import FakeEndpoint, serving
 from bench_records import MS, record
 
 from loadproof.bench.connect import open_invoker, parse_target
-from loadproof.bench.judge.verdict import invalid_reasons
 from loadproof.bench.load.loop_probe import LoopProbe
 from loadproof.bench.load.process import loop_factory
 from loadproof.bench.load.runner import Batch, Runner
@@ -45,14 +44,6 @@ def test_a_freeze_counts_every_tick_that_fell_due_in_it() -> None:
     assert probe.stalls_between(16 * MS, 99 * MS) == ()
 
 
-@pytest.mark.parametrize(("stalled_ms", "valid"), [(0, True), (9, True), (150, False)])
-def test_a_level_is_invalid_when_its_client_stood_still_too_long(stalled_ms: int, valid: bool) -> None:
-    """In 5 s (1,000 ticks) a freeze of 150 ms makes 29 ticks late, most by more than 10 ms: p99 exceeds it."""
-    stalls = tuple(late * MS for late in range(stalled_ms, 2, -5))
-    level = measure_level(1, [record(end_ms=5000, token_ms=(10,), stalls_ns=stalls)])
-    assert (invalid_reasons(level, []) == ()) is valid
-
-
 def test_time_on_time_counts_as_no_lag() -> None:
     """100 ticks of which one was 50 ms late: p99 lies a hundredth of the way to it (rank 98.01 of 0..99)."""
     level = measure_level(1, [record(end_ms=500, stalls_ns=(50 * MS,))])
@@ -60,7 +51,7 @@ def test_time_on_time_counts_as_no_lag() -> None:
     assert level.loop_lag_ms.p99 == pytest.approx(0.5)
 
 
-def test_what_a_read_found_came_after_the_last_tick_but_one() -> None:
+def test_what_a_read_found_came_after_the_last_tick_but_two() -> None:
     """Ticks at about 5, 10 and 15 ms: a read at the end found nothing older than one of them, one at 0 is not known."""
     probe = LoopProbe()
 

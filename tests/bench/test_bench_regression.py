@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import exp, log
 from pathlib import Path
 
 import numpy as np
 import pytest
 from bench_records import record
 
+from loadproof.bench.judge.between_runs import (
+    Between,
+    Figure,
+    History,
+    Interval,
+    KeptRun,
+    Side,
+    allowing_for_runs,
+    detectable,
+    runs_to_settle,
+)
 from loadproof.bench.judge.regression import (
     Comparison,
     compare_runs,
@@ -47,7 +59,9 @@ def test_shares_by_published_examples() -> None:
     assert wilson(81, 263)[1:] == pytest.approx((0.2553, 0.3662), abs=5e-5)
 
 
-def run_of(folder: Path, ttfts: list[float], failed: int = 0, lag_ms: float = 0, **changes: object) -> Path:
+def run_of(
+    folder: Path, ttfts: list[float], failed: int = 0, lag_ms: float = 0, then_ms: float = 10, **changes: object
+) -> Path:
     """A run at 4 in flight, four requests side by side, with these first-token times and 10 ms more to the end."""
     folder.mkdir()
     spec = BenchmarkSpec(
@@ -63,13 +77,13 @@ def run_of(folder: Path, ttfts: list[float], failed: int = 0, lag_ms: float = 0,
     write_plan(folder, planned_in_full(plan))
     with RecordWriter(folder / "requests.jsonl") as writer:
         for index, ttft in enumerate(ttfts):
-            writer.append(request(index, ttft, failed=index < failed, lag_ms=lag_ms))
+            writer.append(request(index, ttft, failed=index < failed, lag_ms=lag_ms, then_ms=then_ms))
     return folder
 
 
-def request(index: int, ttft: float, *, failed: bool, lag_ms: float) -> RequestRecord:
+def request(index: int, ttft: float, *, failed: bool, lag_ms: float, then_ms: float) -> RequestRecord:
     start = 300.0 * (index // 4)
-    tokens = (start + ttft, start + ttft + 10)
+    tokens = (start + ttft, start + ttft + then_ms)
     return record(
         index, intended_ms=start, token_ms=tokens, lag_ms=lag_ms, end_ms=tokens[-1], concurrency=4,
         outcome="internal" if failed else "ok",
@@ -94,10 +108,67 @@ def test_twice_as_slow_is_a_regression_and_the_way_back_an_improvement(tmp_path:
     assert worse.differences == (("python", "fast", "slow"),)
 
 
-def test_the_same_again_is_no_change_given_enough_requests(tmp_path: Path) -> None:
-    """2,000 requests of one narrow distribution: their p95 lies within 2% or so, inside the tolerance of 5%."""
+def test_the_same_again_is_no_change_given_enough_requests_and_runs(tmp_path: Path) -> None:
+    """2,000 requests of one narrow distribution: their p95 lies within 2% or so, inside the tolerance of 5%.
+
+    Alone they may be two of runs that differ by a tenth: two say nothing, and 24 kept ones that are alike say enough.
+    """
     one, other = (run_of(tmp_path / str(seed), latencies(seed, size=2_000, shape=100)) for seed in (1, 2))
-    assert compare(one, other).outcome == "NO CHANGE"
+    alone = compare(one, other)
+    assert alone.outcome == "INCONCLUSIVE" and "which is assumed" in alone.between_runs
+    observed = next(change.before for change in alone.changes if change.name == "ttft_p95_ms")
+    assert observed is not None
+    figures = {"ttft_p95_ms": Figure(log(observed), 0.005)}
+    kept = [KeptRun(str(number), "chat", figures) for number in (1, 2, *range(10, 33))]
+    found = compare_runs(read_run(one), read_run(other), kept=kept)
+    assert found.outcome == "NO CHANGE"
+    [deciding] = [change for change in found.changes if change.name == "ttft_p95_ms"]
+    assert (deciding.runs_before, deciding.runs_after) == (24, 1)
+
+
+def test_a_spread_between_runs_is_what_figures_vary_by_beyond_their_own_errors() -> None:
+    """Logarithms 0.0 and 0.2 in one group, 1.0, 1.1 and 1.2 in another: squares 0.02 + 0.02 over 3 degrees of freedom,
+    less errors of 0.05², and one more repeat of 0.1²: √((0.01 + 3·(0.04/3 − 0.0025))/4) = 0.1031. The later run is no
+    part of it, and a group of one tells nothing."""
+    runs = [("a", 0.0), ("a", 0.2), ("b", 1.0), ("b", 1.1), ("b", 1.2), ("c", 7.0)]
+    kept = [KeptRun(str(number), alike, {"x": Figure(value, 0.05)}) for number, (alike, value) in enumerate(runs)]
+    later = KeptRun("later", "a", {"x": Figure(9.0, 0.05)})
+    found = History("0", "later", (*kept, later)).between_runs("x")
+    assert found.freedom == 3 and found.spread == pytest.approx(0.103078, abs=1e-6)
+    assert History("0", "later", tuple(kept[5:])).between_runs("x") == Between(0.10, 0)
+
+
+def test_repeats_stand_with_the_run_that_they_repeat() -> None:
+    """Of one kind, all others are the earlier run's: the later one has to answer to them. Of two, each has its own."""
+    kept = tuple(
+        KeptRun(name, alike, {"x": Figure(value, 0.0)})
+        for name, alike, value in (("before", "a", 0.0), ("a2", "a", 1.0), ("after", "b", 2.0), ("b2", "b", 3.0))
+    )
+    assert History("before", "after", kept).repeats("x") == ((Figure(1.0, 0.0),), (Figure(3.0, 0.0),))
+    assert History("before", "a2", kept).repeats("x") == ((), ())
+    assert History("before", "b3", kept).repeats("x") == ((Figure(1.0, 0.0),), ())
+
+
+def test_a_change_allows_for_what_differs_from_run_to_run() -> None:
+    """ln 1.5 within ± 0.1 by the requests, runs that differ by 0.1: ± √(0.1² + 2·(1.96·0.1)²) = ± 0.2947.
+
+    Repeats alone narrow it: three before and one after, without errors of their own, ± 1.96·0.1·√(1/3 + 1) = ± 0.2263.
+    """
+    change = Interval(log(1.5), log(1.5) - 0.1, log(1.5) + 0.1)
+    sides = Side(Figure(0.0, 0.05)), Side(Figure(log(1.5), 0.05))
+    alone = allowing_for_runs(change, sides, Between(0.1, 0))
+    assert alone.half == pytest.approx(0.294668, abs=1e-5)
+    exact = Figure(0.0, 0.0)
+    repeated = allowing_for_runs(change, (Side(exact, (exact, exact)), Side(Figure(log(1.5), 0.0))), Between(0.1, 0))
+    assert repeated.half == pytest.approx(0.226317, abs=1e-5)
+    assert allowing_for_runs(Interval(0.4, 0.3, None), sides, Between(0.1, 0)).high is None
+
+
+def test_an_open_change_says_how_many_runs_would_settle_it() -> None:
+    """×1.3 within ± 0.4 against 5%: (0.4·(1 + 0.8416/1.96) / (ln 1.3 − ln 1.05))² = 7.2, so 8 of each."""
+    assert runs_to_settle(Interval(log(1.3), log(1.3) - 0.4, log(1.3) + 0.4), 0.05) == 8
+    assert runs_to_settle(Interval(log(1.06), -0.4, 0.4), 0.05) is None
+    assert detectable(0.4, 0.05) == pytest.approx(1.05 * exp(0.4 * 1.42939), rel=1e-4)
 
 
 def test_few_requests_say_nothing(tmp_path: Path) -> None:
@@ -116,12 +187,30 @@ def test_false_alarms_are_rare(tmp_path: Path) -> None:
     assert outcomes.count("REGRESSION") <= 1 and outcomes.count("IMPROVED") <= 1
 
 
-def test_a_slow_client_is_no_regression(tmp_path: Path) -> None:
-    """Three times as slow, and sent 9 ms late: that run measured itself, and the comparison says so."""
+def test_what_a_late_client_added_is_no_regression(tmp_path: Path) -> None:
+    """100 ms more, of a client that sent 100 ms late: INCONCLUSIVE both ways, for without it nothing changed."""
+    punctual = run_of(tmp_path / "punctual", latencies(2), then_ms=5000)
+    late = run_of(tmp_path / "late", [100 + ttft for ttft in latencies(3)], lag_ms=100, then_ms=5000)
+    for found in (compare(punctual, late), compare(late, punctual)):
+        assert (found.outcome, found.measured) == ("INCONCLUSIVE", True)
+    [change] = [one for one in compare(punctual, late).changes if one.name == "ttft_p95_ms"]
+    assert change.change is not None and change.change > 1.5
+    assert change.low is not None and change.low < 1.05
+
+
+def test_a_late_client_hides_no_clear_regression(tmp_path: Path) -> None:
+    """Three times as slow, 9 ms of it the client's."""
     fast, slow = run_of(tmp_path / "fast", latencies(2)), run_of(tmp_path / "slow", latencies(1, 3.0), lag_ms=9)
+    assert compare(fast, slow).outcome == "REGRESSION"
+    assert compare(slow, fast).outcome == "IMPROVED"
+
+
+def test_another_load_is_no_regression(tmp_path: Path) -> None:
+    """Three times as slow, of which a fifth was not offered: that run measured another load, and it is said."""
+    fast, slow = run_of(tmp_path / "fast", latencies(2)), run_of(tmp_path / "slow", latencies(1, 3.0), lag_ms=62)
     for found in (compare(fast, slow), compare(slow, fast)):
-        assert found.outcome == "INCONCLUSIVE"
-        assert "slow dispatch lag p99 9.0 ms exceeds 5.0 ms" in found.reason
+        assert (found.outcome, found.measured) == ("INCONCLUSIVE", False)
+        assert "slow the load asked for was not offered: " in found.reason
 
 
 def test_more_failed_requests_are_a_regression(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ QUICK = Terms(poll_s=0.3, lost_s=5.0, start_s=60.0, observe=False)
 PATIENT_HOST = (
     sys.executable,
     "-c",
-    "import sys; from loadproof.bench.judge import verdict; verdict.LAG_LIMIT_MS = 1e4; "
+    "import sys; from loadproof.bench.judge import verdict; verdict.OFFERED_AT_LEAST = 0; "
     "from loadproof.bench.remote.host import main; sys.exit(main())",
 )
 
@@ -212,7 +212,9 @@ def test_a_search_over_hosts_finds_what_one_host_would(
     tmp_path: Path, cloud: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its levels follow from the records of all hosts together."""
-    monkeypatch.setattr(verdict, "LAG_LIMIT_MS", 1e4)  # the summary is made here, as patiently as the hosts measured
+    monkeypatch.setattr(
+        verdict, "OFFERED_AT_LEAST", 0.0
+    )  # the summary is made here, as patiently as the hosts measured
     with serving(FakeEndpoint(ttft_s=0.1, itl_s=0)) as endpoint:  # as fast for one as for many
         search = Search("sweep", Load(concurrency=1, requests=4), 1, 2)
         run = uploaded(replace(spec_for(endpoint), search=search), tmp_path / "run")

@@ -192,7 +192,7 @@ def test_a_run_is_not_resumed_as_another(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="planned with another concurrency"):
             resume_benchmark(tmp_path, quiet, spec_for(endpoint, concurrency=(1, 2)))
         with serving(FakeEndpoint()) as moved:
-            assert resume_benchmark(tmp_path, quiet, spec_for(moved)).exit_code is ExitCode.OK
+            assert resume_benchmark(tmp_path, quiet, spec_for(moved)).exit_code is ExitCode.NOT_JUDGED
 
 
 def test_runs_of_one_second_get_folders_of_their_own(tmp_path: Path) -> None:

@@ -156,6 +156,16 @@ def test_a_full_disk_is_one_line(verb: list[str]) -> None:
     assert line.startswith("loadproof: ")
 
 
+@pytest.mark.parametrize(("verb", "code"), [(["bench", "none.yaml"], 2), (["check", "--nope"], 2), (["schema"], 3)])
+def test_where_nobody_can_be_told_the_exit_code_still_says_it(verb: list[str], code: int) -> None:
+    """Both streams on a full disk: never 1, which is a missed objective's."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "loadproof", *verb], stdout=full, stderr=full, check=False, cwd=demo.REPOSITORY
+        )
+    assert done.returncode == code
+
+
 def test_an_environment_without_profiles_is_a_usage_error(environment: dict[str, str]) -> None:
     """`--environment nowhere` ends with 2 and says what is missing, before anything is started."""
     done = subprocess.run(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import cycle
 
 import orjson
 import pytest
@@ -21,12 +23,47 @@ TEXTS = st.lists(
     st.sampled_from(["a", " ü", "日本", "🚀", "\r\n", "data: ", "[DONE]", "\u2028", '"}', ""]), min_size=1, max_size=8
 )
 LINE_ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
+ODD_EVENTS = st.sampled_from(
+    [
+        b'{"token":{"text":"a"}}',
+        b'{"token":{"text":null}}',
+        b'{"token":{"text":1}}',
+        b'{"token":"a"}',
+        b'{"token":{"text":"a"},"error":"full"}',
+        b'{"token":{"text":"a"},"details":{"finish_reason":"length"}}',
+        b'{"token":{"text":"a"},"generated_text":"a"}',
+        b'{"choices":[{"delta":{"content":"a"}}]}',
+        b'{"choices":[{"delta":{"content":"a","reasoning":"b"}}]}',
+        b'{"choices":[{"delta":{"content":""},"message":{"content":"c"}}]}',
+        b'{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}',
+        b'{"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":3}}',
+        b'{"choices":[{"text":"a"},{"text":"b"}]}',
+        b'{"choices":[{"text":"a"}]}',
+        b'{"choices":[{"delta":{},"text":"a"}]}',
+        b'{"choices":[{"delta":{"content":3}}]}',
+        b'{"object":"error","message":"full"}',
+        b"[DONE]",
+        b"[]",
+        b"words",
+        b"",
+    ]
+)
 USAGE = {"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14}
 
 
 def _stream(codec: Codec, *pieces: bytes) -> tuple[list[TokenChunk], Completion]:
     decoder = codec.stream_decoder()
     chunks = [chunk for piece in pieces for chunk in decoder.feed(piece)]
+    return chunks, decoder.finish()
+
+
+def _stream_with_short_cut(codec: Codec, *pieces: bytes) -> tuple[list[TokenChunk], Completion]:
+    """The same, each piece tried by `sole_token` first."""
+    decoder = codec.stream_decoder()
+    chunks: list[TokenChunk] = []
+    for piece in pieces:
+        text = decoder.sole_token(piece)
+        chunks += list(decoder.feed(piece)) if text is None else [TokenChunk(text, 1)]
     return chunks, decoder.finish()
 
 
@@ -127,6 +164,37 @@ def test_openai_any_chunking_gives_the_same_tokens(texts: list[str], cuts: list[
     chunks, completion = _stream(codec_for("openai-chat"), *chunkings(raw, cuts))
     assert chunks == [TokenChunk(text, 1) for text in texts if text]
     assert completion == Completion(len("".join(texts)), "stop", 9, 5, "server")
+
+
+@given(TEXTS, LINE_ENDS, st.lists(st.integers(1, 3), min_size=1), st.sampled_from(["tgi", "lmi", "openai-chat"]))
+def test_the_short_cut_gives_the_same_tokens(
+    texts: list[str], line_end: bytes, together: list[int], protocol: str
+) -> None:
+    """Pieces of one, two or three events each, with every kind of line end."""
+    events = token_events(texts)
+    if protocol == "openai-chat":
+        events = [*(chat_event({"content": text}) for text in texts), chat_event({}, "stop"), b"[DONE]"]
+    framed = [event + line_end if protocol == "lmi" else b"data: " + event + 2 * line_end for event in events]
+    pieces, sizes = [], cycle(together)
+    while framed:
+        size = next(sizes)
+        pieces.append(b"".join(framed[:size]))
+        del framed[:size]
+    assert _stream_with_short_cut(codec_for(protocol), *pieces) == _stream(codec_for(protocol), *pieces)
+
+
+@given(st.lists(ODD_EVENTS, max_size=6), st.sampled_from(["tgi", "lmi", "openai", "openai-chat"]))
+def test_the_short_cut_takes_nothing_that_the_general_way_refuses(events: list[bytes], protocol: str) -> None:
+    """Errors in disguise, events without text, of wrong types or with several tokens: same tokens, same fault."""
+    pieces = [event + b"\n" if protocol == "lmi" else b"data:" + event + b"\n\n" for event in events]
+
+    def told(stream: Callable[..., tuple[list[TokenChunk], Completion]]) -> object:
+        try:
+            return stream(codec_for(protocol), *pieces)
+        except InvocationFault as fault:
+            return type(fault), str(fault)
+
+    assert told(_stream_with_short_cut) == told(_stream)
 
 
 @pytest.mark.parametrize(

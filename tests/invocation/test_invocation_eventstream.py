@@ -136,6 +136,19 @@ def test_other_frames_in_a_read_of_their_own_are_not_taken_for_parts() -> None:
         list(decoder.feed(encode_exception("ModelStreamError", "gone", ErrorCode="StreamBroken")))
 
 
+@given(st.lists(st.binary(max_size=60), min_size=1, max_size=6), st.integers(0, 10_000))
+def test_a_sole_part_is_what_feeding_gives(payloads: list[bytes], at: int) -> None:
+    """Frame by frame; one with a flipped bit is none."""
+    decoder, frames = PayloadPartDecoder(), [encode_payload_part(payload) for payload in payloads]
+    assert decoder.sole_part(frames[0]) is None  # its headers are new
+    assert list(decoder.feed(frames[0])) == payloads[:1]
+    assert [decoder.sole_part(frame) for frame in frames] == payloads
+    damaged = bytearray(frames[0])
+    damaged[at // 8 % len(damaged)] ^= 1 << at % 8
+    assert decoder.sole_part(bytes(damaged)) is None
+    assert decoder.sole_part(frames[0] + frames[0]) is None
+
+
 @given(st.binary(max_size=400))
 def test_arbitrary_bytes_give_typed_errors_only(data: bytes) -> None:
     """Noise either waits for more, or is one of our faults."""

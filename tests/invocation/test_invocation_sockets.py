@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from invocation_fakes import END, STREAM_HEAD, TOKENS, chunked, chunkings
 
 from loadproof.invocation import GenerationRequest, HttpTransport, Invocation, Invoker, OutcomeKind, codec_for
-from loadproof.invocation.sockets import SO_TIMESTAMPNS, StampedSocket, TlsSession, stamps_reads
+from loadproof.invocation.sockets import MANY, SO_TIMESTAMPNS, StampedSocket, TlsSession, Watch, stamps_reads
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="SO_TIMESTAMPNS on TCP is Linux's")
 BLOCKED_S = 0.3
@@ -119,7 +119,7 @@ def test_a_wall_clock_that_is_set_cannot_move_an_arrival_out_of_its_bounds(set_b
     async def main() -> None:
         heard = Heard()
         with connected() as (ours, theirs):
-            link = StampedSocket(ours, heard, wall_ns=lambda: time.time_ns() + set_by_s * 10**9)
+            link = StampedSocket(ours, heard, Watch(), wall_ns=lambda: time.time_ns() + set_by_s * 10**9)
             before_ns = time.perf_counter_ns()
             link.write(b"?")
             for letter in (b"a", b"b"):
@@ -140,7 +140,7 @@ def test_a_request_larger_than_the_socket_takes_leaves_in_pieces_and_in_order() 
 
     async def main() -> bytes:
         with connected() as (ours, theirs):
-            link = StampedSocket(ours, Heard())
+            link = StampedSocket(ours, Heard(), Watch())
             link.write(bytes(range(250)) * 12_000)
             link.write(b"end")
             loop, got = asyncio.get_running_loop(), bytearray()
@@ -160,7 +160,7 @@ def test_nothing_is_heard_after_abort() -> None:
     async def main() -> Heard:
         heard = Heard()
         with connected() as (ours, theirs):
-            link = StampedSocket(ours, heard)
+            link = StampedSocket(ours, heard, Watch())
             theirs.sendall(b"late")
             link.abort()
             link.abort()
@@ -169,6 +169,36 @@ def test_nothing_is_heard_after_abort() -> None:
 
     heard = asyncio.run(main())
     assert (heard.reads, heard.lost) == ([], [])
+
+
+@linux_only
+@pytest.mark.parametrize("loop_name", ["asyncio", "uvloop"])
+def test_many_connections_are_heard_though_nobody_wakes_for_each(loop_name: str) -> None:
+    """Past MANY they are looked at by time: each is heard, also after a silence, and the first ends by itself."""
+
+    async def main() -> list[Heard]:
+        watch, heard = Watch(), [Heard() for _ in range(MANY + 1)]
+        with ExitStack() as stack:
+            pairs = [stack.enter_context(connected()) for _ in heard]
+            links = [StampedSocket(ours, one, watch) for (ours, _), one in zip(pairs, heard, strict=True)]
+            for word in (b"one", b"two"):
+                for _, theirs in pairs:
+                    theirs.sendall(word)
+                while not all(len(one.reads) and one.reads[-1][0] == word for one in heard):
+                    await asyncio.sleep(0.001)
+                await asyncio.sleep(0.02)
+            pairs[0][1].close()
+            while not heard[0].lost:
+                await asyncio.sleep(0.001)
+            for link in links:
+                link.abort()
+            watch.close()
+        return heard
+
+    run: Callable[[Awaitable[list[Heard]]], list[Heard]] = pytest.importorskip(loop_name).run
+    heard = run(main())
+    assert [[data for data, _, _ in one.reads] for one in heard] == [[b"one", b"two"]] * (MANY + 1)
+    assert [one.lost for one in heard] == [[None]] + [[]] * MANY
 
 
 @linux_only

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import truth_server
-from priority import CLIENT, SERVER, realtime
+from priority import CLIENT, SERVER, none, realtime
 from sampling import SampledRun, run_sampled
 from truth_server import ITL_MS, TOKENS, TTFT_MS, Boolean, TruthServer
 
@@ -30,11 +30,12 @@ CLIENTS = ("loadproof", "aiohttp", "boto3")
 
 
 def measure(
-    client: str, streams: int, rounds: int, *, tls: bool = False, workers: int = 1, first: bool = True
+    client: str, streams: int, rounds: int, *, tls: bool = False, workers: int | None = None, first: bool = True
 ) -> Figures:
     """One closed loop of `streams`, `rounds` requests each, against a server of its own. Raises NoCompilerError.
 
-    `first`: both run before all other work of the machine, where it lets us.
+    `first`: both run before all other work of the machine, where it lets us; else the client has no priority at all.
+    `workers` None: as many as `loadproof bench` takes by itself.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -47,21 +48,22 @@ def measure(
             trust = {"AWS_CA_BUNDLE": str(certificate)} if tls else {}
             keys = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
             command = _command(client, streams, rounds, server, folder, tls=tls, workers=workers)
-            run = run_sampled(command, {**os.environ, **keys, **trust}, realtime(CLIENT) if first else None)
+            compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+            run = run_sampled(command, {**compiled, **keys, **trust}, realtime(CLIENT) if first else none)
             truth = server.stop()
     ramp_s = streams * 0.001 if client == "loadproof" else 0.0  # it opens one slot a millisecond, peers all at once
     return {**_reported(client, run), **_measured(run, truth, rounds * REQUEST_S + ramp_s)}
 
 
 def _command(
-    client: str, streams: int, rounds: int, server: TruthServer, folder: Path, *, tls: bool, workers: int
+    client: str, streams: int, rounds: int, server: TruthServer, folder: Path, *, tls: bool, workers: int | None
 ) -> list[str]:
     url = f"{'https' if tls else 'http'}://localhost:{server.port}"
     if client != "loadproof":
         return [sys.executable, str(HERE / "peers.py"), client, url, str(streams), str(rounds)]
     words = f"bench --target sagemaker://truth --endpoint-url {url} --protocol tgi --warmup 0 --format json"
     words += f" --concurrency {streams} --requests-per-level {rounds * streams} --output-tokens {TOKENS}"
-    words += f" --out {folder / 'run'}" + (f" --workers {workers}" if workers > 1 else "")
+    words += f" --out {folder / 'run'}" + (f" --workers {workers}" if workers else "")
     return [sys.executable, "-c", "from loadproof.cli.main import main; main()", *words.split()]
 
 
@@ -90,7 +92,9 @@ def _measured(run: SampledRun, truth: Boolean, possible_s: float) -> Figures:
         "truth_itl_p99_ms": float(itl_p99),
         "share_of_possible_rate": possible_s / ((last_ns - first_ns) / 1e9),
         "cpu_s_per_100k_tokens": cpu_s / truth.sent_ns.size * 1e5,
+        "whole_cpu_s_per_100k_tokens": run.whole_cpu_s / truth.sent_ns.size * 1e5,
         "start_up_cpu_s": run.cpu_s_at(first_ns),
+        "after_cpu_s": run.whole_cpu_s - run.cpu_s_at(last_ns),
         "rss_mb": float(run.rss_mb[run.times_ns <= last_ns].max()),
         "rss_with_report_mb": float(run.rss_mb.max()),
         "rss_growth_mb_per_hour": run.rss_growth_mb_per_hour(first_ns + 5 * 10**9, last_ns - 2 * 10**9),
@@ -104,7 +108,7 @@ def main() -> None:
     parser.add_argument("--streams", default="64,256")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--tls", action="store_true")
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--workers", type=int)
     parser.add_argument("--plain", action="store_true", help="no real-time priority")
     arguments = parser.parse_args()
     for streams in map(int, arguments.streams.split(",")):

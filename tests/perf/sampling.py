@@ -23,6 +23,7 @@ class SampledRun:
 
     stdout: str
     exit_code: int
+    whole_cpu_s: float  # from its start to its end, by the kernel's account of it and its children
     times_ns: np.ndarray
     cpu_s: np.ndarray
     rss_mb: np.ndarray
@@ -59,11 +60,16 @@ def run_sampled(
 
     sampler = threading.Thread(target=sample)
     sampler.start()
-    stdout, _ = process.communicate()
+    assert process.stdout is not None
+    with process.stdout:
+        stdout = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
     ended.set()
     sampler.join()
     times, cpu, rss = zip(*rows, strict=True)
-    return SampledRun(stdout, process.returncode, np.array(times), np.array(cpu), np.array(rss))
+    whole_cpu_s = used.ru_utime + used.ru_stime
+    return SampledRun(stdout, process.returncode, whole_cpu_s, np.array(times), np.array(cpu), np.array(rss))
 
 
 def _tree(pid: int) -> Iterator[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -46,12 +45,28 @@ def test_the_log_is_of_what_was_sent_when(tmp_path: Path) -> None:
         assert max(lateness_ms) < 100
 
 
+def _pair(peer: float, ours: float) -> performance.Pair:
+    """Both with every figure the page shows; the peer's all `peer`, ours all `ours`."""
+    metrics = ("ttft", "itl", "truth_ttft", "truth_itl")
+    names = [f"{metric}_{at}_ms" for metric in metrics for at in ("p50", "p99")]
+    names += ["share_of_possible_rate", "cpu_s_per_100k_tokens", "whole_cpu_s_per_100k_tokens", "start_up_cpu_s"]
+    names += ["rss_mb", "load_average", "valid", "ttft_p99_error_ms", "itl_p99_error_ms"]
+    return performance.Pair(dict.fromkeys(names, peer), dict.fromkeys(names, ours))
+
+
 def test_a_goal_that_is_missed_says_so() -> None:
-    """5 ms where 2 were the goal is no, 1 is yes, and a figure that was not taken is no row."""
-    goal = performance.Goal("256 streams", "TTFT", 2.0, "ms", "ttft_p99_error_ms")
-    assert performance.goal_row(goal, {"256 streams": {"ttft_p99_error_ms": 5.0}}).endswith("| 5.00 ms | **no** |")
-    assert performance.goal_row(goal, {"256 streams": {"ttft_p99_error_ms": 1.0}}).endswith("| 1.00 ms | yes |")
-    assert performance.goal_row(goal, {}) == ""
+    """Ratios 0.5, 0.7, 0.8 of the peer's CPU: their median misses 0.6 and meets 0.8."""
+    cpu, pairs = performance.RATIOS[0], [_pair(10, 5), _pair(10, 8), _pair(10, 7)]
+    few, many = performance.Case(64, 0.6), performance.Case(1024, 0.8)
+    assert performance.ratio_row(cpu, few, pairs).endswith("| ≤ 0.60 | 0.70 | 0.50 to 0.80 | **no** |")
+    assert performance.ratio_row(cpu, many, pairs).endswith("| ≤ 0.80 | 0.70 | 0.50 to 0.80 | yes |")
+
+
+def test_a_share_of_the_rate_is_asked_of_the_many_only() -> None:
+    """At 1,024 streams at least 0.95; at 64 there is no such row."""
+    share, pairs = performance.RATIOS[2], [_pair(1, 0.9)]
+    assert performance.ratio_row(share, performance.Case(1024, 0.8), pairs).endswith("| 0.90 to 0.90 | **no** |")
+    assert performance.ratio_row(share, performance.Case(64, 0.6), pairs) == ""
 
 
 def test_an_error_is_a_distance() -> None:
@@ -61,14 +76,9 @@ def test_an_error_is_a_distance() -> None:
     assert (errors["ttft_p99_error_ms"], errors["itl_p99_error_ms"]) == (3.0, 1.0)
 
 
-def test_the_page_counts_its_misses_and_says_what_had_priority() -> None:
-    """One case, with goals for CPU (missed), TTFT and ITL (met)."""
-    metrics = ("ttft", "itl", "truth_ttft", "truth_itl")
-    names = [f"{metric}_{at}_ms" for metric in metrics for at in ("p50", "p99")]
-    names += ["share_of_possible_rate", "cpu_s_per_100k_tokens", "start_up_cpu_s", "rss_mb", "lag_p99_ms"]
-    one = dict.fromkeys([*names, "load_average", "valid"], 1.0)
-    found = {"256 streams": performance.with_errors(one) | {"cpu_s_per_100k_tokens": 3.5}}
-    text = performance.page(found, Namespace(plain=True))
-    assert "2 of 3 met." in text
-    assert "nothing had priority" in text
-    assert "| 256 streams | CPU per 100,000 streamed tokens | ≤ 3 s | 3.50 s | **no** |" in text
+def test_the_page_counts_its_misses() -> None:
+    """Two goals at 64 streams: a ratio of 0.5 meets the one for CPU and misses the one for the error."""
+    text = performance.page({"The machine as it is": {performance.Case(64, 0.6): [_pair(2.0, 1.0)]}})
+    assert "1 of 2 goals met." in text
+    assert "| 64 streams | CPU a token | ≤ 0.60 | 0.50 | 0.50 to 0.50 | yes |" in text
+    assert "| 64 streams | error of TTFT p99 | ≤ 0.33 | 0.50 | 0.50 to 0.50 | **no** |" in text

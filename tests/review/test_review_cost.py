@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from review_profiles import ENVIRONMENT, profile, side
 
-from loadproof.capacity.knee import Knee
 from loadproof.capacity.plan import make_plan
+from loadproof.knee import Knee
 from loadproof.review.cost import Costs, cost_changes
 from loadproof.review.model import CostChange, CostFigure, Side
 from loadproof.review.objectives import plan_of

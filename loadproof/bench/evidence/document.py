@@ -10,10 +10,18 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from loadproof.bench.document import FILE_NAME as SUMMARY_FILE
-from loadproof.bench.document import RunTarget, Summary, as_json, read_summary, summary_of
+from loadproof.bench.document import (
+    SCHEMA_VERSION,
+    SCHEMA_VERSIONS,
+    RunTarget,
+    Summary,
+    as_json,
+    read_summary,
+    summary_of,
+)
 from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.judge.verdict import Outcome
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
@@ -23,9 +31,7 @@ from loadproof.bench.measure.scaling import Deployed, read_observed
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.plan import RunPlan, read_document, read_plan, write_json
 from loadproof.bench.spec import ProfileBrief
-from loadproof.profiles import load_profile, profile_hash
 
-SCHEMA_VERSION: Final = 1
 FILE_NAME = "evidence.json"
 HASHED = (PLAN_FILE, RECORDS_FILE, OBSERVED_FILE, SUMMARY_FILE)
 _JUDGED = ("verdict", "objectives", "levels", "scaling", "profile", "target", "workload")
@@ -35,8 +41,8 @@ _JUDGED = ("verdict", "objectives", "levels", "scaling", "profile", "target", "w
 class Evidence:
     """What the verdict rests on. All but the hashes is said in the run's other files, too."""
 
-    schema_version: Literal[1]
-    """1"""
+    schema_version: Literal[1, 2]
+    """2; 1 in older runs"""
     run_id: str
     """the run's"""
     created_utc: str
@@ -107,7 +113,7 @@ def misfits(folder: Path) -> list[str]:
     if _never_judged(folder):
         return [f"not judged: the run was cut off; loadproof report {folder} judges what there is of it"]
     missing = "cannot be read ({}); give a judged run that has its requests"
-    evidence = read_document(folder / FILE_NAME, missing, "restore it, or benchmark again")
+    evidence = read_document(folder / FILE_NAME, missing, "restore it, or benchmark again", SCHEMA_VERSIONS)
     found = _changed_files(folder, evidence)
     plan, summary = read_plan(folder), read_summary(folder)
     rebuilt = build_summary(
@@ -116,7 +122,7 @@ def misfits(folder: Path) -> list[str]:
         observed=read_observed(folder),
         interrupted=summary.conditions.interrupted,
     )
-    found += _not_following(summary, rebuilt)
+    found += _not_following(summary, rebuilt) if summary.schema_version == rebuilt.schema_version else _older(summary)
     said = as_json(_evidence(folder, plan, summary))
     found += [
         f"{FILE_NAME}: {name} {evidence.get(name)}, but {PLAN_FILE} and {SUMMARY_FILE} say {said[name]}"
@@ -149,6 +155,14 @@ def _not_following(summary: Summary, rebuilt: Summary) -> list[str]:
     ]
 
 
+def _older(summary: Summary) -> list[str]:
+    return [
+        f"{SUMMARY_FILE}: judged by the rules of schema_version {summary.schema_version}, which this version does not "
+        f"have: whether it follows from {RECORDS_FILE} can be told by the Loadproof that wrote it "
+        f"({summary.loadproof_version})"
+    ]
+
+
 def _other_profile(plan: RunPlan, profile: Path | None) -> list[str]:
     ours = plan.spec.profile
     if ours is None:
@@ -156,6 +170,8 @@ def _other_profile(plan: RunPlan, profile: Path | None) -> list[str]:
     file = profile or Path(ours.file)
     if profile is None and not file.is_file():
         return []
+    from loadproof.profiles import load_profile, profile_hash  # noqa: PLC0415  a run without a profile needs none
+
     now = profile_hash(load_profile(file))
     if now == ours.sha256:
         return []

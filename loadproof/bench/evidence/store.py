@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 
-from loadproof.bench.document import Summary, as_json, summary_of
+from loadproof.bench.document import SCHEMA_VERSIONS, Summary, as_json, summary_of
 from loadproof.bench.evidence.places import (
     DEFAULT_PLACES,
     EVIDENCE,
@@ -73,7 +73,7 @@ class StoredRun:
 
     @property
     def verdict(self) -> str:
-        """PASS, FAIL, INCONCLUSIVE, INVALID; `not judged` for a run that was cut off."""
+        """PASS, FAIL, INCONCLUSIVE, INVALID, NOT JUDGED; `not judged` for a run that was cut off."""
         return self.summary.verdict.outcome if self.summary else "not judged"
 
     @property
@@ -156,8 +156,8 @@ def read_run_of(place: Place, name: str, files: Files) -> StoredRun:
         except orjson.JSONDecodeError as error:
             problems.append(f"{file}: not JSON ({error})")
             continue
-        if not isinstance(row, dict) or row.get("schema_version") != 1:
-            problems.append(f"{file}: expected schema_version 1; use the Loadproof that wrote it")
+        if not isinstance(row, dict) or row.get("schema_version") not in SCHEMA_VERSIONS:
+            problems.append(f"{file}: expected schema_version 1 or 2; use the Loadproof that wrote it")
             continue
         read[file], hashes[file] = row, hashlib.sha256(body).hexdigest()
     plan, evidence = read.get(PLAN, {}), read.get(EVIDENCE, {})

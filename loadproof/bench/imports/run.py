@@ -32,8 +32,8 @@ from loadproof.bench.measure.statistics import Spread
 from loadproof.bench.objectives import ERROR_RATE, Objective
 from loadproof.bench.plan import PlannedLevel, RunPlan, utc_text, write_json, write_plan
 from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
-from loadproof.capacity.knee import find_knee
 from loadproof.errors import InputError
+from loadproof.knee import find_knee
 from loadproof.loads import Load
 
 NOTE = (
@@ -258,11 +258,11 @@ def _decide(
             unsettled.append("how many requests failed is not in the file")
     if failed:
         return "FAIL", failed
+    if not judgements:
+        return "NOT JUDGED", ["no objectives were given, so nothing was judged"]
     if unsettled:
         return "INCONCLUSIVE", unsettled
-    return "PASS", [
-        "all objectives hold, as far as the imported figures bound them" if judgements else "no objectives were given"
-    ]
+    return "PASS", ["all objectives hold, as far as the imported figures bound them"]
 
 
 def _said(judgement: Judgement) -> str:

@@ -23,6 +23,7 @@ _EXIT_CODES = {
     "FAIL": ExitCode.MISSED,
     "INCONCLUSIVE": ExitCode.MISSED,  # what was not shown to hold must not open a gate
     "INVALID": ExitCode.COULD_NOT_RUN,
+    "NOT JUDGED": ExitCode.NOT_JUDGED,
 }
 
 
@@ -71,6 +72,6 @@ def _rendered(folder: Path, summary: Summary, interrupted: bool) -> RunResult:
     """The page is a view of files already written: if it fails, the verdict still stands."""
     code = ExitCode.INTERRUPTED if interrupted else _EXIT_CODES[summary.verdict.outcome]
     try:
-        return RunResult(folder, summary, render_report(folder), None, code)
+        return RunResult(folder, summary, render_report(folder, summary), None, code)
     except (OSError, InputError) as error:
         return RunResult(folder, summary, None, str(error), code)

@@ -11,9 +11,7 @@ from typing import Any
 
 from loadproof.bench.document import SCHEMA_VERSION, Conditions, Level, Planned, RunTarget, RunWorkload, Summary, WarmUp
 from loadproof.bench.judge.verdict import (
-    LAG_LIMIT_MS,
-    LAG_SHARE_OF_OBJECTIVE,
-    LOOP_LAG_FACTOR,
+    OFFERED_AT_LEAST,
     SHORT_BELOW,
     Judgement,
     Verdict,
@@ -33,7 +31,7 @@ from loadproof.bench.measure.steady import drain, steady_tokens_per_s
 from loadproof.bench.objectives import ERROR_RATE, LATENCY_METRICS
 from loadproof.bench.plan import RunPlan
 from loadproof.bench.spec import BenchmarkSpec
-from loadproof.capacity.knee import Knee, find_knee
+from loadproof.knee import Knee, find_knee
 
 RULES = {
     "percentiles": "exact, linear interpolation between order statistics (numpy `linear`)",
@@ -42,8 +40,8 @@ RULES = {
     "latency": "successful requests, from the intended send time",
     "itl": "gaps between instants at which tokens came; tokens that come together end one gap",
     "answers": f"shorter than {SHORT_BELOW:.0%} of the tokens asked for, they keep E2E and rates from passing",
-    "valid": f"dispatch lag p99 at most {LAG_LIMIT_MS:g} ms and at most {LAG_SHARE_OF_OBJECTIVE:.0%} of the tightest "
-    f"TTFT or E2E objective, event loop lag p99 at most {LOOP_LAG_FACTOR:g} times that",
+    "client": "what the client itself may have added is an error bar: PASS with it, FAIL without it",
+    "valid": f"at least {OFFERED_AT_LEAST:.0%} of the load asked for was offered, and no share of it was lost",
 }
 
 
@@ -84,9 +82,7 @@ def build_summary(
         scaling=scaling_of(observed, _load_changes_s(file.records)),
         search=search,
         knee=knee_of(
-            level
-            for level in measured.values()
-            if not invalid_reasons(level.metrics, plan.spec.objectives) and not level.load.never_full
+            level for level in measured.values() if not invalid_reasons(level.metrics) and not level.load.never_full
         ),
         predicted=spec.predicted,
         objectives=judgements,
@@ -139,7 +135,7 @@ def knee_of(levels: Iterable[MeasuredLevel]) -> Knee | None:
 
 
 def _level(plan: RunPlan, level: MeasuredLevel, phases: Phases) -> Level:
-    reasons = invalid_reasons(level.metrics, plan.spec.objectives)
+    reasons = invalid_reasons(level.metrics)
     swing = steady_tokens_per_s(level.metrics, level.steady, level.records)
     pools = {f"{metric}_ms": pooled(metric, level.records) for metric in LATENCY_METRICS}
     return Level(

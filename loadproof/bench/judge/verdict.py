@@ -1,4 +1,4 @@
-"""PASS, FAIL, INCONCLUSIVE or INVALID, with the evidence.
+"""PASS, FAIL, INCONCLUSIVE, INVALID or NOT JUDGED, with the evidence.
 
 For each objective the observed value comes with a 95% interval: of a percentile by order statistics (`intervals`), of
 a rate by bootstrap over blocks of requests. It is PASS when the interval's bad end meets the bound, FAIL when its good
@@ -10,11 +10,15 @@ What an objective leans on must be known, else it is INCONCLUSIVE with a `doubt`
 asked for (a level's mean below `SHORT_BELOW` of it flatters them, unless the workload's lengths are only at most that),
 TPOT and tokens/s on token counts that can be true. A miss that shorter answers only make clearer stays a FAIL.
 
-A level is *valid* when the generator itself was on time: its dispatch lag p99 is at most 5 ms and at most 10% of the
-tightest TTFT or E2E objective (gaps between tokens have no send in them), and the p99 of how late its event loop was is
-at most twice that (a late loop delays only what happens just then, and crowded machines are late by a time slice now
-and again). The run is INVALID when the level it is judged at is not (without latency or rate objectives: when any level
-is not), since its figures then say more about the client than about the endpoint.
+The client's own lateness is an error bar (`client_share`): a figure has a worse end, with all that the client may have
+added, and a better one without it. The interval reaches from the better end's good end to the worse end's bad end, so
+PASS holds though the client was late, and FAIL holds though it was. An objective is INVALID where the bound lies
+between both ends and chance does not explain it: then the client's share decides.
+
+A closed loop whose client is late offers less load than asked, and less load is quicker. So a level is *valid* when at
+least `OFFERED_AT_LEAST` of the load asked for was there and none of its requests was lost with who should have sent it.
+What would pass at a level that is not valid is INVALID (without latency or rate objectives: when any level is not);
+what missed at less load than asked still missed.
 """
 
 from __future__ import annotations
@@ -26,7 +30,9 @@ from typing import Literal
 
 import numpy as np
 
+from loadproof.bench.measure.client_share import NOTICED, faster_without
 from loadproof.bench.measure.intervals import (
+    QuantileInterval,
     fail_tail,
     quantile_interval,
     ratio_interval,
@@ -34,22 +40,20 @@ from loadproof.bench.measure.intervals import (
     requests_to_settle_rate,
     unseen_spells,
 )
-from loadproof.bench.measure.metrics import NS_PER_MS, LevelMetrics, pooled
+from loadproof.bench.measure.metrics import NS_PER_S, LevelMetrics, Pool, pooled, same_at_both_ends
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.objectives import ERROR_RATE, RATE_NAMES, TOKENS_PER_S, Objective
 from loadproof.bench.spec import AnswerLength
-from loadproof.invocation.outcomes import OutcomeKind
 from loadproof.loads import Load
 
-Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
-ObjectiveVerdict = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID", "NOT JUDGED"]
+ObjectiveVerdict = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 FEWEST_REQUESTS = 5  # below this a resampled sample says nothing
 SHORT_BELOW = 0.90  # of the mean length asked for
-LAG_LIMIT_MS = 5.0
-LAG_SHARE_OF_OBJECTIVE = 0.10
-LOOP_LAG_FACTOR = 2.0
+OFFERED_AT_LEAST = 0.95  # of the load asked for
 DRIFT = "its later half is unlike its earlier one: measure longer, or after a longer warm-up"
-_FASTER_CLIENT = "give it a machine with nothing else to do, --workers, or a lower load"
+SAID_BELOW = 0.99  # what was offered is said
+_FASTER_CLIENT = "give the client a machine with nothing else to do, --workers, or a lower load"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +69,13 @@ class Judgement:
     observed: float | None
     """null: no data"""
     low: float | None
-    """lower end of the 95% interval; null: too few requests for that end"""
+    """lower end of the 95% interval, which holds the client's share, too; null: too few requests for that end"""
     high: float | None
     """upper end"""
     margin: float | None
     """distance to the bound over the bound; negative: missed"""
     verdict: ObjectiveVerdict
-    """PASS, FAIL or INCONCLUSIVE"""
+    """PASS, FAIL, INCONCLUSIVE, or INVALID where the client's own share decides"""
     requests: int | None = None
     """that have data"""
     effective_samples: int | None = None
@@ -80,6 +84,8 @@ class Judgement:
     """about how many more would settle it; null: settled, no data to tell by, or too close for any sensible number"""
     doubt: str | None = None
     """why it is not settled, however many there are"""
+    client_share: float | None = None
+    """by how much the client itself may have changed what was observed; null: not known"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,7 @@ class Verdict:
     """The run's outcome and why, in words a reader needs no table for."""
 
     outcome: Outcome
-    """PASS, FAIL, INCONCLUSIVE or INVALID"""
+    """PASS, FAIL, INCONCLUSIVE, INVALID, or NOT JUDGED where there was no objective"""
     at_concurrency: int
     """of the judged level"""
     at_load: str | None = None
@@ -98,37 +104,28 @@ class Verdict:
     """in words"""
 
 
-def tightest_from_send(objectives: Sequence[Objective]) -> Objective | None:
-    """The objective that makes the lag limit tighter than usual: of TTFT and E2E, for no gap between tokens has a send
-    in it. None where the limit is the usual one."""
-    from_send = [one for one in objectives if one.latency and one.latency[0] in ("ttft", "e2e")]
-    tightest = min(from_send, key=lambda one: one.bound, default=None)
-    return tightest if tightest and LAG_SHARE_OF_OBJECTIVE * tightest.bound < LAG_LIMIT_MS else None
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What was observed at one end of a figure, and its 95% interval."""
+
+    observed: float
+    low: float | None
+    high: float | None
 
 
-def lag_limit_ms(objectives: Sequence[Objective]) -> float:
-    """The largest dispatch lag p99 at which a level still counts."""
-    tightest = tightest_from_send(objectives)
-    return LAG_SHARE_OF_OBJECTIVE * tightest.bound if tightest else LAG_LIMIT_MS
-
-
-def invalid_reasons(level: LevelMetrics, objectives: Sequence[Objective]) -> tuple[str, ...]:
-    """Why the level's figures cannot be trusted; empty when they can."""
-    limit_ms = lag_limit_ms(objectives)
+def invalid_reasons(level: LevelMetrics) -> tuple[str, ...]:
+    """Why the level is not the one that was asked for; empty when it is."""
     if not level.requests and not level.missing:
         return ("no request was sent",)
-    tightest = tightest_from_send(objectives)
-    why = f" ({LAG_SHARE_OF_OBJECTIVE:.0%} of {tightest.name} <= {tightest.bound:g} sets it)" if tightest else ""
-    lags = (
-        ("dispatch lag", level.lag_ms.p99, limit_ms),
-        ("event loop lag", level.loop_lag_ms.p99, LOOP_LAG_FACTOR * limit_ms),
-    )
-    missing = (f"{level.missing} requests are missing: who should have sent them was lost",) if level.missing else ()
-    return missing + tuple(
-        f"{what} p99 {p99_ms:.1f} ms exceeds {most_ms:.1f} ms{why}: the client was too slow; {_FASTER_CLIENT}"
-        for what, p99_ms, most_ms in lags
-        if p99_ms is not None and p99_ms > most_ms
-    )
+    reasons = []
+    if level.missing:
+        reasons.append(f"{level.missing} requests are missing: who should have sent them was lost")
+    if level.offered is not None and level.offered < OFFERED_AT_LEAST:
+        reasons.append(
+            f"the load asked for was not offered: {level.offered:.1%} of it was, at least {OFFERED_AT_LEAST:.0%} "
+            f"must be; {_FASTER_CLIENT}"
+        )
+    return tuple(reasons)
 
 
 def judge(
@@ -141,6 +138,8 @@ def judge(
 ) -> Judgement:
     """Judge one objective, `among` so many, on the finished records of one level and on its metrics."""
     judgement = estimated(objective, records, level, seed, among)
+    if level.offered is None:  # of another program: how late it was, nobody measured
+        judgement = replace(judgement, client_share=None)
     wrong, short = _wrong_counts(objective, level), _short_answers(objective, level, answer_length)
     still_fails = wrong is None and objective.name != TOKENS_PER_S and judgement.verdict == "FAIL"
     if judgement.observed is None or still_fails or (wrong is None and short is None):
@@ -152,7 +151,7 @@ def _wrong_counts(objective: Objective, level: LevelMetrics) -> str | None:
     metric = objective.latency[0] if objective.latency else objective.name
     if metric not in ("tpot", TOKENS_PER_S) or not level.wrong_counts:
         return None
-    answers = _requests([level]) - level.errors
+    answers = (level.requests or 0) - level.errors
     return (
         f"the server's token count cannot be true for {level.wrong_counts} of {answers} answers; "
         "mend what it says in `usage`"
@@ -184,11 +183,7 @@ def estimated(
     """The objective against its interval alone."""
     stream = seed + zlib.crc32(objective.name.encode())  # each objective draws its own resamples
     if objective.name == ERROR_RATE:
-        share = level.errors / level.requests if level.requests else None
-        verdict: ObjectiveVerdict = "INCONCLUSIVE"
-        if share is not None:
-            verdict = "PASS" if objective.met_by(share) else "FAIL"
-        return judgement_of(objective, share, (None, None), verdict, level.requests)
+        return _judge_errors(objective, level)
     succeeded = sorted(
         (record for record in records if record.ok), key=lambda record: (record.intended_ns, record.index)
     )
@@ -197,26 +192,49 @@ def estimated(
     return _judge_rate(objective, succeeded, level, stream, among)
 
 
+def _judge_errors(objective: Objective, level: LevelMetrics) -> Judgement:
+    """Counted, so that it has no interval; the client's share are those that may be its own."""
+    if not level.requests:
+        return judgement_of(objective, None, (None, None), "INCONCLUSIVE", level.requests)
+    share, own = level.errors / level.requests, level.errors_while_away / level.requests
+    verdict = between(objective, Figure(share, share, share), Figure(share - own, share - own, share - own))
+    return replace(judgement_of(objective, share, (None, None), verdict, level.requests), client_share=own)
+
+
 def _judge_latency(
     objective: Objective, metric: str, rank_percent: float, succeeded: Sequence[RequestRecord], among: int
 ) -> Judgement:
     pool = pooled(metric, succeeded)
-    requests = pool.ends.size
-    bound = objective.bound * pool.per_ms
-    interval = quantile_interval(pool.values, pool.ends, rank_percent, bound, fail_tail(among))
-    if interval is None:
+    observed, requests = pool.percentile_ms(rank_percent), pool.ends.size
+    if observed is None:
         return judgement_of(objective, None, (None, None), "INCONCLUSIVE", 0)
-    ends = (
-        None if interval.low is None else round(interval.low / pool.per_ms, 9),
-        None if interval.high is None else round(interval.high / pool.per_ms, 9),
-    )
-    verdict, more = decision(objective, ends), None
+    counted, interval = _percentile_at(objective, pool, rank_percent, among)
+    better = worse = counted
+    if not same_at_both_ends(metric, succeeded):
+        better, _ = _percentile_at(objective, pooled(metric, succeeded, "shortest"), rank_percent, among)
+    if better is not counted and metric in ("itl", "tpot"):  # what has no send in it may be too short, too
+        worse, _ = _percentile_at(objective, pooled(metric, succeeded, "longest", objective.bound), rank_percent, among)
+    verdict, more = between(objective, worse, better), None
     if verdict == "INCONCLUSIVE":
-        within = float((pool.values <= bound).mean())
+        within = float((pool.values <= objective.bound * pool.per_ms).mean())
         needed = requests_to_settle(within, rank_percent / 100, requests, interval.effective)
         more = None if needed is None else needed - requests
-    found = judgement_of(objective, pool.percentile_ms(rank_percent), ends, verdict, requests, interval.effective, more)
-    return replace(found, doubt=DRIFT) if interval.drifts and verdict == "INCONCLUSIVE" else found
+    found = judgement_of(objective, observed, (better.low, worse.high), verdict, requests, interval.effective, more)
+    doubt = DRIFT if interval.drifts and verdict == "INCONCLUSIVE" else None
+    return replace(found, client_share=round(worse.observed - better.observed, 9), doubt=doubt)
+
+
+def _percentile_at(
+    objective: Objective, pool: Pool, rank_percent: float, among: int
+) -> tuple[Figure, QuantileInterval]:
+    """(One end of a percentile in ms, its interval in the pool's unit) of a pool that is not empty."""
+    observed = pool.percentile_ms(rank_percent)
+    bound = objective.bound * pool.per_ms
+    interval = quantile_interval(pool.values, pool.ends, rank_percent, bound, fail_tail(among))
+    assert observed is not None
+    assert interval is not None
+    low, high = (None if end is None else round(end / pool.per_ms, 9) for end in (interval.low, interval.high))
+    return Figure(observed, low, high), interval
 
 
 def _judge_rate(
@@ -230,16 +248,21 @@ def _judge_rate(
     amounts = np.asarray(
         [float(record.output_tokens or 0) if of_tokens else 1.0 for record in succeeded], dtype=np.float64
     )
-    busy_s = np.asarray(
-        [(record.end_ns - record.intended_ns) / NS_PER_MS / 1000 for record in succeeded], dtype=np.float64
-    )
+    busy_s = np.asarray([(record.end_ns - record.intended_ns) / NS_PER_S for record in succeeded], dtype=np.float64)
     in_flight = observed * busy_s.sum() / amounts.sum() if amounts.sum() else 0.0
     enough = len(succeeded) >= FEWEST_REQUESTS
     interval = ratio_interval(amounts, busy_s, in_flight, seed, fail_tail(among)) if enough else None
-    ends = interval or (None, None)
-    verdict = decision(objective, ends)
-    more = _more_for_rate(objective, observed, ends, len(succeeded)) if verdict == "INCONCLUSIVE" else None
-    return judgement_of(objective, observed, ends, verdict, len(succeeded), None, more)
+    faster = faster_without(succeeded, is_open=level.load is not None, duration_s=level.duration_s)
+    low, high = interval or (None, None)
+    better = Figure(observed * faster, _times(low, faster), _times(high, faster))
+    verdict = between(objective, Figure(observed, low, high), better)
+    more = _more_for_rate(objective, observed, (low, high), len(succeeded)) if verdict == "INCONCLUSIVE" else None
+    found = judgement_of(objective, observed, (low, better.high), verdict, len(succeeded), None, more)
+    return replace(found, client_share=round(better.observed - observed, 9))
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else round(value * factor, 9)
 
 
 def _more_for_rate(
@@ -278,6 +301,18 @@ def decision(objective: Objective, ends: tuple[float | None, float | None]) -> O
     return "FAIL" if good is not None and not objective.met_by(good) else "INCONCLUSIVE"
 
 
+def between(objective: Objective, worse: Figure, better: Figure) -> ObjectiveVerdict:
+    """The verdict on a figure with two ends: PASS by the worse one, FAIL by the better one.
+
+    INVALID: one end is settled, and the bound lies between what was observed at both.
+    """
+    at_worst, at_best = (decision(objective, (end.low, end.high)) for end in (worse, better))
+    if at_worst == "PASS" or at_best == "FAIL":
+        return "PASS" if at_worst == "PASS" else "FAIL"
+    parted = objective.met_by(better.observed) and not objective.met_by(worse.observed)
+    return "INVALID" if parted and (at_worst == "FAIL" or at_best == "PASS") else "INCONCLUSIVE"
+
+
 def decide(
     judgements: Sequence[Judgement],
     levels: Sequence[LevelMetrics],
@@ -287,33 +322,47 @@ def decide(
     judged: LevelMetrics | None = None,
     load: Load | None = None,
 ) -> Verdict:
-    """The run's verdict: INVALID before FAIL before INCONCLUSIVE before PASS.
+    """The run's verdict: FAIL before INVALID before INCONCLUSIVE before PASS; without an objective NOT JUDGED.
 
     `judged` is the level the objectives are judged at; None: the one of `at_concurrency`. `load` is what it was to be.
 
     A run without an `error_rate_max` objective still bounds failures: over all levels at most `max_error_rate` (0
-    unless told otherwise) of the requests may fail. Too many answers that *are* errors come even before INVALID: being
-    late, a client spoils latencies, but makes no endpoint answer with an error.
+    unless told otherwise) of the requests may fail. Time-outs and broken connections while the client itself stood
+    still may be its own: where they decide, the run is INVALID.
     """
     judged = judged or next((level for level in levels if level.concurrency == at_concurrency), None)
     place = judged.place if judged else load.words if load else f"{at_concurrency} in flight"
-    invalid = _invalid_levels(levels, objectives, judged)
-    failed = [_describe(judgement) for judgement in judgements if judgement.verdict == "FAIL"]
-    unsettled = [_describe(judgement) for judgement in judgements if judgement.verdict == "INCONCLUSIVE"]
+    found = {
+        "FAIL": [_describe(judgement) for judgement in judgements if judgement.verdict == "FAIL"],
+        "INVALID": _invalid_levels(levels, objectives, judged),
+        "INCONCLUSIVE": [_describe(judgement) for judgement in judgements if judgement.verdict == "INCONCLUSIVE"],
+    }
+    found["INVALID"] += [_describe(judgement) for judgement in judgements if judgement.verdict == "INVALID"]
     if not any(objective.name == ERROR_RATE for objective in objectives):
-        failed += _too_many_errors(levels, max_error_rate)
-        if _errors_of_the_endpoint(levels) > max_error_rate * _requests(levels):
-            invalid = []
+        whose, reasons = _too_many_errors(levels, max_error_rate)
+        found[whose] += reasons
+    found["INCONCLUSIVE"] += _unsettled(judged, place, load, objectives)
+    outcomes: tuple[Outcome, ...] = ("FAIL", "INVALID", "INCONCLUSIVE")
+    for outcome in outcomes if objectives else outcomes[:2]:
+        if found[outcome]:
+            return Verdict(outcome, at_concurrency, reasons=tuple(found[outcome]))
+    if not objectives:
+        reasons = ["no objectives were given, so nothing was judged; no more requests failed than may"]
+        return Verdict("NOT JUDGED", at_concurrency, reasons=(*reasons, *found["INCONCLUSIVE"]))
+    return Verdict("PASS", at_concurrency, reasons=(_why_passed(judgements, place, judged),))
+
+
+def _unsettled(
+    judged: LevelMetrics | None, place: str, load: Load | None, objectives: Sequence[Objective]
+) -> list[str]:
+    """Why a level's figures say too little, whatever they are."""
     if judged is None or not judged.requests:
-        unsettled.append(f"no data at {place}, where the objectives must hold")
-    elif judged.unfinished:
-        unsettled.append(f"{judged.unfinished} requests unfinished at {place}: their latencies are lower bounds")
-    elif load and load.never_full and any(objective.name != ERROR_RATE for objective in objectives):
-        unsettled.append(load.never_full)
-    for outcome, reasons in (("INVALID", invalid), ("FAIL", failed), ("INCONCLUSIVE", unsettled)):
-        if reasons:
-            return Verdict(outcome, at_concurrency, reasons=tuple(reasons))  # type: ignore[arg-type]
-    return Verdict("PASS", at_concurrency, reasons=(_why_passed(judgements, place),))
+        return [f"no data at {place}, where the objectives must hold"]
+    if judged.unfinished:
+        return [f"{judged.unfinished} requests unfinished at {place}: their latencies are lower bounds"]
+    if load and load.never_full and any(objective.name != ERROR_RATE for objective in objectives):
+        return [load.never_full]
+    return []
 
 
 def _invalid_levels(
@@ -324,30 +373,23 @@ def _invalid_levels(
         f"at {level.place}: {reason}"
         for level in levels
         if level is judged or not judged_at_one
-        for reason in invalid_reasons(level, objectives)
+        for reason in invalid_reasons(level)
         if level.requests
     ]
 
 
-def _too_many_errors(levels: Sequence[LevelMetrics], max_error_rate: float) -> list[str]:
-    errors, requests = sum(level.errors for level in levels), _requests(levels)
-    if not requests or errors / requests <= max_error_rate:
-        return []
-    return [f"{errors} of {requests} requests failed; at most {max_error_rate:.2%} may (--max-error-rate)"]
-
-
-def _requests(levels: Sequence[LevelMetrics]) -> int:
-    return sum(level.requests or 0 for level in levels)
-
-
-def _errors_of_the_endpoint(levels: Sequence[LevelMetrics]) -> int:
-    """Failed requests that no delay of the client can have caused."""
-    return sum(
-        count
-        for level in levels
-        for kind, count in level.errors_by_kind.items()
-        if kind not in (OutcomeKind.TIMEOUT, OutcomeKind.CONNECTION)
-    )
+def _too_many_errors(
+    levels: Sequence[LevelMetrics], max_error_rate: float
+) -> tuple[Literal["FAIL", "INVALID"], list[str]]:
+    requests = sum(level.requests or 0 for level in levels)
+    errors, own = sum(level.errors for level in levels), sum(level.errors_while_away for level in levels)
+    most = max_error_rate * requests
+    if errors <= most:
+        return "FAIL", []
+    said = f"{errors} of {requests} requests failed; at most {max_error_rate:.2%} may (--max-error-rate)"
+    if errors - own > most:
+        return "FAIL", [said]
+    return "INVALID", [f"{said}; {own} of them while the client itself stood still; {_FASTER_CLIENT}"]
 
 
 def _describe(judgement: Judgement) -> str:
@@ -361,6 +403,10 @@ def _describe(judgement: Judgement) -> str:
             for word, end in (("from", low), ("to", high))
         )
         text += f", 95% interval {ends}"
+    if judgement.client_share and judgement.client_share >= NOTICED * judgement.observed:
+        text += f", the client's own share up to {judgement.client_share:,.3g}"
+    if judgement.verdict == "INVALID":
+        return f"{text}, which decides: {_FASTER_CLIENT}"
     if judgement.verdict != "INCONCLUSIVE":
         return text
     if judgement.doubt:
@@ -374,12 +420,12 @@ def _describe(judgement: Judgement) -> str:
     return f"{text}; about {judgement.more_requests:,} more like these would settle it in 4 of 5 cases"
 
 
-def _why_passed(judgements: Sequence[Judgement], place: str) -> str:
-    if not judgements:
-        return "no objectives were given, and no more requests failed than may"
+def _why_passed(judgements: Sequence[Judgement], place: str, judged: LevelMetrics | None) -> str:
     closest = min(judgements, key=lambda judgement: judgement.margin if judgement.margin is not None else 1.0)
     count = len(judgements)
     what = {1: "the objective holds", 2: "both objectives hold"}.get(count, f"all {count} objectives hold")
+    offered = None if judged is None else judged.offered
+    less = "" if offered is None or offered >= SAID_BELOW else f" ({offered:.1%} of that load was offered)"
     fewest = min((one.requests for one in judgements if one.requests), default=0)
     unseen = f"; of slow spells rarer than one in {unseen_spells(fewest):,} requests it says nothing" if fewest else ""
-    return f"{what} at {place}; closest is {_describe(closest)}{unseen}"
+    return f"{what} at {place}{less}; closest is {_describe(closest)}{unseen}"

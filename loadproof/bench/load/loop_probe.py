@@ -53,10 +53,10 @@ class LoopProbe:
     def waited_since(self, read_ns: int) -> int | None:
         """A moment after which all that a read at `read_ns` found there must have come; None: not known any more.
 
-        Between the last but one tick before the read and the turn of the loop that read, the loop has looked at its
-        sockets at least once.
+        Between the last tick but two before the read and the turn of the loop that read, the loop has looked at its
+        sockets at least once: two ticks lie further apart than the pause between two looks (`sockets.PAUSE_S`).
         """
-        place = bisect_right(self._turns_ns, read_ns) - 2
+        place = bisect_right(self._turns_ns, read_ns) - 3
         return self._turns_ns[place] if place >= 0 else None
 
     def catch_up(self) -> None:

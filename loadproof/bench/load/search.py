@@ -2,13 +2,12 @@
 
 **sweep** doubles the load from its lowest value until a rule stops it: `objective` (a latency bound is missed),
 `error_rate`, `timeout` (a request timed out), `unsteady` (an open loop's latency kept growing), `diminishing_return`
-(throughput grew by less than a quarter of what the load did), `limit` (of what was allowed) or `client` (the generator
-was late `repeats` times in a row; once it is late, a level is only measured again).
+(throughput grew by less than a quarter of what the load did), `limit` (of what was allowed) or `client` (the load asked
+for was not offered, or the client's own share decided, `repeats` times in a row; once it did, a level is only measured
+again).
 
-**find_max** looks for the highest load without any of the first four. It doubles until one is found, then bisects
-between the highest that met and the lowest that missed; a load counts by the majority of its measurements, a tie as
-missed. When the two ends are close enough, each is measured until it has `repeats`; an end that changes sides sends the
-search on. Bounds from below (`requests_per_s_min`) are not looked at: more load is the way to meet them.
+**find_max** looks for the highest load without any of the first four (`find_max`). Bounds from below
+(`requests_per_s_min`) are not looked at: more load is the way to meet them.
 """
 
 from __future__ import annotations
@@ -18,124 +17,26 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from loadproof.bench.judge.verdict import invalid_reasons
-from loadproof.bench.measure.metrics import LevelMetrics, pooled
-from loadproof.bench.measure.records import RequestRecord
-from loadproof.bench.measure.steady import SteadyState, steady_tokens_per_s
-from loadproof.bench.objectives import ERROR_RATE, Objective
-from loadproof.bench.spec import BenchmarkSpec, Search
-from loadproof.invocation.outcomes import OutcomeKind
+from loadproof.bench.load.find_max import Bracket, bracket_of, confirmed_load, next_to_find
+from loadproof.bench.load.probes import Miss, Probe, Stop, Wanted
+from loadproof.bench.spec import Search
 
-Rule = Literal[
-    "client",
-    "timeout",
-    "error_rate",
-    "objective",
-    "unsteady",
-    "diminishing_return",
-    "limit",
-    "converged",
-    "most_levels",
-]
 _ENDS_OF_FIND_MAX = ("converged", "limit")
 MOST_LEVELS = 60
 MINIMUM_GAIN = 0.25  # as for the knee: doubling the load must bring a quarter more
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """Why a level does not do: the rule, in words, and for an objective its name, bound and what was observed."""
-
-    rule: Rule
-    """which one"""
-    reason: str
-    """in words"""
-    objective: str | None = None
-    """that was missed"""
-    observed: float | None = None
-    """in the objective's unit"""
-    bound: float | None = None
-    """in the objective's unit"""
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """One measured level of a search: its load, what it misses (nothing: it met), and the throughput it reached."""
-
-    value: float
-    misses: tuple[Miss, ...]
-    throughput: float | None
-
-    @property
-    def met(self) -> bool:
-        return not self.misses
-
-    @property
-    def client_was_late(self) -> bool:
-        return any(miss.rule == "client" for miss in self.misses)
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """The search is over, by this rule."""
-
-    rule: Rule
-    """which one"""
-    reason: str
-    """in words"""
-
-
-def probe_of(
-    value: float, level: LevelMetrics, records: Sequence[RequestRecord], steady: SteadyState, spec: BenchmarkSpec
-) -> Probe:
-    """What one measured level amounts to; `records` are its measured requests."""
-    misses = [Miss("client", reason) for reason in invalid_reasons(level, spec.objectives)]
-    misses += _error_misses(level, spec)
-    for objective in spec.objectives:
-        if objective.latency is None:
-            continue
-        metric, rank_percent = objective.latency
-        observed = pooled(metric, [record for record in records if record.ok]).percentile_ms(rank_percent)
-        if observed is None or not objective.met_by(observed):
-            misses.append(_objective_miss(objective, observed))
-    if level.unfinished:
-        misses.append(Miss("unsteady", f"{level.unfinished} requests unfinished when the drain's time was over"))
-    elif steady.growing and level.load is not None:
-        misses.append(Miss("unsteady", "latency kept growing: requests come faster than they are served"))
-    return Probe(value, tuple(misses), steady_tokens_per_s(level, steady, records))
-
-
-def _error_misses(level: LevelMetrics, spec: BenchmarkSpec) -> list[Miss]:
-    misses = []
-    timeouts = level.errors_by_kind.get(OutcomeKind.TIMEOUT, 0)
-    if timeouts:
-        misses.append(Miss("timeout", f"{timeouts} of {level.requests} requests timed out"))
-    given = [objective.bound for objective in spec.objectives if objective.name == ERROR_RATE]
-    most = given[0] if given else spec.max_error_rate
-    share = level.errors / level.requests if level.requests else 1.0
-    if share > most:
-        text = f"{level.errors} of {level.requests} requests failed; at most {most:.2%} may"
-        misses.append(Miss("error_rate", text, ERROR_RATE if given else None, share, most))
-    return misses
-
-
-def _objective_miss(objective: Objective, observed: float | None) -> Miss:
-    shown = "no data" if observed is None else f"{observed:,.4g}"
-    reason = f"{objective.name}: observed {shown}, bound {objective.comparison} {objective.bound:,.4g}"
-    return Miss("objective", reason, objective.name, observed, objective.bound)
-
-
-def next_value(search: Search, probes: Sequence[Probe], also: float | None = None) -> float | Stop:
-    """The load to measure next, or why there is none. `also`: a value a sweep must not step over."""
+def next_level(search: Search, probes: Sequence[Probe], also: float | None = None) -> Wanted | Stop:
+    """The level to measure next, or why there is none. `also`: a value a sweep must not step over."""
     if len(probes) >= MOST_LEVELS:
         return Stop("most_levels", f"{MOST_LEVELS} levels measured without an end")
     late = list(takewhile(lambda probe: probe.client_was_late, reversed(probes)))
     if len(late) >= search.repeats:
         return Stop("client", late[0].misses[0].reason)
     if late:
-        return late[0].value
+        probes = probes[: -len(late)]
     telling = _telling(probes)
-    return _next_of_sweep(search, telling, also) if search.kind == "sweep" else _next_to_find(search, telling)
+    return _next_of_sweep(search, telling, also) if search.kind == "sweep" else next_to_find(search, telling)
 
 
 def _telling(probes: Sequence[Probe]) -> list[Probe]:
@@ -143,7 +44,7 @@ def _telling(probes: Sequence[Probe]) -> list[Probe]:
     return [probe for probe in probes if not probe.client_was_late]
 
 
-def _next_of_sweep(search: Search, probes: Sequence[Probe], also: float | None) -> float | Stop:
+def _next_of_sweep(search: Search, probes: Sequence[Probe], also: float | None) -> Wanted | Stop:
     if probes:
         last = probes[-1]
         if last.misses:
@@ -153,7 +54,7 @@ def _next_of_sweep(search: Search, probes: Sequence[Probe], also: float | None) 
     steps = ladder(search, also)
     if len(probes) == len(steps):
         return Stop("limit", f"{steps[-1]:g} was the highest load allowed")
-    return steps[len(probes)]
+    return Wanted(steps[len(probes)])
 
 
 def _diminished(before: Probe, after: Probe) -> Stop | None:
@@ -176,81 +77,26 @@ def ladder(search: Search, also: float | None) -> list[float]:
     return sorted(values)
 
 
-@dataclass(frozen=True, slots=True)
-class Bracket:
-    """The highest load that met below the lowest that missed, and how each was voted on (True: met)."""
-
-    met: float | None
-    """highest load that met; null: none did"""
-    missed: float | None
-    """lowest that missed; null: none did"""
-    met_votes: tuple[bool, ...] = ()
-    """how each measurement of it voted"""
-    missed_votes: tuple[bool, ...] = ()
-    """likewise"""
-
-
-def bracket_of(probes: Sequence[Probe]) -> Bracket:
-    votes: dict[float, list[bool]] = {}
-    for probe in _telling(probes):
-        votes.setdefault(probe.value, []).append(probe.met)
-    holds = {value: 2 * sum(cast) > len(cast) for value, cast in votes.items()}
-    missed = min((value for value, held in holds.items() if not held), default=None)
-    met = max((value for value, held in holds.items() if held and (missed is None or value < missed)), default=None)
-    return Bracket(met, missed, tuple(votes.get(met or -1, ())), tuple(votes.get(missed or -1, ())))
-
-
-def _next_to_find(search: Search, probes: Sequence[Probe]) -> float | Stop:
-    if not probes:
-        return search.start
-    bracket = bracket_of(probes)
-    met, missed = bracket.met, bracket.missed
-    if missed is None:
-        assert met is not None
-        if met < search.most:
-            return min(search.most, 2 * met)
-    elif met is None:
-        lower = _between(search, 0, missed)
-        if lower is not None and missed > search.start / 64:
-            return lower
-    else:
-        middle = _between(search, met, missed)
-        if middle is not None:
-            return middle
-    for end, cast in ((met, bracket.met_votes), (missed, bracket.missed_votes)):
-        if end is not None and len(cast) < search.repeats:
-            return end
-    if missed is None:
-        return Stop("limit", f"the objectives hold at {met:g}, the highest load allowed")
-    if met is None:
-        return Stop("limit", f"the objectives are missed at {missed:g} already, the lowest load tried")
-    return Stop("converged", f"they hold at {met:g} and are missed at {missed:g}")
-
-
-def _between(search: Search, met: float, missed: float) -> float | None:
-    """Halfway between two loads; None where they are as close as need be, or nothing lies between."""
-    if search.load.is_open:
-        return None if met and missed / met - 1 <= search.tolerance else float(f"{(met + missed) / 2:.4g}")
-    middle = (round(met) + round(missed)) // 2
-    if middle <= met or middle < 1 or (met and missed / met - 1 <= search.tolerance):
-        return None
-    return float(middle)
-
-
 def judged_probe(search: Search, probes: Mapping[int, Probe], also: float | None) -> int:
     """The level a search is judged at, of those measured (at least one).
 
-    find_max: the last measurement that met at the load found. sweep: at `also` where that was measured, else the
-    highest load that met. Where nothing met, the lowest load.
+    find_max: the last level that confirmed the load found; before there is one, the last that met at the highest load
+    that did. sweep: at `also` where that was measured, else the highest load that met. Where nothing met, the lowest.
     """
     named = [level for level, probe in probes.items() if probe.value == also]
     if search.kind == "sweep" and named:
         return named[-1]
-    wanted = bracket_of(tuple(probes.values())).met if search.kind == "find_max" else None
+    wanted = _found(tuple(probes.values())) if search.kind == "find_max" else None
     met = [level for level, probe in probes.items() if probe.met and wanted in (None, probe.value)]
     if met and (search.kind == "sweep" or wanted is not None):
         return max(met, key=lambda level: (probes[level].value, level))
     return min(probes, key=lambda level: (probes[level].value, -level))
+
+
+def _found(probes: Sequence[Probe]) -> float | None:
+    """The load that was confirmed; before that, the highest that met so far."""
+    confirmed = confirmed_load(_telling(probes))
+    return bracket_of(_telling(probes)).met if confirmed is None else confirmed
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +109,8 @@ class SearchedLevel:
     """it missed nothing"""
     misses: tuple[Miss, ...] = ()
     """what it missed"""
+    confirms: bool = False
+    """it was sent afresh to confirm its load"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,11 +122,11 @@ class SearchResult:
     unit: str
     """of the loads"""
     found: float | None
-    """highest load that met; null: none did"""
+    """highest load that was confirmed, of a search that was cut off the highest that met; null: none did"""
     bracket: Bracket
-    """what it lies between"""
+    """what the search narrowed it down to"""
     repeats: int
-    """measurements of each end"""
+    """most measurements of each end"""
     tolerance: float
     """how close the ends come, as a share"""
     levels: int
@@ -292,8 +140,10 @@ class SearchResult:
 
     @property
     def finished(self) -> bool:
-        """It came to its own end. One that was cut off, or whose client was late, did not."""
-        return self.stop is not None and (self.kind == "sweep" or self.stop.rule in _ENDS_OF_FIND_MAX)
+        """It came to its own end. One that was cut off, or that its client stopped, did not."""
+        if self.stop is None or self.stop.rule in ("client", "most_levels"):
+            return False
+        return self.kind == "sweep" or self.stop.rule in _ENDS_OF_FIND_MAX
 
     def votes(self, load: float | None) -> tuple[int, int]:
         """How many measurements of a load met, and how many there were."""
@@ -318,7 +168,10 @@ class SearchResult:
         load = f"{self.found:g} {self.unit}"
         if not self.finished:
             return f"{what}: at least {load}, search not finished"
-        return f"{what}: {load}" if self.bracket.missed is not None else f"{what}: at least {load}, the most allowed"
+        fresh = " (PASS at a fresh level)" if any(one.confirms for one in self.probes) else ""
+        if self.bracket.missed is None and self.stop is not None and self.found == self.bracket.met:
+            return f"{what}: at least {load}, the most allowed{fresh}"
+        return f"{what}: {load}{fresh}"
 
 
 def _ends(bracket: Bracket) -> str:
@@ -334,18 +187,18 @@ def _ends(bracket: Bracket) -> str:
 
 def search_result(search: Search, probes: Sequence[Probe], also: float | None) -> SearchResult:
     """What a search found: the load, its bracket and votes, what limits it, why it stopped."""
-    following = next_value(search, probes, also)
-    bracket = bracket_of(probes)
+    following = next_level(search, probes, also)
+    bracket = bracket_of(_telling(probes))
     limiting = [probe for probe in probes if probe.value == bracket.missed and probe.misses]
     return SearchResult(
         kind=search.kind,
         unit="requests/s" if search.load.is_open else "in flight",
-        found=bracket.met,
+        found=bracket.met if search.kind == "sweep" else _found(probes),
         bracket=bracket,
         repeats=search.repeats if search.kind == "find_max" else 1,
         tolerance=search.tolerance,
         levels=len(probes),
         limited_by=limiting[-1].misses[0] if limiting else None,
         stop=following if isinstance(following, Stop) else None,
-        probes=tuple(SearchedLevel(probe.value, probe.met, probe.misses) for probe in probes),
+        probes=tuple(SearchedLevel(probe.value, probe.met, probe.misses, probe.confirms) for probe in probes),
     )

@@ -15,7 +15,7 @@ from loadproof.bench.load.batches import measured_batch, warm_up_batch
 from loadproof.bench.load.runner import Batch, Runner, Sender
 from loadproof.bench.load.workers import Together
 from loadproof.bench.measure.records import Phase, RequestRecord
-from loadproof.bench.plan import RunPlan, planned_level
+from loadproof.bench.plan import PlannedLevel, RunPlan
 from loadproof.bench.workload.prompts import Prompts
 from loadproof.errors import CouldNotRunError
 from loadproof.invocation.faults import InvocationFault
@@ -116,11 +116,10 @@ class Sweep:
         """Add the level a search wants next; False when it is over, and for a run whose levels were all known."""
         if self.plan.spec.search is None or self.runner.stopped:
             return False
-        load = _wanted(self.plan, [*self.records, *self._taken])
-        if load is None:
+        level = _wanted(self.plan, [*self.records, *self._taken])
+        if level is None:
             return False
-        index = len(self.plan.levels)
-        self.plan = self.plan.with_level(planned_level(load, self.plan.spec.workload, index))
+        self.plan = self.plan.with_level(level)
         self.save(self.plan)
         return True
 
@@ -282,11 +281,11 @@ def anything_left(plan: RunPlan, records: Sequence[RequestRecord]) -> bool:
     return any(level.ended_utc is None for level in plan.levels) or _wanted(plan, records) is not None
 
 
-def _wanted(plan: RunPlan, records: Sequence[RequestRecord]) -> Load | None:
-    """The load that a search wants next."""
-    from loadproof.bench.measure.levels import next_load  # noqa: PLC0415  a sender comes up without numpy
+def _wanted(plan: RunPlan, records: Sequence[RequestRecord]) -> PlannedLevel | None:
+    """The level that a search wants next."""
+    from loadproof.bench.measure.levels import next_planned  # noqa: PLC0415  a sender comes up without numpy
 
-    return next_load(plan, records)
+    return next_planned(plan, records)
 
 
 def why_never_ran(records: Iterable[RequestRecord]) -> str | None:

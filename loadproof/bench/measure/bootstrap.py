@@ -59,6 +59,12 @@ class Resampled:
     high_known: bool
     blocks: int
 
+    @property
+    def log_error(self) -> float:
+        """The standard error of the figure's logarithm; 0 where nothing could be drawn."""
+        drawn = self.estimates[self.estimates > 0]
+        return float(np.log(drawn).std()) if drawn.size else 0.0
+
 
 NOTHING = Resampled(None, np.empty(0), low_known=False, high_known=False, blocks=0)
 

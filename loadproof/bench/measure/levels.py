@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from loadproof.bench.load.search import Probe, Stop, judged_probe, next_value, probe_of
+from loadproof.bench.load.probes import Probe, Stop, probe_of
+from loadproof.bench.load.search import judged_probe, next_level
+from loadproof.bench.measure.client_share import ClientShare
 from loadproof.bench.measure.metrics import LevelMetrics, measure_level
 from loadproof.bench.measure.records import RequestRecord, latest
 from loadproof.bench.measure.statistics import Spread
 from loadproof.bench.measure.steady import SteadyState, steady_state
-from loadproof.bench.plan import RunPlan
+from loadproof.bench.plan import PlannedLevel, RunPlan, planned_level
 from loadproof.loads import Load
 
 
@@ -59,7 +61,7 @@ def measured_level(
         load=load.words if load.is_open else None,
     )
     if "imported" in plan.conditions:  # how late another program was, nobody measured
-        metrics = replace(metrics, lag_ms=Spread(), loop_lag_ms=Spread())
+        metrics = replace(metrics, lag_ms=Spread(), loop_lag_ms=Spread(), offered=None, client_share=ClientShare())
     ended = bool(plan.levels) and plan.levels[index].ended_utc is not None
     return MeasuredLevel(index, load, tuple(measured), tuple(warm_up), metrics, steady_state(measured), ended)
 
@@ -67,19 +69,31 @@ def measured_level(
 def probes_of(plan: RunPlan, levels: Mapping[int, MeasuredLevel]) -> dict[int, Probe]:
     """What a search sees of its levels, in the order in which they were measured; of those that came to their end."""
     return {
-        index: probe_of(level.load.value, level.metrics, level.records, level.steady, plan.spec)
+        index: probe_of(
+            level.load.value,
+            level.metrics,
+            level.records,
+            level.steady,
+            plan.spec,
+            confirms=plan.levels[index].confirms,
+        )
         for index, level in sorted(levels.items())
         if level.ended
     }
 
 
-def next_load(plan: RunPlan, records: Sequence[RequestRecord]) -> Load | None:
-    """The load a search wants measured next; None where it is over, and for a run without a search."""
-    if plan.spec.search is None:
+def next_planned(plan: RunPlan, records: Sequence[RequestRecord]) -> PlannedLevel | None:
+    """The level a search wants measured next; None where it is over, and for a run without a search."""
+    search = plan.spec.search
+    if search is None:
         return None
     probes = tuple(probes_of(plan, measured_levels(plan, records)).values())
-    following = next_value(plan.spec.search, probes, wanted_value(plan))
-    return None if isinstance(following, Stop) else plan.spec.search.load_at(following)
+    following = next_level(search, probes, wanted_value(plan))
+    if isinstance(following, Stop):
+        return None
+    load = search.load_at(following.value, following.requests)
+    level = planned_level(load, plan.spec.workload, len(plan.levels))
+    return replace(level, confirms=following.confirms)
 
 
 def wanted_value(plan: RunPlan) -> float | None:

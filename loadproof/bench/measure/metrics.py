@@ -18,6 +18,9 @@ cannot hide it. A failed request is in the error figures and in no latency.
   (`loop_probe`): the delay that a read or a send at a random moment met.
 - **lag** (ms) = dispatched − intended send, of every request: what the generator itself added. Opening a connection
   is the network's time: it is in the latencies, not in the lag.
+- **client's share** (ms) = a latency's statistic as counted − the same without what the client itself may have added to
+  each request (`client_share`).
+- **offered** (share) = the load that was really there over the load asked for (`client_share.offered`).
 - **mean in flight** = Σ (end − intended send) / duration: below the level's concurrency by its ramp and its tail.
 - **asked, answered tokens** = mean output tokens asked for and given, of successful requests whose count is known.
 - **error rate** (share) = failed / finished requests.
@@ -37,12 +40,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadproof.bench.load.loop_probe import TICK_NS
+from loadproof.bench.measure.client_share import (
+    NS_PER_MS,
+    ClientShare,
+    added,
+    longest_gaps_ns,
+    may_be_the_clients,
+    offered,
+    shortest_gaps_ns,
+    widths,
+)
 from loadproof.bench.measure.records import MISSING, RequestRecord, TokenTimes
 from loadproof.bench.measure.statistics import Samples, Spread, Whole, percentile, spread, spread_above_zeros
-from loadproof.bench.objectives import Objective
+from loadproof.bench.objectives import LATENCY_METRICS, Objective
+from loadproof.invocation.outcomes import OutcomeKind
 
-NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
+End = Literal["counted", "shortest", "longest"]  # of a figure: as it was counted, and between what it may have been
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +125,12 @@ class LevelMetrics:
     """answers whose server counted tokens that cannot be"""
     load: str | None = None
     """an open loop's, in words"""
+    offered: float | None = None
+    """share of the load asked for that was really there; null: not known"""
+    client_share: ClientShare = field(default_factory=ClientShare)
+    """what the client itself may have added to each latency"""
+    errors_while_away: int = 0
+    """time-outs and broken connections while the client itself stood still: they may be its own"""
 
     @property
     def place(self) -> str:
@@ -136,13 +156,18 @@ def tpot_ms(record: RequestRecord) -> float | None:
 
 def itl_gaps_ns(record: RequestRecord) -> Whole:
     """Gaps between the distinct instants at which tokens came; empty below two instants."""
+    steps_ns = _steps_ns(record)
+    return steps_ns if steps_ns.all() else steps_ns[steps_ns > 0]  # 0: tokens that came together
+
+
+def _steps_ns(record: RequestRecord) -> Whole:
+    """From each token's instant to the next one's."""
     if not record.ok:
         return np.empty(0, np.uint32)
     times = record.token_times_ns
     if isinstance(times, TokenTimes):
-        steps_ns: Whole = np.frombuffer(times.steps_ns, dtype=np.uint32)
-        return steps_ns if steps_ns.all() else steps_ns[steps_ns > 0]  # 0: tokens that came together
-    instants_ns = np.unique(np.asarray(times, dtype=np.int64))
+        return np.frombuffer(times.steps_ns, dtype=np.uint32)
+    instants_ns = np.sort(np.asarray(times, dtype=np.int64))
     return instants_ns[1:] - instants_ns[:-1]
 
 
@@ -151,6 +176,7 @@ def lag_ms(record: RequestRecord) -> float:
 
 
 _PER_REQUEST = {"ttft": ttft_ms, "tpot": tpot_ms, "e2e": e2e_ms}
+_MAYBE_OURS = (OutcomeKind.TIMEOUT, OutcomeKind.CONNECTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,22 +198,39 @@ class Pool:
         return percentile(self.values, rank_percent, self.per_ms)
 
 
-def pooled(metric: str, records: Sequence[RequestRecord]) -> Pool:
-    """All samples of ttft, itl, tpot or e2e (ITL has many a request, the others one)."""
+def pooled(metric: str, records: Sequence[RequestRecord], end: End = "counted", bound_ms: float = float("inf")) -> Pool:
+    """All samples of ttft, itl, tpot or e2e (ITL has many a request, the others one).
+
+    `end`: as counted, or the shortest or longest that they may have been without what the client added. The longest
+    gaps between tokens are those of which most exceed `bound_ms`.
+    """
     if metric == "itl":
-        return _pooled_gaps(records)
-    found = (_PER_REQUEST[metric](record) for record in records)
-    values = np.asarray([value for value in found if value is not None], dtype=np.float64)
+        return _pooled_gaps(records, end, bound_ms * NS_PER_MS)
+    found = ((record, _PER_REQUEST[metric](record)) for record in records)
+    values = np.asarray([_at_end(metric, *one, end) for one in found if one[1] is not None], dtype=np.float64)
     return Pool(values, np.arange(1, values.size + 1))
 
 
-def _pooled_gaps(records: Sequence[RequestRecord]) -> Pool:
+def _at_end(metric: str, record: RequestRecord, counted_ms: float | None, end: End) -> float:
+    assert counted_ms is not None
+    if end == "counted":
+        return counted_ms
+    share = added(metric, record)
+    return max(0.0, counted_ms - share.too_long_ms) if end == "shortest" else counted_ms + share.too_short_ms
+
+
+def _pooled_gaps(records: Sequence[RequestRecord], end_of_figure: End, bound_ns: float) -> Pool:
     compact = all(isinstance(record.token_times_ns, TokenTimes) or not record.token_times_ns for record in records)
     most = sum(len(record.token_times_ns) for record in records)
     values: Whole = np.empty(most, np.uint32) if compact else np.empty(most, np.int64)
     ends, end = array("q"), 0
     for record in records:
-        gaps = itl_gaps_ns(record)
+        if end_of_figure == "counted" or not record.stalls_ns:
+            gaps = itl_gaps_ns(record)
+        elif end_of_figure == "shortest":
+            gaps = shortest_gaps_ns(_steps_ns(record), record)
+        else:
+            gaps = longest_gaps_ns(_steps_ns(record), record, bound_ns)
         if gaps.size:
             values[end : end + gaps.size] = gaps
             end += gaps.size
@@ -234,8 +277,6 @@ def measure_level(
 
     `load` names an open loop, which has no fixed concurrency: its mean in flight stands there, rounded, at least 1.
     """
-    from loadproof.capacity.cost import usd_per_million_tokens  # noqa: PLC0415  a sender comes up without pydantic
-
     finished = [record for record in records if record.finished]
     succeeded = [record for record in finished if record.ok]
     failed = [record for record in finished if not record.ok]
@@ -244,9 +285,10 @@ def measure_level(
     input_per_s = _rate(_total_input(succeeded), seconds)
     requests_per_s = _rate(len(succeeded), seconds)
     tokens_per_s = None if output_per_s is None or input_per_s is None else output_per_s + input_per_s
-    per_million_requests = usd_per_million_tokens(usd_per_hour, requests_per_s)
+    per_million_requests = _usd_per_million(usd_per_hour, requests_per_s)
     known = [record for record in succeeded if record.output_tokens is not None]
     in_flight = _rate(sum(record.end_ns - record.intended_ns for record in finished) / NS_PER_S, seconds)
+    latencies = {f"{metric}_ms": pooled(metric, succeeded).spread_ms() for metric in LATENCY_METRICS}
     return LevelMetrics(
         concurrency=concurrency if load is None else max(1, round(in_flight or 0)),
         requests=len(finished),
@@ -256,10 +298,7 @@ def measure_level(
         unfinished=len(records) - len(finished),
         missing=sum(record.outcome == MISSING for record in records),
         duration_s=seconds,
-        ttft_ms=pooled("ttft", succeeded).spread_ms(),
-        itl_ms=pooled("itl", succeeded).spread_ms(),
-        tpot_ms=pooled("tpot", succeeded).spread_ms(),
-        e2e_ms=pooled("e2e", succeeded).spread_ms(),
+        **latencies,
         lag_ms=spread(np.asarray([lag_ms(record) for record in finished], dtype=np.float64)),
         loop_lag_ms=_loop_lag_ms(finished),
         output_tokens_per_s=output_per_s,
@@ -267,8 +306,8 @@ def measure_level(
         requests_per_s=requests_per_s,
         goodput_per_s=_rate(sum(is_good(record, objectives) for record in succeeded), seconds),
         error_rate=len(failed) / len(finished) if finished else None,
-        cost_per_million_output_tokens_usd=usd_per_million_tokens(usd_per_hour, output_per_s),
-        cost_per_million_tokens_usd=usd_per_million_tokens(usd_per_hour, tokens_per_s),
+        cost_per_million_output_tokens_usd=_usd_per_million(usd_per_hour, output_per_s),
+        cost_per_million_tokens_usd=_usd_per_million(usd_per_hour, tokens_per_s),
         cost_per_thousand_requests_usd=None if per_million_requests is None else per_million_requests / 1000,
         mean_in_flight=in_flight,
         tokens_per_arrival=_tokens_per_arrival(succeeded),
@@ -279,7 +318,25 @@ def measure_level(
         token_source=_output_source(succeeded),
         input_token_source=_input_source(succeeded),
         load=load,
+        offered=offered(finished, is_open=load is not None),
+        client_share=ClientShare(
+            **{f"{metric}_ms": _share_of(metric, latencies[f"{metric}_ms"], succeeded) for metric in LATENCY_METRICS}
+        ),
+        errors_while_away=sum(record.outcome in _MAYBE_OURS and may_be_the_clients(record) for record in failed),
     )
+
+
+def same_at_both_ends(metric: str, records: Sequence[RequestRecord]) -> bool:
+    """Gaps between tokens are as counted where the client never stood still; other figures have a send in them."""
+    return metric == "itl" and not any(record.stalls_ns for record in records)
+
+
+def _share_of(metric: str, counted: Spread, succeeded: Sequence[RequestRecord]) -> Spread:
+    """Between the shortest that its values may have been and the longest."""
+    if same_at_both_ends(metric, succeeded):
+        return widths(counted, counted)
+    longest = pooled(metric, succeeded, "longest").spread_ms() if metric in ("itl", "tpot") else counted
+    return widths(longest, pooled(metric, succeeded, "shortest").spread_ms())
 
 
 def _first_messages(failed: Sequence[RequestRecord]) -> dict[str, str]:
@@ -299,6 +356,14 @@ def _loop_lag_ms(finished: Sequence[RequestRecord]) -> Spread:
 
 def _rate(amount: float | None, seconds: float | None) -> float | None:
     return None if amount is None or seconds is None else round(amount / seconds, 9)
+
+
+def _usd_per_million(usd_per_hour: float | None, per_s: float | None) -> float | None:
+    if usd_per_hour is None:
+        return None
+    from loadproof.capacity.cost import usd_per_million_tokens  # noqa: PLC0415  brings pydantic along
+
+    return usd_per_million_tokens(usd_per_hour, per_s)
 
 
 def _total_output(succeeded: Sequence[RequestRecord]) -> int | None:

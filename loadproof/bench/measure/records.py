@@ -6,7 +6,9 @@ Times are nanoseconds since the run's zero, on one monotonic clock; `plan.json` 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import gzip
+import os
 import sys
 import zlib
 from array import array
@@ -187,7 +189,9 @@ class RecordWriter:
 
     def append(self, record: RequestRecord) -> None:
         assert self._file is not None, "use RecordWriter as a context manager"
-        self._file.write(line_of(record))
+        line = line_of(record)
+        if self._file.write(line) < len(line):  # what is left of a disk takes a part of it
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def line_of(record: RequestRecord) -> bytes:

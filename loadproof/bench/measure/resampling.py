@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from loadproof.bench.measure.bootstrap import Resampled, Whole, percentile_resampled, rate_resampled
+from loadproof.bench.measure.client_share import faster_without
 from loadproof.bench.measure.levels import MeasuredLevel
 from loadproof.bench.measure.metrics import NS_PER_S, Pool, itl_gaps_ns, pooled, tpot_ms
 from loadproof.bench.measure.records import RequestRecord
@@ -51,6 +52,17 @@ class LevelSamples:
         observed = self._metrics.output_tokens_per_s if of_tokens else self._metrics.requests_per_s
         owners = self._owners(self._records)
         return rate_resampled(observed, np.asarray(amounts), np.asarray(busy_s), owners, seed, self._slots)
+
+    def ends(self, objective: Objective) -> tuple[float, float]:
+        """The least and the most that the figure may have been without what the client added, over it as counted."""
+        if not objective.latency:
+            is_open = self._metrics.load is not None
+            return 1.0, faster_without(self._records, is_open=is_open, duration_s=self._metrics.duration_s)
+        metric, rank_percent = objective.latency
+        counted, least, most = (
+            pooled(metric, self._records, end).percentile_ms(rank_percent) for end in ("counted", "shortest", "longest")
+        )
+        return (least / counted, most / counted) if counted and least is not None and most is not None else (1.0, 1.0)
 
     def _pool(self, metric: str) -> tuple[Pool, Whole]:
         if metric not in self._pools:

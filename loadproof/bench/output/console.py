@@ -16,7 +16,7 @@ from rich.text import Text
 
 from loadproof.bench.load.sweep import Progress
 from loadproof.bench.measure.scaling import scaling_lines
-from loadproof.bench.output.words import answer_length
+from loadproof.bench.output.words import answer_length, client_shares
 from loadproof.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 150
 PLAIN_INTERVAL_S = 5.0
-VERDICT_STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow", "INVALID": "bold magenta"}
+SHARES_FROM_WIDTH = 110
+VERDICT_STYLES = {
+    "PASS": "bold green",
+    "FAIL": "bold red",
+    "INCONCLUSIVE": "bold yellow",
+    "INVALID": "bold magenta",
+    "NOT JUDGED": "bold blue",
+}
 
 
 class ProgressView:
@@ -119,7 +126,7 @@ def print_result(result: RunResult, console: Console) -> None:
         wide.print(table)
     _print_notes(summary, say)
     if summary.objectives:
-        wide.print(_objectives_table(summary.objectives, summary.place))
+        wide.print(_objectives_table(summary.objectives, summary.place, shares=wide.width >= SHARES_FROM_WIDTH))
     wide.print(Text(summary.verdict.outcome, style=VERDICT_STYLES[summary.verdict.outcome]), soft_wrap=True)
     for reason in summary.verdict.reasons:
         say(f"  {reason}")
@@ -160,6 +167,8 @@ def _level_notes(level: Level) -> Iterator[str]:
     """What the table has no room for: a level that never settled, and answers that were not waited for."""
     if level.never_full:
         yield level.never_full
+    if shares := client_shares(level):
+        yield f"the client's own share is up to {shares}"
     if level.wrong_counts:
         yield f"{level.wrong_counts} answers had an impossible token count: their pieces of text were counted"
     if level.steady_state.reached is False:
@@ -237,10 +246,12 @@ def _rates(level: Level) -> tuple[str, ...]:
     )
 
 
-def _objectives_table(objectives: Sequence[Judgement], where: str) -> Table:
+def _objectives_table(objectives: Sequence[Judgement], where: str, *, shares: bool) -> Table:
+    """`shares`: with a column of what the client may have added."""
     title = f"Objectives at {where}"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    for name in ("objective", "observed", "bound", "95% interval", "margin", "verdict"):
+    of_client = ["client's share"] if shares else []
+    for name in ("objective", "observed", *of_client, "bound", "95% interval", "margin", "verdict"):
         table.add_column(name, justify="left" if name == "objective" else "right", no_wrap=True)
     for row in objectives:
         # A share is a small number.
@@ -251,6 +262,7 @@ def _objectives_table(objectives: Sequence[Judgement], where: str) -> Table:
         table.add_row(
             row.name,
             figure(row.observed, decimals),
+            *[figure(row.client_share, decimals)] * shares,
             f"{row.comparison} {figure(row.bound, decimals)}",
             interval,
             "–" if row.margin is None else f"{row.margin:+.0%}",

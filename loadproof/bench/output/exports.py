@@ -21,10 +21,11 @@ from loadproof.bench.output.words import figure, interval, more_of
 
 STATISTICS = ("p50", "p90", "p95", "p99", "mean", "max")
 SPREADS = ("ttft_ms", "itl_ms", "tpot_ms", "e2e_ms", "lag_ms")
+SHARES = ("ttft_ms", "itl_ms", "tpot_ms", "e2e_ms")  # the client's of each
 PHASES = ("queue_ms", "prefill_ms", "decode_ms")
 COUNTS = (
     "requests", "errors", "unfinished", "missing", "error_rate", "duration_s", "mean_in_flight",
-    "asked_output_tokens", "answered_output_tokens", "wrong_counts",
+    "asked_output_tokens", "answered_output_tokens", "wrong_counts", "offered", "errors_while_away",
 )  # fmt: skip
 RATES = (
     "output_tokens_per_s",
@@ -35,6 +36,7 @@ RATES = (
     "cost_per_million_tokens_usd",
     "cost_per_thousand_requests_usd",
 )
+_NO_FAILURES = {"INVALID": "error", "NOT JUDGED": "skipped"}
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -52,7 +54,8 @@ def to_junit(summary: Summary, comparison: Comparison | None = None) -> str:
     """JUnit XML by the Ant schema that Jenkins, GitLab and GitHub's reporters read.
 
     One test the verdict, one each objective, one each figure that decides a comparison. FAIL, INCONCLUSIVE and
-    REGRESSION are failures, since none of them was shown to hold; INVALID is an error: nothing was measured.
+    REGRESSION are failures, since none of them was shown to hold; INVALID is an error: the client decided. NOT JUDGED
+    is skipped.
     """
     verdict, name = summary.verdict, summary.name
     searched = summary.search.lines() if summary.search else []
@@ -92,8 +95,9 @@ def _suite(number: int, title: str, name: str, cases: Sequence[Case], summary: S
             "timestamp": summary.created_utc[:19],
             "hostname": "localhost",
             "tests": str(len(cases)),
-            "failures": str(sum(outcome not in ("PASS", "INVALID") for outcome in outcomes)),
+            "failures": str(sum(outcome not in ("PASS", *_NO_FAILURES) for outcome in outcomes)),
             "errors": str(outcomes.count("INVALID")),
+            "skipped": str(outcomes.count("NOT JUDGED")),
             "time": f"{max((case.seconds for case in cases), default=0.0):.3f}",  # they ran side by side
         },
     )
@@ -107,9 +111,11 @@ def _suite(number: int, title: str, name: str, cases: Sequence[Case], summary: S
             {"name": _xml(case.name), "classname": _xml(f"loadproof.{name}"), "time": f"{case.seconds:.3f}"},
         )
         if case.outcome != "PASS":
-            kind = "error" if case.outcome == "INVALID" else "failure"
+            kind = _NO_FAILURES.get(case.outcome, "failure")
             first = _xml(case.text.split("\n")[0])
-            said = ElementTree.SubElement(element, kind, {"message": first, "type": case.outcome})
+            said = ElementTree.SubElement(element, kind, {"message": first})
+            if kind != "skipped":
+                said.set("type", case.outcome)
             said.text = _xml(case.text)
     said_of_all = "\n".join(f"{case.name}: {case.text}" for case in cases)
     ElementTree.SubElement(suite, "system-out").text = _xml(said_of_all)
@@ -135,13 +141,17 @@ def properties(summary: Summary) -> Iterable[tuple[str, str]]:
 
 def to_csv(summary: Summary) -> str:
     """One row a level: counts, every latency at every statistic in ms, rates, costs, and whether it is judged."""
-    columns = [f"{spread.removesuffix('_ms')}_{one}_ms" for spread in (*SPREADS, *PHASES) for one in STATISTICS]
+    shares = tuple(f"{name.removesuffix('_ms')}_client_share_ms" for name in SHARES)
+    columns = [
+        f"{spread.removesuffix('_ms')}_{one}_ms" for spread in (*SPREADS, *PHASES, *shares) for one in STATISTICS
+    ]
     head = ["run_id", "profile", "load", "concurrency", "judged", "valid", *COUNTS, *RATES, *columns]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
     for level in summary.levels:
         spreads = [getattr(level, name) for name in SPREADS] + [getattr(level.phases, name) for name in PHASES]
+        spreads += [getattr(level.client_share, name) for name in SHARES]
         row = [
             summary.run_id,
             summary.profile.name if summary.profile else None,
@@ -165,6 +175,8 @@ def objective(row: Judgement) -> str:
     said = f"{row.name}: observed {figure(row.observed)}, bound {row.comparison} {figure(row.bound)}"
     if row.low is not None or row.high is not None:
         said += f", 95% interval {interval(row.low, row.high)}"
+    if row.client_share:
+        said += f", client's share {figure(row.client_share)}"
     if row.doubt:
         return f"{said}; {row.doubt}"
     return said + (f"; {more_of(row).strip(' ()')} would settle it in 4 of 5 cases" if more_of(row) else "")

@@ -11,7 +11,7 @@ from loadproof.bench.output.exports import properties
 from loadproof.bench.output.words import answer_length, figure, interval, more_of
 
 _SIGNS = {
-    "PASS": "✅", "FAIL": "❌", "INCONCLUSIVE": "❓", "INVALID": "⚠️",
+    "PASS": "✅", "FAIL": "❌", "INCONCLUSIVE": "❓", "INVALID": "⚠️", "NOT JUDGED": "⚪",
     "REGRESSION": "❌", "IMPROVED": "✅", "NO CHANGE": "✅",
 }  # fmt: skip
 
@@ -54,12 +54,13 @@ def _objectives(summary: Summary) -> list[str]:
             figure(row.observed),
             f"{'≤' if row.comparison == '<=' else '≥'} {figure(row.bound)}",
             interval(row.low, row.high),
+            figure(row.client_share),
             "–" if row.margin is None else f"{row.margin:+.0%}",
             f"{_SIGNS[row.verdict]} {row.verdict}{more_of(row)}",
         )
         for row in summary.objectives
     ]
-    head = ("objective", "observed", "bound", "95% interval", "margin", "verdict")
+    head = ("objective", "observed", "bound", "95% interval", "client's share", "margin", "verdict")
     return [f"### Objectives at {_said(summary.place)}", _table(head, rows)]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from loadproof.bench.measure.client_share import NOTICED
+
 if TYPE_CHECKING:
     from loadproof.bench.document import Level
     from loadproof.bench.judge.verdict import Judgement
@@ -12,6 +14,16 @@ if TYPE_CHECKING:
 def answer_length(level: Level) -> str:
     """`2 of 64 asked for`: mean tokens of a level's answers."""
     return f"{figure(level.answered_output_tokens)} of {figure(level.asked_output_tokens)} asked for"
+
+
+def client_shares(level: Level) -> str:
+    """`12 of TTFT p95, 13.1 of E2E p95 ms`: what the client may have added, where that is worth a word."""
+    said = []
+    for metric, statistic in (("ttft", "p95"), ("itl", "p99"), ("tpot", "p95"), ("e2e", "p95")):
+        counted, share = (getattr(getattr(one, f"{metric}_ms"), statistic) for one in (level, level.client_share))
+        if share and share >= NOTICED * counted:
+            said.append(f"{figure(share)} of {metric.upper()} {statistic}")
+    return f"{', '.join(said)} ms" if said else ""
 
 
 def more_of(row: Judgement) -> str:

@@ -109,12 +109,14 @@ def predicted_at(level: PredictedPoint, latency: str) -> float | None:
 
 
 def position(objective: Judgement) -> dict[str, float] | None:
-    """Where bound, observation and interval stand on a bar of 0..100, for the objectives table; None without data."""
+    """Where bound, observation, the same without the client, interval stand on a bar of 0..100; None without data."""
     if objective.observed is None:
         return None
     low = objective.observed if objective.low is None else objective.low
     high = objective.observed if objective.high is None else objective.high
-    return on_a_bar(1.15, bound=objective.bound, observed=objective.observed, low=low, high=high)
+    share = (objective.client_share or 0.0) * (1 if objective.comparison == "<=" else -1)
+    ends = {"without_client": objective.observed - share, "low": low, "high": high}
+    return on_a_bar(1.15, bound=objective.bound, observed=objective.observed, **ends)
 
 
 def _one_a_load(summary: Summary) -> Sequence[Level]:

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def render_report(run_folder: Path) -> Path:
+def render_report(run_folder: Path, summary: Summary | None = None) -> Path:
     """Write `report.html` into the run's folder and return its path.
 
-    Reads `summary.json` and, if there, `requests.jsonl`. The file appears whole or not at all. Raises InputError when
-    the summary is missing or malformed, OSError when the folder cannot be written.
+    Reads `summary.json` (not where its `summary` is given) and, if there, `requests.jsonl`. The file appears whole or
+    not at all. Raises InputError when the summary is missing or malformed, OSError when the folder cannot be written.
     """
-    summary = read_summary(run_folder).by_concurrency()
+    summary = (summary or read_summary(run_folder)).by_concurrency()
     target = run_folder / "report.html"
     judged = _judged(summary)
     level = judged.planned.level if judged else None
@@ -91,16 +91,17 @@ def verdict_sentence(summary: Summary) -> str:
     if verdict.at_load and not verdict.at_load.endswith("in flight"):  # an open loop goes by its rate
         where = f" at {wording.visible(verdict.at_load, 120)}"
     decisive = [objective for objective in summary.objectives if objective.verdict == verdict.outcome]
-    if decisive:
+    if decisive and verdict.outcome in _SENTENCES:
         closest = min(decisive, key=lambda objective: objective.margin if objective.margin is not None else math.inf)
         return _SENTENCES[verdict.outcome](closest, len(decisive), where)
     if verdict.reasons:
         return wording.visible(verdict.reasons[0])
     return {
-        "PASS": "No objectives were given; requests succeeded.",
+        "PASS": f"The objectives were met{where}.",
         "FAIL": f"The objectives were not met{where}.",
         "INCONCLUSIVE": f"The samples do not settle whether the objectives hold{where}.",
         "INVALID": "The measurement itself cannot be trusted.",
+        "NOT JUDGED": "No objectives were given.",
     }[verdict.outcome]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loadproof.bench.document import Level, Summary
 from loadproof.bench.judge.verdict import Judgement
+from loadproof.bench.measure.client_share import NOTICED
 from loadproof.pages.wording import (
     LONGEST_TEXT,
     NO_DATA,
@@ -27,9 +28,11 @@ __all__ = [
     "latency_of",
     "margin",
     "notes",
+    "noticed_share",
     "number",
     "objective_title",
     "objective_value",
+    "percent",
     "visible",
     "what_would_settle",
 ]
@@ -101,6 +104,16 @@ def notes(level: Level, summary: Summary) -> str:
         said.append(f"steady after the first {level.steady_state.excluded_requests:,}")
     text = ", ".join(said)
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+
+
+def noticed_share(level: Level, latency: str) -> str:
+    """What the client may have added to a latency's p95, where that is worth a word; else empty."""
+    counted, share = (getattr(one, f"{latency}_ms").p95 for one in (level, level.client_share))
+    return number(share) if share and share >= NOTICED * counted else ""
+
+
+def percent(share: float | None) -> str:
+    return NO_DATA if share is None else f"{100 * share:.1f} %"
 
 
 def margin(value: float | None) -> str:

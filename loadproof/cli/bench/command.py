@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from loadproof.bench.job import resume_benchmark, run_benchmark
+from loadproof.bench.load.sweep import OnProgress
 from loadproof.bench.output.console import ProgressView
 from loadproof.bench.plan import read_plan
 from loadproof.bench.spec import BenchmarkSpec
-from loadproof.cli.bench.load import refuse_crowd
+from loadproof.cli.bench.load import refuse_crowd, with_crew
 from loadproof.cli.bench.remote import JobOptions
 from loadproof.cli.bench.spec import Options, spec_from_profile, spec_from_target
 from loadproof.cli.options import Format, grouped
 from loadproof.cli.outputs import Outputs, show
 from loadproof.errors import InputError
 from loadproof.terminal import Terminal
+
+if TYPE_CHECKING:
+    from loadproof.bench.judge.run import RunResult
 
 
 @grouped
@@ -35,16 +38,20 @@ def bench(
     """Load a deployed endpoint level by level, then judge it: PASS, FAIL, INCONCLUSIVE or INVALID, with evidence.
 
     Exit code: 0 PASS · 1 FAIL, INCONCLUSIVE or a regression, also by any failed request unless an objective or
-    --max-error-rate allows it · 2 bad usage · 3 could not run, or INVALID: the client was too slow to measure ·
-    130 interrupted.
+    --max-error-rate allows it · 2 bad usage · 3 could not run, or INVALID: the client's own share decides, or it did
+    not offer the load asked for · 4 NOT JUDGED: no objectives · 130 interrupted.
     """
     job.check(resume)
     if not job.wanted:
         refuse_crowd(options.load.workers)
     spec = _spec(profile, options, resume, ask=not job.dry_run)
+    if spec is not None and not job.wanted:
+        spec = with_crew(spec, options.load.workers)
     if job.dry_run:
         assert spec is not None
-        return job.print_requests(spec)
+        from loadproof.cli.bench.elsewhere import print_requests  # noqa: PLC0415  brings boto3 along
+
+        return print_requests(job, spec)
     return _run(spec, out, resume, format, outputs, job)
 
 
@@ -83,6 +90,14 @@ def _run(
             for load in spec.fixed_loads:
                 if load.never_full:
                     view.note(load.never_full)
-            run = job.run if job.wanted else partial(run_benchmark, observe=True)
-            result = run(spec, view.show, out)
+            result = _sent(spec, view.show, out, job)
     return show(result, outputs, format)
+
+
+def _sent(spec: BenchmarkSpec, on_progress: OnProgress, out: Path | None, job: JobOptions) -> RunResult:
+    """Run it from this machine, or from where it was asked to."""
+    if not job.wanted:
+        return run_benchmark(spec, on_progress, out, observe=True)
+    from loadproof.cli.bench.elsewhere import run_elsewhere  # noqa: PLC0415  brings boto3 along
+
+    return run_elsewhere(job, spec, on_progress, out)

@@ -16,6 +16,7 @@ from loadproof.loads import MOST_CONCURRENCY, MOST_REQUESTS_PER_S, PROCESSES, Lo
 
 _RANGE = re.compile(r"(?P<start>[0-9.]+?)\.\.(?P<most>[0-9.]+)")
 Arrivals = Literal["constant", "poisson", "gamma"]
+CROWD = 1024  # requests in flight that keep more than one core busy
 DEFAULT_SPAN = (1.0, 256.0)  # of --find-max
 
 
@@ -58,7 +59,7 @@ class LoadOptions:
         bool, typer.Option("--find-max", help="search the highest --rate or --concurrency that meets the objectives")
     ] = False
     repeats: Annotated[
-        int | None, typer.Option(min=1, max=9, help="of --find-max: measurements of either end (default: 3)")
+        int | None, typer.Option(min=1, max=9, help="of --find-max: most measurements of either end (default: 3)")
     ] = None
     drain_s: Annotated[
         float | None,
@@ -67,7 +68,9 @@ class LoadOptions:
     workers: Annotated[
         int | None,
         typer.Option(
-            min=1, max=64, help="processes to share the load, for what one cannot (default: 1; at most one a core)"
+            min=1,
+            max=64,
+            help="processes to share the load, at most one a core (default: 1; from 1,024 in flight one a core)",
         ),
     ] = None
     requests_per_level: Annotated[
@@ -101,12 +104,24 @@ def with_load(spec: BenchmarkSpec, options: LoadOptions) -> BenchmarkSpec:
 
 def refuse_crowd(workers: int | None) -> None:
     """Worker processes that share a core make each other late, which the run would then be INVALID for."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = _cores()
     if workers is not None and workers > cores:
         raise InputError(
             f"--workers {workers}: at most one a core, and this machine has {cores}; give --workers {cores}, "
             "or share the load among machines (--remote --hosts)"
         )
+
+
+def with_crew(spec: BenchmarkSpec, workers: int | None) -> BenchmarkSpec:
+    """As many processes as this machine has cores for a load that one cannot send and read in time."""
+    most = max((load.concurrency or 0 for load in spec.fixed_loads), default=0)
+    if workers is not None or most < CROWD:
+        return spec
+    return replace(spec, workers=_cores())
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _opens(spec: BenchmarkSpec, options: LoadOptions) -> bool:

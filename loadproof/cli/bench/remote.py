@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import boto3
 import typer
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError
 
-from loadproof.bench.imports.run import ImportRequest, import_run
-from loadproof.bench.job import new_folder, run_name
-from loadproof.bench.judge.run import RunResult
-from loadproof.bench.load.sweep import OnProgress
-from loadproof.bench.plan import run_id_of
-from loadproof.bench.remote.aiperf import managed_levels, run_managed
-from loadproof.bench.remote.job import Launcher, drive, upload
-from loadproof.bench.remote.launchers import JobSettings, LocalHosts, ProcessingJob, host_names, processing_job_request
-from loadproof.bench.remote.settings import LOCAL_TERMS, Terms
-from loadproof.bench.remote.store import S3Store, parse_uri, s3_client
-from loadproof.bench.spec import BenchmarkSpec
-from loadproof.cli.printing import print_json
-from loadproof.errors import CouldNotRunError, ExitCode, InputError
-from loadproof.untrusted import with_escapes
+from loadproof.errors import InputError
 
 PANEL = "Several hosts, another engine"
-
 
 Engine = Literal["loadproof", "aiperf"]
 
@@ -87,90 +68,8 @@ class JobOptions:
                 f"needs {', '.join(missing)}: where hosts meet, and what the job runs as (docs/benchmark-remote.md)"
             )
         if self.results is not None:
+            from loadproof.bench.remote.store import parse_uri  # noqa: PLC0415  brings boto3 along
+
             parse_uri(self.results)
         if self.engine == "aiperf" and self.hosts is not None:
             raise InputError("--engine aiperf is a job of AWS's own: leave out --hosts")
-
-    def run(self, spec: BenchmarkSpec, on_progress: OnProgress, out: Path | None) -> RunResult:
-        """Run it there, judge it here. Raises as `loadproof.bench.job.run_benchmark` does."""
-        if self.engine == "aiperf":
-            return self._run_managed(spec, out)
-        hosts, region = host_names(self.hosts or 1), spec.target.region
-        client = s3_client(region=region)
-        terms = Terms() if self.remote else LOCAL_TERMS
-        run = upload(spec, lambda run_id: S3Store(self._place(run_id), client), out, terms, run_name(spec))
-        launcher: Launcher = LocalHosts(hosts)
-        if self.remote:
-            launcher = ProcessingJob(self._settings(run.plan.run_id), hosts, _sagemaker(region), region)
-        result = drive(run, launcher, self._place(run.plan.run_id), terms, on_progress)
-        for host, words in (result.summary.conditions.hosts or {}).items():
-            print(with_escapes(f"{host}: {words}"), file=sys.stderr)
-        return result
-
-    def print_requests(self, spec: BenchmarkSpec) -> int:
-        """What would be asked of AWS, as one JSON document."""
-        if self.engine == "aiperf":
-            assert self.results is not None
-            assert self.job_role is not None
-            levels = managed_levels(spec, name=run_name(spec), results=self.results, role_arn=self.job_role)
-            document: object = [
-                {
-                    "level": one.load.words,
-                    "CreateAIWorkloadConfig": one.workload_config,
-                    "CreateAIBenchmarkJob": one.benchmark_job,
-                }
-                for one in levels
-            ]
-        elif self.remote:
-            run_id = _run_id(spec)
-            request = processing_job_request(
-                self._settings(run_id), self.hosts or 1, self._place(run_id), spec.target.region
-            )
-            document = {"CreateProcessingJob": request}
-        else:
-            raise InputError("--dry-run: hosts on this machine ask nothing of AWS; add --remote")
-        print_json(document)
-        return int(ExitCode.OK)
-
-    def _place(self, run_id: str) -> str:
-        assert self.results is not None
-        return f"{self.results.rstrip('/')}/runs/{run_id}"
-
-    def _settings(self, run_id: str) -> JobSettings:
-        assert self.job_role is not None
-        assert self.job_image is not None
-        name = f"loadproof-{run_id}".replace("_", "-")[:63].rstrip("-")
-        return JobSettings(
-            name,
-            self.job_role,
-            self.job_image,
-            self.job_instance_type,
-            tuple(self.job_subnet or ()),
-            tuple(self.job_security_group or ()),
-        )
-
-    def _run_managed(self, spec: BenchmarkSpec, out: Path | None) -> RunResult:
-        assert self.results is not None
-        assert self.job_role is not None
-        run_id, region = _run_id(spec), spec.target.region
-        levels = managed_levels(spec, name=run_id, results=self.results, role_arn=self.job_role)
-        folder = new_folder(Path("runs"), run_id) if out is None else out
-        folders = run_managed(
-            levels,
-            folder / "aiperf",
-            _sagemaker(region),
-            s3_client(region=region),
-            lambda said: print(with_escapes(said, keep="\n"), file=sys.stderr),
-        )
-        return import_run(ImportRequest(tuple(folders), folder, run_id, time.time_ns(), spec=spec))
-
-
-def _run_id(spec: BenchmarkSpec) -> str:
-    return run_id_of(time.time_ns(), run_name(spec))
-
-
-def _sagemaker(region: str | None) -> object:
-    try:
-        return boto3.client("sagemaker", region_name=region, config=Config(retries={"total_max_attempts": 1}))
-    except BotoCoreError as error:
-        raise CouldNotRunError(f"SageMaker cannot be spoken to: {error}") from error

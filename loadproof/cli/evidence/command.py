@@ -11,6 +11,7 @@ import typer
 
 from loadproof.bench.evidence.filing import at_hand, file_run
 from loadproof.bench.evidence.places import place_of, places_of
+from loadproof.bench.evidence.repeats import kept_with
 from loadproof.bench.evidence.status import proof_of, status_of
 from loadproof.bench.evidence.store import read_stored
 from loadproof.bench.judge.regression import compare_runs, read_run
@@ -121,7 +122,7 @@ def compare(
         told.say("reading the requests of both runs")
         earlier, later = read_run(one), read_run(other)
         told.say("drawing requests anew, level by level")
-        comparison = compare_runs(earlier, later, tolerance, told.level)
+        comparison = compare_runs(earlier, later, tolerance, told.level, kept_with((one, other), place or ()))
     print_comparison(comparison, [run.where for run in runs], format)
     if not comparison.measured:
         return ExitCode.COULD_NOT_RUN

@@ -61,7 +61,7 @@ def _print_text(comparison: Comparison, places: Sequence[str]) -> None:
     say(
         "* decides; the others are shown beside it",
         *(f"differs: {name}: {before} → {after}" for name, before, after in comparison.differences),
-        f"Held to a change of {comparison.tolerance:.0%}. {_method()}",
+        f"{comparison.method} {_method()}",
         *(f"{which}: {place}" for which, place in zip(("before", "after"), places, strict=True)),
         console=console,
     )
@@ -81,6 +81,6 @@ def _cells(change: Change) -> tuple[str, ...]:
 
 def _method() -> str:
     return (
-        f"Intervals: bootstrap over requests ({RESAMPLES:,} resamples, seeded; blocks of neighbours where they hang "
+        f"Of one run's requests: bootstrap ({RESAMPLES:,} resamples, seeded; blocks of neighbours where they hang "
         "together, whole conversations); of the share of failed requests Newcombe's."
     )

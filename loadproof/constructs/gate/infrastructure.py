@@ -57,7 +57,9 @@ class Gate(Construct):
         )
         longest_s = LONGEST_GATED_RUN_S if waits else LONGEST_RUN_S
         asked = benchmark_input(deployment, bundle, longest_s=longest_s)
-        accepts = ["PASS"] if benchmark.gate_unproven == "rollback" else ["PASS", "INCONCLUSIVE", "INVALID"]
+        accepts = (
+            ["PASS"] if benchmark.gate_unproven == "rollback" else ["PASS", "INCONCLUSIVE", "INVALID", "NOT JUDGED"]
+        )
         resource = custom_resource(
             self,
             "Resource",

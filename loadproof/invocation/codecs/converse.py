@@ -10,7 +10,14 @@ from dataclasses import replace
 from typing import Final
 
 from loadproof.errors import InputError
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, PayloadProtocol, TokenChunk
+from loadproof.invocation.codecs.types import (
+    Completion,
+    GenerationRequest,
+    JsonCodec,
+    PayloadProtocol,
+    StreamDecoder,
+    TokenChunk,
+)
 from loadproof.invocation.codecs.values import count_of, data_image, dump, list_of, load_object, object_of, text_of
 from loadproof.invocation.eventstream import FrameDecoder, refuse
 from loadproof.invocation.faults import InBandError, PayloadError, TruncatedStreamError
@@ -64,7 +71,7 @@ class ConverseCodec(JsonCodec):
         return replace(completion, text=text, thought=thought)
 
 
-class ConverseDecoder:
+class ConverseDecoder(StreamDecoder):
     """Decoder of ConverseStream's frames: each holds one JSON event, named by the header `:event-type`.
 
     The end marker is `messageStop` with a `stopReason`, and `metadata` with the token counts after it. A block's delta

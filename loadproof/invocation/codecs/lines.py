@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from loadproof.invocation.codecs.types import Completion, TokenChunk
+from loadproof.invocation.codecs.types import Completion, StreamDecoder, TokenChunk
 from loadproof.invocation.codecs.values import load_at_end, load_object, refuse_error, text_of
 from loadproof.invocation.faults import TruncatedStreamError
 from loadproof.invocation.sse import JsonLines
 
 
-class LineDecoder(ABC):
+class LineDecoder(StreamDecoder, ABC):
     """What both decoders share: lines in, chunks out, counts that run, and an end that must have been said."""
 
     end_marker: str

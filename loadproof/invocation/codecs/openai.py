@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, PayloadProtocol, TokenChunk
+from loadproof.invocation.codecs.types import (
+    Completion,
+    GenerationRequest,
+    JsonCodec,
+    PayloadProtocol,
+    StreamDecoder,
+    TokenChunk,
+)
 from loadproof.invocation.codecs.values import (
     count_of,
     dump,
@@ -16,6 +23,7 @@ from loadproof.invocation.codecs.values import (
     refuse_error,
     refuse_failed,
     refuse_images,
+    sole_object,
     text_of,
 )
 from loadproof.invocation.faults import PayloadError, TruncatedStreamError
@@ -26,7 +34,7 @@ _BEDROCK_METRICS = "amazon-bedrock-invocationMetrics"  # the counts of a stream 
 _ANSWER_FIELDS, _THOUGHT_FIELDS = ("content", "refusal"), ("reasoning_content", "reasoning")
 
 
-class OpenAiDecoder:
+class OpenAiDecoder(StreamDecoder):
     """Decoder of `chat.completion.chunk` and `text_completion` events.
 
     The end marker is a `finish_reason` and, among server-sent events, `[DONE]` too: between the two come the token
@@ -44,6 +52,17 @@ class OpenAiDecoder:
         self._finish_reason: str | None = None
         self._output_tokens: int | None = None
         self._input_tokens: int | None = None
+
+    def sole_token(self, data: bytes) -> str | None:
+        payload = self._splitter.sole_payload(data)
+        event = None if payload is None else sole_object(payload)
+        if event is None or event.get("usage") is not None or event.get(_BEDROCK_METRICS) is not None:
+            return None
+        text = _sole_text(event.get("choices"))
+        if text:
+            self._counted += 1
+            self._text_length += len(text)
+        return text
 
     def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for payload in self._splitter.feed(data):
@@ -97,6 +116,23 @@ class OpenAiDecoder:
 
 def _grown(before: int | None, after: int | None) -> int:
     return max(1, (after or 0) - (before or 0))
+
+
+def _sole_text(choices: object) -> str | None:
+    """What one choice says, where it says something and nothing else."""
+    if not isinstance(choices, list) or len(choices) != 1:
+        return None
+    choice = choices[0]
+    if not isinstance(choice, dict) or choice.get("finish_reason") is not None:
+        return None
+    said = choice.get("delta")
+    if isinstance(said, dict) and len(said) == 1:
+        text = said.get("content")
+    elif said is None and choice.get("message") is None:
+        text = choice.get("text")
+    else:
+        return None
+    return text if isinstance(text, str) and text else None
 
 
 def _texts_of_choice(choice: dict[str, object]) -> tuple[str, str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import orjson
 
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, TokenChunk
+from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, StreamDecoder, TokenChunk
 from loadproof.invocation.codecs.values import (
     count_of,
     dump,
@@ -17,13 +17,14 @@ from loadproof.invocation.codecs.values import (
     refuse_error,
     refuse_failed,
     refuse_images,
+    sole_object,
     text_of,
 )
 from loadproof.invocation.faults import PayloadError, TruncatedStreamError
 from loadproof.invocation.sse import Splitter
 
 
-class TokenEventDecoder:
+class TokenEventDecoder(StreamDecoder):
     """Decoder of token events, one token an event. The end marker is non-null `generated_text` or `details`.
 
     `one_over`: the server's `generated_tokens` may be one more than it generated. LMI's vLLM handler adds one to vLLM's
@@ -39,15 +40,23 @@ class TokenEventDecoder:
         self._text_length = 0
         self._end: dict[str, object] | None = None
 
-    def feed(self, data: bytes) -> Iterable[TokenChunk]:
-        payloads = self._splitter.feed(data)
-        if len(payloads) == 1 and payloads[0] != b"[DONE]":  # the usual read: no generator for it
-            chunk = self._take(load_object(payloads[0]))
-            return (chunk,) if chunk else ()
-        return self._chunks(payloads)
+    def sole_token(self, data: bytes) -> str | None:
+        payload = self._splitter.sole_payload(data)
+        event = None if payload is None else sole_object(payload)
+        if event is None:
+            return None
+        token = event.get("token")
+        if not isinstance(token, dict) or event.get("details") is not None or event.get("generated_text") is not None:
+            return None
+        text = token.get("text")
+        if not isinstance(text, str):
+            return None
+        self._counted += 1
+        self._text_length += len(text)
+        return text
 
-    def _chunks(self, payloads: list[bytes]) -> Iterator[TokenChunk]:
-        for payload in payloads:
+    def feed(self, data: bytes) -> Iterator[TokenChunk]:
+        for payload in self._splitter.feed(data):
             if payload != b"[DONE]" and (chunk := self._take(load_object(payload))):
                 yield chunk
 

@@ -94,6 +94,13 @@ class Completion:
 class StreamDecoder(Protocol):
     """Sans-IO decoder of one streamed answer. However the bytes are cut, it gives the same tokens."""
 
+    def sole_token(self, data: bytes) -> str | None:
+        """A short cut: the text of `data` where it is one event of one token, as nearly all are, and nothing more.
+
+        None for anything else, of which nothing is taken: `feed` it.
+        """
+        return None
+
     def feed(self, data: bytes) -> Iterable[TokenChunk]:
         """The chunks that `data` completes; take them all. Raises InBandError, PayloadError after those."""
         ...

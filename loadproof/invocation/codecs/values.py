@@ -52,6 +52,17 @@ def load_object(data: bytes) -> dict[str, object]:
     return value
 
 
+def sole_object(data: bytes) -> dict[str, object] | None:
+    """The object in `data`, unless it is none or may be an error: that is for `load_object` and `refuse_error`."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(value, dict) or value.get("error") or value.get("object") == "error":
+        return None
+    return value
+
+
 def load_at_end(data: bytes) -> dict[str, object]:
     """The last, unterminated line of a stream: if it is not whole, the stream was cut."""
     try:

@@ -258,7 +258,7 @@ def _sent(load: Phase | Arrivals, requests: int | None, duration_s: float | None
 @rule(
     "LP260",
     "No objective",
-    reason="Without a bound there is nothing to prove: the verdict would say PASS about nothing.",
+    reason="Without a bound there is nothing to prove: the verdict is NOT JUDGED.",
     mend="Add a bound, such as ttft_p95_ms.",
 )
 def no_objective(subject: Subject) -> Iterator[Found]:

@@ -217,7 +217,7 @@ class Benchmark(Part):
     )
     gate_unproven: Literal["rollback", "alarm"] = Field(
         default="rollback",
-        description="with gate rollback: what a benchmark that is INCONCLUSIVE or INVALID does, having proven nothing",
+        description="with gate rollback: what a benchmark that proved nothing does: INCONCLUSIVE, INVALID, NOT JUDGED",
     )
     hosts: Annotated[int, Field(ge=1, le=100)] = Field(
         default=1, description="instances that share the load where the benchmark runs in the cloud"

@@ -148,7 +148,7 @@ def test_a_verdict_beyond_the_objectives_gives_its_own_reason() -> None:
     """INVALID speaks of the generator, not of objectives; a run without objectives claims none was met."""
     reason = "at 8 in flight: dispatch lag p99 9.0 ms exceeds 5.0 ms"
     assert verdict("INVALID", [TTFT | {"verdict": "PASS"}], [reason]) == reason
-    assert verdict("PASS", []) == "No objectives were given; requests succeeded."
+    assert verdict("NOT JUDGED", []) == "No objectives were given."
 
 
 def test_the_page_leads_with_the_verdict_and_holds_the_figures_in_tables(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ PATIENT = """
 import sys
 if "loadproof.bench.remote.host" in sys.orig_argv:
     from loadproof.bench.judge import verdict
-    verdict.LAG_LIMIT_MS = verdict.LAG_SHARE_OF_OBJECTIVE = 1e4
+    verdict.OFFERED_AT_LEAST = 0
 """
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadproof.capacity.knee import find_knee, half_latency_knee, objective_knee
+from loadproof.knee import find_knee, half_latency_knee, objective_knee
 
 
 def test_half_latency_ends_where_latency_is_twice_its_mean_so_far() -> None:
