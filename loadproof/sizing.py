@@ -4,7 +4,7 @@ A percentile's interval has an upper end only from `fewest_requests` on, and eve
 its bound. So a level is sized for objectives that hold by `MARGIN`, of latencies that spread by `SPREAD` (lognormal).
 Of a percentile q then p = 1 − Φ(z_q + ln(1 + MARGIN) / SPREAD) of requests lie beyond the bound, and r = 1 − q may.
 That is told apart with probability 1 − β from n = ((z_α·√(r(1 − r)) + z_β·√(p(1 − p))) / (r − p))² on. All objectives
-must pass, so that each must nearly always: (1 − β)^objectives = `SETTLED_IN`, of which chance dependence takes its part.
+must pass, so that each must nearly always: (1 − β)^objectives = `SETTLED_IN`, of which some is lost to chance.
 """
 
 from __future__ import annotations

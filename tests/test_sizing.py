@@ -23,8 +23,8 @@ def test_the_highest_percentile_decides() -> None:
 
 
 def test_more_objectives_take_more() -> None:
-    """All of six pass in 85% where each does in 0.85^(1/6) = 97.33%, z = 1.9313: (0.42716 + 0.32656) / 0.020541 = 36.69,
-    squared 1,346.5."""
+    """All of six pass in 85% where each does in 0.85^(1/6) = 97.33%, z = 1.9313: (0.42716 + 0.32656) / 0.020541 =
+    36.69, squared 1,346.5."""
     assert requests_for([95], 6) == 1347
 
 

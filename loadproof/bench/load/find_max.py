@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from math import ceil, exp, floor, fsum, lgamma
 
 from loadproof.bench.load.probes import Probe, Stop, Tally, Wanted, e_value, pooled_tallies
-from loadproof.bench.measure.intervals import fewest_requests, ranks
+from loadproof.bench.measure.intervals import ranks
 from loadproof.bench.spec import Search
 
 MOST_TIMES = 10  # the fewest requests that settle anything: 720 of a p95
