@@ -42,7 +42,6 @@ from loadproof.profiles import components_of, load_profile  # noqa: E402
 from loadproof.simulation.closed_loop import simulate_requests  # noqa: E402
 
 Draw = Callable[[int, np.random.Generator], np.ndarray]
-MEDIAN_MS, FAR_MS = 400.0, 2000.0
 SPREAD, GAPS, SLOWER = 0.2, 32, 1.25
 PROFILE = REPOSITORY / "deploy_profiles" / "prod" / "llama-3-1-8b.yaml"
 INPUT, OUTPUT = TokenCounts("lognormal", 512, 256, 16, 2048), TokenCounts("lognormal", 128, 96, 2, 512)
