@@ -5,6 +5,7 @@
 - `wrong`: a p95 whose bound is the true one, so that PASS and FAIL are both wrong;
 - `right`: what is said where half as many lie beyond the bound as may, and where twice as many do;
 - `ranks`: `wrong` of a p50 and a p99, for some of the processes;
+- `far`: what passes where the bound lies far beyond every request;
 - `several`: six objectives, at their bounds and 5% within, and runs that are sized for their number;
 - `speed`: CPU seconds to judge one objective.
 
@@ -224,6 +225,17 @@ def ranks(runs: int) -> None:
             row(name, [f"{seen:.1%} ({passed:.1%}) / {failed:.1%}" for passed, seen, failed in cells])
 
 
+def far(runs: int) -> None:
+    header("PASS of latencies of median 400 ms and a spread of 20% under 2,000 ms", SIZES[:3])
+    for name in ("independent", "AR 0.5", "AR 0.9", "AR 0.99", "rounds of 16"):
+        cells = []
+        for size in SIZES[:3]:
+            values, _ = PROCESSES[name]((runs, size), 0.05, np.random.default_rng([SEED, size, *name.encode()]))
+            found = [quantile_interval(row, np.arange(1, size + 1), 95.0, 2000.0) for row in 400 * np.exp(0.2 * values)]
+            cells.append(f"{sum(one is not None and one.high is not None for one in found) / runs:.0%}")
+        row(name, cells)
+
+
 def several(runs: int) -> None:
     from loadproof.bench.measure.intervals import fail_tail
     from loadproof.sizing import MARGIN, SPREAD, requests_for
@@ -274,6 +286,7 @@ STUDIES = {
     "wrong": (wrong, 1000),
     "right": (right, 300),
     "ranks": (ranks, 500),
+    "far": (far, 500),
     "several": (several, 1000),
     "speed": (speed, 1),
 }
