@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 export CDK_DISABLE_CLI_TELEMETRY := true
+unexport PYTHONDONTWRITEBYTECODE  # every command would compile the whole house again
 
 .PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast mutants check format lint types contracts docs site docs-serve scan performance chaos lock clean
 
@@ -48,8 +49,9 @@ extrapolate-vllm: setup .venv-vllm/.ready  ## calibrate on a real vLLM's first l
 	$(BIN)/python scripts/vllm_extrapolation.py
 
 # A file's tests stay on one worker: what a module starts (local clouds, stores, a browser) is started once.
+# Three workers on two cores: much of a worker's time is waiting for clouds, queues and deployments.
 test: setup .venv/.dev  ## all tests
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 # What drives a cloud, a server, a process or synthesis is marked `heavy` by tests/conftest.py.
 test-fast: setup .venv/.dev  ## the tests of what computes: no cloud, server, process, synthesis or browser

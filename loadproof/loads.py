@@ -50,7 +50,7 @@ class Load:
 
     @property
     def in_one_piece(self) -> bool:
-        """A queue that built up and a clock that ran cannot be picked up later: a resumed run begins such a level anew.
+        """A queue that built up and a clock that ran cannot be picked up later: resumed, such a level begins again.
 
         A closed loop over a number of requests is the same load whenever its missing requests are sent.
         """

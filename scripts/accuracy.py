@@ -5,7 +5,7 @@
 
 Held-out figures take a fit each, and `--published` names rows that are not ours to commit (only their errors are
 written); both are kept in docs/accuracy.json with a fingerprint of the model that made them. A test writes the page
-anew and compares, so a model that changed without this report fails.
+again and compares, so a model that changed without this report fails.
 """
 
 from __future__ import annotations

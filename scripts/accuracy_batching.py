@@ -14,7 +14,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-from loadproof.capacity import Deployment, deployment_from_container  # noqa: E402
+from loadproof.capacity import PlannedDeployment, deployment_from_container  # noqa: E402
 from loadproof.simulation import ClosedLoop, SimulationSummary, fresh_copies, simulate_fleet, summarise  # noqa: E402
 
 ROWS = REPOSITORY / "tests" / "capacity" / "seed_benchmarks.csv"
@@ -59,7 +59,7 @@ class Cell:
         return (self.predicted.e2e.percentile_ms(90) or 0.0) / 1000
 
 
-def falcon(engine: str) -> Deployment:
+def falcon(engine: str) -> PlannedDeployment:
     """Falcon 40B over the eight A10G, batched by one engine or the other."""
     dynamic = engine == "dynamic"
     return deployment_from_container(

@@ -1,7 +1,7 @@
 """The measured cells of the founding tables, what is predicted for them in sample, and held out from stored fits.
 
 A held-out figure takes a fit of its own, so all of them are stored (docs/accuracy.json) with a fingerprint of what they
-were made from; everything else is predicted anew whenever the page is written or checked.
+were made from; everything else is predicted again whenever the page is written or checked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import fit_step_model
 import numpy as np
 from fit_step_model import Case, Parameters, fit, run_of
 
-from loadproof.capacity import Deployment, PredictedRun, fitting, predict_run
+from loadproof.capacity import PlannedDeployment, PredictedRun, fitting, predict_run
 from loadproof.capacity.confidence import near_limit
 from loadproof.capacity.curve import batch_capacity
 
@@ -97,7 +97,9 @@ def graded(case: Case, seen: Sequence[Case]) -> Case:
     return row, calibrated_on(deployment, [other for _, other in seen], ENOUGH)
 
 
-def calibrated_on(deployment: Deployment, seen: Sequence[Deployment], enough: int = 1) -> Deployment:
+def calibrated_on(
+    deployment: PlannedDeployment, seen: Sequence[PlannedDeployment], enough: int = 1
+) -> PlannedDeployment:
     """With what so many of those seen share: their accelerators, and their degrees on this one's fabric."""
     chips = Counter(other.accelerator.name for other in seen)
     degrees = Counter(other.accelerators for other in seen if other.instance.fabric == deployment.instance.fabric)
@@ -107,7 +109,9 @@ def calibrated_on(deployment: Deployment, seen: Sequence[Deployment], enough: in
     return replace(deployment, fabric=fabric, server=replace(deployment.server, calibrated_on=_enough(chips, enough)))
 
 
-def applied(deployment: Deployment, parameters: Mapping[str, float], link: str, shared_by: int = 1) -> Deployment:
+def applied(
+    deployment: PlannedDeployment, parameters: Mapping[str, float], link: str, shared_by: int = 1
+) -> PlannedDeployment:
     """The deployment with a candidate's server row, and its fabric row where the fabric is `link`."""
     fabric = deployment.fabric
     if fabric.fabric == link:

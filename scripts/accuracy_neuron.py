@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from accuracy_cells import applied, goal, rows_of
 
-from loadproof.capacity import Deployment, StepTimes
+from loadproof.capacity import PlannedDeployment, StepTimes
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.fitting import BOUNDS, Parameters, approach, search
 from loadproof.capacity.rows import row_deployment
@@ -38,7 +38,7 @@ class NeuronRow:
     """One published row: its deployment, and the ms a token of a static batch takes."""
 
     model: str
-    deployment: Deployment
+    deployment: PlannedDeployment
     context_tokens: float
     batch: int
     ms_per_token: float

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from accuracy_cells import applied, calibrated_on, goal, rows_of
 
-from loadproof.capacity import Deployment, StepTimes, deployment_from_container, predict_run
+from loadproof.capacity import PlannedDeployment, StepTimes, deployment_from_container, predict_run
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.fitting import Parameters, search
 from loadproof.capacity.rows import model_shape, predict_row
@@ -38,7 +38,7 @@ _BLOCK = 16  # tokens of vLLM's prefix cache; the last block of a repeated promp
 class Published:
     """One row: its deployment, and tokens/s measured with every prompt found in the prefix cache."""
 
-    deployment: Deployment
+    deployment: PlannedDeployment
     input_tokens: float
     output_tokens: float
     concurrency: int

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "capac
 
 from capacity_seed import SeedRow, seed_rows
 
-from loadproof.capacity import Deployment
+from loadproof.capacity import PlannedDeployment
 from loadproof.capacity.fitting import BOUNDS, Parameters, search
 from loadproof.capacity.runs import PredictedRun, predict_run
 
@@ -44,10 +44,10 @@ PRIORS = {
 # No all-reduce is faster than the A100's link.
 LIMITS = {**BOUNDS, "NVSwitch_gb_per_s": (15.0, 300.0)}
 SERVER = tuple(PRIORS)[:8]  # the server's row; the rest are the fabrics'
-Case = tuple[SeedRow, Deployment]
+Case = tuple[SeedRow, PlannedDeployment]
 
 
-def applied(deployment: Deployment, parameters: Parameters) -> Deployment:
+def applied(deployment: PlannedDeployment, parameters: Parameters) -> PlannedDeployment:
     """The deployment with the candidate's server and fabric rows."""
     fabric = deployment.fabric
     bandwidth = parameters.get(f"{fabric.fabric}_gb_per_s")

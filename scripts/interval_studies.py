@@ -37,7 +37,7 @@ from loadproof.bench.measure.metrics import Pool  # noqa: E402
 from loadproof.bench.measure.records import RequestRecord, bare_record  # noqa: E402
 from loadproof.bench.plan import RunPlan, planned_in_full  # noqa: E402
 from loadproof.bench.spec import BenchmarkSpec, Target, TokenCounts, WorkloadSpec  # noqa: E402
-from loadproof.capacity import Deployment, deployment_of  # noqa: E402
+from loadproof.capacity import PlannedDeployment, deployment_of  # noqa: E402
 from loadproof.profiles import components_of, load_profile  # noqa: E402
 from loadproof.simulation.closed_loop import simulate_requests  # noqa: E402
 
@@ -199,7 +199,7 @@ def lengths(counts: TokenCounts, size: int, random: np.random.Generator) -> list
 
 
 @cache
-def one_copy() -> Deployment:
+def one_copy() -> PlannedDeployment:
     profile = load_profile(PROFILE)
     return replace(deployment_of(profile, components_of(profile)[0]), copies=1)
 

@@ -28,7 +28,7 @@ has. [The benchmark](benchmark.md#figures) has each figure's rule.
 | `plan.json` | what was to be sent: enough to resume, or to judge again | before the first request |
 | `requests.jsonl` | a line a request, in the order in which they ended | as each ends; readable after `kill -9` |
 | `observed.jsonl` | what AWS said of the copies meanwhile | as it is seen |
-| `summary.json` | figures, objectives, verdict: follows from those above | at the end; anew by `loadproof report RUN` |
+| `summary.json` | figures, objectives, verdict: follows from the above | at the end; again by `loadproof report RUN` |
 | `evidence.json` | hashes of the others: what the verdict rests on | at the end; `loadproof verify RUN` checks it |
 | `report.html` | one page for people; needs no network | at the end |
 

@@ -6,7 +6,7 @@ from aws_cdk import CfnOutput, Environment, Stack, Tags
 from constructs import Construct
 
 from loadproof.constructs.buffer.infrastructure import Buffer
-from loadproof.constructs.buffer.target import Target
+from loadproof.constructs.buffer.target import BufferTarget
 from loadproof.constructs.deployment import Deployment
 from loadproof.profiles import profile_hash
 
@@ -39,7 +39,7 @@ class ProfileStack(Stack):
         wanted = self.deployment.profile.benchmark
         return wanted.gate != "none" or wanted.schedule is not None
 
-    def _add_buffer(self, target: Target) -> None:
+    def _add_buffer(self, target: BufferTarget) -> None:
         """The buffer of a profile that wants one."""
         settings = self.deployment.profile.buffer
         if settings is not None and settings.enabled:

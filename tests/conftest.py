@@ -1,18 +1,25 @@
-"""What every test shares: hypothesis judges examples, not how busy the machine is; and which tests are `heavy`."""
+"""What every test shares: hypothesis judges examples, not how busy the machine is; less work for each worker; and which
+tests are `heavy`."""
 
 from __future__ import annotations
 
+import gc
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from sys import modules
 from types import ModuleType
 
+import botocore.session
 import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared-machine")
+# Else boto3 reads a service's description for every session, and the collector walks through all of them and all tests.
+botocore.session.create_loader = cache(botocore.session.create_loader)
+gc.set_threshold(50_000, 20, 10)
 
 TESTS = Path(__file__).parent
 # What starts clouds, servers, processes and synthesis. Whoever imports it here is left out of `make test-fast`.
@@ -26,24 +33,38 @@ WORLDS = (
     "socket",
     "loadproof.localcloud",
 )
+WORLD_IMPORT = re.compile(rf"^(?:import|from) (?:{'|'.join(map(re.escape, WORLDS))})\b", re.MULTILINE)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays: the garbage collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where `heavy` is left out, a file that imports a world itself need not even be imported."""
+    if collection_path.suffix != ".py" or "not heavy" not in config.getoption("markexpr"):
+        return None
+    return True if WORLD_IMPORT.search(collection_path.read_text(encoding="utf-8")) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks as `heavy` what drives a world: by its own file, by a helper among the tests, or by a fixture."""
+    driving = [(f"{Path(str(one.__file__)).parent}/", vars(one).keys()) for one in _conftests(config) if _drives(one)]
     for item in items:
         assert isinstance(item, pytest.Function)
-        if item.get_closest_marker("cdk") or any(_drives(module) for module in _modules_of(item)):
+        asks = (
+            str(item.path).startswith(folder) and not names.isdisjoint(item.fixturenames) for folder, names in driving
+        )
+        if item.get_closest_marker("cdk") or _drives(item.module) or any(asks):
             item.add_marker(pytest.mark.heavy)
 
 
-def _modules_of(item: pytest.Function) -> Iterator[ModuleType]:
-    """The test's own, and each conftest of whose fixtures it asks for one."""
-    yield item.module
-    for plugin in item.config.pluginmanager.get_plugins():
-        if isinstance(plugin, ModuleType) and plugin.__file__ and Path(plugin.__file__).name == "conftest.py":
-            above = item.path.is_relative_to(Path(plugin.__file__).parent)
-            if above and not vars(plugin).keys().isdisjoint(item.fixturenames):
-                yield plugin
+def _conftests(config: pytest.Config) -> Iterator[ModuleType]:
+    for plugin in config.pluginmanager.get_plugins():
+        if isinstance(plugin, ModuleType) and Path(plugin.__file__ or "").name == "conftest.py":
+            yield plugin
 
 
 @cache

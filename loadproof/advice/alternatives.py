@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from loadproof.advice.changes import Change
+from loadproof.advice.changes import KeyChange
 from loadproof.capacity.confidence import Grade
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.memory import Fits
@@ -67,7 +67,7 @@ class Alternative:
     objectives: Expected
     outlook: tuple[ObjectiveOutlook, ...]
     dominated: bool
-    changes: tuple[Change, ...]
+    changes: tuple[KeyChange, ...]
     notes: tuple[str, ...]
     unverified: bool = False
 
@@ -95,7 +95,7 @@ class SettingAdvice:
     before: float
     after: float
     reason: str
-    changes: tuple[Change, ...]
+    changes: tuple[KeyChange, ...]
 
 
 @dataclass(frozen=True, slots=True)

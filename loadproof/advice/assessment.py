@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from loadproof.advice.alternatives import Alternative, Range
-from loadproof.advice.changes import Change
+from loadproof.advice.changes import KeyChange
 from loadproof.capacity.confidence import Confidence, confidence_of, unverified_rows
 from loadproof.capacity.cost import usd_per_million_tokens
 from loadproof.capacity.curve import PredictedLevel
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import memory_fit
 from loadproof.capacity.outlook import Expected, ObjectiveOutlook, outlook_of
 from loadproof.capacity.search import ladder
@@ -22,12 +22,12 @@ _WORST: tuple[Expected, ...] = ("meets", "near", "unknown", "misses")
 
 def assess(
     profile: Profile,
-    deployment: Deployment,
+    deployment: PlannedDeployment,
     workload: PlannedWorkload,
     *,
     room: int,
     instances: int,
-    changes: tuple[Change, ...] = (),
+    changes: tuple[KeyChange, ...] = (),
     is_own: bool = False,
 ) -> Alternative:
     """Predict `deployment` (with all its copies) on `instances` machines that take `room` copies each."""
@@ -103,7 +103,7 @@ def _range(confidence: Confidence, value: float | None) -> Range | None:
     return None if value is None else Range(value, *confidence.interval(value))
 
 
-def _notes(profile: Profile, deployment: Deployment, is_own: bool) -> list[str]:
+def _notes(profile: Profile, deployment: PlannedDeployment, is_own: bool) -> list[str]:
     notes = []
     container = profile.container
     if not is_own and container is not None and container.family != deployment.family:

@@ -8,9 +8,9 @@ from itertools import groupby
 from math import inf
 
 from loadproof import catalog
-from loadproof.advice.changes import Change, change_to, changed
+from loadproof.advice.changes import KeyChange, change_to, changed
 from loadproof.advice.families import container_changes, families_for
-from loadproof.capacity.deployment import Deployment, deployment_of
+from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.catalog import Architecture, Instance
 from loadproof.errors import InputError
 from loadproof.profiles.schema import Family, Profile
@@ -34,8 +34,8 @@ class Candidate:
     degree: int
     family: Family
     room: int
-    deployment: Deployment
-    changes: tuple[Change, ...]
+    deployment: PlannedDeployment
+    changes: tuple[KeyChange, ...]
 
 
 def limits_of_search(profile: Profile) -> str | None:
@@ -50,7 +50,7 @@ def limits_of_search(profile: Profile) -> str | None:
     return None
 
 
-def candidates(profile: Profile, own: Deployment, instance_types: Sequence[str] = ()) -> Iterator[Candidate]:
+def candidates(profile: Profile, own: PlannedDeployment, instance_types: Sequence[str] = ()) -> Iterator[Candidate]:
     """Every machine, degree and family worth predicting, the profile's own among them.
 
     Of machine types that differ only by their host, the cheapest that takes as many copies stands for all: the model of
@@ -86,7 +86,7 @@ def copies_at(profile: Profile, room: int, instances: int) -> int:
     return 1 if _goes_to_zero(profile) else room * instances
 
 
-def count_changes(profile: Profile, room: int, instances: int) -> tuple[Change, ...]:
+def count_changes(profile: Profile, room: int, instances: int) -> tuple[KeyChange, ...]:
     """What sets the numbers of copies and instances. Room to scale out stays in proportion, within max_instances."""
     endpoint, copies = profile.endpoint, profile.copies
     assert endpoint is not None
@@ -106,14 +106,16 @@ def count_changes(profile: Profile, room: int, instances: int) -> tuple[Change, 
     )
 
 
-def _machines(profile: Profile, own: Deployment, instance_types: Sequence[str]) -> Iterator[tuple[Instance, int, int]]:
+def _machines(
+    profile: Profile, own: PlannedDeployment, instance_types: Sequence[str]
+) -> Iterator[tuple[Instance, int, int]]:
     """(instance, degree, copies it takes), twins left out unless they are named."""
     endpoint = profile.endpoint
     assert endpoint is not None
     if endpoint.capacity_reservation is not None:
-        if foreign := [name for name in instance_types if name != endpoint.instance_type]:
+        if others := [name for name in instance_types if name != endpoint.instance_type]:
             raise InputError(
-                f"--instances: {', '.join(foreign)} cannot come from the capacity reservation of "
+                f"--instances: {', '.join(others)} cannot come from the capacity reservation of "
                 f"{endpoint.instance_type}; delete endpoint.capacity_reservation to compare others"
             )
         named = [own.instance]
@@ -158,7 +160,7 @@ def _room(profile: Profile, instance: Instance, degree: int) -> int:
     return max(0, min(instance.accelerator_count // degree, by_memory, by_cpus))
 
 
-def _accelerators(profile: Profile, degree: int) -> tuple[Change, ...]:
+def _accelerators(profile: Profile, degree: int) -> tuple[KeyChange, ...]:
     """Accelerators a copy follow its degree; unset, they do so by themselves."""
     if profile.copies.accelerators_per_copy is not None:
         return change_to(profile, ("copies", "accelerators_per_copy"), degree)

@@ -12,7 +12,7 @@ Value = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class KeyChange:
     """One key of the profile. `before` and `after` None mean that the key is not set."""
 
     path: tuple[str, ...]
@@ -25,7 +25,7 @@ class Change:
         return ".".join(self.path)
 
 
-def changed(profile: Profile, changes: Iterable[Change]) -> Profile:
+def changed(profile: Profile, changes: Iterable[KeyChange]) -> Profile:
     """The profile with every change made. Raises pydantic's ValidationError where the result has no meaning."""
     # Without its unset keys: those of one container family mean nothing to another.
     data = profile.model_dump(exclude_none=True)
@@ -41,15 +41,15 @@ def changed(profile: Profile, changes: Iterable[Change]) -> Profile:
     return Profile.model_validate(data)
 
 
-def change_to(profile: Profile, path: tuple[str, ...], after: Value) -> tuple[Change, ...]:
+def change_to(profile: Profile, path: tuple[str, ...], after: Value) -> tuple[KeyChange, ...]:
     """The change that sets `path` to `after`: none where it says so already."""
     part: Any = profile
     for step in path:
         part = getattr(part, step, None)
-    return () if part == after else (Change(path, part, after),)
+    return () if part == after else (KeyChange(path, part, after),)
 
 
-def net_changes(profile: Profile, changes: Iterable[Change]) -> tuple[Change, ...]:
+def net_changes(profile: Profile, changes: Iterable[KeyChange]) -> tuple[KeyChange, ...]:
     """One change a key, from what `profile` says to the last word on it, in the order in which profiles are written."""
     last = {change.path: change.after for change in changes}
     order = list(Profile.model_fields)

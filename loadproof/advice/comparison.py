@@ -15,12 +15,12 @@ from loadproof.advice.candidates import (
     counts,
     limits_of_search,
 )
-from loadproof.advice.changes import Change, changed, net_changes
+from loadproof.advice.changes import KeyChange, changed, net_changes
 from loadproof.advice.families import families_for
 from loadproof.advice.ranking import divided, ranked, recommend
 from loadproof.advice.settings import advise
 from loadproof.capacity.cost import copies_on_instance, cost_of
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import memory_fit
 from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.profiles.checks import errors_of
@@ -129,7 +129,7 @@ def _shown(best_first: Sequence[Alternative], kept: Sequence[Alternative]) -> li
     return [*shown, *(row for row in kept if row.is_own and row not in shown)]
 
 
-def _own(profile: Profile, deployment: Deployment) -> Alternative:
+def _own(profile: Profile, deployment: PlannedDeployment) -> Alternative:
     cost = cost_of(profile, deployment)
     room = copies_on_instance(profile, deployment.instance, deployment.accelerators)
     return assess(
@@ -139,7 +139,7 @@ def _own(profile: Profile, deployment: Deployment) -> Alternative:
 
 def _others(
     profile: Profile,
-    own: Deployment,
+    own: PlannedDeployment,
     constraints: Constraints,
     environment: Environment | None,
     tally: _Tally,
@@ -193,7 +193,7 @@ class Settled:
     """
 
     profile: Profile
-    changes: tuple[Change, ...]
+    changes: tuple[KeyChange, ...]
     recommendation: Recommendation
 
 
@@ -205,7 +205,7 @@ def settle(
     One round is the rule; settings advised for a new machine may make another one good enough, so a second can follow.
     Settling a settled profile changes nothing.
     """
-    first, changes = profile, list[Change]()
+    first, changes = profile, list[KeyChange]()
     for _ in range(MOST_ROUNDS):
         recommendation = _compared(profile, goal, constraints, environment).recommended
         # Where nothing will do, settings may still make it: then the next round finds something.

@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from loadproof import catalog
-from loadproof.advice.changes import Change, Value, change_to
+from loadproof.advice.changes import KeyChange, Value, change_to
 from loadproof.capacity.workload import longest_request_tokens, mean_tokens
 from loadproof.families import FAMILIES, ContainerFamily
 from loadproof.profiles.checks.facts import most_tokens
@@ -43,7 +43,7 @@ def families_for(profile: Profile) -> tuple[tuple[Family, ...], str | None]:
     return (own, *others), None
 
 
-def container_changes(profile: Profile, family: Family, degree: int) -> tuple[Change, ...]:
+def container_changes(profile: Profile, family: Family, degree: int) -> tuple[KeyChange, ...]:
     """What makes the profile's container one of `family` that shards over `degree` accelerators."""
     container = profile.container
     assert container is not None
@@ -56,7 +56,7 @@ def container_changes(profile: Profile, family: Family, degree: int) -> tuple[Ch
     wanted: dict[str, Value] = {"tensor_parallel_degree": degree, **_translated(profile, FAMILIES[family])}
     # A setting of the same name means the same; what the other family does not know goes.
     removed = [
-        Change((*settings, name), value, None)
+        KeyChange((*settings, name), value, None)
         for name, value in container.settings
         if value is not None and name not in FAMILIES[family].setting_variables
     ]

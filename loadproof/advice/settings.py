@@ -9,12 +9,12 @@ from typing import Literal
 
 from loadproof.advice.alternatives import SettingAdvice
 from loadproof.advice.candidates import copies_at, count_changes
-from loadproof.advice.changes import Change, Value, change_to, changed
+from loadproof.advice.changes import KeyChange, Value, change_to, changed
 from loadproof.advice.trial import TwinRun, replay
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.cost import copies_on_instance, cost_of
 from loadproof.capacity.curve import PredictedLevel, batch_capacity
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import UNCERTAINTY_GIB, memory_fit
 from loadproof.capacity.outlook import outlook_of
 from loadproof.capacity.runs import predict_run
@@ -39,12 +39,12 @@ _SERVED_RATIOS = (1.2, 0.6, 0.3, 0.2, 0.1)  # of equal gains the mildest is kept
 class _Trial:
     """One thing to try; `current` says what an unset key stands for, `why` what it does."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[KeyChange, ...]
     current: str
     why: str
 
     @property
-    def key(self) -> Change:
+    def key(self) -> KeyChange:
         return self.changes[0]
 
 
@@ -180,7 +180,7 @@ def _figures(profile: Profile) -> dict[str, _Figure]:
 
 
 def _at_level(
-    profile: Profile, deployment: Deployment, workload: PlannedWorkload, level: PredictedLevel
+    profile: Profile, deployment: PlannedDeployment, workload: PlannedWorkload, level: PredictedLevel
 ) -> Iterator[_Figure]:
     at = level.concurrency
     figure = partial(_Figure, concurrency=at)
@@ -205,14 +205,14 @@ def _at_level(
     yield figure(_MISSED, sum(row.expected != "meets" for row in rows))
 
 
-def _knee(deployment: Deployment, workload: PlannedWorkload) -> tuple[int, float]:
+def _knee(deployment: PlannedDeployment, workload: PlannedWorkload) -> tuple[int, float]:
     """(requests in flight, output tokens/s); (0, 0.0) where there is none."""
     climbed = ladder(partial(workload.level, deployment), deployment, unit=deployment.copies)
     knee = find_knee([(row.concurrency, row.output_tokens_per_s, row.e2e_ms) for row in climbed])
     return (knee.concurrency, knee.output_tokens_per_s or 0.0) if knee else (0, 0.0)
 
 
-def _lengths(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+def _lengths(profile: Profile, deployment: PlannedDeployment) -> Iterator[_Trial]:
     """The longest request: only where its KV cache does not fit as things are."""
     name, longest = FAMILIES[deployment.family].longest_setting, longest_request_tokens(profile)
     if name is None or longest is None or memory_fit(deployment).fits == "yes":
@@ -228,7 +228,7 @@ def _lengths(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
     )
 
 
-def _batching(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+def _batching(profile: Profile, deployment: PlannedDeployment) -> Iterator[_Trial]:
     """Continuous batching in place of dynamic: the fields of the other kind go (LP231)."""
     container, mended = profile.container, FAMILIES[deployment.family].continuous_batching
     if container is None or deployment.limits.scheduler != "dynamic" or not mended:
@@ -242,7 +242,7 @@ def _batching(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
     yield _Trial(tuple(changes), now, "requests join a running batch instead of waiting for the next one")
 
 
-def _memory_fraction(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+def _memory_fraction(profile: Profile, deployment: PlannedDeployment) -> Iterator[_Trial]:
     """More of the memory for KV cache, where it is what requests wait for."""
     name = FAMILIES[deployment.family].memory_setting
     if name is None or deployment.memory_fraction >= _MOST_MEMORY_FRACTION:
@@ -252,7 +252,7 @@ def _memory_fraction(profile: Profile, deployment: Deployment) -> Iterator[_Tria
     )
 
 
-def _copies(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+def _copies(profile: Profile, deployment: PlannedDeployment) -> Iterator[_Trial]:
     """As many copies as the instances that are paid for take."""
     instances = cost_of(profile, deployment).instances_min
     room = copies_on_instance(profile, deployment.instance, deployment.accelerators)
@@ -270,7 +270,7 @@ def _copies(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
         )
 
 
-def _admission(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+def _admission(profile: Profile, deployment: PlannedDeployment) -> Iterator[_Trial]:
     """Admit what the objectives and the benchmark send."""
     if deployment.limits.max_admitted_requests >= UNLIMITED:
         return
@@ -284,7 +284,7 @@ def _admission(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
         yield _setting(profile, admission.setting, value, unset, "every request in flight is admitted")
 
 
-def _sequences(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+def _sequences(profile: Profile, deployment: PlannedDeployment) -> Iterator[_Trial]:
     """As many places in the batch as a copy is sent requests, where the limit, not the memory, ends it."""
     name = FAMILIES[deployment.family].sequences_setting
     workload = planned_workload(profile)
@@ -297,7 +297,7 @@ def _sequences(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
         yield _setting(profile, name, power, f"unset: {now:,}", "requests in flight run together instead of queueing")
 
 
-def _prefix_cache(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+def _prefix_cache(profile: Profile, deployment: PlannedDeployment) -> Iterator[_Trial]:
     """Shared prompts are computed once. Written down, the plan can count on it."""
     shared = profile.workload.shared_prefix_tokens
     if shared and "enable_prefix_caching" in FAMILIES[deployment.family].setting_variables:
@@ -310,7 +310,7 @@ def _prefix_cache(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
         )
 
 
-def _prefill_tokens(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+def _prefill_tokens(profile: Profile, deployment: PlannedDeployment) -> Iterator[_Trial]:
     """How many prompts one step prefills."""
     name = FAMILIES[deployment.family].step_tokens_setting
     if name is None:
@@ -324,7 +324,7 @@ def _prefill_tokens(profile: Profile, deployment: Deployment) -> Iterator[_Trial
             yield _setting(profile, name, tokens, f"unset: {now:,}", f"a step prefills up to {tokens:,} prompt tokens")
 
 
-def _ratio(profile: Profile, deployment: Deployment) -> Iterator[_Trial]:
+def _ratio(profile: Profile, deployment: PlannedDeployment) -> Iterator[_Trial]:
     """When decoding is interrupted for waiting prompts."""
     if "waiting_served_ratio" not in FAMILIES[deployment.family].setting_variables:
         return

@@ -10,7 +10,7 @@ from loadproof.bench.spec import Target
 from loadproof.errors import InputError
 from loadproof.invocation import HttpTransport, Invoker, SageMakerTransport, Timeouts, codec_for, open_bedrock
 from loadproof.invocation.codecs import payload_protocol
-from loadproof.protocols import Protocol
+from loadproof.wire.payloads import Protocol
 
 DEFAULT_REGION = "us-east-1"
 CONNECT_TIMEOUT_S = 10.0

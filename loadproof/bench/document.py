@@ -26,7 +26,7 @@ from loadproof.bench.plan import ABSENT, map_of
 from loadproof.bench.spec import Kind, PredictedPoint, Prediction, ProfileBrief
 from loadproof.errors import InputError
 from loadproof.knee import Knee
-from loadproof.protocols import Protocol
+from loadproof.wire.payloads import Protocol
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError

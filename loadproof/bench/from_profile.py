@@ -13,7 +13,7 @@ from loadproof.bench.prediction import with_prediction
 from loadproof.bench.spec import BenchmarkSpec, ProfileRef, Target, TokenCounts, WorkloadSpec
 from loadproof.bench.workload.images import ImageSpec
 from loadproof.capacity.cost import hourly_cost
-from loadproof.capacity.deployment import Deployment, deployment_of
+from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.capacity.workload import mean_tokens, planned_workload
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.endpoints import TargetDescription, describe_target, find_bedrock_model
@@ -239,12 +239,12 @@ def _in_service(target: Target, endpoint_url: str | None) -> TargetDescription:
     return described
 
 
-def _with_copies(deployment: Deployment, described: TargetDescription) -> Deployment:
+def _with_copies(deployment: PlannedDeployment, described: TargetDescription) -> PlannedDeployment:
     copies = sum(part.copies for part in described.components)
     return replace(deployment, copies=copies) if copies else deployment
 
 
-def _usd_per_hour(profile: Profile, deployment: Deployment) -> float | None:
+def _usd_per_hour(profile: Profile, deployment: PlannedDeployment) -> float | None:
     """Price of the instances that hold the copies in service; None where several components share them."""
     assert profile.endpoint is not None
     if profile.components:

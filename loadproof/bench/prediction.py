@@ -16,7 +16,7 @@ from loadproof.bench.workload.arrivals import Schedule, schedule_of
 from loadproof.bench.workload.synthetic import sample_tokens
 from loadproof.capacity.confidence import Confidence, confidence_of
 from loadproof.capacity.curve import PredictedLevel
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import memory_fit
 from loadproof.capacity.workload import PlannedWorkload
 from loadproof.loads import Load
@@ -27,7 +27,11 @@ MOST_SIMULATED = 30_000  # requests of all open levels together: a second of CPU
 
 
 def with_prediction(
-    spec: BenchmarkSpec, deployment: Deployment, *, cached_tokens: int = 0, routing: Routing = "least_outstanding"
+    spec: BenchmarkSpec,
+    deployment: PlannedDeployment,
+    *,
+    cached_tokens: int = 0,
+    routing: Routing = "least_outstanding",
 ) -> BenchmarkSpec:
     """The spec with what its levels are expected to measure, for the copies that are in service.
 
@@ -101,7 +105,7 @@ class Twin:
     """
 
     spec: BenchmarkSpec
-    deployment: Deployment
+    deployment: PlannedDeployment
     confidence: Confidence
     cached_tokens: int
     routing: Routing

@@ -7,16 +7,17 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
-from loadproof.bench.document import Summary
+from loadproof.bench.document import SCHEMA_VERSION, Summary
 from loadproof.bench.measure.metrics import LevelMetrics
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_ID = f"urn:loadproof:run:summary:{SCHEMA_VERSION}"  # a name, not an address
 
 
 def summary_schema() -> dict[str, Any]:
     """JSON Schema of summary.json. What is required is in every summary of this version; keys may be added."""
     whole, parts = schema_of(Summary, LevelMetrics)
-    return {"$schema": _DIALECT, **whole, "title": "Loadproof run: summary.json", "$defs": parts}
+    return {"$schema": _DIALECT, "$id": _ID, **whole, "title": "Loadproof run: summary.json", "$defs": parts}
 
 
 def schema_of(document: type, *bases: type) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from loadproof.bench.objectives import Objective
 from loadproof.bench.workload.images import ImageSpec
 from loadproof.loads import FEWEST_A_SLOT, Load
-from loadproof.protocols import Protocol
+from loadproof.wire.payloads import Protocol
 
 Kind = Literal["sagemaker", "openai", "bedrock"]
 AnswerLength = Literal["asked", "at_most"]

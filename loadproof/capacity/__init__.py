@@ -5,7 +5,7 @@ Pure functions over the catalog's rows. Every figure that leaves this package is
 
 from loadproof.capacity.curve import PredictedLevel, predict_level
 from loadproof.capacity.deployment import (
-    Deployment,
+    PlannedDeployment,
     architecture_as_tag,
     architecture_from_tag,
     deployment_from_container,
@@ -20,10 +20,10 @@ from loadproof.knee import Knee, find_knee
 
 __all__ = [
     "BatchLimits",
-    "Deployment",
     "Knee",
     "MemoryFit",
     "Plan",
+    "PlannedDeployment",
     "PredictedLevel",
     "PredictedRun",
     "StepTimes",

@@ -8,7 +8,7 @@ from math import ceil, exp, expm1, log
 from statistics import median
 
 from loadproof.capacity.calibration_problem import FABRIC, HARDWARE, PRIOR_WEIGHT, Problem, problem_of
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.fitting import Parameters
 from loadproof.capacity.observations import (
     FIGURES,
@@ -57,7 +57,7 @@ class Fit:
     errors of levels that were left out of the fit in turn, or of those in it where that is more.
     """
 
-    deployment: Deployment
+    deployment: PlannedDeployment
     parameters: Parameters
     priors: Parameters
     levels: tuple[LevelFit, ...]

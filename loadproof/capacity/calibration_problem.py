@@ -8,7 +8,7 @@ from math import log
 from typing import Any, TypeVar
 
 from loadproof.capacity.calibrated import own_hardware
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.fitting import BOUNDS, Parameters, approach, search
 from loadproof.capacity.memory import weight_bytes
 from loadproof.capacity.observations import FIGURES, FigureName, Observation, predicted_figures
@@ -37,7 +37,7 @@ class Problem:
     priors: Parameters
     hardware: str | None
 
-    def applied(self, deployment: Deployment, parameters: Parameters) -> Deployment:
+    def applied(self, deployment: PlannedDeployment, parameters: Parameters) -> PlannedDeployment:
         """The deployment with a candidate's parameters."""
         server = _with(deployment.server, {name: parameters[name] for name in SERVER if name in parameters})
         chip, fabric = deployment.accelerator, deployment.fabric
@@ -100,7 +100,7 @@ def _hardware_start(observations: Sequence[Observation]) -> Parameters:
     }
 
 
-def _errors(cell: Observation, deployment: Deployment) -> list[float]:
+def _errors(cell: Observation, deployment: PlannedDeployment) -> list[float]:
     """Weighted log(predicted / measured) of each measured figure; 1 where the level is said to be impossible."""
     predicted = predicted_figures(cell, deployment)
     errors = []

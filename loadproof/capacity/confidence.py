@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import exp, log1p, sqrt
 from typing import Literal
 
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.servers import OwnMeasurement
 from loadproof.families import FAMILIES
 
@@ -80,7 +80,7 @@ def near_limit(in_flight: float, capacity: int) -> bool:
     return _NEAR[0] * capacity <= in_flight <= _NEAR[1] * capacity
 
 
-def confidence_of(deployment: Deployment) -> Confidence:
+def confidence_of(deployment: PlannedDeployment) -> Confidence:
     """The grade of a deployment from what its server's row was calibrated on, and bands from all sources of doubt."""
     server = deployment.server
     if server.own is not None:
@@ -102,7 +102,7 @@ def confidence_of(deployment: Deployment) -> Confidence:
     )
 
 
-def _measured(deployment: Deployment, own: OwnMeasurement) -> Confidence:
+def _measured(deployment: PlannedDeployment, own: OwnMeasurement) -> Confidence:
     """Of one's own calibration: its bands, wider by what is planned and was not measured; the words say what."""
     grade: Grade = "A"
     doubts: list[float] = []
@@ -123,7 +123,7 @@ def _measured(deployment: Deployment, own: OwnMeasurement) -> Confidence:
     return Confidence(grade, said, band, ttft_band, max(band, _factor(_NEAR_LIMIT)))
 
 
-def unverified_rows(deployment: Deployment) -> list[tuple[str, str]]:
+def unverified_rows(deployment: PlannedDeployment) -> list[tuple[str, str]]:
     """(name, source) of the catalog's rows under a prediction whose own source says that nobody verified them."""
     chip, machine, shape = deployment.accelerator, deployment.instance, deployment.architecture
     rows = ((chip.name, chip), (machine.instance_type, machine), (shape.name, shape))
@@ -134,18 +134,18 @@ def _factor(*doubts: float) -> float:
     return exp(sqrt(sum(doubt * doubt for doubt in doubts))) - 1
 
 
-def _fabric_doubt(deployment: Deployment) -> float:
+def _fabric_doubt(deployment: PlannedDeployment) -> float:
     degrees = deployment.fabric.calibrated_degrees
     if not degrees:
         return _FABRIC
     return 0.0 if deployment.accelerators in degrees else _DEGREE
 
 
-def _grade(deployment: Deployment) -> Grade:
+def _grade(deployment: PlannedDeployment) -> Grade:
     server, chip = deployment.server, deployment.accelerator.name
     if FAMILIES[deployment.family].alike_since is None:
         return "D"
-    # No row was fitted on latent attention, whose vectors are expanded anew in every step.
+    # No row was fitted on latent attention, whose vectors are expanded again in every step.
     if deployment.architecture.kv_latent_dim or not server.calibrated_on:
         return "D"
     if chip in server.calibrated_on:
@@ -156,7 +156,7 @@ def _grade(deployment: Deployment) -> Grade:
     return "B" if GENERATION[chip] in seen else "C"
 
 
-def _same_version(deployment: Deployment) -> bool:
+def _same_version(deployment: PlannedDeployment) -> bool:
     """Whether the version is one of those fitted, or alike; without one the newest is meant."""
     fitted, version = deployment.server.version, deployment.version
     if fitted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.catalog import Instance
 from loadproof.profiles.schema import Profile
 
@@ -35,7 +35,7 @@ def hourly_cost(instance: Instance, instances_min: int, instances_max: int) -> H
     )
 
 
-def cost_of(profile: Profile, deployment: Deployment) -> HourlyCost:
+def cost_of(profile: Profile, deployment: PlannedDeployment) -> HourlyCost:
     """Instances needed for the fewest and the most copies, within the endpoint's own bounds.
 
     A plain variant scales its instances themselves. The profile must have an endpoint (`deployment_of` refuses it

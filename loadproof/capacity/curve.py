@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil, exp
 
 from loadproof.capacity.confidence import near_limit
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import batch_limits
 from loadproof.capacity.steps import StepTimes
 from loadproof.errors import InputError
@@ -42,7 +42,7 @@ class PredictedLevel:
     near_limit: bool = False
 
 
-def batch_capacity(deployment: Deployment, input_tokens: int, output_tokens: int) -> int:
+def batch_capacity(deployment: PlannedDeployment, input_tokens: int, output_tokens: int) -> int:
     """How many such requests one copy can run at once: KV cache, sequences. 0 when not even one.
 
     TGI and a padded batch reserve prompt plus answer; a chunked scheduler takes blocks as they are needed, so on
@@ -58,7 +58,7 @@ def batch_capacity(deployment: Deployment, input_tokens: int, output_tokens: int
 
 
 def predict_level(
-    deployment: Deployment,
+    deployment: PlannedDeployment,
     input_tokens: int,
     output_tokens: int,
     concurrency: int,
@@ -124,7 +124,7 @@ class _Loop:
     batch: float
 
     @classmethod
-    def of(cls, deployment: Deployment, concurrency: int, capacity: int) -> _Loop:
+    def of(cls, deployment: PlannedDeployment, concurrency: int, capacity: int) -> _Loop:
         busy_copies = min(concurrency, deployment.copies)
         in_flight = concurrency / busy_copies
         admitted = min(in_flight, deployment.limits.max_admitted_requests)
@@ -156,7 +156,7 @@ class _Loop:
         )
 
 
-def _gathered(deployment: Deployment, input_tokens: int, output_tokens: int, loop: _Loop) -> PredictedLevel:
+def _gathered(deployment: PlannedDeployment, input_tokens: int, output_tokens: int, loop: _Loop) -> PredictedLevel:
     """Dynamic batching: `service = prefill of B + (output - 1) · decode(B)`, and the delay where B does not fill.
 
     With `c` clients a copy, `B = min(c, batch_size, memory)`. Answers come whole: TTFT is E2E, and TPOT is 0.
@@ -184,7 +184,7 @@ def _held_back_ms(limits: BatchLimits, batch: float, between_ms: float, decode_m
     return between_ms * (1 - impatient) - patience_ms * impatient
 
 
-def _prefill(deployment: Deployment, input_tokens: int, cached_tokens: int, batch: float) -> tuple[float, float]:
+def _prefill(deployment: PlannedDeployment, input_tokens: int, cached_tokens: int, batch: float) -> tuple[float, float]:
     """(groups a batch's prompts are prefilled in, ms to prefill one group): the step's token budget cuts them."""
     budget = deployment.limits.step_prefill_tokens
     new_tokens = input_tokens - cached_tokens

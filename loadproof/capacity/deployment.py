@@ -23,7 +23,7 @@ from loadproof.profiles.settings import (
 
 
 @dataclass(frozen=True, slots=True)
-class Deployment:
+class PlannedDeployment:
     """One model on one instance type: `copies` of it, each over `accelerators` accelerators.
 
     `copies_per_instance` is how many fit by accelerators alone; `cost` uses it for the copy's share of an hour.
@@ -51,7 +51,7 @@ class Deployment:
         return max(1, self.instance.accelerator_count // self.accelerators)
 
 
-def deployment_of(profile: Profile, component: Component | None = None) -> Deployment:
+def deployment_of(profile: Profile, component: Component | None = None) -> PlannedDeployment:
     """The deployment of one component of a profile (default: the profile's own model), at its fewest copies.
 
     Raises InputError where the backend has no machines to plan (Bedrock) or the catalog lacks model or instance.
@@ -77,7 +77,7 @@ def deployment_of(profile: Profile, component: Component | None = None) -> Deplo
     return deployment if profile.calibration is None else with_calibration(deployment, profile.calibration)
 
 
-def with_calibration(deployment: Deployment, calibration: Calibration) -> Deployment:
+def with_calibration(deployment: PlannedDeployment, calibration: Calibration) -> PlannedDeployment:
     """The deployment with one's own measurements for its rows; unchanged where they are of another server or chip."""
     measured_on = (calibration.server.family, calibration.accelerator)
     if measured_on != (deployment.family, deployment.accelerator.name):
@@ -98,7 +98,7 @@ def deployment_from_container(
     instance_type: str,
     accelerators_per_copy: int,
     copies: int,
-) -> Deployment:
+) -> PlannedDeployment:
     """The same from deployed resources: image family and version, environment variables, instance type.
 
     `architecture` None asks the catalog by `model_id`. Raises InputError for an unknown model, instance type or a
@@ -120,7 +120,7 @@ def deployment_from_container(
     )
 
 
-def quantized(deployment: Deployment, quantization: str) -> Deployment:
+def quantized(deployment: PlannedDeployment, quantization: str) -> PlannedDeployment:
     """The same deployment with weights stored so. Raises InputError for a way nobody knows the size of."""
     if quantization not in ("none", *QUANTIZED_BYTES):
         raise InputError(f"quantization: expected one of none, {', '.join(QUANTIZED_BYTES)}, found `{quantization}`")
@@ -176,7 +176,7 @@ def _deployment(
     dtype: str,
     quantization: str,
     copies: int,
-) -> Deployment:
+) -> PlannedDeployment:
     instance = catalog.instance(instance_type)
     if accelerators > instance.accelerator_count:
         raise InputError(
@@ -187,7 +187,7 @@ def _deployment(
     family, version, settings = served_by
     known = FAMILIES[family]
     server = server_row(known.server_row(settings), version)
-    return Deployment(
+    return PlannedDeployment(
         model_id=model_id,
         architecture=architecture,
         instance=instance,

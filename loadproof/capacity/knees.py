@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loadproof.capacity.confidence import Confidence
 from loadproof.capacity.curve import PredictedLevel
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.outlook import outlook_of
 from loadproof.capacity.search import last_that
 from loadproof.capacity.workload import PlannedWorkload
@@ -17,7 +17,7 @@ _LATENCY = ("ttft_", "itl_", "tpot_", "e2e_")
 
 
 def find_knees(
-    deployment: Deployment,
+    deployment: PlannedDeployment,
     workload: PlannedWorkload,
     objectives: Objectives,
     confidence: Confidence,
@@ -33,7 +33,7 @@ def find_knees(
 
 
 def _objective_bound(
-    deployment: Deployment,
+    deployment: PlannedDeployment,
     workload: PlannedWorkload,
     objectives: Objectives,
     confidence: Confidence,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from loadproof import catalog
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.catalog import KvCache
 from loadproof.families import BatchLimits
 
@@ -37,12 +37,12 @@ class MemoryFit:
     kv_token_capacity: int
 
 
-def weight_bytes(deployment: Deployment) -> float:
+def weight_bytes(deployment: PlannedDeployment) -> float:
     """Bytes of the whole model, as its weights are stored (`catalog.weight_bytes`)."""
     return catalog.weight_bytes(deployment.architecture, deployment.weight_bytes_per_parameter, deployment.quantization)
 
 
-def kv_cache(deployment: Deployment) -> KvCache:
+def kv_cache(deployment: PlannedDeployment) -> KvCache:
     """What one sequence's cache takes on each accelerator: the formula the profile's checks use too."""
     return KvCache(
         deployment.architecture,
@@ -52,7 +52,7 @@ def kv_cache(deployment: Deployment) -> KvCache:
     )
 
 
-def kv_bytes_per_token(deployment: Deployment) -> float:
+def kv_bytes_per_token(deployment: PlannedDeployment) -> float:
     """KV bytes per token = 2 · layers · kv_heads · head_dim · dtype_bytes (over the whole copy).
 
     Source: the key and the value of every layer's kv heads; grouped-query attention has kv_heads < heads. Layers with
@@ -61,7 +61,7 @@ def kv_bytes_per_token(deployment: Deployment) -> float:
     return KvCache(deployment.architecture, deployment.kv_bytes_per_value).bytes_per_token
 
 
-def kv_bytes_per_token_per_accelerator(deployment: Deployment) -> float:
+def kv_bytes_per_token_per_accelerator(deployment: PlannedDeployment) -> float:
     """KV bytes per token on each accelerator = KV bytes per token / min(accelerators, kv_heads).
 
     Heads are sharded; more accelerators than kv heads hold copies of the same heads.
@@ -69,7 +69,7 @@ def kv_bytes_per_token_per_accelerator(deployment: Deployment) -> float:
     return kv_cache(deployment).bytes_per_token
 
 
-def activation_bytes(deployment: Deployment) -> float:
+def activation_bytes(deployment: PlannedDeployment) -> float:
     """Peak activations of one prefill step = tokens · (4 · hidden + 3 · intermediate / accelerators) · 2 bytes.
 
     The largest layer is live once: residual, attention input and output, and the sharded feed-forward block's gate,
@@ -80,7 +80,7 @@ def activation_bytes(deployment: Deployment) -> float:
     return deployment.limits.step_prefill_tokens * width * 2
 
 
-def memory_fit(deployment: Deployment, request_tokens: float | None = None) -> MemoryFit:
+def memory_fit(deployment: PlannedDeployment, request_tokens: float | None = None) -> MemoryFit:
     """How the memory of each accelerator divides: `no` when the longest request does not fit, `marginal` when it does
     by less than the prediction's own uncertainty (`UNCERTAINTY_GIB`).
 
@@ -116,7 +116,7 @@ def memory_fit(deployment: Deployment, request_tokens: float | None = None) -> M
     )
 
 
-def batch_limits(deployment: Deployment, request_tokens: float | None = None) -> BatchLimits:
+def batch_limits(deployment: PlannedDeployment, request_tokens: float | None = None) -> BatchLimits:
     """The deployment's limits with the KV capacity its memory leaves: what a ContinuousBatcher is made with.
 
     `request_tokens` as for `memory_fit`: give it where requests are alike.

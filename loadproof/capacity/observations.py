@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.runs import predict_run
 from loadproof.errors import InputError
 
@@ -37,7 +37,7 @@ class Observation:
     """One measured level and the deployment it was measured on. `label` says where it comes from."""
 
     label: str
-    deployment: Deployment
+    deployment: PlannedDeployment
     input_tokens: int
     output_tokens: int
     concurrency: int
@@ -45,7 +45,7 @@ class Observation:
     cached_tokens: int = 0
 
 
-def predicted_figures(observation: Observation, deployment: Deployment | None = None) -> Figures:
+def predicted_figures(observation: Observation, deployment: PlannedDeployment | None = None) -> Figures:
     """The same figures from the planner; all None where it says that the level cannot be served."""
     cell = observation
     run = predict_run(
@@ -70,7 +70,7 @@ def predicted_figures(observation: Observation, deployment: Deployment | None = 
 def refuse_mixtures(observations: Sequence[Observation]) -> None:
     if not any(cell.measured != Figures() for cell in observations):
         raise InputError("nothing to calibrate on: no level has a throughput or a latency")
-    kinds: tuple[tuple[str, Callable[[Deployment], object]], ...] = (
+    kinds: tuple[tuple[str, Callable[[PlannedDeployment], object]], ...] = (
         ("servers", lambda deployment: f"{deployment.family} {deployment.version}".strip()),
         ("accelerators", lambda deployment: deployment.accelerator.name),
         ("numbers of accelerators a copy", lambda deployment: deployment.accelerators),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from loadproof.capacity.confidence import Confidence, confidence_of, unverified_rows
 from loadproof.capacity.cost import HourlyCost, cost_of, usd_per_million_tokens
 from loadproof.capacity.curve import PredictedLevel
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.knees import find_knees
 from loadproof.capacity.memory import MemoryFit, memory_fit
 from loadproof.capacity.outlook import ObjectiveOutlook, outlook_of
@@ -33,7 +33,7 @@ class Plan:
     """
 
     profile_name: str
-    deployment: Deployment
+    deployment: PlannedDeployment
     workload: PlannedWorkload
     streaming: bool
     memory: MemoryFit
@@ -120,7 +120,7 @@ def make_plan(profile: Profile) -> Plan:
 
 
 def _bindings(
-    deployment: Deployment,
+    deployment: PlannedDeployment,
     workload: PlannedWorkload,
     at_objectives: PredictedLevel | None,
     knees: tuple[Knee, ...],
@@ -135,7 +135,7 @@ def _bindings(
             yield binding_of(deployment, workload, level, streaming=streaming)
 
 
-def _notes(profile: Profile, deployment: Deployment, cost: HourlyCost) -> Iterator[str]:
+def _notes(profile: Profile, deployment: PlannedDeployment, cost: HourlyCost) -> Iterator[str]:
     """What the figures leave out, in words, only where it applies to this profile."""
     workload, settings = profile.workload, profile.container and profile.container.settings
     if not isinstance(workload.input_tokens, int) or not isinstance(workload.output_tokens, int):

@@ -45,7 +45,7 @@ class _Copy:
     steps_since_prefill: int = 1
 
 
-class ClosedLoop:
+class PlannedLoop:
     """`concurrency` clients, each sending its next request the moment the last one is answered."""
 
     def __init__(

@@ -20,7 +20,7 @@ from loadproof.errors import InputError
 from loadproof.families import FAMILIES
 
 if TYPE_CHECKING:
-    from loadproof.capacity import Deployment
+    from loadproof.capacity import PlannedDeployment
     from loadproof.catalog import Architecture
     from loadproof.profiles.schema import Calibration
 
@@ -126,7 +126,7 @@ def _predicted(row: Mapping[str, str | None], calibration: Calibration | None) -
     return answer
 
 
-def row_deployment(row: Mapping[str, str | None], request_tokens: int) -> Deployment:
+def row_deployment(row: Mapping[str, str | None], request_tokens: int) -> PlannedDeployment:
     """The row's machines and server with the server's defaults, the weights stored as row, name or checkpoint say.
 
     `instance_count` instances run one copy each, as a plain endpoint of many instances does.
@@ -166,7 +166,7 @@ def model_shape(name: str) -> Architecture:
     return model_of(name)[0]
 
 
-def _on_neuron(deployment: Deployment, written: str, cores: int) -> Deployment:
+def _on_neuron(deployment: PlannedDeployment, written: str, cores: int) -> PlannedDeployment:
     """Under Transformers NeuronX `tp_degree` counts cores, each half a chip, and only memory limits a request."""
     chip, server = deployment.accelerator, server_row("neuron", "")
     if not chip.name.startswith(("Inferentia", "Trainium")):

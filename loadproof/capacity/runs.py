@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import ceil
 
 from loadproof.capacity.curve import INVOCATION_LIMIT_MS, predict_level
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import batch_limits
-from loadproof.capacity.rounds import ClosedLoop
+from loadproof.capacity.rounds import PlannedLoop
 from loadproof.capacity.steps import StepTimes
 from loadproof.errors import InputError
 
@@ -40,7 +40,7 @@ class PredictedRun:
 
 
 def predict_run(
-    deployment: Deployment, input_tokens: int, output_tokens: int, concurrency: int, *, cached_tokens: int = 0
+    deployment: PlannedDeployment, input_tokens: int, output_tokens: int, concurrency: int, *, cached_tokens: int = 0
 ) -> PredictedRun | None:
     """The run at `concurrency` over all copies; None when not even one such request can be served.
 
@@ -74,7 +74,7 @@ def predict_run(
     busy_copies = min(deployment.copies, served)
     copies = min(busy_copies, _REPLAYED_COPIES)
     clients = round(served * copies / busy_copies)
-    loop = ClosedLoop(StepTimes(deployment), limits, input_tokens, output_tokens, copies)
+    loop = PlannedLoop(StepTimes(deployment), limits, input_tokens, output_tokens, copies)
     run = loop.run(clients, REQUESTS_PER_CLIENT * clients)
     ordered = sorted(run.latencies_ms)
     return PredictedRun(

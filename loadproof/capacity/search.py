@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from loadproof.capacity.curve import INVOCATION_LIMIT_MS, PredictedLevel
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.runs import predict_run
 from loadproof.capacity.workload import PlannedWorkload
 
@@ -32,7 +32,10 @@ class InvocationLimit:
 
 
 def ladder(
-    level: Callable[[int], PredictedLevel | None], deployment: Deployment, listed: Iterable[int] = (), unit: int = 1
+    level: Callable[[int], PredictedLevel | None],
+    deployment: PlannedDeployment,
+    listed: Iterable[int] = (),
+    unit: int = 1,
 ) -> tuple[PredictedLevel, ...]:
     """The listed levels and doublings of `unit`, up to where throughput stands still or requests are refused.
 
@@ -56,7 +59,7 @@ def ladder(
     return tuple(found[rung] for rung in sorted(found))
 
 
-def admitted(deployment: Deployment) -> int:
+def admitted(deployment: PlannedDeployment) -> int:
     """Requests that all copies take in before one of them refuses, spread evenly."""
     return deployment.limits.max_admitted_requests * deployment.copies
 
@@ -69,7 +72,9 @@ def last_that(holds: Callable[[int], bool], low: int, high: int) -> int:
     return low
 
 
-def invocation_limit(deployment: Deployment, workload: PlannedWorkload, *, streaming: bool) -> InvocationLimit | None:
+def invocation_limit(
+    deployment: PlannedDeployment, workload: PlannedWorkload, *, streaming: bool
+) -> InvocationLimit | None:
     """The exact number of requests in flight, by doubling and halving; None when none can be served at all.
 
     Whole runs are predicted (`predict_run`: equal requests, three a client), because the limit cuts the slowest off.

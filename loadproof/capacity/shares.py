@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loadproof.capacity.curve import PredictedLevel, batch_capacity
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import batch_limits
 from loadproof.capacity.steps import Resource, StepTimes
 from loadproof.capacity.workload import PlannedWorkload
@@ -45,7 +45,7 @@ def latency_shares(level: PredictedLevel) -> LatencyShares:
 
 
 def binding_of(
-    deployment: Deployment, workload: PlannedWorkload, level: PredictedLevel, *, streaming: bool = True
+    deployment: PlannedDeployment, workload: PlannedWorkload, level: PredictedLevel, *, streaming: bool = True
 ) -> Binding:
     """What binds at a level: the 60 s limit where it cuts answers off, memory or the server's own limits where
     requests queue, else the resource with the largest share of the copy's time, prefill and decode together.
@@ -72,7 +72,9 @@ _REASONS: dict[Resource, str] = {
 }
 
 
-def resource_shares(deployment: Deployment, workload: PlannedWorkload, level: PredictedLevel) -> dict[Resource, float]:
+def resource_shares(
+    deployment: PlannedDeployment, workload: PlannedWorkload, level: PredictedLevel
+) -> dict[Resource, float]:
     """Share of a copy's time that each resource sets, over the prefills and the decodes of one batch.
 
     A batch of B requests costs `E2E - queue` ms: (output - 1) decode steps, divided as `StepTimes.decode_shares` says,
@@ -90,7 +92,7 @@ def resource_shares(deployment: Deployment, workload: PlannedWorkload, level: Pr
 
 
 def _prefill_shares(
-    deployment: Deployment, workload: PlannedWorkload, level: PredictedLevel, batch: int
+    deployment: PlannedDeployment, workload: PlannedWorkload, level: PredictedLevel, batch: int
 ) -> dict[Resource, float]:
     """Shares of one step that prefills; they sum to 1. What neither fabric nor server takes is the roofline's."""
     new_tokens = workload.input_tokens - workload.cached_tokens
@@ -108,7 +110,7 @@ def _prefill_shares(
     return {name: value / whole for name, value in shares.items()}
 
 
-def _queueing(deployment: Deployment, workload: PlannedWorkload) -> tuple[Binds, str]:
+def _queueing(deployment: PlannedDeployment, workload: PlannedWorkload) -> tuple[Binds, str]:
     limits = batch_limits(deployment)
     capacity = batch_capacity(deployment, workload.input_tokens, workload.output_tokens)
     if capacity >= limits.max_sequences:

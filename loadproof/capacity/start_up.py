@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import weight_bytes
 from loadproof.errors import InputError
 
@@ -32,7 +32,7 @@ class StartUp:
                 raise InputError(f"start-up: expected {name} of 0 or more, found {value:g}; give seconds")
 
 
-def start_up_of(deployment: Deployment) -> StartUp:
+def start_up_of(deployment: PlannedDeployment) -> StartUp:
     """New instance = machine + image; any copy = weights / rate + server. The constants are estimates."""
     weights_gib = weight_bytes(deployment) / (1 << 30)
     return StartUp(instance_s=INSTANCE_START_S + IMAGE_PULL_S, copy_s=weights_gib / WEIGHTS_GIB_PER_S + SERVER_START_S)

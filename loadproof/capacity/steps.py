@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log2
 from typing import Literal
 
-from loadproof.capacity.deployment import Deployment
+from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import kv_bytes_per_token, kv_bytes_per_token_per_accelerator
 from loadproof.catalog.weights import WIDE_BYTES, looked_up_parameters, wide_parameters
 
@@ -41,7 +41,7 @@ class StepTimes:
         "_single_token_gain",
     )
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: PlannedDeployment) -> None:
         shape, chip, server = deployment.architecture, deployment.accelerator, deployment.server
         n = 1 if server.layers_in_turn else deployment.accelerators  # how many work at the same time
         bytes_per_ms = chip.bandwidth_gb_per_s * 1e6 * server.bandwidth_efficiency
@@ -126,7 +126,7 @@ class StepTimes:
         return context_tokens * self._kv_ms_per_token * max(1.0, self._full_blocks / decodes)
 
 
-def _touched_bytes(deployment: Deployment) -> tuple[float, float]:
+def _touched_bytes(deployment: PlannedDeployment) -> tuple[float, float]:
     """(bytes in experts, bytes every token reads): what a format keeps in 16 bits is read so, but for embeddings, which
     are looked up."""
     shape = deployment.architecture
@@ -137,7 +137,7 @@ def _touched_bytes(deployment: Deployment) -> tuple[float, float]:
     return experts * packed_bytes, (shared - wide) * packed_bytes + wide * WIDE_BYTES
 
 
-def _experts(deployment: Deployment) -> tuple[float, float]:
+def _experts(deployment: PlannedDeployment) -> tuple[float, float]:
     """(parameters in experts, parameters every token reads). Dense models have no experts.
 
     total = shared + E · e and active = shared + k · e give e = (total - active) / (E - k).

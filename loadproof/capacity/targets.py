@@ -22,7 +22,7 @@ from typing import Any, Final, Literal
 
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.curve import PredictedLevel
-from loadproof.capacity.deployment import Deployment, deployment_of
+from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.capacity.knees import find_knees
 from loadproof.capacity.search import ladder, last_that
 from loadproof.capacity.start_up import StartUp, start_up_of
@@ -132,7 +132,7 @@ class _Copy:
     """One copy of a component: what it can do, and how long until there is one more."""
 
     profile: Profile
-    deployment: Deployment
+    deployment: PlannedDeployment
     workload: PlannedWorkload
     ceiling: int
     ceiling_reason: str
@@ -202,7 +202,7 @@ def _copy(profile: Profile, component: Component) -> _Copy:
     )
 
 
-def _ceiling(profile: Profile, deployment: Deployment, workload: PlannedWorkload) -> tuple[int, str]:
+def _ceiling(profile: Profile, deployment: PlannedDeployment, workload: PlannedWorkload) -> tuple[int, str]:
     """(requests in flight on one copy, what ends them there); 0 where no load will do."""
 
     def level(concurrency: int) -> PredictedLevel | None:

@@ -7,7 +7,7 @@ from math import ceil, exp, inf, log, log1p, sqrt
 from statistics import NormalDist
 
 from loadproof.capacity.curve import PredictedLevel, predict_level
-from loadproof.capacity.deployment import Deployment, deployment_of
+from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.profiles.checks.facts import most_tokens
 from loadproof.profiles.schema import Container, Profile, TokenDistribution
 
@@ -30,7 +30,7 @@ class PlannedWorkload:
         """The length within which this share of the answers stays."""
         return self.output_tokens if self.answers is None else tokens_at(self.answers, quantile)
 
-    def level(self, deployment: Deployment, concurrency: int) -> PredictedLevel | None:
+    def level(self, deployment: PlannedDeployment, concurrency: int) -> PredictedLevel | None:
         """The level at `concurrency` in flight over all copies; None when no such request can be served.
 
         The one place that puts a workload to `predict_level`: plans, alternatives and benchmarks' predictions all come
@@ -64,7 +64,7 @@ def planned_workload(profile: Profile, container: Container | None = None) -> Pl
     )
 
 
-def planned_deployment(profile: Profile) -> Deployment:
+def planned_deployment(profile: Profile) -> PlannedDeployment:
     """The profile's own model with the copies that always run: its fewest, or one an instance of a plain variant.
 
     Raises InputError as `deployment_of` does.

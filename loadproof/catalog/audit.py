@@ -109,7 +109,7 @@ def _prices(today: date) -> Iterator[AuditFinding]:
             yield AuditFinding("instances.csv", name, "uncheckable", found, "name the page or the file's repository")
         if _older(row.price_date, today):
             found = f"price of {row.price_date or 'no date'}"
-            yield AuditFinding("instances.csv", name, "stale", found, "look the price up anew")
+            yield AuditFinding("instances.csv", name, "stale", found, "look the price up again")
 
 
 def _sources() -> Iterator[AuditFinding]:

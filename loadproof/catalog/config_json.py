@@ -87,9 +87,9 @@ def load_config(path: Path) -> Keys:
     try:
         found = json.loads(raw)
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}:{error.colno}: no JSON ({error.msg}); copy the file anew") from None
+        raise InputError(f"{path}:{error.lineno}:{error.colno}: no JSON ({error.msg}); copy the file again") from None
     except (ValueError, RecursionError):  # not UTF-8, a number of thousands of digits, lists within lists within lists
-        raise InputError(f"{path}: no JSON that a model's configuration would be; copy the file anew") from None
+        raise InputError(f"{path}: no JSON that a model's configuration would be; copy the file again") from None
     if not isinstance(found, dict):
         raise InputError(f"{path}: expected a JSON object; name the model's config.json")
     return found
@@ -191,17 +191,17 @@ class _Reader:
         if value is None:
             raise self._wrong(key, "is missing", "copy the whole file from the model's page")
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise self._wrong(key, f"expected a whole number, found `{str(value)[:40]}`", "copy the file anew")
+            raise self._wrong(key, f"expected a whole number, found `{str(value)[:40]}`", "copy the file again")
         if value == 0 and default != 0:
-            raise self._wrong(key, "expected at least 1, found 0", "copy the file anew")
+            raise self._wrong(key, "expected at least 1, found 0", "copy the file again")
         if value > (most := MOST.get(key, MOST_OF_ANY)):
-            raise self._wrong(key, f"expected at most {most}, found {str(value)[:20]}", "copy the file anew")
+            raise self._wrong(key, f"expected at most {most}, found {str(value)[:20]}", "copy the file again")
         return value
 
     def truth(self, key: str, default: bool) -> bool:
         value = self._keys.get(key, default)
         if not isinstance(value, bool):
-            raise self._wrong(key, f"expected true or false, found `{str(value)[:40]}`", "copy the file anew")
+            raise self._wrong(key, f"expected true or false, found `{str(value)[:40]}`", "copy the file again")
         return value
 
     def _wrong(self, key: str, found: str, mend: str) -> InputError:
@@ -260,7 +260,7 @@ class _Reader:
             return 0
         chosen = self.whole("num_experts_per_tok", self.whole("experts_per_token", 0))
         if not 1 <= chosen <= experts:
-            raise self._wrong("num_experts_per_tok", f"expected 1..{experts}, found {chosen}", "copy the file anew")
+            raise self._wrong("num_experts_per_tok", f"expected 1..{experts}, found {chosen}", "copy the file again")
         return chosen
 
     def shared_intermediate(self) -> int:
@@ -273,7 +273,7 @@ class _Reader:
         """Layers without experts: the first few (DeepSeek), every so many, or a list of them (Qwen)."""
         only = self._keys.get("mlp_only_layers") or []
         if not isinstance(only, list):
-            raise self._wrong("mlp_only_layers", "expected a list", "copy the file anew")
+            raise self._wrong("mlp_only_layers", "expected a list", "copy the file again")
         every = self.whole("decoder_sparse_step", 1)
         if self.whole("moe_layer_freq", 1) != 1:
             raise self._wrong("moe_layer_freq", "other than 1 is not read here", "give model.architecture instead")
@@ -305,7 +305,7 @@ class _Reader:
             return None
         known = {"full_attention", "sliding_attention", "linear_attention"}
         if not isinstance(kinds, list) or len(kinds) != layers:
-            raise self._wrong("layer_types", f"expected a list of {layers}", "copy the file anew")
+            raise self._wrong("layer_types", f"expected a list of {layers}", "copy the file again")
         if strange := sorted({str(kind) for kind in kinds} - known):
             raise self._wrong("layer_types", f"has `{strange[0]}`", f"known: {', '.join(sorted(known))}")
         return kinds

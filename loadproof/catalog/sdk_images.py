@@ -1,4 +1,4 @@
-"""Our rows of images and registries, made anew from the `sagemaker` SDK's own data (its `image_uri_config/*.json`).
+"""Our rows of images and registries, made again from the `sagemaker` SDK's own data (its `image_uri_config/*.json`).
 
 Pure: takes the folder of those files. Versions that our rows know are brought up to date, versions newer than our
 newest are added, nothing is dropped: a profile may name it. A row keeps its source and date unless something changed.

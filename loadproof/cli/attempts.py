@@ -10,7 +10,7 @@ from loadproof.errors import InputError
 T = TypeVar("T")
 
 
-class Attempts:
+class Complaints:
     """Collects the complaints of what is attempted; `finish` raises them together."""
 
     def __init__(self) -> None:

@@ -43,6 +43,11 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="Folder for the runs.  [default: runs/ of the repository]")] = None,
 ) -> int:
     """Local cloud up, check, plan, cdk deploy, benchmark every profile, verdicts, reports, down."""
+    if not (REPOSITORY / "deploy_profiles").is_dir():
+        raise InputError(
+            "the demo deploys example profiles of Loadproof's repository, which an installed package does not hold; "
+            "clone the repository, run `make setup` and then `loadproof demo` there"
+        )
     profiles = profile_files(REPOSITORY / "deploy_profiles", environment)
     if not profiles:
         raise InputError(f"deploy_profiles/{environment} holds no profile; use a folder that does")

@@ -58,8 +58,8 @@ VERBS = {
     ),
     "report": Verb(
         "report:report",
-        "Show a run again: table and verdict, report.html anew, files for other programs. "
-        "Nothing is sent or judged anew.",
+        "Show a run again: table and verdict, a new report.html, files for other programs. "
+        "Nothing is sent or judged again.",
     ),
     "verify": Verb(
         "report:verify",

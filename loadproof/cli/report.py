@@ -23,7 +23,8 @@ def report(
         "text"
     ),
 ) -> int:
-    """Show a run again: table and verdict, report.html anew, files for other programs. Nothing is sent or judged anew.
+    """Show a run again: table and verdict, a new report.html, files for other programs. Nothing is sent or judged
+    again.
 
     A run that was killed before it was judged is judged by what there is of it, as after Ctrl-C.
 

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from loadproof.families.family import Container, ContainerFamily, Settings
 from loadproof.families.vllm import engine_limits
-from loadproof.protocols import ContainerProtocol
 from loadproof.vocabulary import PositiveInt
+from loadproof.wire.payloads import ContainerProtocol
 
 
 class CustomSettings(Settings):

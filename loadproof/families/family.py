@@ -10,8 +10,8 @@ from pydantic import Field, StringConstraints
 
 from loadproof.catalog import Accelerator, Architecture
 from loadproof.errors import Severity
-from loadproof.protocols import ContainerProtocol
 from loadproof.vocabulary import Dtype, EnvironmentName, EnvironmentValue, Form, Part, PositiveInt, Quantization
+from loadproof.wire.payloads import ContainerProtocol
 
 CudaVersion = Annotated[
     str, StringConstraints(pattern=r"^[0-9]{2}\.[0-9]$"), Form("a CUDA version in quotes", '"13.0"')

@@ -16,10 +16,10 @@ from __future__ import annotations
 from loadproof.invocation.asynchronous import AsynchronousTransport
 from loadproof.invocation.bedrock import BedrockTransport, open_bedrock
 from loadproof.invocation.codecs import (
+    ChatMessage,
     Codec,
     Completion,
     GenerationRequest,
-    Message,
     StreamDecoder,
     TokenChunk,
     TokenSource,
@@ -34,13 +34,13 @@ from loadproof.invocation.transports import HttpTransport, SageMakerTransport, T
 __all__ = [
     "AsynchronousTransport",
     "BedrockTransport",
+    "ChatMessage",
     "Codec",
     "Completion",
     "GenerationRequest",
     "HttpTransport",
     "Invocation",
     "Invoker",
-    "Message",
     "OpenAiPathTransport",
     "Outcome",
     "OutcomeKind",

@@ -30,7 +30,7 @@ from loadproof.invocation.faults import PayloadError
 from loadproof.invocation.invoker import Invoker
 from loadproof.invocation.sigv4 import Signer
 from loadproof.invocation.transports import PooledTransport, Unwrapper, bearer, dns_suffix, parse_url, request_bytes
-from loadproof.protocols import PayloadName
+from loadproof.wire.payloads import PayloadName
 
 Api = Literal["converse", "invoke"]
 _MODEL_ID = re.compile(r"(arn:[a-z-]+:(bedrock|sagemaker):[a-z0-9-]+:[0-9]*:)?[A-Za-z0-9][A-Za-z0-9._:/-]{0,2047}")

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from loadproof.invocation.codecs.types import GenerationRequest, Message
+from loadproof.invocation.codecs.types import ChatMessage, GenerationRequest
 
 MOST_PARKED = 4096  # items read ahead whose session is busy
 
@@ -32,7 +32,7 @@ class Item:
 
 def chat_turn(before: GenerationRequest, answer: str, new: GenerationRequest) -> GenerationRequest:
     """The next turn of a chat: what was said so far becomes its history."""
-    said = (*before.history, Message("user", before.prompt), Message("assistant", answer))
+    said = (*before.history, ChatMessage("user", before.prompt), ChatMessage("assistant", answer))
     return replace(new, history=(*said, *new.history))
 
 

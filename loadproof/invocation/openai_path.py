@@ -36,7 +36,7 @@ class OpenAiPathTransport(SageMakerTransport):
         clock_s: Callable[[], float] = time.monotonic,
         **reach: Unpack[Reach],
     ) -> None:
-        """`token` None: made of the credentials, and anew every ten minutes; one that is given stays as it is.
+        """`token` None: made of the credentials, and again every ten minutes; one that is given stays as it is.
 
         Raises InputError (names, URL, token), CouldNotRunError (credentials).
         """

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import orjson
 
 from loadproof.errors import InputError
-from loadproof.invocation import GenerationRequest, Message
+from loadproof.invocation import ChatMessage, GenerationRequest
 from loadproof.invocation.chains import Item
 from loadproof.invocation.journal import Journal
 
@@ -186,7 +186,7 @@ def _refuse_misspelled(row: dict[str, object], chain_by: str | None) -> None:
             raise ValueError(f"field `{name}`: did you mean `{near[0]}`?")
 
 
-def messages_of(said: object) -> tuple[tuple[Message, ...], str]:
+def messages_of(said: object) -> tuple[tuple[ChatMessage, ...], str]:
     """(what was said before, the user's newest turn)."""
     if not isinstance(said, list) or not said:
         raise ValueError("messages: expected a list of at least one object with `role` and `content`")
@@ -195,7 +195,7 @@ def messages_of(said: object) -> tuple[tuple[Message, ...], str]:
         role = message.get("role") if isinstance(message, dict) else None
         if role not in _ROLES:
             raise ValueError(f"messages: item {place}: role {short(role)}: expected {', '.join(_ROLES)}")
-        messages.append(Message(role, text_of(f"messages: item {place}: content", message.get("content"))))
+        messages.append(ChatMessage(role, text_of(f"messages: item {place}: content", message.get("content"))))
     if messages[-1].role != "user":
         raise ValueError("messages: the last one must be the user's")
     return tuple(messages[:-1]), messages[-1].text

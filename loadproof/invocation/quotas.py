@@ -23,7 +23,7 @@ class Quota:
     output_burndown: float = 1.0
 
 
-class Bucket:
+class TokenBucket:
     """Fills evenly up to `per_min` in a minute, full at first. What is settled beyond what was taken overdraws it."""
 
     __slots__ = ("_left", "_per_min", "_seen_s")
@@ -59,8 +59,8 @@ class Quotas:
     ) -> None:
         self.count_input_tokens = count_input_tokens
         self._burndown = quota.output_burndown
-        self._requests = Bucket(quota.requests_per_min, now_s) if quota.requests_per_min else None
-        self._tokens = Bucket(quota.tokens_per_min, now_s) if quota.tokens_per_min else None
+        self._requests = TokenBucket(quota.requests_per_min, now_s) if quota.requests_per_min else None
+        self._tokens = TokenBucket(quota.tokens_per_min, now_s) if quota.tokens_per_min else None
 
     def wait_s(self, input_tokens: int, max_output_tokens: int, now_s: float) -> float:
         """How long until such a request would be admitted; 0 is now."""

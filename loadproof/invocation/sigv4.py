@@ -1,4 +1,4 @@
-"""AWS Signature Version 4 by hand: about 5 µs a request where botocore takes 65; equal to it byte for byte (tests).
+"""AWS Signature Version 4 by hand: about 8 µs a request where botocore takes 31; equal to it byte for byte (tests).
 
 Source: "Create a signed AWS API request", IAM User Guide.
 """

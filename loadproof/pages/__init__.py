@@ -1,1 +1,1 @@
-"""What all pages share: drawings, looks, the style sheet, and how figures and foreign text are written."""
+"""What all pages share: drawings, looks, the style sheet, and how figures and untrusted text are written."""

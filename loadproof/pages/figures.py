@@ -1,6 +1,6 @@
 """Line charts of one kind: series with marks, bounds, a band and a ring, drawn in two sizes that the page chooses from.
 
-Rules: measured is solid with filled marks, predicted dashed with open marks, a bound dotted. No foreign text goes in.
+Rules: measured is solid with filled marks, predicted dashed with open marks, a bound dotted. No untrusted text goes in.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RING_NOTE = ((-16, -26, "end"), (12, 24, "start"), (12, -22, "start"), (-12, 34
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class FigureSize:
     """How large a figure is drawn: roomy for a column of a wide page, tight for a phone or paper, text alike in both.
 
     `room` is the height over the highest data, `far_room` that with words at the edge: a bound that is `far_bound`
@@ -47,7 +47,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class FigurePoint:
     """One point of a series; `y` None is a gap. `tip` shows on hover, `words` stand beside it."""
 
     x: float
@@ -62,7 +62,7 @@ class Series:
 
     name: str
     look: Look
-    marks: tuple[Mark, ...]
+    marks: tuple[FigurePoint, ...]
     words_css: str = ""
     bold: bool = True
 
@@ -87,7 +87,7 @@ class Figure:
     band: tuple[tuple[float, float, float], ...] = ()
     band_name: str = "range of the prediction"
     whole_band: bool = False
-    frame: Frame = Frame()
+    frame: FigureSize = FigureSize()
 
     @property
     def drawn(self) -> tuple[Series, ...]:

@@ -21,7 +21,7 @@ MIDDLE = Look("middle", "circle", 7)
 TAIL = Look("tail", "square", 9)
 FAR_TAIL = Look("far", "diamond", 11)
 PREDICTED = Look("predicted-line", "circle", 8)
-# Runs beside each other, in the order given; past the sixth they begin anew.
+# Runs beside each other, in the order given; past the sixth they begin again.
 RUNS = (
     Look("run-1", "circle", 8),
     Look("run-2", "square", 8),

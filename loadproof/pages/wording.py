@@ -1,4 +1,4 @@
-"""How pages say things: numbers with sensible digits, names in words, foreign text made harmless to look at."""
+"""How pages say things: numbers with sensible digits, names in words, untrusted text made harmless to look at."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from loadproof.untrusted import with_escapes
 
 NO_DATA = "–"
-LONGEST_TEXT = 240  # characters of foreign text shown before it is cut; a name needs no more to be recognised
+LONGEST_TEXT = 240  # characters of untrusted text shown before it is cut; a name needs no more to be recognised
 
 SHORT = {"ttft": "TTFT", "itl": "ITL", "tpot": "TPOT", "e2e": "E2E"}
 TITLES: Final = {
@@ -89,7 +89,7 @@ def joined(words: Iterable[object], last: str) -> str:
 
 
 def visible(value: object, longest: int = LONGEST_TEXT) -> str:
-    r"""Foreign text with control and direction characters spelled out (`\\u202e`) and its tail cut.
+    r"""Untrusted text with control and direction characters spelled out (`\\u202e`) and its tail cut.
 
     Escaping for HTML is the template's work; this keeps text from reordering or hiding what stands beside it, and
     keeps lone surrogates, which no encoding can write, out of the file.

@@ -12,8 +12,8 @@ from loadproof.catalog.bedrock import NO_PREFIX, quota_names
 from loadproof.preflight.account import Account
 from loadproof.preflight.needs import (
     ADDRESSES_PER_INSTANCE,
-    Alarms,
-    BedrockQuota,
+    AlarmTopic,
+    BedrockQuotaNeed,
     Bootstrap,
     Image,
     Instances,
@@ -91,7 +91,9 @@ def needs_of(deployments: Deployments, account: Account) -> tuple[Need, ...]:
         *_named(deployments, account),
         *_subnets(deployments, account),
         *_bedrock(deployments, account),
-        Alarms(account, deployments.environment, tuple(deployments.stack_name(one) for one in deployments.profiles)),
+        AlarmTopic(
+            account, deployments.environment, tuple(deployments.stack_name(one) for one in deployments.profiles)
+        ),
     )
 
 
@@ -271,7 +273,7 @@ def _subnets(deployments: Deployments, account: Account) -> Iterator[Subnets]:
     yield Subnets(account, network.vpc_id, network.subnet_ids, network.security_group_ids, addresses)
 
 
-def _bedrock(deployments: Deployments, account: Account) -> Iterator[BedrockQuota]:
+def _bedrock(deployments: Deployments, account: Account) -> Iterator[BedrockQuotaNeed]:
     """Where throughput is provisioned, requests count against no quota of these."""
     for profile in deployments.profiles:
         if profile.backend != "bedrock" or bedrock_settings(profile).provisioned_throughput is not None:
@@ -280,4 +282,4 @@ def _bedrock(deployments: Deployments, account: Account) -> Iterator[BedrockQuot
         if row is not None:
             prefix = bedrock_settings(profile).inference_profile or NO_PREFIX
             for unit in ("requests", "tokens"):
-                yield BedrockQuota(account, profile.model.id, unit, tuple(quota_names(prefix, unit, row.title)))
+                yield BedrockQuotaNeed(account, profile.model.id, unit, tuple(quota_names(prefix, unit, row.title)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -14,15 +15,15 @@ Kind = Literal["endpoint", "inference component", "log group", "queue", "dashboa
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Need(ABC):
     """Something a deployment needs, and the account to ask about it. What rules look at."""
 
     account: Account
 
     @property
+    @abstractmethod
     def place(self) -> str:
         """What somebody calls it."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ class Subnets(Need):
 
 
 @dataclass(frozen=True, slots=True)
-class Alarms(Need):
+class AlarmTopic(Need):
     """Whom alarms tell."""
 
     environment: Environment
@@ -193,7 +194,7 @@ class Bootstrap(Need):
 
 
 @dataclass(frozen=True, slots=True)
-class BedrockQuota(Need):
+class BedrockQuotaNeed(Need):
     """Requests or tokens a minute of a model on Bedrock; `names` are those that the quota is listed under."""
 
     model_id: str

@@ -22,8 +22,8 @@ from loadproof.profiles.schema import (
     Model,
     Profile,
 )
-from loadproof.protocols import ContainerProtocol
 from loadproof.vocabulary import Quantization
+from loadproof.wire.payloads import ContainerProtocol
 
 _DEFAULT_LORA_RANK: Final = 16  # vLLM's
 

@@ -1,6 +1,6 @@
 """Edits of one YAML file at the very characters they concern: comments, order, quotes and line ends stay.
 
-A rewrite by a YAML library lays the whole file out anew; here nothing but the named values and lines changes. Made for
+A rewrite by a YAML library lays the whole file out again; here nothing but the named values and lines changes. Made for
 what the strict reader accepts: no anchors, no tags, no repeated keys.
 """
 
@@ -75,7 +75,7 @@ def _replaced(
     value: Value,
     newline: str,
 ) -> str:
-    """The value of one key anew. An empty value (`settings:`) or a scalar that must become a map takes lines below."""
+    """The value of one key again. An empty value (`settings:`) or a scalar that must become a map takes lines below."""
     key, node = entry
     start, end = node.start_mark.index, _end(text, node)
     if below and holder.flow_style:

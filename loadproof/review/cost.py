@@ -171,17 +171,17 @@ def _expected_copies(profile: Profile, plan: Plan | None) -> tuple[int | None, s
         return None, "what is expected is not known: a recorded trace of arrivals has no one rate"
     if plan is None:
         return None, "what is expected is not known without a plan"
-    told = ""
+    note = ""
     load = _load(profile, plan, (OBJECTIVE_BOUND, MARGINAL_GAIN))
     if load is None:
         load = _load(profile, plan, (MARGINAL_GAIN,))
-        told = "the objectives are predicted to be missed at any load: what is expected is reckoned at the knee instead"
+        note = "the objectives are predicted to be missed at any load: what is expected is reckoned at the knee instead"
     if load is None:
         return None, "what is expected is not known: no request of this workload can be served"
     needed = max(1, ceil(round(load, 9)))
     if needed > most:
-        told = f"the workload needs {needed:,} copies, more than the most ({most:,})"
-    return min(most, max(fewest, needed)), told
+        note = f"the workload needs {needed:,} copies, more than the most ({most:,})"
+    return min(most, max(fewest, needed)), note
 
 
 def _load(profile: Profile, plan: Plan, rules: tuple[str, ...]) -> float | None:

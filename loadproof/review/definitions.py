@@ -9,7 +9,7 @@ from loadproof.review.references import is_function, references
 
 Template = Mapping[str, object]
 _SECTIONS: Final = {"Parameters": "Ref", "Conditions": "Fn::If", "Mappings": "Fn::FindInMap"}
-TOLD: Final = "with"  # the key of what a function is told with: no function is called so
+WITH: Final = "with"  # the key of what a function is given: no function is called so
 
 
 def with_definitions(before: Template, after: Template) -> tuple[Template, Template]:
@@ -68,7 +68,7 @@ def _resource(body: object, template: Template, changed: Mapping[str, set[str]])
     completed = {**body, "Properties": _value(body.get("Properties") or {}, template, changed)}
     condition = body.get("Condition")
     if isinstance(condition, str) and condition in changed["Conditions"]:
-        completed["Condition"] = _told(condition, "Conditions", template, changed)
+        completed["Condition"] = _defined(condition, "Conditions", template, changed)
     return completed
 
 
@@ -81,10 +81,10 @@ def _value(value: object, template: Template, changed: Mapping[str, set[str]]) -
         names = _used(value, changed)
         if names:
             ((function, argument),) = value.items()
-            told = {name: _told(name, section, template, changed) for section, name in sorted(names)}
+            given = {name: _defined(name, section, template, changed) for section, name in sorted(names)}
             if function == "Ref":
-                return told[argument]
-            return {function: [_value(argument, template, changed), {TOLD: told}]}
+                return given[argument]
+            return {function: [_value(argument, template, changed), {WITH: given}]}
     return {name: _value(item, template, changed) for name, item in value.items()}
 
 
@@ -102,10 +102,10 @@ def _used(function: dict[str, object], changed: Mapping[str, set[str]]) -> set[t
     return set()
 
 
-def _told(name: Any, section: str, template: Template, changed: Mapping[str, set[str]]) -> Any:
+def _defined(name: Any, section: str, template: Template, changed: Mapping[str, set[str]]) -> Any:
     """A parameter by its default, everything else as it is defined; as a name where this side has no such thing.
 
-    What a definition hangs on itself is told inside it, each once: a circle ends.
+    What a definition hangs on itself is written inside it, each once: a circle ends.
     """
     definition = part(template, section).get(name)
     if section == "Parameters" and isinstance(definition, Mapping):

@@ -207,11 +207,11 @@ def _values(value: object, path: Path) -> Iterator[tuple[Path, object]]:
 
 def _with(change: ResourceChange, found: Iterable[tuple[Path, _Gone, Replaces]]) -> ResourceChange:
     """The change with the properties whose value follows from a replacement, where they do not differ anyway."""
-    told = {one.path for one in change.properties}
+    listed = {one.path for one in change.properties}
     added = tuple(
         PropertyChange("/".join(path), f"the old {target.cause}", f"the new {target.cause}", effect != "no")
         for path, target, effect in found
-        if "/".join(path) not in told
+        if "/".join(path) not in listed
     )
     return replace(change, properties=(*change.properties, *added))
 

@@ -7,7 +7,7 @@ import re
 from typing import Any, Final
 
 from loadproof.profiles.secrets import HIDDEN, is_secret_key, is_secret_value, shown
-from loadproof.review.definitions import TOLD
+from loadproof.review.definitions import WITH
 from loadproof.review.references import is_function
 
 _LONGEST: Final = 100  # characters of one value; the rest is cut where both sides are still alike
@@ -76,9 +76,9 @@ def _text(value: Any) -> str:
 
 
 def _function(name: str, argument: Any) -> str:
-    told = argument[1] if isinstance(argument, list) and len(argument) == 2 else None
-    if isinstance(told, dict) and list(told) == [TOLD]:
-        return f"{_function(name, argument[0])} with {_text(told[TOLD])}"
+    given = argument[1] if isinstance(argument, list) and len(argument) == 2 else None
+    if isinstance(given, dict) and list(given) == [WITH]:
+        return f"{_function(name, argument[0])} with {_text(given[WITH])}"
     if name == "Ref":
         return f"${{{argument}}}"
     if name == "Fn::GetAtt":

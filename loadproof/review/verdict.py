@@ -21,7 +21,7 @@ Found = Sequence[tuple[Finding, ProfileReview]]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReviewVerdict:
     """The gravest severity (None: nothing found), the words that the sentence begins with, and the rest of it."""
 
     worst: Severity | None
@@ -33,7 +33,7 @@ class Verdict:
         return f"{self.word} {self.text}"
 
 
-def verdict_of(review: Review) -> Verdict:
+def verdict_of(review: Review) -> ReviewVerdict:
     """Deterministic. Names of profiles are in it as they are: whoever shows it escapes."""
     changed = [one for one in review.profiles if state_of(one) != "unchanged"]
     judged = [one for one in changed if state_of(one) in ("added", "changed")]
@@ -42,10 +42,10 @@ def verdict_of(review: Review) -> Verdict:
     after = "; ".join(part for part in (_cost(judged), _objectives(judged)) if part)
     ending = f"; {after}." if after else "."
     if worst is not None and worst in _WORDS:
-        return Verdict(worst, _WORDS[worst], _gravest(found, worst) + ending)
+        return ReviewVerdict(worst, _WORDS[worst], _gravest(found, worst) + ending)
     if not changed:
-        return Verdict(worst, "Nothing changes", f"{_looked_at(review)}.")
-    return Verdict(worst, "Nothing breaks:", f"{counted(len(changed), 'profile')} changed{ending}")
+        return ReviewVerdict(worst, "Nothing changes", f"{_looked_at(review)}.")
+    return ReviewVerdict(worst, "Nothing breaks:", f"{counted(len(changed), 'profile')} changed{ending}")
 
 
 def state_of(one: ProfileReview) -> State:

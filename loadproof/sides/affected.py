@@ -34,7 +34,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPlace:
     """A place on one side: its file, everything in the tree that it is made of but code, and the digest of that."""
 
     file: str
@@ -48,7 +48,7 @@ class Reader:
     def __init__(self) -> None:
         self._named_by_id: dict[str, tuple[str, ...]] = {}
 
-    def places(self, tree: Tree) -> dict[Place, Found]:
+    def places(self, tree: Tree) -> dict[Place, FoundPlace]:
         """Every environment and profile of a side."""
         files = places_of(tree)
         self._read(tree, [file for place, file in files.items() if not place.of_environment])
@@ -57,7 +57,7 @@ class Reader:
             for place, file in files.items()
         }
 
-    def _found(self, tree: Tree, file: str, environment_file: str) -> Found:
+    def _found(self, tree: Tree, file: str, environment_file: str) -> FoundPlace:
         seen = {environment_file}
         waiting = [file] if file != environment_file else []
         while waiting:
@@ -67,7 +67,7 @@ class Reader:
             seen.add(path)
             waiting += self._named(tree, path)
         made_of = tuple(sorted(seen))
-        return Found(file, made_of, digest_of((path, tree.ids[path]) for path in made_of))
+        return FoundPlace(file, made_of, digest_of((path, tree.ids[path]) for path in made_of))
 
     def _named(self, tree: Tree, path: str) -> list[str]:
         """Files of the tree that a YAML file names, relative to itself, in whatever field."""
@@ -104,13 +104,13 @@ def places_of(tree: Tree) -> dict[Place, str]:
     return found
 
 
-def affected(before: Mapping[Place, Found], after: Mapping[Place, Found], *, same_code: bool) -> list[Place]:
+def affected(before: Mapping[Place, FoundPlace], after: Mapping[Place, FoundPlace], *, same_code: bool) -> list[Place]:
     """Places of which anything differs, sorted; all of them where the code does."""
     places = sorted({*before, *after})
     return [place for place in places if not same_code or _digest(before, place) != _digest(after, place)]
 
 
-def _digest(found: Mapping[Place, Found], place: Place) -> str | None:
+def _digest(found: Mapping[Place, FoundPlace], place: Place) -> str | None:
     return found[place].digest if place in found else None
 
 

@@ -14,7 +14,7 @@ from loadproof.review.model import Pair
 from loadproof.sides.affected import Place, Reader, affected
 from loadproof.sides.cache import Cache
 from loadproof.sides.side import UnfinishedSide, environment_place, readable_name
-from loadproof.sides.synthesis import App, Outcome, Synthesizer, is_plain_name, jobs_of, split
+from loadproof.sides.synthesis import App, Synthesized, Synthesizer, is_plain_name, jobs_of, split
 from loadproof.sides.tree import Tree
 
 BASE, HEAD = "base", "head"  # folders of the work in which the sides are laid out
@@ -136,7 +136,7 @@ def _synthesize(
             half.lay_out_code()
     sides = sum(bool(names) for names in wanted)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        running: list[tuple[UnfinishedSide, Future[Outcome]]] = []
+        running: list[tuple[UnfinishedSide, Future[Synthesized]]] = []
         try:
             for half, names in zip(halves, wanted, strict=True):
                 app = App(half.root, half.tree.has_own_code, half.settings())
@@ -155,7 +155,7 @@ def _synthesize(
         raise CouldNotRunError(f"neither side can be synthesized: {crashed[id(halves[1])]}")
 
 
-def _keep(half: UnfinishedSide, outcome: Outcome, cache: Cache) -> None:
+def _keep(half: UnfinishedSide, outcome: Synthesized, cache: Cache) -> None:
     """Templates and refusals go to the side; templates to the cache as well."""
     of_environments = {environment_place(name): templates for name, templates in outcome.shared.items()}
     of_profiles = {Place(*key): templates for key, templates in outcome.profiles.items()}

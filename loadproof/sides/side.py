@@ -19,7 +19,7 @@ from loadproof.profiles.secrets import shown_path
 from loadproof.profiles.tree import Items, Map, Node, Problems
 from loadproof.review.model import Side
 from loadproof.scaffold import team_files
-from loadproof.sides.affected import ENVIRONMENT, OF_ENVIRONMENT, Found, Place
+from loadproof.sides.affected import ENVIRONMENT, OF_ENVIRONMENT, FoundPlace, Place
 from loadproof.sides.tree import PROFILES, Tree, digest_of
 
 _CACHED_FORM: Final = "3"  # of what is kept and how it is made; another one finds nothing
@@ -31,7 +31,7 @@ class UnfinishedSide:
     """`places` are those to review that this side has; `context` is what `-c` gives beside env and profile."""
 
     tree: Tree
-    found: Mapping[Place, Found]
+    found: Mapping[Place, FoundPlace]
     places: tuple[Place, ...]
     root: Path
     context: Mapping[str, object]

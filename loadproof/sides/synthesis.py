@@ -59,7 +59,7 @@ class App:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SynthesisJob:
     """Profiles that one process synthesizes: those `names` of every environment; None for all they have.
 
     `existing` are all names of each environment of the side: what is told apart from an environment's own stacks.
@@ -71,7 +71,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Synthesized:
     """Templates by environment, profile and stack; `shared` are stacks of an environment. Refusals likewise.
 
     `crash` is the last word of a program that fell over, and did not refuse its input; "" where none did.
@@ -83,7 +83,7 @@ class Outcome:
     crash: str = ""
 
 
-def jobs_of(wanted: Mapping[str, Sequence[str]], existing: Mapping[str, Sequence[str]]) -> tuple[Job, ...]:
+def jobs_of(wanted: Mapping[str, Sequence[str]], existing: Mapping[str, Sequence[str]]) -> tuple[SynthesisJob, ...]:
     """One process for environments that want profiles of the same names, or for all where little is done in vain."""
     chosen = {name: tuple(sorted(names)) for name, names in sorted(wanted.items()) if names}
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -91,11 +91,11 @@ def jobs_of(wanted: Mapping[str, Sequence[str]], existing: Mapping[str, Sequence
         groups.setdefault(names, []).append(name)
     in_vain = sum(len(existing[name]) - len(names) for name, names in chosen.items())
     if len(groups) > 1 and in_vain <= _CHEAP:
-        return (Job(None, chosen, existing),)
-    return tuple(Job(group, dict.fromkeys(names, group), existing) for group, names in groups.items())
+        return (SynthesisJob(None, chosen, existing),)
+    return tuple(SynthesisJob(group, dict.fromkeys(names, group), existing) for group, names in groups.items())
 
 
-def split(jobs: Sequence[Job], at_once: int) -> tuple[Job, ...]:
+def split(jobs: Sequence[SynthesisJob], at_once: int) -> tuple[SynthesisJob, ...]:
     """The same work in as many jobs as can run at once, none so small that its start is most of it."""
     parts = list(jobs)
     while parts and len(parts) < at_once:
@@ -107,7 +107,7 @@ def split(jobs: Sequence[Job], at_once: int) -> tuple[Job, ...]:
     return tuple(parts)
 
 
-def _size(job: Job) -> int:
+def _size(job: SynthesisJob) -> int:
     return sum(len(names) for names in job.wanted.values())
 
 
@@ -120,7 +120,7 @@ class Synthesizer:
         self._lock = threading.Lock()
         self._stopped = False
 
-    def synthesize(self, app: App, job: Job) -> Outcome:
+    def synthesize(self, app: App, job: SynthesisJob) -> Synthesized:
         """Every profile of the job: where some cannot be synthesized, the others still are.
 
         Raises CouldNotRunError where the machine is at fault and not a profile.
@@ -133,7 +133,7 @@ class Synthesizer:
             for process in self._live:
                 _end_group(process)
 
-    def _synthesized(self, app: App, job: Job, attempts: list[int]) -> Outcome:
+    def _synthesized(self, app: App, job: SynthesisJob, attempts: list[int]) -> Synthesized:
         attempts[0] -= 1
         with tempfile.TemporaryDirectory(prefix="loadproof-synth-") as folder:
             out, home = Path(folder) / "out", Path(folder) / "home"
@@ -147,10 +147,10 @@ class Synthesizer:
         parts = (rest,) if blamed and _size(rest) else _halves(job)
         if attempts[0] <= 0 or not parts:
             everything = [(environment, name) for environment, names in job.wanted.items() for name in names]
-            return Outcome({}, {}, dict.fromkeys(everything, words), "" if code is ExitCode.BAD_INPUT else words)
-        return joined([Outcome({}, {}, blamed), *(self._synthesized(app, part, attempts) for part in parts)])
+            return Synthesized({}, {}, dict.fromkeys(everything, words), "" if code is ExitCode.BAD_INPUT else words)
+        return joined([Synthesized({}, {}, blamed), *(self._synthesized(app, part, attempts) for part in parts)])
 
-    def _run(self, app: App, job: Job, out: Path, home: Path) -> tuple[ExitCode, str]:
+    def _run(self, app: App, job: SynthesisJob, out: Path, home: Path) -> tuple[ExitCode, str]:
         """OK with the templates in `out`, BAD_INPUT with the reason where they are refused, MISSED after a crash.
 
         An error among the template rules (exit 1) stops a deployment: the templates are there all the same.
@@ -230,9 +230,9 @@ def _folder_of_node() -> str:
     return str(Path(os.fsdecode(said.stdout).strip()).parent)
 
 
-def joined(outcomes: Sequence[Outcome]) -> Outcome:
+def joined(outcomes: Sequence[Synthesized]) -> Synthesized:
     """Outcomes of parts as one."""
-    return Outcome(
+    return Synthesized(
         {key: value for one in outcomes for key, value in one.profiles.items()},
         {key: value for one in outcomes for key, value in one.shared.items()},
         {key: value for one in outcomes for key, value in one.refusals.items()},
@@ -240,7 +240,7 @@ def joined(outcomes: Sequence[Outcome]) -> Outcome:
     )
 
 
-def _blamed(job: Job, words: str) -> dict[tuple[str, str], str]:
+def _blamed(job: SynthesisJob, words: str) -> dict[tuple[str, str], str]:
     """Who is named in a refusal, by profile or by file, with what is said; nobody where a name could be two."""
     if len(job.wanted) != 1:
         return {}
@@ -253,22 +253,22 @@ def _blamed(job: Job, words: str) -> dict[tuple[str, str], str]:
     return {(environment, name): "\n".join(said) for name, said in found.items() if said}
 
 
-def _without(job: Job, left_out: Mapping[tuple[str, str], str]) -> Job:
+def _without(job: SynthesisJob, left_out: Mapping[tuple[str, str], str]) -> SynthesisJob:
     wanted = {
         environment: tuple(name for name in names if (environment, name) not in left_out)
         for environment, names in job.wanted.items()
     }
-    return Job(next(iter(wanted.values())), wanted, job.existing)
+    return SynthesisJob(next(iter(wanted.values())), wanted, job.existing)
 
 
-def _halves(job: Job) -> tuple[Job, ...]:
+def _halves(job: SynthesisJob) -> tuple[SynthesisJob, ...]:
     """A job in two, environments first; none where it is a single profile."""
     if len(job.wanted) > 1:
-        return tuple(Job(names, {name: names}, job.existing) for name, names in job.wanted.items())
+        return tuple(SynthesisJob(names, {name: names}, job.existing) for name, names in job.wanted.items())
     ((environment, names),) = job.wanted.items()
     middle = len(names) // 2
     parts = (names[:middle], names[middle:])
-    return tuple(Job(part, {environment: part}, job.existing) for part in parts) if middle else ()
+    return tuple(SynthesisJob(part, {environment: part}, job.existing) for part in parts) if middle else ()
 
 
 def _ending(code: int) -> str:
@@ -294,7 +294,7 @@ def _words(said: str, root: Path) -> str:
     return text if len(text) <= _MOST_WORDS else text[:_MOST_WORDS] + "…"
 
 
-def _read(out: Path, job: Job) -> Outcome:
+def _read(out: Path, job: SynthesisJob) -> Synthesized:
     """The templates by whose they are: a profile's by their names, an environment's own where no profile's fits."""
     artifacts = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
     profiles: dict[tuple[str, str], dict[str, object]] = {
@@ -318,7 +318,7 @@ def _read(out: Path, job: Job) -> Outcome:
             profiles[owner][stack] = template
         elif owner is None and environment is not None:
             shared[environment][stack] = template
-    return Outcome(profiles, shared, {})
+    return Synthesized(profiles, shared, {})
 
 
 def _longest(stack: str, beginnings: Mapping[Key, str]) -> Key | None:

@@ -97,7 +97,7 @@ class CommitSource:
     checked_out: Path | None
 
     def write(self, paths: Iterable[str], target: Path) -> None:
-        """What Python compiled of the same content in the working tree comes along: each side would compile it anew."""
+        """What Python compiled of the same content in the working tree comes along: each side would compile it."""
         compiled = self._compiled()
         for path, content in self.each(paths):
             file = target / path

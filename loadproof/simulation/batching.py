@@ -45,7 +45,7 @@ class ContinuousBatcher:
     `prefill_first` (TGI): a step either prefills waiting requests or decodes the running ones; a request is let in
     when its prompt and whole answer fit the KV cache. `chunked` (vLLM): every step decodes all running requests and
     fills what is left of its token budget with prompt chunks; KV cache is taken as it is written, and when it runs out
-    the youngest request is put back and computed anew. `dynamic` (LMI with `rolling_batch: disable`): batches are
+    the youngest request is put back and computed again. `dynamic` (LMI with `rolling_batch: disable`): batches are
     gathered, padded and answered whole, so in their last step a request stands in `tokens` once for each token.
 
     Sans-IO and deterministic: `next_step` decides a step and applies its effects at once; the caller lets

@@ -11,7 +11,7 @@ BLOCK_TOKENS = 16
 
 
 class Chunked(Scheduler):
-    """KV cache is taken as it is written; when it runs out, the youngest request is put back and computed anew.
+    """KV cache is taken as it is written; when it runs out, the youngest request is put back and computed again.
 
     Between commits a decoding request holds one token less than its context, a prompt under way its whole context.
     Prompts are served in order, so at most the youngest running request is a prompt under way (`_begun`).

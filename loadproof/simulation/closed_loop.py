@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loadproof.capacity import Deployment, StepTimes
+from loadproof.capacity import PlannedDeployment, StepTimes
 from loadproof.capacity.memory import batch_limits
 from loadproof.errors import InputError
 from loadproof.simulation.batching import scheduler_for
@@ -15,7 +15,7 @@ from loadproof.simulation.traffic import ClosedLoop
 
 
 def fresh_copies(
-    deployment: Deployment, *, shared_prefix_tokens: int = 0, request_tokens: float | None = None
+    deployment: PlannedDeployment, *, shared_prefix_tokens: int = 0, request_tokens: float | None = None
 ) -> list[Scheduler]:
     """A scheduler for each copy of the deployment, idle and empty; what `simulate_fleet` is given.
 
@@ -27,14 +27,14 @@ def fresh_copies(
 
 
 def simulate_closed_loop(
-    deployment: Deployment, input_tokens: int, output_tokens: int, concurrency: int, requests: int
+    deployment: PlannedDeployment, input_tokens: int, output_tokens: int, concurrency: int, requests: int
 ) -> list[SimulatedRequest]:
     """`simulate_requests` for `requests` equal requests."""
     return simulate_requests(deployment, [(input_tokens, output_tokens)] * requests, concurrency)
 
 
 def simulate_requests(
-    deployment: Deployment, sizes: Sequence[tuple[int, int]], concurrency: int
+    deployment: PlannedDeployment, sizes: Sequence[tuple[int, int]], concurrency: int
 ) -> list[SimulatedRequest]:
     """Send requests of (input, output) tokens to one copy in order, `concurrency` in flight, until all have ended.
 

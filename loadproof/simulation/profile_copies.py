@@ -8,7 +8,7 @@ from datetime import datetime
 from math import ceil
 from typing import Final
 
-from loadproof.capacity import Deployment
+from loadproof.capacity import PlannedDeployment
 from loadproof.capacity.start_up import StartUp
 from loadproof.capacity.targets import as_number, resolved_scaling
 from loadproof.profiles.schema import Component, Profile, ScheduledScaling
@@ -32,7 +32,7 @@ _PER_COPY: Final[dict[str, Metric]] = {
 def copies_of(
     profile: Profile,
     component: Component,
-    deployment: Deployment,
+    deployment: PlannedDeployment,
     request_tokens: float,
     start_up: StartUp,
     starts_at: datetime,

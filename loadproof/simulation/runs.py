@@ -78,7 +78,7 @@ class DecodeTimes:
     """Runs of decode steps, whose context grows by one token a sequence and step.
 
     Where the step model is one line in the context, as a roofline that adds the KV read is, the line is kept for each
-    batch size and a run costs two multiplications; else it is looked for anew at every run.
+    batch size and a run costs two multiplications; else it is looked for again at every run.
     """
 
     __slots__ = ("_lines", "_most_context", "_step_ms")

@@ -17,7 +17,7 @@ from loadproof import catalog
 from loadproof.advice.alternatives import GOALS, Alternative, Alternatives, Range
 from loadproof.advice.assessment import worst
 from loadproof.advice.candidates import copies_at, count_changes, counts
-from loadproof.advice.changes import Change, change_to, changed, net_changes
+from loadproof.advice.changes import KeyChange, change_to, changed, net_changes
 from loadproof.advice.comparison import Constraints, find_alternatives, settle
 from loadproof.advice.families import families_for
 from loadproof.advice.ranking import divided, dominates, ranked
@@ -123,7 +123,7 @@ def test_speculation_ties_a_profile_to_its_server_and_is_not_planned() -> None:
 
 def test_of_equals_the_profiles_own_comes_first_then_its_family() -> None:
     """Same figures: no reason to change anything."""
-    switch = some(family="vllm", changes=(Change(("container", "family"), "tgi", "vllm"),))
+    switch = some(family="vllm", changes=(KeyChange(("container", "family"), "tgi", "vllm"),))
     front, behind = divided([switch, some(family="tgi"), some(is_own=True)])
     assert [row.is_own for row in front] == [True]
     assert [row.family for row in behind] == ["tgi", "vllm"]
@@ -323,8 +323,8 @@ def test_changes_of_one_key_become_one_and_none_where_nothing_changes() -> None:
     """The last word counts; back to what it was is no change."""
     profile = profile_of("dev/llama-3-1-8b.yaml")
     path = ("copies", "min")
-    assert net_changes(profile, [Change(path, 1, 2), Change(path, 2, 1)]) == ()
-    (one,) = net_changes(profile, [Change(path, 1, 2), Change(path, 2, 3)])
+    assert net_changes(profile, [KeyChange(path, 1, 2), KeyChange(path, 2, 1)]) == ()
+    (one,) = net_changes(profile, [KeyChange(path, 1, 2), KeyChange(path, 2, 3)])
     assert (one.before, one.after) == (1, 3)
     assert change_to(profile, path, 1) == ()
 

@@ -14,6 +14,7 @@ from loadproof.advice.families import container_changes, families_for
 from loadproof.advice.settings import advise
 from loadproof.capacity import memory_fit, predict_level
 from loadproof.capacity.workload import planned_deployment, planned_workload
+from loadproof.families import FAMILIES
 from loadproof.profiles import Profile, load_profile
 from loadproof.profiles.checks import errors_of
 
@@ -134,7 +135,7 @@ def test_a_chunked_scheduler_is_never_told_to_take_fewer_tokens_a_step() -> None
             assert not (advice.setting.endswith("tokens") and advice.after < advice.before)
 
 
-@pytest.mark.parametrize("family", ["tgi", "lmi", "vllm", "sglang"])
+@pytest.mark.parametrize("family", [family.name for family in FAMILIES.values() if family.image])
 @pytest.mark.parametrize("file", [DEV, QWEN, TINY])
 def test_another_family_keeps_length_and_degree(file: str, family: Any) -> None:
     """Prompt plus answer stays what it was, the degree is written out, and the result passes the checks."""

@@ -14,7 +14,7 @@ from loadproof.bench.prediction import MOST_SIMULATED, with_prediction
 from loadproof.bench.report import render_report
 from loadproof.bench.spec import BenchmarkSpec, PredictedPoint, Search, Target, WorkloadSpec, fixed_tokens
 from loadproof.capacity.confidence import confidence_of
-from loadproof.capacity.deployment import Deployment, deployment_of
+from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.loads import Load
 from loadproof.profiles import load_profile
 
@@ -29,13 +29,13 @@ workload: {{input_tokens: 256, output_tokens: 64}}
 """
 
 
-def deployed(folder: Path, **values: str) -> Deployment:
+def deployed(folder: Path, **values: str) -> PlannedDeployment:
     (folder / "profile.yaml").write_text(PROFILE.format(name="chat", **values))
     return deployment_of(load_profile(folder / "profile.yaml"))
 
 
 @pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> PlannedDeployment:
     """One copy of a server that admits 64 requests at once."""
     return deployed(
         tmp_path_factory.mktemp("tgi"),
@@ -48,7 +48,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
 
 
 @pytest.fixture(scope="module")
-def queueing(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+def queueing(tmp_path_factory: pytest.TempPathFactory) -> PlannedDeployment:
     """One copy of a server that queues about a thousand requests before it refuses one."""
     return deployed(
         tmp_path_factory.mktemp("lmi"),
@@ -65,12 +65,12 @@ def spec_of(*loads: Load, **changes: object) -> BenchmarkSpec:
     return replace(BenchmarkSpec(Target("openai", "x", "tgi"), workload, (1,), 8, loads=loads), **changes)
 
 
-def points(deployment: Deployment, spec: BenchmarkSpec) -> tuple[PredictedPoint, ...]:
+def points(deployment: PlannedDeployment, spec: BenchmarkSpec) -> tuple[PredictedPoint, ...]:
     predicted = with_prediction(spec, deployment).predicted
     return predicted.levels if predicted else ()
 
 
-def test_requests_that_never_meet_are_a_closed_loop_of_one(deployment: Deployment) -> None:
+def test_requests_that_never_meet_are_a_closed_loop_of_one(deployment: PlannedDeployment) -> None:
     """One request every 20 s, done in about two: the planner's figures at 1 in flight, at a rate of its own."""
     [open_loop] = points(deployment, spec_of(Load("constant", requests_per_s=0.05, requests=50)))
     [closed] = points(deployment, spec_of(Load(concurrency=1, requests=50)))
@@ -79,7 +79,7 @@ def test_requests_that_never_meet_are_a_closed_loop_of_one(deployment: Deploymen
     assert open_loop.requests_per_s == pytest.approx(0.05, rel=0.03)  # 50 requests in 49 gaps and one answer
 
 
-def test_past_what_is_served_latency_grows_with_the_level(queueing: Deployment) -> None:
+def test_past_what_is_served_latency_grows_with_the_level(queueing: PlannedDeployment) -> None:
     """It serves four a second: of 50 a second, twice as many wait twice as long."""
     short, long = (
         points(queueing, spec_of(Load("constant", requests_per_s=50, requests=count), request_timeout_s=1e4))[0]
@@ -90,7 +90,7 @@ def test_past_what_is_served_latency_grows_with_the_level(queueing: Deployment) 
     assert (short.error_rate, long.error_rate) == (0, 0)
 
 
-def test_near_the_limit_the_range_knows_of_the_queue(queueing: Deployment) -> None:
+def test_near_the_limit_the_range_knows_of_the_queue(queueing: PlannedDeployment) -> None:
     """Where 3.8 a second are just served, a band about the mean would not hold a slightly slower endpoint's queue."""
     band = confidence_of(queueing).band
 
@@ -103,13 +103,13 @@ def test_near_the_limit_the_range_knows_of_the_queue(queueing: Deployment) -> No
     assert reach(3.8) > 1.3 > 1 + band
 
 
-def test_what_the_server_would_refuse_is_told(deployment: Deployment) -> None:
+def test_what_the_server_would_refuse_is_told(deployment: PlannedDeployment) -> None:
     """This TGI admits 64 requests at once and answers the others with an error: of 1,000 in a tenth of a second 936."""
     [point] = points(deployment, spec_of(Load("constant", requests_per_s=10_000, requests=1000)))
     assert point.error_rate == pytest.approx(0.936)
 
 
-def test_a_recorded_trace_is_predicted_by_its_own_lengths(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_recorded_trace_is_predicted_by_its_own_lengths(deployment: PlannedDeployment, tmp_path: Path) -> None:
     """Ten answers of 10 tokens, far apart, take a tenth of what those of 100 tokens take to stream."""
     for name, tokens in (("short", 10), ("long", 100)):
         rows = "".join(f"{20 * row},64,{tokens}\n" for row in range(10))
@@ -121,14 +121,14 @@ def test_a_recorded_trace_is_predicted_by_its_own_lengths(deployment: Deployment
     assert (long.e2e_ms - long.ttft_ms) / (short.e2e_ms - short.ttft_ms) == pytest.approx(11, rel=0.02)  # 99 gaps to 9
 
 
-def test_a_search_over_rates_is_predicted_where_it_doubles(deployment: Deployment) -> None:
+def test_a_search_over_rates_is_predicted_where_it_doubles(deployment: PlannedDeployment) -> None:
     """1..6 requests/s: 1, 2, 4 and 6."""
     search = Search("sweep", Load("poisson", requests=40), 1, 6)
     found = points(deployment, spec_of(search=search))
     assert [point.load for point in found] == [f"poisson {rate} requests/s" for rate in (1, 2, 4, 6)]
 
 
-def test_what_the_twin_cannot_say_is_not_said(deployment: Deployment) -> None:
+def test_what_the_twin_cannot_say_is_not_said(deployment: PlannedDeployment) -> None:
     """Turns of a conversation wait for their answers; and a level too long to simulate before the run has no figure."""
     load = Load("constant", requests_per_s=1, requests=5)
     talk = replace(spec_of(load).workload, turns=2)
@@ -137,7 +137,7 @@ def test_what_the_twin_cannot_say_is_not_said(deployment: Deployment) -> None:
     assert [point.load for point in points(deployment, spec_of(load, endless))] == [load.words]
 
 
-def test_the_page_shows_it_beside_what_was_measured(deployment: Deployment, tmp_path: Path) -> None:
+def test_the_page_shows_it_beside_what_was_measured(deployment: PlannedDeployment, tmp_path: Path) -> None:
     """The predicted mean E2E of a rate stands in that rate's row, whatever was in flight on average."""
     load = Load("constant", requests_per_s=0.05, requests=50)
     predicted = with_prediction(spec_of(load), deployment).predicted

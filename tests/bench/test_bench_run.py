@@ -20,7 +20,7 @@ from loadproof.bench.measure.records import read_records
 from loadproof.bench.objectives import parse_objective
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
-from loadproof.protocols import Protocol
+from loadproof.wire.payloads import Protocol
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loadproof import catalog
-from loadproof.capacity import Deployment, deployment_from_container
+from loadproof.capacity import PlannedDeployment, deployment_from_container
 
 TABLE = Path(__file__).parent / "seed_benchmarks.csv"
 
@@ -34,7 +34,7 @@ class SeedRow:
     latency_ms_per_token: float | None
     table: str = ""
 
-    def deployment(self) -> Deployment:
+    def deployment(self) -> PlannedDeployment:
         by_name = {shape.name: shape for shape in catalog.architectures().values()}
         return deployment_from_container(
             family="tgi",

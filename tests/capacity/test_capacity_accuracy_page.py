@@ -21,7 +21,7 @@ def stored() -> dict[str, Any]:
 
 
 def test_the_report_and_its_picture_are_of_the_shipped_model(stored: dict[str, Any]) -> None:
-    """Every cell is predicted anew; held-out figures are the stored ones of the same model."""
+    """Every cell is predicted again; held-out figures are the stored ones of the same model."""
     for file, content in accuracy.pages(stored).items():
         assert file.read_text(encoding="utf-8") == content, f"{file.name} is stale; run scripts/accuracy.py"
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadproof.capacity import Deployment, deployment_from_container, deployment_of, predict_level
+from loadproof.capacity import PlannedDeployment, deployment_from_container, deployment_of, predict_level
 from loadproof.capacity.calibration import fit, fit_document
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.deployment import with_calibration
@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = [CalibrationSource(file="runs/a/summary.json", sha256="0" * 64, levels=3)]
 
 
-def shipped(accelerators: int = 1, family: str = "vllm") -> Deployment:
+def shipped(accelerators: int = 1, family: str = "vllm") -> PlannedDeployment:
     return deployment_from_container(
         family=family,  # type: ignore[arg-type]
         version="",
@@ -36,7 +36,7 @@ def shipped(accelerators: int = 1, family: str = "vllm") -> Deployment:
     )
 
 
-def measured_by(truth: Deployment, concurrency: int, **spoiled: float) -> Observation:
+def measured_by(truth: PlannedDeployment, concurrency: int, **spoiled: float) -> Observation:
     """What a server that really is `truth` measures, some figures spoiled by a factor, on the shipped deployment."""
     blank = Observation(f"at {concurrency}", shipped(truth.accelerators), 256, 128, concurrency, Figures())
     seen = predicted_figures(blank, truth)
@@ -45,7 +45,7 @@ def measured_by(truth: Deployment, concurrency: int, **spoiled: float) -> Observ
     )
 
 
-def slower(step_ms: float, per_sequence_ms: float, accelerators: int = 1) -> Deployment:
+def slower(step_ms: float, per_sequence_ms: float, accelerators: int = 1) -> PlannedDeployment:
     base = shipped(accelerators)
     return replace(base, server=replace(base.server, step_ms=step_ms, step_ms_per_sequence=per_sequence_ms))
 

@@ -8,16 +8,16 @@ from math import exp, sqrt
 import pytest
 from capacity_seed import SeedRow
 
-from loadproof.capacity import Deployment, deployment_from_container
+from loadproof.capacity import PlannedDeployment, deployment_from_container
 from loadproof.capacity.confidence import confidence_of, near_limit
 from loadproof.capacity.servers import OwnMeasurement
 
 
-def tgi(instance_type: str, degree: int) -> Deployment:
+def tgi(instance_type: str, degree: int) -> PlannedDeployment:
     return SeedRow("Llama 2 7B", instance_type, 1, degree, 256, 256, 1, None, None).deployment()
 
 
-def vllm(instance_type: str, degree: int) -> Deployment:
+def vllm(instance_type: str, degree: int) -> PlannedDeployment:
     return deployment_from_container(
         family="vllm",
         version="",

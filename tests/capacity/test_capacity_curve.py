@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadproof import catalog
-from loadproof.capacity import Deployment, StepTimes, deployment_from_container, predict_level
+from loadproof.capacity import PlannedDeployment, StepTimes, deployment_from_container, predict_level
 from loadproof.errors import InputError
 
 MODELS = ("meta-llama/Llama-3.2-1B", "meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen3-32B")
 
 
-def vllm(model_id: str = "meta-llama/Llama-3.1-8B", accelerators: int = 8, copies: int = 1) -> Deployment:
+def vllm(model_id: str = "meta-llama/Llama-3.1-8B", accelerators: int = 8, copies: int = 1) -> PlannedDeployment:
     return deployment_from_container(
         family="vllm",
         version="0.30.0",
@@ -30,11 +30,11 @@ def vllm(model_id: str = "meta-llama/Llama-3.1-8B", accelerators: int = 8, copie
     )
 
 
-def tgi_7b(tp_degree: int = 1, instance_type: str = "ml.g5.2xlarge", copies: int = 1) -> Deployment:
+def tgi_7b(tp_degree: int = 1, instance_type: str = "ml.g5.2xlarge", copies: int = 1) -> PlannedDeployment:
     return SeedRow("Llama 2 7B", instance_type, copies, tp_degree, 256, 256, 1, None, None).deployment()
 
 
-def bare(deployment: Deployment) -> Deployment:
+def bare(deployment: PlannedDeployment) -> PlannedDeployment:
     """The hardware alone: no server time, perfect efficiencies."""
     server = replace(
         deployment.server,

@@ -8,7 +8,7 @@ import pytest
 
 from loadproof import catalog
 from loadproof.capacity import (
-    Deployment,
+    PlannedDeployment,
     architecture_from_tag,
     deployment_from_container,
     deployment_of,
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 PROFILES = sorted(path for path in ROOT.glob("deploy_profiles/*/*.yaml") if path.name != "environment.yaml")
 
 
-def from_container(family: Family, variables: dict[str, str], model_id: str = "Qwen/Qwen3-8B") -> Deployment:
+def from_container(family: Family, variables: dict[str, str], model_id: str = "Qwen/Qwen3-8B") -> PlannedDeployment:
     return deployment_from_container(
         family=family,
         version="1",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadproof.capacity import (
-    Deployment,
+    PlannedDeployment,
     StepTimes,
     architecture_from_tag,
     batch_limits,
@@ -23,7 +23,7 @@ from loadproof.capacity.deployment import quantized
 from loadproof.capacity.memory import activation_bytes
 
 
-def deployment(model_id: str, instance_type: str, accelerators: int = 1, **overrides: Any) -> Deployment:
+def deployment(model_id: str, instance_type: str, accelerators: int = 1, **overrides: Any) -> PlannedDeployment:
     variables = {"SM_VLLM_MAX_MODEL_LEN": "4096"} | overrides.pop("variables", {})
     return deployment_from_container(
         family=overrides.pop("family", "vllm"),
@@ -92,7 +92,7 @@ def test_vllm_without_a_length_limit_refuses_a_context_its_cache_cannot_hold() -
     assert fit.kv_cache_gib > 0
 
 
-def on_memory_of(memory_bytes: int, **limits: Any) -> Deployment:
+def on_memory_of(memory_bytes: int, **limits: Any) -> PlannedDeployment:
     """A model of 1e9 parameters on one accelerator that leaves all its memory to the server, in whole bytes:
 
     weights 2,000,000,000; activations of steps of 2,048 tokens 2,048 · (4 · 1,024 + 3 · 4,096) · 2 = 67,108,864; its

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadproof.capacity import BatchLimits, predict_level, predict_run
-from loadproof.capacity.rounds import ClosedLoop
+from loadproof.capacity.rounds import PlannedLoop
 from loadproof.capacity.rows import row_deployment
 from loadproof.errors import InputError
 
@@ -27,7 +27,7 @@ class TenMsSteps:
 
 def loop(
     *, prompt: int = 10, answer: int = 5, budget: int = 100, ratio: float = 1.2, capacity: int = 1000
-) -> ClosedLoop:
+) -> PlannedLoop:
     limits = BatchLimits(
         scheduler="prefill_first",
         max_sequences=1 << 30,
@@ -39,7 +39,7 @@ def loop(
         max_waiting_steps=20,
         kv_token_capacity=capacity,
     )
-    return ClosedLoop(TenMsSteps(), limits, prompt, answer)
+    return PlannedLoop(TenMsSteps(), limits, prompt, answer)
 
 
 def test_one_request_takes_its_prefill_and_its_further_tokens() -> None:

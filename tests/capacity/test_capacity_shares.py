@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from loadproof.capacity import Deployment, PredictedLevel
+from loadproof.capacity import PlannedDeployment, PredictedLevel
 from loadproof.capacity.shares import binding_of, latency_shares, resource_shares
 from loadproof.capacity.workload import PlannedWorkload, planned_deployment, planned_workload
 from loadproof.profiles import Profile, load_profile
@@ -25,7 +25,7 @@ def profile_of(file: str, **changes: Any) -> Profile:
     return Profile.model_validate(data)
 
 
-def level(deployment: Deployment, workload: PlannedWorkload, concurrency: int) -> PredictedLevel:
+def level(deployment: PlannedDeployment, workload: PlannedWorkload, concurrency: int) -> PredictedLevel:
     found = workload.level(deployment, concurrency)
     assert found is not None
     return found

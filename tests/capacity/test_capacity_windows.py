@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from loadproof.capacity import Deployment, architecture_from_tag, deployment_from_container, memory_fit, predict_level
+from loadproof.capacity import (
+    PlannedDeployment,
+    architecture_from_tag,
+    deployment_from_container,
+    memory_fit,
+    predict_level,
+)
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.memory import GIB, batch_limits, kv_bytes_per_token, kv_bytes_per_token_per_accelerator
 from loadproof.catalog import Architecture
@@ -13,7 +19,7 @@ from loadproof.catalog import Architecture
 TAG = "layers=10 hidden=1024 heads=8 kv_heads=2 head_dim=128 intermediate=4096 context=65536 parameters_b=1"
 
 
-def deployment(more: str = "", *, family: str = "vllm", accelerators: int = 1, model: str = "x/y") -> Deployment:
+def deployment(more: str = "", *, family: str = "vllm", accelerators: int = 1, model: str = "x/y") -> PlannedDeployment:
     variables = {"vllm": {"SM_VLLM_MAX_MODEL_LEN": "65536"}, "tgi": {"MAX_TOTAL_TOKENS": "65536"}}[family]
     shape: Architecture | None = architecture_from_tag(f"{TAG} {more}") if model == "x/y" else None
     return deployment_from_container(

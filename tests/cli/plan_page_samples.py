@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from loadproof.advice.alternatives import GOALS, Alternative, Alternatives, Range, Recommendation
-from loadproof.advice.changes import Change, changed
+from loadproof.advice.changes import KeyChange, changed
 from loadproof.capacity import Plan, make_plan
 from loadproof.profiles import load_profile
 
@@ -14,13 +14,13 @@ PROFILES = Path(__file__).parents[2] / "deploy_profiles"
 HOSTILE = ["</script><b>x", '"><img src=x onerror=alert(1)>', "\u202eexe", "W" * 10_000]
 
 
-def plan_of(profile: str, *changes: Change) -> Plan:
+def plan_of(profile: str, *changes: KeyChange) -> Plan:
     """The plan of a repository's profile (`dev/llama-3-1-8b`), changed."""
     return make_plan(changed(load_profile(PROFILES / f"{profile}.yaml"), changes))
 
 
-def on(instance_type: str) -> Change:
-    return Change(("endpoint", "instance_type"), None, instance_type)
+def on(instance_type: str) -> KeyChange:
+    return KeyChange(("endpoint", "instance_type"), None, instance_type)
 
 
 def not_fitting() -> Plan:

@@ -60,7 +60,9 @@ def _serve(sagemaker: Any, file: Path, role_arn: str) -> None:
         EndpointConfigName=endpoint, ExecutionRoleArn=role_arn, ProductionVariants=[variant]
     )
     sagemaker.create_endpoint(EndpointName=endpoint, EndpointConfigName=endpoint)
-    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=endpoint, WaiterConfig={"Delay": 1})
+    sagemaker.get_waiter("endpoint_in_service").wait(
+        EndpointName=endpoint, WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+    )
     sagemaker.create_inference_component(
         InferenceComponentName=component,
         EndpointName=endpoint,

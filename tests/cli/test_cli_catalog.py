@@ -14,6 +14,7 @@ from loadproof.capacity.rows import GIVEN, predict_row
 from loadproof.catalog.provenance import unverified
 from loadproof.cli.catalog import refresh as catalog_refresh
 from loadproof.cli.main import run
+from loadproof.families import FAMILIES
 
 CONFIG = {
     "model_type": "llama",
@@ -210,9 +211,8 @@ def older_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         versions[row["version"]] = {"registries": here, "repository": row["repository"], "tag_prefix": tag}
     sdk = tmp_path / "sdk"
     sdk.mkdir()
-    names = {"tgi": "huggingface-llm", "lmi": "djl-lmi", "vllm": "vllm", "sglang": "sglang"}
     for family, versions in files.items():
-        (sdk / f"{names[family]}.json").write_text(json.dumps({"versions": versions}), encoding="utf-8")
+        (sdk / FAMILIES[family].image.sdk_file).write_text(json.dumps({"versions": versions}), encoding="utf-8")
     monkeypatch.setattr(catalog_refresh, "sdk_data", lambda: (sdk, "sagemaker-core 9"))
     monkeypatch.setattr(catalog_refresh, "DATA", data)
     return data

@@ -175,3 +175,13 @@ def test_an_environment_without_profiles_is_a_usage_error(environment: dict[str,
     assert done.returncode == 2
     assert "no environment `nowhere`" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_installed_package_says_what_the_demo_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside site-packages there are no profiles: exit 2, and what to do."""
+    monkeypatch.setattr(demo, "REPOSITORY", tmp_path)
+    assert run(["demo"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "which an installed package does not hold; clone the repository, run `make setup`" in said

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loadproof.sides.synthesis import Job, jobs_of, split
+from loadproof.sides.synthesis import SynthesisJob, jobs_of, split
 
 MANY = tuple(f"p{at:03}" for at in range(100))
 
 
-def sizes(jobs: tuple[Job, ...]) -> list[int]:
+def sizes(jobs: tuple[SynthesisJob, ...]) -> list[int]:
     return [sum(len(names) for names in job.wanted.values()) for job in jobs]
 
 

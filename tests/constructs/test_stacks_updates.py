@@ -203,7 +203,9 @@ def test_scaled_variant_changes_its_instance_type_in_three_steps(cloud: Cloud, t
     sagemaker.update_endpoint_weights_and_capacities(
         EndpointName=name, DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 3}]
     )
-    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name, WaiterConfig={"Delay": 1})
+    sagemaker.get_waiter("endpoint_in_service").wait(
+        EndpointName=name, WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+    )
     assert running() == ("ml.g6e.2xlarge", 3, 1)
 
     assert cloud.deploy(new) == "UPDATE_ROLLBACK_COMPLETE"

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from virtual_twin import TwinSender, made_invocation, now_s, refused, run_virtual
 
-from loadproof.capacity import Deployment, deployment_from_container
+from loadproof.capacity import PlannedDeployment, deployment_from_container
 from loadproof.invocation import GenerationRequest, Invocation, Outcome, OutcomeKind, RetryClass
 from loadproof.invocation.adaptive import Bound, Search, count_served
 from loadproof.invocation.chains import Item
@@ -27,7 +27,7 @@ def ended(outcome: Outcome) -> Invocation:
     return made_invocation(outcome, 0, array("q"), 1, 1)
 
 
-def deployment(family: str = "tgi", **variables: str) -> Deployment:
+def deployment(family: str = "tgi", **variables: str) -> PlannedDeployment:
     return deployment_from_container(
         family=family,  # type: ignore[arg-type]
         version="",
@@ -135,7 +135,7 @@ def test_many_failures_in_a_row_close_the_gate() -> None:
 
 
 def test_patience_ends_a_run_and_names_the_last_outcome() -> None:
-    """Closed for the whole patience; a probe in between does not start it anew."""
+    """Closed for the whole patience; a probe in between does not start it again."""
     pace = Pace(8)
     pace.ended(ended(NO_COPY), 0, 0.0)
     pace.ended(ended(NO_COPY), 0, 500.0)
@@ -155,7 +155,7 @@ def test_what_never_answered_and_cannot_be_reached_is_not_waited_for() -> None:
 
 
 def test_the_gate_counts_from_its_first_closing() -> None:
-    """Opened and closed again, it counts anew."""
+    """Opened and closed again, it counts again."""
     gate = Gate()
     gate.close(NO_COPY, 0.0)
     gate.close(NO_COPY, 5.0)
@@ -203,7 +203,7 @@ def sizes_of(count: int, input_tokens: int, output_tokens: int) -> list[tuple[in
     ]
 
 
-def best_fixed(deployed: Deployment, sizes: list[tuple[int, int]], levels: tuple[int, ...]) -> float:
+def best_fixed(deployed: PlannedDeployment, sizes: list[tuple[int, int]], levels: tuple[int, ...]) -> float:
     def rate(level: int) -> float:
         done = simulate_requests(deployed, sizes, level)
         return sum(one.output_tokens for one in done) / max(one.end_ms for one in done) * 1000

@@ -7,14 +7,14 @@ import json
 import pytest
 
 from loadproof.errors import InputError
-from loadproof.invocation import GenerationRequest, Message, codec_for
+from loadproof.invocation import ChatMessage, GenerationRequest, codec_for
 
 PICTURE = "data:image/png;base64,aGk="
 
 
 def test_history_comes_before_the_newest_turn() -> None:
     """Chat messages in the order they were said, the prompt last."""
-    history = (Message("user", "Hi"), Message("assistant", "Hello"))
+    history = (ChatMessage("user", "Hi"), ChatMessage("assistant", "Hello"))
     body = json.loads(codec_for("openai-chat").encode(GenerationRequest("And now?", 8, history=history)))
     assert [(message["role"], message["content"]) for message in body["messages"]] == [
         ("user", "Hi"),

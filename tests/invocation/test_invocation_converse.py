@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from invocation_fakes import BEDROCK, bedrock_frame, botocore_events, chunkings, converse_frames
 
 from loadproof.errors import InputError
-from loadproof.invocation.codecs import Completion, GenerationRequest, Message, TokenChunk, codec_for
+from loadproof.invocation.codecs import ChatMessage, Completion, GenerationRequest, TokenChunk, codec_for
 from loadproof.invocation.faults import FrameError, InBandError, InvocationFault, PayloadError, TruncatedStreamError
 
 CODEC = codec_for("converse")
@@ -40,7 +40,7 @@ def test_a_request_is_what_botocore_would_send() -> None:
         "And this?",
         16,
         temperature=0.5,
-        history=(Message("user", "Hi"), Message("assistant", "Hello")),
+        history=(ChatMessage("user", "Hi"), ChatMessage("assistant", "Hello")),
         images=(f"data:image/png;base64,{PIXEL}", f"data:image/jpg;base64,{PIXEL}"),
     )
     picture = b64decode(PIXEL)
@@ -67,7 +67,7 @@ def test_a_request_is_what_botocore_would_send() -> None:
 
 def test_the_systems_words_have_their_own_place() -> None:
     """Converse takes the user's and the assistant's turns only; anything else among them is refused by AWS."""
-    history = (Message("system", "Be brief"), Message("user", "Hi"), Message("assistant", "Hello"))
+    history = (ChatMessage("system", "Be brief"), ChatMessage("user", "Hi"), ChatMessage("assistant", "Hello"))
     body = orjson.loads(codec_for("converse").encode(GenerationRequest("And?", 16, history=history)))
     assert body["system"] == [{"text": "Be brief"}]
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]

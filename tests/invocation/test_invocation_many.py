@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from virtual_twin import made_invocation, now_ns, now_s, refused, run_virtual
 
 from loadproof.errors import CouldNotRunError, InputError
-from loadproof.invocation import GenerationRequest, Invocation, Message, Outcome, OutcomeKind, RetryClass
+from loadproof.invocation import ChatMessage, GenerationRequest, Invocation, Outcome, OutcomeKind, RetryClass
 from loadproof.invocation.chains import Item, chat_turn, prompt_turn
 from loadproof.invocation.concurrency import Pace
 from loadproof.invocation.engine import MOST_UNDELIVERED, ItemResult, Many
@@ -205,10 +205,10 @@ def test_items_of_a_session_go_one_after_another_with_what_was_said() -> None:
     results = run_all(endpoint, [item(n, chain) for n in (1, 2, 3) for chain in ("a", "b")])
     third = [request for request in endpoint.seen if request.prompt == "q3"]
     said = (
-        Message("user", "q1"),
-        Message("assistant", "re: q1"),
-        Message("user", "q2"),
-        Message("assistant", "re: q2"),
+        ChatMessage("user", "q1"),
+        ChatMessage("assistant", "re: q1"),
+        ChatMessage("user", "q2"),
+        ChatMessage("assistant", "re: q2"),
     )
     assert [request.history for request in third] == [said, said]
     assert endpoint.sent_s == pytest.approx([0, 0, 1, 1, 2, 2]) and len(results) == 6
@@ -236,7 +236,7 @@ def test_stored_answers_are_history_and_not_sent_again() -> None:
     endpoint = Endpoint()
     results = run_all(endpoint, [item(1, "a", stored="kept"), item(2, "a"), item(3, stored="kept")])
     assert [result.item.key for result in results] == ["2"]
-    assert endpoint.seen[0].history == (Message("user", "q1"), Message("assistant", "kept"))
+    assert endpoint.seen[0].history == (ChatMessage("user", "q1"), ChatMessage("assistant", "kept"))
 
 
 def test_a_session_that_failed_in_an_earlier_run_is_not_gone_on_with() -> None:
@@ -282,7 +282,7 @@ def test_whatever_happens_each_item_ends_once_and_sessions_keep_their_order(
 def test_a_chat_turn_appends_and_changes_nothing_else(first: str, answer: str, second: str) -> None:
     """History grows by two; prompt and length are the new request's."""
     turn = chat_turn(GenerationRequest(first, 1), answer, GenerationRequest(second, 9))
-    assert turn.history == (Message("user", first), Message("assistant", answer))
+    assert turn.history == (ChatMessage("user", first), ChatMessage("assistant", answer))
     assert (turn.prompt, turn.max_output_tokens) == (second, 9)
 
 

@@ -12,7 +12,7 @@ from invocation_fakes import bedrock_frame, botocore_events, chunkings, invoke_c
 
 from loadproof.errors import InputError
 from loadproof.invocation.bedrock import ChunkDecoder, native_codec
-from loadproof.invocation.codecs import Completion, GenerationRequest, Message, TokenChunk, codec_for
+from loadproof.invocation.codecs import ChatMessage, Completion, GenerationRequest, TokenChunk, codec_for
 from loadproof.invocation.faults import FrameError, InBandError, InvocationFault, PayloadError, TruncatedStreamError
 
 CUTS = st.lists(st.integers(0, 100_000), max_size=20)
@@ -88,7 +88,7 @@ def test_claude_request() -> None:
     request = GenerationRequest(
         "And this?",
         16,
-        history=(Message("user", "Hi"), Message("assistant", "Hey")),
+        history=(ChatMessage("user", "Hi"), ChatMessage("assistant", "Hey")),
         images=("data:image/gif;base64,QQ==",),
     )
     picture = {"type": "base64", "media_type": "image/gif", "data": "QQ=="}

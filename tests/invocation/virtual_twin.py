@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from loadproof.capacity import Deployment, StepTimes
+from loadproof.capacity import PlannedDeployment, StepTimes
 from loadproof.capacity.memory import batch_limits
 from loadproof.invocation import GenerationRequest, Invocation, Outcome, OutcomeKind, RetryClass
 from loadproof.invocation.invoker import UnderWay
@@ -96,7 +96,9 @@ class TwinSender:
     A prompt is its length in words. `fault(number)` may refuse the request of that number, counted from 0.
     """
 
-    def __init__(self, deployment: Deployment, fault: Callable[[int], Outcome | None] = lambda number: None) -> None:
+    def __init__(
+        self, deployment: PlannedDeployment, fault: Callable[[int], Outcome | None] = lambda number: None
+    ) -> None:
         times, limits = StepTimes(deployment), batch_limits(deployment)
         self._copies = [ContinuousBatcher(times, limits) for _ in range(deployment.copies)]
         self._loads = [0] * deployment.copies

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "simulation"))
 
 from token_by_token import TokenByToken
 
-from loadproof.capacity import Deployment, StepTimes, batch_limits, deployment_from_container
+from loadproof.capacity import PlannedDeployment, StepTimes, batch_limits, deployment_from_container
 from loadproof.simulation import (
     Autoscaler,
     ClosedLoop,
@@ -50,7 +50,7 @@ SERVERS = ("tgi", "vllm")
 BATCH = 64
 
 
-def deployment(family: str, short_of_memory: bool = False) -> Deployment:
+def deployment(family: str, short_of_memory: bool = False) -> PlannedDeployment:
     """Llama 3.1 8B on one H100, where 64 requests of 256 + 2,560 tokens fit at once; or, short of memory, Llama 2 7B
     on one A100 of 40 GB, where about 15 do."""
     return deployment_from_container(
@@ -85,7 +85,9 @@ def spread(output_tokens: int) -> Sizes:
     return sizes
 
 
-def event_driven(made: Deployment, sizes: Sizes, requests: int, rate: float | None = None) -> tuple[float, float]:
+def event_driven(
+    made: PlannedDeployment, sizes: Sizes, requests: int, rate: float | None = None
+) -> tuple[float, float]:
     """(requests per CPU-second, predicted output tokens/s). The schedule is made outside the timer."""
     load = OpenLoop(list(islice(arrival_times_ms("poisson", rate), requests))) if rate else ClosedLoop(BATCH)
     copies, sent = fresh_copies(made), list(islice(sizes(), requests))
@@ -94,7 +96,7 @@ def event_driven(made: Deployment, sizes: Sizes, requests: int, rate: float | No
     return requests / (time.process_time() - started), summary.output_tokens_per_s or 0.0
 
 
-def token_by_token(made: Deployment, sizes: Sizes, requests: int) -> tuple[float, float]:
+def token_by_token(made: PlannedDeployment, sizes: Sizes, requests: int) -> tuple[float, float]:
     """The same closed loop on the oracle."""
     server = TokenByToken(StepTimes(made), batch_limits(made))
     sent = list(islice(sizes(), requests))
@@ -166,7 +168,7 @@ def beside_public_simulator(python: str, requests: int) -> None:
         print(f"{name:12}{figures[0]:>16,.0f}{figures[1]:>14,.2f}{figures[2]:>14,.1f}")
 
 
-def scaled(made: Deployment, requests: int, rate: float) -> float:
+def scaled(made: PlannedDeployment, requests: int, rate: float) -> float:
     """Requests per CPU-second where copies follow the load and clients give up, summarised."""
     load = OpenLoop(list(islice(arrival_times_ms("poisson", rate), requests)))
     sent, copies = list(islice(spread(256)(), requests)), elastic(made)
@@ -175,7 +177,7 @@ def scaled(made: Deployment, requests: int, rate: float) -> float:
     return requests / (time.process_time() - started)
 
 
-def elastic(made: Deployment) -> ElasticCopies:
+def elastic(made: PlannedDeployment) -> ElasticCopies:
     """One to eight copies at 32 requests in flight each."""
     policy = TargetTracking("concurrent_requests_per_copy", 32)
     return ElasticCopies(

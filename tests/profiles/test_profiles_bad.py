@@ -1,4 +1,4 @@
-"""Every bad profile and the exact lines it gives. `REWRITE_EXPECTED=1 pytest ...` writes them anew: read each one."""
+"""Every bad profile and the exact lines it gives. `REWRITE_SNAPSHOTS=1 pytest ...` rewrites them: read each one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import NoneType
 import pytest
 from profiles_samples import BAD
 
-from loadproof.cli.check.formats import Outcome, as_text
+from loadproof.cli.check.formats import CheckedFiles, as_text
 from loadproof.profiles import check_file
 from loadproof.profiles.checks import RULES
 
@@ -24,9 +24,9 @@ def test_a_bad_profile_gives_exactly_these_lines(case: Path, monkeypatch: pytest
     monkeypatch.chdir(BAD)
     files = [case] if case.is_file() else sorted(case.glob("*.yaml"))
     checked = [check_file(file.relative_to(BAD)) for file in files]
-    said = as_text(Outcome.of(checked), coloured=False) + "\n"
+    said = as_text(CheckedFiles.of(checked), coloured=False) + "\n"
     expected = case.with_suffix(".expected")
-    if os.environ.get("REWRITE_EXPECTED"):
+    if os.environ.get("REWRITE_SNAPSHOTS"):
         expected.write_text(said, encoding="utf-8")
     assert said == expected.read_text(encoding="utf-8")
     assert case.stem in said

@@ -126,7 +126,7 @@ def test_further_models_have_files_of_their_own(tmp_path: Path) -> None:
         ("config_json: /etc/passwd", "`/etc/passwd` is an absolute path", "name it relative to this file"),
         ("config_json: ../config.json", "`../config.json` lies outside", "keep it inside that folder"),
         ("config_json: chat.yaml", "`chat.yaml` is not a .json file", "name the model's config.json"),
-        ("config_json: broken.json", "broken.json:1:2: no JSON", "copy the file anew"),
+        ("config_json: broken.json", "broken.json:1:2: no JSON", "copy the file again"),
         ("config_json: mamba.json", "model_type `mamba` is not read here", ""),
         ("config_json: missing.json", "`vocab_size` is missing", "copy the whole file"),
         ("config_json: list.json", "expected a JSON object", "name the model's config.json"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from profiles_samples import CHAT
 
 from loadproof import catalog
-from loadproof.cli.check.formats import Outcome, as_json, as_sarif, as_text
+from loadproof.cli.check.formats import CheckedFiles, as_json, as_sarif, as_text
 from loadproof.profiles import check_file
 from loadproof.profiles.secrets import is_secret_key, is_secret_value, shown, shown_path
 
@@ -46,7 +46,7 @@ PLACES = [
 
 def everything_said(folder: Path, text: str, name: str = "chat.yaml") -> str:
     (folder / name).write_text(text)
-    outcome = Outcome.of([check_file(folder / name)])
+    outcome = CheckedFiles.of([check_file(folder / name)])
     return "\n".join([as_text(outcome, coloured=True), as_json(outcome), as_sarif(outcome)])
 
 

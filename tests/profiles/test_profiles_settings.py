@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from profiles_samples import CHAT, GOOD
 
 from loadproof.errors import InputError
+from loadproof.families import FAMILIES
 from loadproof.families.lmi import LmiContainer, LmiSettings
-from loadproof.families.sglang import SglangContainer, SglangSettings
 from loadproof.families.tgi import TgiContainer, TgiSettings
 from loadproof.families.vllm import VllmContainer, VllmSettings
 from loadproof.profiles import (
@@ -98,9 +98,8 @@ def test_switching_off_needs_a_variable_of_its_own_for_vllm() -> None:
 )
 def test_quantization_there_and_back(family: str, quantization: str, variable: str, value: str) -> None:
     """Each family has its own word for a quantization, and reads it back."""
-    container = {"tgi": TgiContainer, "lmi": LmiContainer, "vllm": VllmContainer, "sglang": SglangContainer}[family]
     model = Model(id="m/m", source=S3, quantization=quantization)
-    variables = container_variables(component(container(family=family), model))
+    variables = container_variables(component(FAMILIES[family].container(family=family), model))
     assert variables[variable] == value
     assert quantization_from_variables(family, variables) == quantization
     assert quantization_from_variables(family, {}) == "none"
@@ -122,23 +121,15 @@ def setting_values(model: type) -> st.SearchStrategy[dict[str, object]]:
     return st.fixed_dictionaries({}, optional={name: value_of(field.shape) for name, field in fields_of(model).items()})
 
 
-FAMILIES = [
-    ("tgi", TgiContainer, TgiSettings),
-    ("lmi", LmiContainer, LmiSettings),
-    ("vllm", VllmContainer, VllmSettings),
-    ("sglang", SglangContainer, SglangSettings),
-]
-
-
-@pytest.mark.parametrize(("family", "container", "model"), FAMILIES, ids=[family for family, _, _ in FAMILIES])
+@pytest.mark.parametrize("family", [family.name for family in FAMILIES.values() if family.image])
 @settings(max_examples=50, deadline=None)
 @given(data=st.data())
-def test_settings_survive_the_way_to_variables_and_back(
-    family: str, container: type, model: type, data: st.DataObject
-) -> None:
+def test_settings_survive_the_way_to_variables_and_back(family: str, data: st.DataObject) -> None:
     """What was written is what the container's variables say, but for false flags SGLang has no word for."""
-    wanted = model(**data.draw(setting_values(model)))
-    found = settings_from_variables(family, container_variables(component(container(family=family, settings=wanted))))
+    known = FAMILIES[family]
+    wanted = known.settings(**data.draw(setting_values(known.settings)))
+    container = known.container(family=family, settings=wanted)
+    found = settings_from_variables(family, container_variables(component(container)))
     expected = wanted.model_dump()
     expected["tensor_parallel_degree"] = expected["tensor_parallel_degree"] or 1
     if family == "sglang" and expected["disable_radix_cache"] is False:

@@ -3,7 +3,7 @@
 `<pair>/{before,after}/<environment>/{environment,<profile>}.yaml` are folders as `deploy_profiles/`, a side may be
 missing. Where no profile can show it (our stacks do it right) `<pair>/{before,after}.json` are templates, with an
 optional `environment.yaml` that holds for both. `<pair>/expected.yaml` lists the findings, all of them; `said.txt`
-holds their words (written anew with REWRITE_SNAPSHOTS=1).
+holds their words (written again with REWRITE_SNAPSHOTS=1).
 Everything is synthesized once a process: one App, a stage for each different side.
 """
 

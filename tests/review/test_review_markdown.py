@@ -274,7 +274,7 @@ def test_however_short_it_stays_whole(longest_bytes: int) -> None:
 
 
 def test_a_hostile_review_is_shortened_too() -> None:
-    """A long name cannot push the verdict out: each foreign text has a limit of its own."""
+    """A long name cannot push the verdict out: each untrusted text has a limit of its own."""
     written = comment("`" * 100_000)
     assert len(written.encode()) <= LONGEST_BYTES
     assert MARKER in written and len(prose("w" * 100_000)) == LONGEST_PROSE

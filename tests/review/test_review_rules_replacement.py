@@ -113,7 +113,7 @@ def test_a_component_made_again_under_its_name_says_so() -> None:
     both = {"Endpoint": endpoint()}
     other = component(Type="AWS::SageMaker::Model")
     finding = one(both | {"C": other}, both | {"C": component()}, "LR002")
-    assert finding.message.startswith("inference component `llama` is made anew: ")
+    assert finding.message.startswith("inference component `llama` is made again: ")
     assert finding.evidence == "changed: Type"
 
 
@@ -157,7 +157,7 @@ def test_a_component_on_another_endpoint_has_moved() -> None:
     assert codes(side(before), side(after)) == [("LR003", "C"), ("LR004", "C")]
     assert one(before, after, "LR003").message == (
         "inference component `llama` moves from endpoint `chat`, variant `main` to endpoint `large`, variant `main`: "
-        "it is deleted and made again, its copies load the model anew"
+        "it is deleted and made again, its copies load the model again"
     )
 
 

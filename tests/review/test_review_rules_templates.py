@@ -162,7 +162,7 @@ def test_a_retention_that_begins_is_shorter_than_for_ever() -> None:
 
 
 def test_a_digest_given_up_for_a_tag_is_told() -> None:
-    """A tag may be written anew, a digest may not."""
+    """A tag may be overwritten, a digest may not."""
     digest = f"{REGISTRY}/djl-inference@sha256:{'0' * 64}"
     (finding,) = found(endpoint(1, digest), endpoint(1, CUDA_12), "LR045")
     assert finding.severity == "warning"

@@ -18,7 +18,7 @@ from loadproof.review.assemble import review_pair
 from loadproof.review.model import SEVERITIES, Pair
 from loadproof.review.rules import RULES
 from loadproof.review.rules.change import unconditional
-from loadproof.review.rules.refused import told_by
+from loadproof.review.rules.refused import reported_by
 from loadproof.review.rules.words import label, listing
 from loadproof.templates.template import Resource
 
@@ -101,13 +101,13 @@ def test_every_rule_says_where_it_is_known_from() -> None:
 def test_a_check_is_told_under_the_number_of_its_trap(check: str, code: str) -> None:
     """A reader finds one page for a trap, whichever way a profile walks into it."""
     (place,) = [file for file in (BAD / f"{check}.yaml", BAD / check / "chat.yaml") if file.is_file()]
-    assert code in {told_by(problem) for problem in check_file(place).problems if problem.code == check}
+    assert code in {reported_by(problem) for problem in check_file(place).problems if problem.code == check}
 
 
 def test_every_check_is_told_under_a_number_that_exists() -> None:
     """No problem of a profile gets lost on its way into a review."""
     codes = {rule.code for rule in RULES}
-    assert {told_by(Problem("f", 1, 1, rule.code, "", "", "")) for rule in CHECKS} <= codes
+    assert {reported_by(Problem("f", 1, 1, rule.code, "", "", "")) for rule in CHECKS} <= codes
 
 
 def test_a_stack_that_is_synthesized_no_more_runs_on() -> None:

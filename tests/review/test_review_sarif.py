@@ -65,7 +65,7 @@ def test_severities_become_levels_the_worst_first() -> None:
 
 
 def test_a_finding_stays_the_same_when_its_words_or_lines_move() -> None:
-    """A host would open it anew."""
+    """A host would open it again."""
     first = chat()
     moved = replace(first, pair=Pair("prod", "chat", None, side("chat", places={"endpoint.instance_type": ("x", 99)})))
     reworded = replace(first, findings=tuple(replace(found, message="other") for found in first.findings))

@@ -190,7 +190,7 @@ def test_vllm_takes_memory_as_it_is_written() -> None:
 
 
 def test_vllm_puts_the_youngest_back_when_memory_runs_out() -> None:
-    """Two grow from 10 to 70 tokens in 100: `b` is computed anew, and both still get 60 tokens."""
+    """Two grow from 10 to 70 tokens in 100: `b` is computed again, and both still get 60 tokens."""
     server = batcher(VLLM)
     server.submit("a", 10, 60, 0.0)
     server.submit("b", 10, 60, 0.0)

@@ -7,13 +7,13 @@ from statistics import mean
 
 import pytest
 
-from loadproof.capacity import Deployment, deployment_from_container, memory_fit, predict_level
+from loadproof.capacity import PlannedDeployment, deployment_from_container, memory_fit, predict_level
 from loadproof.errors import InputError
 from loadproof.profiles import Family
 from loadproof.simulation import simulate_closed_loop, simulate_requests
 
 
-def deployment(family: Family, instance_type: str = "ml.g5.2xlarge", accelerators: int = 1) -> Deployment:
+def deployment(family: Family, instance_type: str = "ml.g5.2xlarge", accelerators: int = 1) -> PlannedDeployment:
     variables = {
         "MAX_TOTAL_TOKENS": "4096",
         "MAX_BATCH_PREFILL_TOKENS": "4096",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_simulation_fleet import WIDE, CountedMs
 
-from loadproof.capacity import Deployment, StepTimes, deployment_from_container, predict_level
+from loadproof.capacity import PlannedDeployment, StepTimes, deployment_from_container, predict_level
 from loadproof.capacity.confidence import confidence_of
 from loadproof.capacity.shares import latency_shares
 from loadproof.errors import InputError
@@ -144,7 +144,7 @@ def test_a_prompt_that_is_all_prefix_still_computes_its_last_token() -> None:
     assert [r.ttft_ms for r in done if isinstance(r, SimulatedRequest)] == [50.0, 16.0]
 
 
-def lmi(**settings: str) -> Deployment:
+def lmi(**settings: str) -> PlannedDeployment:
     return deployment_from_container(
         family="lmi",
         version="",

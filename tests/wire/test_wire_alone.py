@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -28,3 +29,12 @@ def test_a_copy_is_imported_by_a_bare_interpreter(module: str, tmp_path: Path) -
         check=False,
     )
     assert ran.stdout.strip() == str(tmp_path / "loadproof" / "wire" / f"{module}.py"), ran.stderr
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_it_names_nothing_but_the_standard_library(module: str) -> None:
+    """Also in its functions, where an import is not seen before the function runs."""
+    nodes = [*ast.walk(ast.parse((WIRE / f"{module}.py").read_text(encoding="utf-8")))]
+    named = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    named |= {node.module or "." for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in named} <= sys.stdlib_module_names

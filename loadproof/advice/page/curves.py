@@ -8,11 +8,11 @@ from markupsafe import Markup
 
 from loadproof.advice.page.levels import knees_by_level, rows_of
 from loadproof.capacity import Plan, PredictedLevel
-from loadproof.pages.figures import Figure, Frame, Mark, Series, panels
+from loadproof.pages.figures import Figure, FigurePoint, FigureSize, Series, panels
 from loadproof.pages.looks import Look
 from loadproof.pages.wording import SHORT, latency_of, number, objective_title
 
-FRAME: Final = Frame(tight=(360.0, 290.0), far_bound=2.0, room=1.1, far_room=1.2)
+FRAME: Final = FigureSize(tight=(360.0, 290.0), far_bound=2.0, room=1.1, far_room=1.2)
 _MEAN, _TAIL = Look("mean", "circle", 8), Look("tail", "square", 8)
 
 
@@ -64,7 +64,7 @@ def _series(
     for level, value in zip(levels, values_ms, strict=True):
         at = f"at {number(level.output_tokens_per_s)} tokens/s, predicted"
         tip = f"{level.concurrency:,} in flight: {SHORT[latency]} {name} {number(value)} ms {at}"
-        marks.append(Mark(level.output_tokens_per_s, value, tip, f"{level.concurrency:,}" if named else ""))
+        marks.append(FigurePoint(level.output_tokens_per_s, value, tip, f"{level.concurrency:,}" if named else ""))
     return Series(name, look, tuple(marks))
 
 

@@ -16,7 +16,7 @@ _SIZES = {"broad": 1120.0} | {size: width for size, (width, _) in FRAME.sizes_px
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarPiece:
     """One piece of the bar, in GiB of one accelerator."""
 
     name: str
@@ -25,7 +25,7 @@ class Part:
     meaning: str
 
 
-def memory_parts(memory: MemoryFit) -> list[Part]:
+def memory_parts(memory: MemoryFit) -> list[BarPiece]:
     """From the left: weights, server, the longest request's KV cache, further KV cache, left alone.
 
     Where the longest request fits they sum to the accelerator's memory; where it does not, the first three are what
@@ -33,14 +33,14 @@ def memory_parts(memory: MemoryFit) -> list[Part]:
     """
     longest = memory.kv_cache_gib - memory.margin_gib
     parts = [
-        Part("weights", "weights", memory.weights_gib, "this accelerator's share of the model"),
-        Part("server", "server", memory.reserve_gib + memory.activations_gib, "reserve and peak activations"),
-        Part("KV cache, longest request", "longest", longest, f"{memory.longest_request_tokens:,} tokens"),
+        BarPiece("weights", "weights", memory.weights_gib, "this accelerator's share of the model"),
+        BarPiece("server", "server", memory.reserve_gib + memory.activations_gib, "reserve and peak activations"),
+        BarPiece("KV cache, longest request", "longest", longest, f"{memory.longest_request_tokens:,} tokens"),
     ]
     if memory.margin_gib > 0:
         parts += [
-            Part("KV cache, free for others", "cache", memory.margin_gib, "what batches grow into"),
-            Part("left alone", "unused", memory.memory_gib - memory.usable_gib, "the server does not touch it"),
+            BarPiece("KV cache, free for others", "cache", memory.margin_gib, "what batches grow into"),
+            BarPiece("left alone", "unused", memory.memory_gib - memory.usable_gib, "the server does not touch it"),
         ]
     return parts
 

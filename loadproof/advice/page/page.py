@@ -33,7 +33,7 @@ def write_page(plan: Plan, target: Path, alternatives: Alternatives | None = Non
 def page_of(plan: Plan, alternatives: Alternatives | None = None) -> str:
     """The page as text, with the alternatives where they are given.
 
-    Foreign text (names, notes) is escaped, and its control characters are spelled out.
+    Untrusted text (names, notes) is escaped, and its control characters are spelled out.
     """
     environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

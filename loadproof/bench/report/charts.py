@@ -13,7 +13,7 @@ from loadproof.bench.judge.verdict import Judgement
 from loadproof.bench.measure.histogram import Histogram
 from loadproof.bench.measure.statistics import Spread
 from loadproof.bench.spec import PredictedPoint
-from loadproof.pages.figures import Figure, Mark, Series, figure_of, levels_ticks, tip_of
+from loadproof.pages.figures import Figure, FigurePoint, Series, figure_of, levels_ticks, tip_of
 from loadproof.pages.looks import FAR_TAIL, MIDDLE, PREDICTED, TAIL, Look
 from loadproof.pages.wording import SHORT, latency_of, number, on_a_bar
 
@@ -83,7 +83,9 @@ def distribution(named: Sequence[tuple[str, Look, Histogram]], latency: str) -> 
             name,
             look,
             tuple(
-                Mark(100 / (100 - rank), value, tip_of(f"p{words} {name}", value, "ms", f"{counts.count:,} samples"))
+                FigurePoint(
+                    100 / (100 - rank), value, tip_of(f"p{words} {name}", value, "ms", f"{counts.count:,} samples")
+                )
                 for rank, words in _RANKS
                 if counts.count * (100 - rank) >= 100 and (value := counts.percentile(rank)) is not None
             ),
@@ -174,7 +176,7 @@ def _by_concurrency(figures: Sequence[tuple[int, float | None]], name: str, look
 def series_of(points: Sequence[Point], name: str, look: Look, *, named: Sequence[str] = (), unit: str = "ms") -> Series:
     """One line through (x, y, requests in flight). `named`: what each mark has beside it."""
     marks = [
-        Mark(x, y, tip_of(name, y, unit, f"{concurrency:,} in flight"), beside)
+        FigurePoint(x, y, tip_of(name, y, unit, f"{concurrency:,} in flight"), beside)
         for (x, y, concurrency), beside in zip(points, named or [""] * len(points), strict=True)
         if x is not None
     ]

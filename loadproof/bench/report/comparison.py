@@ -19,7 +19,7 @@ from loadproof.bench.measure.scaling import Deployed
 from loadproof.bench.report import charts, wording
 from loadproof.bench.report.page import POLICY, environment, histogram_of_row, style
 from loadproof.errors import InputError
-from loadproof.pages.figures import Figure, Mark, Series, draw, figure_of, levels_ticks, swatch, tip_of
+from loadproof.pages.figures import Figure, FigurePoint, Series, draw, figure_of, levels_ticks, swatch, tip_of
 from loadproof.pages.looks import RUNS, Look
 
 MOST_RUNS = 12
@@ -174,14 +174,14 @@ def _curve(runs: Sequence[Shown], latency: str) -> Figure | None:
 
 
 def _by_load(runs: Sequence[Shown], figure: Callable[[Level], float | None], title: str, unit: str) -> Figure | None:
-    def mark(name: str, level: Level) -> Mark:
-        return Mark(level.concurrency, figure(level), tip_of(name, figure(level), unit, _place(level)))
+    def mark(name: str, level: Level) -> FigurePoint:
+        return FigurePoint(level.concurrency, figure(level), tip_of(name, figure(level), unit, _place(level)))
 
     ticks = levels_ticks([level.concurrency for run in runs for level in run.summary.levels])
     return figure_of(Figure((charts.IN_FLIGHT, title), _series(runs, mark), x_ticks=ticks))
 
 
-def _series(runs: Sequence[Shown], mark: Callable[[str, Level], Mark | None]) -> tuple[Series, ...]:
+def _series(runs: Sequence[Shown], mark: Callable[[str, Level], FigurePoint | None]) -> tuple[Series, ...]:
     """A line a run; levels without a mark are left out."""
     marks = ((run, [mark(run.name, level) for level in run.summary.levels]) for run in runs)
     return tuple(Series(run.name, run.look, tuple(one for one in found if one)) for run, found in marks)

@@ -13,7 +13,7 @@ from loadproof.bench.workload.datasets import Dataset, DatasetTurn, read_dataset
 from loadproof.bench.workload.images import picture_uri
 from loadproof.bench.workload.synthetic import SyntheticTexts, sample_tokens
 from loadproof.errors import InputError
-from loadproof.invocation import Message
+from loadproof.invocation import ChatMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class PlannedPrompt:
     input_tokens: int
     output_tokens: int
     counted_by: CountedBy = "words"
-    history: tuple[Message, ...] = ()
+    history: tuple[ChatMessage, ...] = ()
     images: tuple[str, ...] = ()
 
 
@@ -111,7 +111,7 @@ class Prompts:
             before.input_tokens + tokens + new_tokens,
             drawn_output,
             self._counter.counted_by,
-            (*before.history, Message("user", before.text), Message("assistant", said)) if self._chat else (),
+            (*before.history, ChatMessage("user", before.text), ChatMessage("assistant", said)) if self._chat else (),
         )
 
     @property

@@ -16,7 +16,7 @@ from loadproof.bench.connect import parse_target, service_url
 from loadproof.bench.objectives import Objective, parse_objective
 from loadproof.bench.spec import BenchmarkSpec, WorkloadSpec, fixed_tokens
 from loadproof.bench.workload.traces import read_trace
-from loadproof.cli.attempts import Attempts
+from loadproof.cli.attempts import Complaints
 from loadproof.cli.bench.load import LoadOptions, with_load
 from loadproof.cli.bench.workload import WorkloadOptions, with_workload
 from loadproof.cli.options import EndpointUrl, Env
@@ -24,7 +24,7 @@ from loadproof.errors import InputError
 from loadproof.invocation.codecs.converse import check_service_tier
 from loadproof.invocation.credentials import is_loopback
 from loadproof.localcloud.state import known_states
-from loadproof.protocols import ContainerProtocol, Protocol
+from loadproof.wire.payloads import ContainerProtocol, Protocol
 
 DEFAULT_CONCURRENCY = (1, 2, 4, 8)
 DEFAULT_REQUESTS_PER_LEVEL = 32
@@ -124,7 +124,7 @@ def _with_options(spec: BenchmarkSpec, options: Options) -> BenchmarkSpec:
         "at_requests_per_s": options.at_rate,
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    attempts = Attempts()
+    attempts = Complaints()
     planned = spec.workload if options.seed is None else replace(spec.workload, seed=options.seed)
     make_workload = partial(with_workload, planned, options.workload, chat=spec.target.chat)
     spec = replace(

@@ -15,7 +15,7 @@ from loadproof.bench.spec import AnswerLength, TokenCounts, WorkloadSpec, empiri
 from loadproof.bench.workload.counting import TokenizerCounter
 from loadproof.bench.workload.datasets import read_dataset
 from loadproof.bench.workload.images import MOST_PX, ImageSpec
-from loadproof.cli.attempts import Attempts
+from loadproof.cli.attempts import Complaints
 from loadproof.errors import InputError
 
 MOST_TOKENS = 10_000_000
@@ -74,7 +74,7 @@ class WorkloadOptions:
 
 def with_workload(workload: WorkloadSpec, options: WorkloadOptions, *, chat: bool) -> WorkloadSpec:
     """The workload that was asked for; its own parts where nothing was. Raises InputError with all problems."""
-    attempts = Attempts()
+    attempts = Complaints()
     changes: dict[str, Any] = {}
     if options.name is not None:
         changes = attempts.attempt(partial(_named, options.name), changes)
@@ -99,7 +99,7 @@ def with_workload(workload: WorkloadSpec, options: WorkloadOptions, *, chat: boo
 
 def checked_workload(workload: WorkloadSpec, *, chat: bool) -> None:
     """Raises InputError with all that keeps a workload from being sent."""
-    attempts = Attempts()
+    attempts = Complaints()
     if workload.dataset is not None:
         attempts.attempt(partial(read_dataset, Path(workload.dataset)), None)
     if workload.tokenizer is not None:

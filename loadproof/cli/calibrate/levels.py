@@ -8,7 +8,7 @@ from pathlib import Path
 
 from loadproof.bench.imports import MeasuredLevel, read_measured
 from loadproof.bench.imports.detect import measured_file
-from loadproof.capacity import Deployment, deployment_of
+from loadproof.capacity import PlannedDeployment, deployment_of
 from loadproof.capacity.observations import FIGURES, Figures, Observation
 from loadproof.capacity.row_names import model_of, server_of
 from loadproof.capacity.rows import row_deployment
@@ -104,7 +104,7 @@ def _figures(level: MeasuredLevel) -> Figures:
     )
 
 
-def _observation(level: MeasuredLevel, planned: Deployment | None) -> Observation:
+def _observation(level: MeasuredLevel, planned: PlannedDeployment | None) -> Observation:
     assert level.input_tokens
     assert level.output_tokens
     assert level.concurrency
@@ -122,7 +122,7 @@ def _observation(level: MeasuredLevel, planned: Deployment | None) -> Observatio
     )
 
 
-def _refuse_another(level: MeasuredLevel, planned: Deployment) -> None:
+def _refuse_another(level: MeasuredLevel, planned: PlannedDeployment) -> None:
     """Raises InputError where the file itself says that something else was measured. A model's name counts only where
     the catalog knows it: servers are called by any name."""
     pairs = (
@@ -139,7 +139,7 @@ def _refuse_another(level: MeasuredLevel, planned: Deployment) -> None:
             )
 
 
-def _shape_differs(model: str, planned: Deployment) -> bool:
+def _shape_differs(model: str, planned: PlannedDeployment) -> bool:
     if model.endswith(".json"):
         return False
     try:
@@ -148,7 +148,7 @@ def _shape_differs(model: str, planned: Deployment) -> bool:
         return False
 
 
-def _named_deployment(level: MeasuredLevel, request_tokens: int) -> Deployment:
+def _named_deployment(level: MeasuredLevel, request_tokens: int) -> PlannedDeployment:
     row = {name: str(getattr(level, name) or "") for name in _NAMING}
     if missing := [name for name, value in row.items() if not value]:
         raise InputError(

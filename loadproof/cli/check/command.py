@@ -29,7 +29,7 @@ def check(
 ) -> int:
     """Check deploy profiles and environments. Exit 0 (warnings allowed) or 2."""
     files = list(dict.fromkeys(file for path in paths or [default_folder()] for file in files_of(path)))
-    outcome = check_formats.Outcome.of([_with_gate(check_file(file)) for file in files])
+    outcome = check_formats.CheckedFiles.of([_with_gate(check_file(file)) for file in files])
     # File names may hold anything, and a terminal may know little: show escapes, never a traceback.
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -24,14 +24,14 @@ _RED, _YELLOW, _GREEN, _BOLD, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckedFiles:
     """All files checked, and their problems: each once, in file order, also when several children share a parent."""
 
     checked: tuple[Checked, ...]
     problems: tuple[Problem, ...]
 
     @classmethod
-    def of(cls, checked: Sequence[Checked]) -> Outcome:
+    def of(cls, checked: Sequence[Checked]) -> CheckedFiles:
         unique = dict.fromkeys(problem for one in checked for problem in one.problems)
         return cls(tuple(checked), tuple(unique))
 
@@ -54,7 +54,7 @@ def wants_colour(stream: TextIO) -> bool:
     return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
-def as_text(outcome: Outcome, *, coloured: bool) -> str:
+def as_text(outcome: CheckedFiles, *, coloured: bool) -> str:
     """One line a problem, then one line that sums up."""
     lines = [_line(problem, coloured) for problem in outcome.problems[:_MOST_LINES]]
     more = len(outcome.problems) - len(lines) + outcome.suppressed
@@ -63,7 +63,7 @@ def as_text(outcome: Outcome, *, coloured: bool) -> str:
     return "\n".join([*lines, _summary(outcome, coloured)])
 
 
-def as_json(outcome: Outcome) -> str:
+def as_json(outcome: CheckedFiles) -> str:
     """`{schema_version, ok, errors, warnings, suppressed, files[], problems[]}`; documented in docs/checks.md."""
     document = {
         "schema_version": SCHEMA_VERSION,
@@ -77,7 +77,7 @@ def as_json(outcome: Outcome) -> str:
     return json.dumps(document, indent=2)
 
 
-def as_sarif(outcome: Outcome) -> str:
+def as_sarif(outcome: CheckedFiles) -> str:
     """SARIF 2.1.0 with every rule's help, as code hosts show it beside the line."""
     positions = {code: at for at, code in enumerate(RULES.by_code)}
     results = [_sarif_result(problem, positions) for problem in outcome.problems]
@@ -92,7 +92,7 @@ def _line(problem: Problem, coloured: bool) -> str:
     return text.replace(f" {problem.code}", f" {colour}{problem.code}{_PLAIN}", 1)
 
 
-def _summary(outcome: Outcome, coloured: bool) -> str:
+def _summary(outcome: CheckedFiles, coloured: bool) -> str:
     files = counted(len(outcome.checked), "file")
     if not outcome.errors and not outcome.warnings:
         said = f"{files} checked: all well"

@@ -15,7 +15,7 @@ from loadproof.bench.evidence.repeats import kept_with
 from loadproof.bench.evidence.status import proof_of, status_of
 from loadproof.bench.evidence.store import read_stored
 from loadproof.bench.judge.regression import compare_runs, read_run
-from loadproof.cli.attempts import Attempts
+from loadproof.cli.attempts import Complaints
 from loadproof.cli.evidence.compare import Progress, print_comparison
 from loadproof.cli.evidence.find import find_run, profiles_of, profiles_to_prove
 from loadproof.cli.evidence.text import (
@@ -143,7 +143,7 @@ def add(
 
     A run whose files do not fit together is refused. Exit code: 0 kept, or kept before · 2 refused · 3 could not.
     """
-    place, attempts = place_of(to), Attempts()
+    place, attempts = place_of(to), Complaints()
     for folder in run:
         keep = partial(file_run, folder, place, requests=not without_requests, report=with_report)
         if (filed := attempts.attempt(keep, None)) is not None:

@@ -11,7 +11,7 @@ from stat import S_IMODE
 
 import yaml
 
-from loadproof.advice.changes import Change
+from loadproof.advice.changes import KeyChange
 from loadproof.advice.comparison import Settled
 from loadproof.errors import InputError
 from loadproof.pages.file import write_whole
@@ -69,16 +69,16 @@ def write(edit: Edit) -> None:
     write_whole(edit.text, target, mode)
 
 
-def _complete(profile: Profile, wanted: Profile, changes: Sequence[Change]) -> Sequence[Change]:
+def _complete(profile: Profile, wanted: Profile, changes: Sequence[KeyChange]) -> Sequence[KeyChange]:
     """The changes, and with another family everything its container says: it inherits nothing from the old one."""
     if profile.container is None or wanted.container is None or profile.container.family == wanted.container.family:
         return changes
     container = wanted.container
     named = [
-        Change(("container", "family"), None, container.family),
-        *([Change(("container", "version"), None, container.version)] if container.version else []),
+        KeyChange(("container", "family"), None, container.family),
+        *([KeyChange(("container", "version"), None, container.version)] if container.version else []),
         *(
-            Change(("container", "settings", name), None, value)
+            KeyChange(("container", "settings", name), None, value)
             for name, value in container.settings
             if value is not None
         ),
@@ -87,7 +87,7 @@ def _complete(profile: Profile, wanted: Profile, changes: Sequence[Change]) -> S
     return [*gone, *named, *(change for change in changes if change.path[0] != "container")]
 
 
-def _edited(file: Path, text: str, changes: Sequence[Change]) -> str:
+def _edited(file: Path, text: str, changes: Sequence[KeyChange]) -> str:
     """Every change in the file's own text; a key that a parent still sets after its removal is set to null."""
     # What is new first: a map that is emptied on the way would go, and its comments with it.
     for change in sorted(changes, key=lambda change: change.after is None):

@@ -17,7 +17,7 @@ from loadproof.cli.printing import print_json, say
 from loadproof.cli.queue.input import Defaults, check_lines, message_of_prompt, messages_in
 from loadproof.cli.queue.places import Deployed, buffered, deployed, payload_maker, slots_of
 from loadproof.cli.queue.send import Rows, Tally, open_output, queue_now_ms, send_all, wait_for
-from loadproof.cli.queue.view import letter_lines, status_document, status_lines
+from loadproof.cli.queue.view import dead_letter_lines, status_document, status_lines
 from loadproof.errors import ExitCode, InputError
 from loadproof.invocation.buffer import DeadLetter, DeadLetters, Producer, status_of
 from loadproof.invocation.buffer.status import count_claims
@@ -26,7 +26,7 @@ app = typer.Typer(help="The buffer in front of a deployed profile: its queue and
 
 Profile = Annotated[Path, typer.Argument(help="profile with a buffer, as deployed")]
 _SLACK_S = 5.0
-_TOLD_EVERY_S = 5.0
+_REPORT_EVERY_S = 5.0
 
 
 Priority = Literal["normal", "low"]
@@ -96,7 +96,7 @@ def status(
     at = deployed(profile, env, endpoint_url)
     sqs, dynamodb = at.client("sqs"), at.client("dynamodb")
     found = status_of(at.places, sqs=sqs, dynamodb=dynamodb, cloudwatch=at.client("cloudwatch"))
-    letters = _letters(at).look(told=_progress()) if found.dead_letters else []
+    letters = _letters(at).look(seen=_progress()) if found.dead_letters else []
     reasons = Counter(letter.reason for letter in letters)
     claims = count_claims(dynamodb, at.places) if keys else None
     slots = slots_of(at.profile)
@@ -118,12 +118,12 @@ def dlq(
 ) -> int:
     """Dead letters, oldest first: age, key, attempts, reason. They stay where they are."""
     at = deployed(profile, env, endpoint_url)
-    letters = _letters(at).look(most=most, with_bodies=bodies, told=_progress())
+    letters = _letters(at).look(most=most, with_bodies=bodies, seen=_progress())
     if format == "json":
         rows = [asdict(letter) for letter in letters]
         print_json([row if bodies else {name: row[name] for name in row if name != "body"} for row in rows])
     else:
-        say(*(letter_lines(letters, time.time()) or ["no dead letters"]))
+        say(*(dead_letter_lines(letters, time.time()) or ["no dead letters"]))
     return int(ExitCode.OK)
 
 
@@ -175,12 +175,12 @@ def _send(at: Deployed, messages: Any, rows: Rows, tally: Tally, wait_s: float |
 
 def _progress() -> Callable[[int], None]:
     """Says on stderr how many letters were looked at, where that takes long."""
-    told_s = time.monotonic()
+    reported_s = time.monotonic()
 
     def progress(count: int) -> None:
-        nonlocal told_s
-        if time.monotonic() - told_s >= _TOLD_EVERY_S:
-            told_s = time.monotonic()
+        nonlocal reported_s
+        if time.monotonic() - reported_s >= _REPORT_EVERY_S:
+            reported_s = time.monotonic()
             print(f"{count:,} dead letters looked at", file=sys.stderr)
 
     return progress

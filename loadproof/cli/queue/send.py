@@ -23,7 +23,7 @@ _LOOKERS: Final = 16
 _LOOKED_AT_ONCE: Final = 256  # each look is a request to S3, and those sent first are answered first
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _FIRST_LETTERS_S, _LONGEST_LETTERS_S = 2.0, 16.0  # looking at dead letters hides them from others for a moment
-_TOLD_EVERY_S: Final = 5.0
+_REPORT_EVERY_S: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ def wait_for(
     end_s = time.monotonic() + wait_s
     letters_s = _FIRST_LETTERS_S
     next_letters_s = time.monotonic() + letters_s
-    told_s = time.monotonic()
+    reported_s = time.monotonic()
     with ThreadPoolExecutor(_LOOKERS) as pool:
         while pending:
             now_s = time.monotonic()
@@ -143,8 +143,8 @@ def wait_for(
                 next_letters_s = time.monotonic() + letters_s
             if not pending or now_s >= end_s:
                 break
-            if now_s - told_s >= _TOLD_EVERY_S:
-                told_s = now_s
+            if now_s - reported_s >= _REPORT_EVERY_S:
+                reported_s = now_s
                 print(f"{tally.answered:,}/{len(keys):,} answered", file=sys.stderr)
             if len(missing) > len(looked) / 2:
                 time.sleep(min(pause_s, max(0.0, end_s - now_s)))

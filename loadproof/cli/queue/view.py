@@ -54,7 +54,7 @@ def pace_words(pace: PaceNow, slots: int | None, now_s: float) -> str:
     return f"slowed to {number}({percent})" if number else f"slowed to {percent}"
 
 
-def letter_lines(letters: Sequence[DeadLetter], now_s: float) -> list[str]:
+def dead_letter_lines(letters: Sequence[DeadLetter], now_s: float) -> list[str]:
     """A line a letter, oldest first; bodies below it where they were asked for."""
     lines = []
     for letter in letters:

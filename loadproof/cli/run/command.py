@@ -15,7 +15,7 @@ from loadproof.capacity import deployment_of
 from loadproof.capacity.memory import batch_limits
 from loadproof.cli.bench.spec import Options, Source, spec_from_profile, spec_from_target
 from loadproof.cli.options import Format, grouped
-from loadproof.cli.run.drive import RunPlan, drive, print_ended, target_name
+from loadproof.cli.run.drive import SendingPlan, drive, print_ended, target_name
 from loadproof.errors import InputError
 from loadproof.invocation import GenerationRequest
 from loadproof.invocation.adaptive import Bound, Metric
@@ -27,7 +27,7 @@ from loadproof.invocation.quotas import Quota, Quotas
 from loadproof.loads import MOST_CONCURRENCY
 from loadproof.profiles import components_of, load_profile
 from loadproof.profiles.on_bedrock import bedrock_settings
-from loadproof.protocols import Protocol
+from loadproof.wire.payloads import Protocol
 
 CHARACTERS_A_TOKEN = 4  # an estimate for quotas; what the server counted replaces it when the answer is there
 
@@ -110,7 +110,7 @@ def run(
     waits = {"patience_s": options.patience_s, **_quotas(options.requests_per_min, options.tokens_per_min)}
     with Journal(output, resume=options.resume) as journal:
         check_stored(checked, journal, target_name(spec.target))
-        plan = RunPlan(
+        plan = SendingPlan(
             checked, spec.target, pace, chat, options.timeout_s, options.retry_failed, options.ordered, waits
         )
         return print_ended(drive(plan, journal), journal, as_json=format == "json")

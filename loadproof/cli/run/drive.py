@@ -27,7 +27,7 @@ IDLE_S = 120.0  # a stream that says nothing for so long is dead: its slot is wa
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlan:
+class SendingPlan:
     """What one run does. `waits`: options of `Many` (patience, quotas)."""
 
     checked: Input
@@ -50,7 +50,7 @@ class Ended:
     problem: str | None
 
 
-def drive(plan: RunPlan, journal: Journal) -> Ended:
+def drive(plan: SendingPlan, journal: Journal) -> Ended:
     """Send what has no result yet and store how each item ends. Raises InputError, CouldNotRunError (the disk)."""
     tally = _tally(plan, journal)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -73,7 +73,7 @@ def print_ended(ended: Ended, journal: Journal, *, as_json: bool) -> ExitCode:
     return ended.code
 
 
-def _tally(plan: RunPlan, journal: Journal) -> Tally:
+def _tally(plan: SendingPlan, journal: Journal) -> Tally:
     """What there is to do: all that has no final result yet."""
     stored = [place for key in keys_of(plan.checked) if (place := journal.stored.get(key)) is not None]
     failed = 0 if plan.retry_failed else sum(not place.answered for place in stored)
@@ -81,7 +81,7 @@ def _tally(plan: RunPlan, journal: Journal) -> Tally:
     return Tally(items=plan.checked.items - before, before=before, failed_before=failed)
 
 
-async def _drive(plan: RunPlan, journal: Journal, tally: Tally) -> Ended:
+async def _drive(plan: SendingPlan, journal: Journal, tally: Tally) -> Ended:
     invoker = open_invoker(plan.target, plan.timeout_s, chat=plan.chat, idle_s=IDLE_S)
     many = Many(invoker, plan.pace, follow=chat_turn if plan.chat else prompt_turn, **plan.waits)
     problem, asked = None, target_name(plan.target)

@@ -7,7 +7,7 @@ throughput's is taken to be its ARN. Neither was seen in an account.
 from __future__ import annotations
 
 from loadproof.constructs.bedrock.model import HostedModel
-from loadproof.constructs.observability.cloudwatch import Formula, Metric
+from loadproof.constructs.cdk.cloudwatch import Formula, Metric
 
 NAMESPACE = "AWS/Bedrock"
 

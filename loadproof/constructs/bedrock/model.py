@@ -9,7 +9,7 @@ from constructs import Construct
 
 from loadproof.catalog.bedrock import GLOBAL, NO_PREFIX
 from loadproof.constructs.bedrock.throughput.infrastructure import Throughput
-from loadproof.constructs.buffer.target import Target
+from loadproof.constructs.buffer.target import BufferTarget
 from loadproof.constructs.cdk.statements import Statement, allow
 from loadproof.constructs.deployment import Deployment
 from loadproof.profiles.on_bedrock import bedrock_settings, deployed_name, invoked_id, prefix_row
@@ -78,11 +78,11 @@ class HostedModel(Construct):
         for statement in self.invoke_statements():
             grantee.grant_principal.add_to_principal_policy(iam.PolicyStatement.from_json(statement))
 
-    def target(self) -> Target:
+    def target(self) -> BufferTarget:
         """What a buffer in front of it needs to know; not the context, since refusals of Bedrock cost nothing."""
         profile = self.deployment.profile
         variables = {"ENDPOINT_NAME": self.arn, "PROTOCOL": "converse", "MODEL_REVISION": invoked_id(profile)}
-        return Target(self.name, self.deployment, variables, tuple(self.invoke_statements()))
+        return BufferTarget(self.name, self.deployment, variables, tuple(self.invoke_statements()))
 
     def _inference_profile(self) -> bedrock.CfnApplicationInferenceProfile:
         """Without a description: it could not change without the name's changing too."""

@@ -12,11 +12,11 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from loadproof.catalog import layer_arn
-from loadproof.constructs.buffer.target import Target
+from loadproof.constructs.buffer.target import BufferTarget
+from loadproof.constructs.cdk.cloudwatch import Metric
 from loadproof.constructs.cdk.python_function import Program, PythonFunction
 from loadproof.constructs.cdk.resource import resource
 from loadproof.constructs.cdk.statements import Statement, allow
-from loadproof.constructs.observability.cloudwatch import Metric
 from loadproof.profiles.checks.buffering import consumer_timeout_s, kept_s
 from loadproof.profiles.schema import Buffer as BufferSettings
 from loadproof.wire.message import REQUESTS_PREFIX, RESULTS_PREFIX
@@ -45,7 +45,7 @@ class Consumer(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        target: Target,
+        target: BufferTarget,
         settings: BufferSettings,
         concurrency: int,
         stores: Stores,

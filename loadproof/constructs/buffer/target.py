@@ -15,7 +15,7 @@ from loadproof.profiles.schema import HubSource, Model
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class BufferTarget:
     """`variables` tell the consumer what to invoke (`ENDPOINT_NAME`, `PROTOCOL`, ...); `statements` let it."""
 
     name: str
@@ -24,7 +24,7 @@ class Target:
     statements: tuple[Statement, ...]
 
 
-def sagemaker_target(endpoint: ModelEndpoint) -> Target:
+def sagemaker_target(endpoint: ModelEndpoint) -> BufferTarget:
     """The profile's own model on its endpoint."""
     deployment = endpoint.deployment
     variables = {
@@ -37,7 +37,7 @@ def sagemaker_target(endpoint: ModelEndpoint) -> Target:
     context_tokens = _context_tokens(deployment)
     if context_tokens:
         variables["CONTEXT_TOKENS"] = str(context_tokens)
-    return Target(endpoint.name, deployment, variables, (endpoint.invoke_statement(),))
+    return BufferTarget(endpoint.name, deployment, variables, (endpoint.invoke_statement(),))
 
 
 def revision(model: Model) -> str:

@@ -13,10 +13,10 @@ from aws_cdk import CfnResource
 from constructs import Construct
 
 from loadproof.constructs.buffer.infrastructure import Buffer
+from loadproof.constructs.cdk.cloudwatch import AlarmRule, Formula, Metric, alarm
 from loadproof.constructs.cdk.resource import resource
 from loadproof.constructs.deployment import Deployment
 from loadproof.constructs.observability.alarm_topic import topic_arn
-from loadproof.constructs.observability.cloudwatch import AlarmRule, Formula, Metric, alarm
 from loadproof.profiles.names import alarm_name
 from loadproof.profiles.schema import Objectives
 
@@ -33,7 +33,7 @@ class AlarmSet(Construct):
         self._of = deployment.endpoint_name
         self._environment = deployment.environment
         topic = topic_arn(self, self._environment)
-        self._told = [topic] if topic else []
+        self._topics = [topic] if topic else []
         self.names: list[str] = []
         self._at_risk: dict[str, CfnResource] = {}  # by name
 
@@ -45,7 +45,7 @@ class AlarmSet(Construct):
             "AlarmName": self._name("objectives-at-risk"),
             "AlarmRule": " OR ".join(f'ALARM("{name}")' for name in self._at_risk),
             "AlarmDescription": self._described("objectives-at-risk", words),
-            "AlarmActions": self._told,
+            "AlarmActions": self._topics,
         }
         tags = self._environment.tags
         alarm = resource(self, "objectives-at-risk", "CloudWatch::CompositeAlarm", properties, tags=tags)
@@ -82,17 +82,17 @@ class AlarmSet(Construct):
 
     def _telling(self, kind: str, on: Metric | Formula, rule: AlarmRule, words: str) -> None:
         """An alarm that speaks for itself, in a section of the runbook of its own."""
-        self._alarm(kind, kind, on, rule, words, self._told)
+        self._alarm(kind, kind, on, rule, words, self._topics)
 
     def _silent(self, kind: str, section: str, on: Metric | Formula, rule: AlarmRule, words: str) -> None:
         """An alarm that speaks through the one over them."""
         self._at_risk[self._name(kind)] = self._alarm(kind, section, on, rule, words, [])
 
     def _alarm(
-        self, kind: str, section: str, on: Metric | Formula, rule: AlarmRule, words: str, told: Sequence[str]
+        self, kind: str, section: str, on: Metric | Formula, rule: AlarmRule, words: str, topics: Sequence[str]
     ) -> CfnResource:
         name, description, tags = self._name(kind), self._described(section, words), self._environment.tags
-        return alarm(self, kind, name=name, on=on, rule=rule, description=description, actions=told, tags=tags)
+        return alarm(self, kind, name=name, on=on, rule=rule, description=description, actions=topics, tags=tags)
 
     def _name(self, kind: str) -> str:
         """The name of a new alarm, listed once."""
@@ -105,10 +105,10 @@ class AlarmSet(Construct):
         return f"{self._of}: {words} Runbook: {self._environment.runbook_url}#{section}"
 
 
-def unseen_objectives(objectives: Objectives, told: frozenset[str]) -> tuple[str, ...]:
-    """The objectives that no CloudWatch metric can tell, in the profile's order; `told` are those with an alarm."""
+def unseen_objectives(objectives: Objectives, alarmed: frozenset[str]) -> tuple[str, ...]:
+    """The objectives that no CloudWatch metric can tell, in the profile's order; `alarmed` are those with an alarm."""
     given = objectives.model_dump(exclude_none=True)
-    return tuple(name for name in given if name not in told | {"at_concurrency", "error_rate_max"})
+    return tuple(name for name in given if name not in alarmed | {"at_concurrency", "error_rate_max"})
 
 
 def above(threshold: float, minutes: tuple[int, int]) -> AlarmRule:

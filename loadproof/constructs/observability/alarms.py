@@ -17,6 +17,7 @@ from typing import Final
 from constructs import Construct
 
 from loadproof.constructs.buffer.infrastructure import Buffer
+from loadproof.constructs.cdk.cloudwatch import Formula
 from loadproof.constructs.endpoint.model_endpoint import ModelEndpoint
 from loadproof.constructs.observability.alarm_set import (
     PERCENTILES,
@@ -25,7 +26,6 @@ from loadproof.constructs.observability.alarm_set import (
     above,
     unseen_objectives,
 )
-from loadproof.constructs.observability.cloudwatch import Formula
 from loadproof.constructs.observability.endpoint_metrics import Served, served_models
 from loadproof.profiles.schema import Component, Objectives
 

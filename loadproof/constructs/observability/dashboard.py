@@ -15,9 +15,9 @@ from constructs import Construct
 
 from loadproof.catalog import instances
 from loadproof.constructs.buffer.infrastructure import Buffer
+from loadproof.constructs.cdk.cloudwatch import Metric
 from loadproof.constructs.deployment import Deployment
 from loadproof.constructs.endpoint.images import instance_types
-from loadproof.constructs.observability.cloudwatch import Metric
 from loadproof.constructs.observability.endpoint_metrics import Served, instance_counts, served_models
 from loadproof.profiles.schema import Component, Endpoint, Objectives, TargetTracking
 from loadproof.wire.documents import Document

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from loadproof.constructs.cdk.cloudwatch import COMPONENT_COPIES, ENDPOINT_INSTANCES, SAGEMAKER, Metric
 from loadproof.constructs.deployment import Deployment
-from loadproof.constructs.observability.cloudwatch import COMPONENT_COPIES, ENDPOINT_INSTANCES, SAGEMAKER, Metric
 from loadproof.profiles.names import VARIANT_NAME
 
 

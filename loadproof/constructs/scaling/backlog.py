@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from loadproof.constructs.observability.cloudwatch import SAGEMAKER, Formula, Metric, named
+from loadproof.constructs.cdk.cloudwatch import SAGEMAKER, Formula, Metric, named
 from loadproof.wire.documents import Document
 
 # SageMaker publishes a component's copies only as OpenTelemetry data, which neither alarms nor target tracking can

@@ -12,15 +12,15 @@ from constructs import Construct
 
 from loadproof.capacity.targets import as_number
 from loadproof.constructs.buffer.infrastructure import Buffer
-from loadproof.constructs.cdk.resource import resource
-from loadproof.constructs.deployment import Deployment
-from loadproof.constructs.observability.cloudwatch import (
+from loadproof.constructs.cdk.cloudwatch import (
     SAGEMAKER,
     AlarmRule,
     Formula,
     Metric,
     alarm,
 )
+from loadproof.constructs.cdk.resource import resource
+from loadproof.constructs.deployment import Deployment
 from loadproof.constructs.scaling.backlog import backlog_per_copy, tracked
 from loadproof.errors import InputError
 from loadproof.profiles.names import VARIANT_NAME
@@ -54,7 +54,7 @@ _AT_LEAST_ONE: Final = AlarmRule(threshold=1, comparison="GreaterThanOrEqualToTh
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class ScaledCopies:
     """What is scaled: a component's copies, or an endpoint's instances (no component), and between which counts."""
 
     resource: CfnResource
@@ -78,7 +78,7 @@ class CopyScaling(Construct):
         *,
         deployment: Deployment,
         scaling: Scaling,
-        copies: Copies,
+        copies: ScaledCopies,
         buffer: Buffer | None,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -100,7 +100,7 @@ class CopyScaling(Construct):
         if scaling.to_zero is not None:
             self._wake(scaling.to_zero)
 
-    def _target(self, scaling: Scaling, copies: Copies) -> CfnResource:
+    def _target(self, scaling: Scaling, copies: ScaledCopies) -> CfnResource:
         if self._component_name is not None:
             resource_id = f"inference-component/{self._component_name}"
             dimension = "sagemaker:inference-component:DesiredCopyCount"

@@ -6,7 +6,7 @@ from constructs import Construct
 
 from loadproof.constructs.buffer.infrastructure import Buffer
 from loadproof.constructs.endpoint.model_endpoint import ModelEndpoint
-from loadproof.constructs.scaling.copy_scaling import Copies, CopyScaling
+from loadproof.constructs.scaling.copy_scaling import CopyScaling, ScaledCopies
 
 
 def scale_copies(scope: Construct, *, endpoint: ModelEndpoint, buffer: Buffer | None) -> tuple[CopyScaling, ...]:
@@ -18,11 +18,11 @@ def scale_copies(scope: Construct, *, endpoint: ModelEndpoint, buffer: Buffer | 
     if deployment.scaling_paused or machines is None:
         return ()
     scaled = [
-        (made.component, Copies(made.resource, made.name, made.component.copies.min, made.component.copies.max))
+        (made.component, ScaledCopies(made.resource, made.name, made.component.copies.min, made.component.copies.max))
         for made in endpoint.components
     ]
     if not scaled:
-        instances = Copies(endpoint.resource, None, machines.min_instances, machines.max_instances)
+        instances = ScaledCopies(endpoint.resource, None, machines.min_instances, machines.max_instances)
         scaled = [(deployment.components[0], instances)]
     return tuple(
         CopyScaling(

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from botocore.exceptions import ClientError
 
-from loadproof.invocation.buffer.bucket import Bucket
+from loadproof.invocation.buffer.bucket import ResultsBucket
 from loadproof.invocation.buffer.calls import Calls
 from loadproof.invocation.buffer.message import Message, MessageError, read_message
 from loadproof.invocation.buffer.places import Places, client
@@ -75,7 +75,7 @@ class DeadLetters:
         self._sqs = sqs
         self._dynamodb = dynamodb
         self._calls = calls or Calls()
-        self._bucket = Bucket(s3, places.bucket, self._calls)
+        self._bucket = ResultsBucket(s3, places.bucket, self._calls)
 
     @classmethod
     def at(cls, places: Places, region: str | None = None, endpoint_url: str | None = None) -> DeadLetters:
@@ -83,10 +83,10 @@ class DeadLetters:
         return cls(places, sqs=sqs, s3=s3, dynamodb=dynamodb)
 
     def look(
-        self, *, most: int | None = None, with_bodies: bool = False, told: Callable[[int], None] = lambda count: None
+        self, *, most: int | None = None, with_bodies: bool = False, seen: Callable[[int], None] = lambda count: None
     ) -> list[DeadLetter]:
         """The `most` oldest letters (None: all), oldest first. All are looked at, for a queue has no order; while it
-        looks they are hidden from others, then they are back. `told` hears how many it has seen."""
+        looks they are hidden from others, then they are back. `seen` hears how many there were."""
         receipts, letters = list[str](), list[DeadLetter]()
         try:
             for batch in self._received():
@@ -94,7 +94,7 @@ class DeadLetters:
                 letters += [one.letter if with_bodies else replace(one.letter, body=None) for one in batch]
                 if most is not None and len(letters) > 2 * most:  # bodies are not kept for what will not be shown
                     letters = _oldest(letters, most)
-                told(len(receipts))
+                seen(len(receipts))
         finally:
             self._unhide(receipts)
         return _oldest(letters, most)
@@ -142,7 +142,7 @@ class DeadLetters:
         return "send"
 
     def _forget_failures(self, key: str) -> None:
-        """Its attempts begin anew. A key without a record, or done in this moment, needs nothing."""
+        """Its attempts begin again. A key without a record, or done in this moment, needs nothing."""
         try:
             self._calls(
                 "the claims table",
@@ -165,10 +165,10 @@ class DeadLetters:
             for one in group:
                 assert one.letter.key is not None  # else it would not have been chosen
                 self._forget_failures(one.letter.key)
-            told = send_batch(
+            sent = send_batch(
                 self._sqs, self._places.queue_url, [_entry(at, one) for at, one in enumerate(group)], self._calls
             )
-            errors.update({group[int(at)].receipt: error for at, error in told.items()})
+            errors.update({group[int(at)].receipt: error for at, error in sent.items()})
             sent_keys.update(one.letter.key or "" for one in group)
         return errors
 
@@ -242,7 +242,7 @@ class DeadLetters:
             )
 
     def _delete(self, receipts: Sequence[str]) -> None:
-        """One that fails to be deleted comes back, and is then done or sent anew: both harmless."""
+        """One that fails to be deleted comes back, and is then done or sent again: both harmless."""
         if not receipts:
             return
         entries = [{"Id": str(at), "ReceiptHandle": receipt} for at, receipt in enumerate(receipts)]

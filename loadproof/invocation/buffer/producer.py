@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from loadproof.errors import CouldNotRunError, InputError
-from loadproof.invocation.buffer.bucket import Bucket
+from loadproof.invocation.buffer.bucket import ResultsBucket
 from loadproof.invocation.buffer.calls import Calls
 from loadproof.invocation.buffer.message import Message
 from loadproof.invocation.buffer.places import Places, client, places_of
@@ -45,7 +45,7 @@ class Producer:
         self.places = places
         self._sqs = sqs
         self._calls = calls or Calls()
-        self._bucket = Bucket(s3, places.bucket, self._calls)
+        self._bucket = ResultsBucket(s3, places.bucket, self._calls)
         self._most_message_bytes: int | None = None
 
     @classmethod

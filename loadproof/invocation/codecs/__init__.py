@@ -7,22 +7,22 @@ from typing import get_args
 from loadproof.errors import InputError
 from loadproof.invocation.codecs import claude, converse, llama, lmi, openai, tgi
 from loadproof.invocation.codecs.types import (
+    ChatMessage,
     Codec,
     Completion,
     GenerationRequest,
-    Message,
     PayloadProtocol,
     StreamDecoder,
     TokenChunk,
     TokenSource,
 )
-from loadproof.protocols import PayloadName
+from loadproof.wire.payloads import PayloadName
 
 __all__ = [
+    "ChatMessage",
     "Codec",
     "Completion",
     "GenerationRequest",
-    "Message",
     "PayloadProtocol",
     "StreamDecoder",
     "TokenChunk",

@@ -28,10 +28,9 @@ from loadproof.invocation.codecs.values import (
 )
 from loadproof.invocation.faults import PayloadError, TruncatedStreamError
 from loadproof.invocation.sse import ServerSentEvents
+from loadproof.wire.payloads import ANSWER_FIELDS, THOUGHT_FIELDS
 
 _BEDROCK_METRICS = "amazon-bedrock-invocationMetrics"  # the counts of a stream behind InvokeModel
-# Reasoning is generated like any other token, but is no part of the answer.
-_ANSWER_FIELDS, _THOUGHT_FIELDS = ("content", "refusal"), ("reasoning_content", "reasoning")
 
 
 class OpenAiDecoder(StreamDecoder):
@@ -141,11 +140,11 @@ def _texts_of_choice(choice: dict[str, object]) -> tuple[str, str]:
     if delta is None:
         return text_of(choice.get("text")), ""
     fields = object_of(delta)
-    text = "".join(text_of(fields.get(name)) for name in _ANSWER_FIELDS)
+    text = "".join(text_of(fields.get(name)) for name in ANSWER_FIELDS)
     for call in list_of(fields.get("tool_calls")):
         function = object_of(object_of(call).get("function") or {})
         text += text_of(function.get("name")) + text_of(function.get("arguments"))
-    return text, "".join(text_of(fields.get(name)) for name in _THOUGHT_FIELDS)
+    return text, "".join(text_of(fields.get(name)) for name in THOUGHT_FIELDS)
 
 
 def _messages(request: GenerationRequest) -> list[dict[str, object]]:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 TokenSource = Literal["server", "chunks", "none"]
 
 
-class Message(NamedTuple):
+class ChatMessage(NamedTuple):
     """One earlier turn of a conversation; `role` is "user" or "assistant", of a first one also "system"."""
 
     role: str
@@ -33,7 +33,7 @@ class GenerationRequest:
     temperature: float | None = None
     seed: int | None = None
     ignore_eos: bool = False
-    history: tuple[Message, ...] = ()
+    history: tuple[ChatMessage, ...] = ()
     images: tuple[str, ...] = ()
     keep_text: bool = False
 

@@ -12,11 +12,10 @@ import orjson
 
 from loadproof.errors import InputError
 from loadproof.invocation.faults import InBandError, PayloadError, TruncatedStreamError
+from loadproof.wire.payloads import FAILED_REASONS, error_of
 
-# A server that gives up on a request says so in the finish reason and still ends the stream in order.
 _QUOTED_BYTES = 300
 _IMAGE = re.compile(r"data:image/(png|jpe?g|gif|webp);base64,([A-Za-z0-9+/]+=*)")
-_FAILED_REASONS = frozenset({"abort", "error"})
 
 
 def dump(payload: dict[str, object]) -> bytes:
@@ -106,16 +105,11 @@ def count_of(value: object) -> int | None:
 
 def refuse_error(event: dict[str, object]) -> None:
     """Raise InBandError if the event is an error object of TGI, LMI, OpenAI or vLLM."""
-    error = event.get("error")
-    if isinstance(error, dict):
-        code = error.get("type") or error.get("code") or "error"
-        raise InBandError(str(code), str(error.get("message") or error))
-    if error:
-        raise InBandError(str(event.get("error_type") or event.get("code") or "error"), str(error))
-    if event.get("object") == "error":
-        raise InBandError(str(event.get("type") or event.get("code") or "error"), str(event.get("message")))
+    if (error := error_of(event)) is not None:
+        codes, message = error
+        raise InBandError(codes[0] if codes else "error", message)
 
 
 def refuse_failed(finish_reason: str) -> None:
-    if finish_reason in _FAILED_REASONS:
+    if finish_reason in FAILED_REASONS:
         raise InBandError(finish_reason, f"the server ended the generation with finish reason `{finish_reason}`")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from datetime import datetime
 from typing import Final
 
@@ -13,11 +14,12 @@ PARAMETER: Final = "/loadproof/local-cloud/reservation/"  # and the name, the la
 _TIMES: Final = ("StartTime", "EndTime")
 
 
-class ReservationOperations:
+class ReservationOperations(ABC):
     """Of SageMaker's API; what a parameter says is the control plane's to know."""
 
+    @abstractmethod
     def parameter_value(self, caller: Caller, name: str) -> str | None:
-        raise NotImplementedError
+        """A parameter of SSM's; None where there is none."""
 
     def DescribeTrainingPlan(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         name = params["TrainingPlanName"]

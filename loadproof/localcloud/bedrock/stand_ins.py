@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from loadproof.capacity import Deployment, StepTimes, deployment_from_container
+from loadproof.capacity import PlannedDeployment, StepTimes, deployment_from_container
 from loadproof.capacity.memory import batch_limits
 from loadproof.localcloud.bedrock.errors import BedrockError
 from loadproof.localcloud.bedrock.models import Target
@@ -104,7 +104,7 @@ def _full(target: Target) -> BedrockError:
 
 
 @cache
-def _deployment(stand_in: StandIn) -> Deployment:
+def _deployment(stand_in: StandIn) -> PlannedDeployment:
     return deployment_from_container(
         family="vllm",
         version="",

@@ -8,7 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from loadproof.capacity import Deployment, StepTimes, architecture_from_tag, deployment_from_container, memory_fit
+from loadproof.capacity import (
+    PlannedDeployment,
+    StepTimes,
+    architecture_from_tag,
+    deployment_from_container,
+    memory_fit,
+)
 from loadproof.capacity.memory import batch_limits
 from loadproof.errors import LoadproofError
 from loadproof.families import FAMILIES, UNLIMITED
@@ -61,7 +67,7 @@ def _known() -> str:
     return f"{', '.join(others)} and {last}"
 
 
-def twin_deployment(view: ContainerView, place: Place) -> tuple[Family, Deployment]:
+def twin_deployment(view: ContainerView, place: Place) -> tuple[Family, PlannedDeployment]:
     """The planner's view of one copy. Raises CannotStartError with the reason a real container would die of."""
     known = family_and_version(view.image)
     if known is None:
@@ -95,7 +101,7 @@ def twin_deployment(view: ContainerView, place: Place) -> tuple[Family, Deployme
     return family, deployment
 
 
-def _check_memory(family: Family, deployment: Deployment) -> None:
+def _check_memory(family: Family, deployment: PlannedDeployment) -> None:
     fit = memory_fit(deployment)
     if fit.fits != "no":
         return
@@ -127,7 +133,7 @@ def start_twin(view: ContainerView, place: Place, clock: Clock) -> Container:
     return TwinContainer(Engine(batcher, clock), dialect, limits.max_admitted_requests)
 
 
-def server_limits(deployment: Deployment) -> ServerLimits:
+def server_limits(deployment: PlannedDeployment) -> ServerLimits:
     """What the server's front admits. Unset total: the model's context; never more than the cache holds."""
     limits = deployment.limits
     longest = limits.max_request_tokens or deployment.architecture.context or UNLIMITED

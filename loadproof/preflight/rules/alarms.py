@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof.preflight.account import UnseenError
-from loadproof.preflight.needs import Alarms
+from loadproof.preflight.needs import AlarmTopic
 from loadproof.preflight.policies import Asker, answer_of
 from loadproof.preflight.rules.rule import Found, alarms_rule
 
@@ -22,7 +22,7 @@ _PENDING: Final = "PendingConfirmation"
     mend="Set `alarm_topic_arn` or `alarm_emails` in environment.yaml.",
     severity="warning",
 )
-def nobody_named(need: Alarms) -> Iterator[Found]:
+def nobody_named(need: AlarmTopic) -> Iterator[Found]:
     environment = need.environment
     if environment.alarm_topic_arn is None and not environment.alarm_emails:
         yield Found(
@@ -39,7 +39,7 @@ def nobody_named(need: Alarms) -> Iterator[Found]:
     reason="CloudWatch takes any ARN as an alarm's action and says nothing when it leads nowhere.",
     mend="Make the topic, or name the right one.",
 )
-def topic_missing(need: Alarms) -> Iterator[Found]:
+def topic_missing(need: AlarmTopic) -> Iterator[Found]:
     topic = need.environment.alarm_topic_arn
     if topic is not None and _attributes(need, topic) is None:
         name = topic.rpartition(":")[2]
@@ -59,7 +59,7 @@ def topic_missing(need: Alarms) -> Iterator[Found]:
     mend="Follow the link in the message, or subscribe somebody.",
     severity="warning",
 )
-def nobody_listens(need: Alarms) -> Iterator[Found]:
+def nobody_listens(need: AlarmTopic) -> Iterator[Found]:
     for topic in _topics(need):
         if _attributes(need, topic) is None:
             continue
@@ -84,7 +84,7 @@ def nobody_listens(need: Alarms) -> Iterator[Found]:
     mend="Let the topic's policy name cloudwatch.amazonaws.com.",
     severity="warning",
 )
-def topic_refuses(need: Alarms) -> Iterator[Found]:
+def topic_refuses(need: AlarmTopic) -> Iterator[Found]:
     topic = need.environment.alarm_topic_arn
     attributes = None if topic is None else _attributes(need, topic)
     if topic is None or attributes is None:
@@ -110,12 +110,12 @@ def topic_refuses(need: Alarms) -> Iterator[Found]:
         )
 
 
-def _attributes(need: Alarms, topic: str) -> dict[str, str] | None:
+def _attributes(need: AlarmTopic, topic: str) -> dict[str, str] | None:
     found = need.account.read("sns", "get_topic_attributes", {"TopicArn": topic}, _GONE)
     return None if found is None else found["Attributes"]
 
 
-def _topics(need: Alarms) -> Iterator[str]:
+def _topics(need: AlarmTopic) -> Iterator[str]:
     """The environment's own, or those that its stacks have made already."""
     environment = need.environment
     if environment.alarm_topic_arn is not None:

@@ -36,7 +36,7 @@ def not_bootstrapped(need: Bootstrap) -> Iterator[Found]:
     "The bucket of the CDK's assets is gone",
     reason="Somebody emptied the account and left the bootstrap's parameter. The first asset that the CLI publishes "
     "then fails.",
-    mend="Delete the stack CDKToolkit and bootstrap anew: bootstrapping alone does not make the bucket again.",
+    mend="Delete the stack CDKToolkit and bootstrap again: bootstrapping alone does not make the bucket again.",
 )
 def assets_gone(need: Bootstrap) -> Iterator[Found]:
     account = need.account

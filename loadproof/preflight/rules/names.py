@@ -86,7 +86,7 @@ def stack_stuck(need: Stack) -> Iterator[Found]:
 @stack_rule(
     "LA142",
     "A failed creation left its stack",
-    reason="The CDK CLI deletes a stack in ROLLBACK_COMPLETE before it makes it anew. That takes minutes, and what "
+    reason="The CDK CLI deletes a stack in ROLLBACK_COMPLETE before it makes it again. That takes minutes, and what "
     "the deletion cannot remove is then in the way by its name.",
     mend="Read why it failed, then delete it.",
     severity="warning",
@@ -128,7 +128,7 @@ def name_taken(need: Named) -> Iterator[Found]:
 @named_rule(
     "LA144",
     "A log group was left behind",
-    reason="SageMaker writes what it still holds when an endpoint is deleted, and so makes the log group anew after "
+    reason="SageMaker writes what it still holds when an endpoint is deleted, and so makes the log group again after "
     "`cdk destroy` has deleted it: without retention, without a key, and in the way of the next deployment, which "
     "fails because the name exists.",
     mend="Delete the log group; export it first if somebody needs what it says.",

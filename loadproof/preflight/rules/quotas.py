@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loadproof.catalog.bedrock import same_quota
 from loadproof.preflight.account import Account
-from loadproof.preflight.needs import BedrockQuota, Instances
+from loadproof.preflight.needs import BedrockQuotaNeed, Instances
 from loadproof.preflight.rules.rule import Found, bedrock_rule, instances_rule
 from loadproof.wire.documents import Document
 
@@ -61,7 +61,7 @@ def type_not_offered(need: Instances) -> Iterator[Found]:
     "ThrottlingException or an AccessDeniedException.",
     mend="Ask for the quota, or use a cross-region inference profile that has one.",
 )
-def no_bedrock_quota(need: BedrockQuota) -> Iterator[Found]:
+def no_bedrock_quota(need: BedrockQuotaNeed) -> Iterator[Found]:
     quota = _quota(need.account, "bedrock", need.names)
     if quota is None or quota["Value"] <= 0:
         code = f" --quota-code {quota['QuotaCode']}" if quota else ""

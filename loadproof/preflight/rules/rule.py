@@ -6,8 +6,8 @@ from typing import Final, Literal, TypeAlias
 
 from loadproof import rules
 from loadproof.preflight.needs import (
-    Alarms,
-    BedrockQuota,
+    AlarmTopic,
+    BedrockQuotaNeed,
     Bootstrap,
     Image,
     Instances,
@@ -26,9 +26,15 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("warning", "unknown", "error")  # the
 Found: TypeAlias = rules.Found[str, Severity]  # at a resource, by what somebody calls it
 Finding: TypeAlias = rules.Finding[str, Severity]
 
-RULES: Final = rules.Rulebook[Need, str, Severity]("LA", "loadproof.preflight.rules", Need, "error")
-alarms_rule = RULES.over(Alarms).rule
-bedrock_rule = RULES.over(BedrockQuota).rule
+# Nobody makes a Need by this: what is given to a rule is looked at by it.
+RULES: Final = rules.Rulebook[Need, str, Severity](
+    "LA",
+    "loadproof.preflight.rules",
+    Need,  # type: ignore[type-abstract]
+    "error",
+)
+alarms_rule = RULES.over(AlarmTopic).rule
+bedrock_rule = RULES.over(BedrockQuotaNeed).rule
 bootstrap_rule = RULES.over(Bootstrap).rule
 image_rule = RULES.over(Image).rule
 instances_rule = RULES.over(Instances).rule

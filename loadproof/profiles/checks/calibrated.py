@@ -36,7 +36,7 @@ def measured_elsewhere(subject: Subject) -> Iterator[Found]:
     "LP322",
     "Calibration of another server version",
     reason="A new version of a server changes its time per step, sometimes by half.",
-    mend="Calibrate anew on runs of this version, or pin `container.version` to the one measured.",
+    mend="Calibrate again on runs of this version, or pin `container.version` to the one measured.",
     severity="warning",
 )
 def measured_with_another_version(subject: Subject) -> Iterator[Found]:
@@ -46,4 +46,4 @@ def measured_with_another_version(subject: Subject) -> Iterator[Found]:
     measured, deployed = profile.calibration.server.version, profile.container.version
     if measured and deployed and measured != deployed:
         found = f"it was measured on version {measured}, the profile deploys {deployed}"
-        yield Found(("calibration", "server", "version"), found, "calibrate anew on this version")
+        yield Found(("calibration", "server", "version"), found, "calibrate again on this version")

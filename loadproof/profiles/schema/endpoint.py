@@ -46,8 +46,8 @@ class AsyncInference(Part):
     input_s3_uri: S3Uri = Field(description="prefix under which callers put requests: the endpoint's role reads them")
     output_s3_uri: S3Uri
     failure_s3_uri: S3Uri | None = None
-    success_topic_arn: Arn | None = Field(default=None, description="SNS topic told of every answer")
-    error_topic_arn: Arn | None = Field(default=None, description="SNS topic told of every failure")
+    success_topic_arn: Arn | None = Field(default=None, description="SNS topic notified of every answer")
+    error_topic_arn: Arn | None = Field(default=None, description="SNS topic notified of every failure")
     max_concurrent_invocations_per_instance: Annotated[int, Field(ge=1, le=1000)] | None = None
 
 
@@ -186,7 +186,7 @@ class Adapter(Part):
     name: Name
     s3_uri: S3Uri = Field(description="tar.gz with the adapter's weights")
     rank: PositiveInt | None = Field(
-        default=None, description="`r` of its adapter_config.json; the server is told the largest, where it is above 16"
+        default=None, description="`r` of its adapter_config.json; the server gets the largest, where it is above 16"
     )
 
 

@@ -55,7 +55,7 @@ class Buffer(Part):
     retention_s: Annotated[int, Field(ge=60, le=1209600)] = 1209600
     max_message_bytes: Annotated[int, Field(ge=1024, le=1048576)] = 1048576
     callbacks: tuple[CallbackArn, ...] = Field(
-        default=(), description="queues and topics that a message may name to be told when its result is stored"
+        default=(), description="queues and topics that a message may name to be notified when its result is stored"
     )
 
 

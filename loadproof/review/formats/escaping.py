@@ -1,4 +1,4 @@
-"""Foreign text in Markdown: shown character for character, and never anything but text.
+"""Untrusted text in Markdown: shown character for character, and never anything but text.
 
 Everything that a profile, a ref or a file name brings goes through `prose`, `code` or `html`. Two things are guarded:
 the Markdown itself (CommonMark with GitHub's tables, strikethrough, autolinks and maths), and what hosts do afterwards
@@ -14,11 +14,11 @@ from typing import Final
 
 from loadproof.untrusted import with_escapes
 
-# Characters of one foreign text; what is longer tells a reader no more.
+# Characters of one untrusted text; what is longer tells a reader no more.
 LONGEST_PROSE: Final = 1_000
 LONGEST_NAME: Final = 160
 _JOINER: Final = "\N{WORD JOINER}"
-# Punctuation that can begin or end markup anywhere in a line. Foreign text never stands at the start of one.
+# Punctuation that can begin or end markup anywhere in a line. Untrusted text never stands at the start of one.
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|~&$])")
 _RECOGNISED: Final = re.compile(
     r"(?:@(?=\w))"  # mentions, user@sha, e-mail

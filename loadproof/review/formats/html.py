@@ -25,7 +25,7 @@ _LINK: Final = re.compile(r"https://[\w./?#=&%:~+-]+")
 
 
 def as_html(document: Document) -> str:
-    """The page. Foreign text is escaped, and its control characters are spelled out."""
+    """The page. Untrusted text is escaped, and its control characters are spelled out."""
     page = (
         _environment()
         .get_template("page.html.j2")

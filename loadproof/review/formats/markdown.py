@@ -109,9 +109,9 @@ def name(profile: ProfileDocument) -> str:
 
 def _changes(profile: ProfileDocument) -> str:
     """The first fields with their values, then how many more, then what happens to resources."""
-    told = wording.changes_cell(profile)
-    if told:
-        return told
+    cell = wording.changes_cell(profile)
+    if cell:
+        return cell
     lines = [
         f"{code(row['path'], in_cell=True)} {_value(row['before'])}{wording.ARROW}{_value(row['after'])}"
         for row in profile["fields"][:_FIELDS_SHOWN]

@@ -7,14 +7,14 @@ from typing import Final
 
 from markupsafe import Markup
 
-from loadproof.pages.figures import Figure, Frame, Mark, Series, panels
+from loadproof.pages.figures import Figure, FigurePoint, FigureSize, Series, panels
 from loadproof.pages.looks import Look
 from loadproof.pages.wording import SHORT, latency_of, number
 from loadproof.review import wording
 from loadproof.review.shapes import ProfileDocument
 
 LATENCIES: Final = ("ttft", "tpot", "e2e")
-_FRAME: Final = Frame(roomy=(370.0, 270.0), tight=(340.0, 270.0), far_bound=2.0, far_room=1.2)
+_FRAME: Final = FigureSize(roomy=(370.0, 270.0), tight=(340.0, 270.0), far_bound=2.0, far_room=1.2)
 _LOOKS: Final = {"before": Look("before", "square", 9), "after": Look("after", "circle", 8)}
 
 
@@ -32,11 +32,11 @@ def series_of(profile: ProfileDocument, latency: str = "e2e") -> tuple[Series, .
     )
 
 
-def _marks(name: str, levels: list[dict[str, float]], latency: str) -> Iterator[Mark]:
+def _marks(name: str, levels: list[dict[str, float]], latency: str) -> Iterator[FigurePoint]:
     for level in levels:
         x, y, words = level["output_tokens_per_s"], level[f"{latency}_ms"], f"{level['concurrency']:,}"
         figures = f"{SHORT[latency]} {number(y)} ms at {number(x)} tokens/s"
-        yield Mark(x, y, f"{name}: {words} in flight: {figures}, predicted", words)
+        yield FigurePoint(x, y, f"{name}: {words} in flight: {figures}, predicted", words)
 
 
 def pictures(profile: ProfileDocument) -> dict[str, Markup]:

@@ -184,9 +184,9 @@ def name(profile: ProfileDocument) -> str:
 
 def changes(profile: ProfileDocument) -> str:
     """The first fields by path, how many more, and what happens to resources."""
-    told = wording.changes_cell(profile)
-    if told:
-        return told
+    cell = wording.changes_cell(profile)
+    if cell:
+        return cell
     lines = [f"{row['path']} {wording.change(row)}" for row in profile["fields"][:3]]
     more = len(profile["fields"]) - len(lines)
     lines += [wording.counted(more, "more field")] if more > 0 else []

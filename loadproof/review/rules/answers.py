@@ -9,9 +9,9 @@ from loadproof.families import FAMILIES
 from loadproof.profiles import Profile, components_of, protocol_of
 from loadproof.profiles.checks.facts import architecture_of
 from loadproof.profiles.schema import Container
-from loadproof.protocols import title_of
 from loadproof.review.rules.change import Change, models_by_name
 from loadproof.review.rules.rule import Found, rule
+from loadproof.wire.payloads import payload_of
 
 
 @rule(
@@ -72,7 +72,8 @@ def another_format(change: Change) -> Iterator[Found]:
     for path, before, after, _ in _containers(change):
         old, new = protocol_of(before), protocol_of(after)
         if old != new:
-            message = f"{after.family} takes {title_of(new)}'s payload, callers send {title_of(old)}'s payload"
+            taken, sent = payload_of(new).title, payload_of(old).title
+            message = f"{after.family} takes {taken}'s payload, callers send {sent}'s payload"
             subject = change.field(f"{path}container.family", f"{path}container", otherwise=f"{path}container")
             yield Found(subject, message, _TOGETHER)
     yield from _other_api(change)

@@ -23,9 +23,9 @@ from loadproof.review.rules.serving import number, place_label, target_pairs
 def capacity_lowered(change: Change) -> Iterator[Found]:
     if change.field("endpoint.hosting", "backend"):
         return
-    told = list(_fewer_by_profile(change))
-    yield from told
-    if not told:  # the code may lower what the profile leaves alone
+    reported = list(_fewer_by_profile(change))
+    yield from reported
+    if not reported:  # the code may lower what the profile leaves alone
         yield from _lower_bounds(change)
 
 

@@ -105,17 +105,17 @@ def evidence_stale(change: Change) -> Iterator[Found]:
 def cost_doubles(change: Change) -> Iterator[Found]:
     if change.profiles is None:
         return
-    told = []
+    reported = []
     for one in change.context.costs:
         before = one.before.usd_per_hour if one.before else None
         after = one.after.usd_per_hour if one.after else None
         if one.at == "expected" or before is None or after is None or after <= 0 or after < 2 * before:
             continue
         word = "at the least" if one.at == "minimum" else "at the most"
-        told.append(f"${after * _HOURS:,.0f} a month {word} (until now ${before * _HOURS:,.0f})")
-    if told:
+        reported.append(f"${after * _HOURS:,.0f} a month {word} (until now ${before * _HOURS:,.0f})")
+    if reported:
         subject = change.field("endpoint", "copies", "scaling", "components", otherwise="endpoint")
-        yield Found(subject, ", ".join(told), "say what it is for, or compare with `loadproof plan`")
+        yield Found(subject, ", ".join(reported), "say what it is for, or compare with `loadproof plan`")
 
 
 @rule(
@@ -162,7 +162,7 @@ def gate_weakened(change: Change) -> Iterator[Found]:
 
 @rule(
     "LR057",
-    "Fewer alarms, or nobody told",
+    "Fewer alarms, or nobody notified",
     reason="What no alarm watches, or what tells nobody, is found by the callers.",
     mend="Keep the alarm and the topic it tells.",
     source="the alarms of both templates",

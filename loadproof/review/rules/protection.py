@@ -163,7 +163,7 @@ def _reach(inference_profile: str) -> str:
 
 
 def _digests_lost(change: Change) -> Iterator[Found]:
-    """A tag may be written anew, a digest may not."""
+    """A tag may be overwritten, a digest may not."""
     if not change.has_both:
         return
     known = _images(change.before)
@@ -173,7 +173,7 @@ def _digests_lost(change: Change) -> Iterator[Found]:
             if "@sha256:" in old and "@sha256:" not in image and image not in before and is_literal(image):
                 message = f"the image is no longer named by its digest but by its tag, `{image.rpartition('/')[2]}`"
                 subject = change.field("container.image", "components", otherwise=name)
-                yield Found(subject, message, "name it by digest, which nobody can write anew", "warning")
+                yield Found(subject, message, "name it by digest, which nobody can overwrite", "warning")
 
 
 def _images(view: View) -> dict[tuple[str, str], list[str]]:

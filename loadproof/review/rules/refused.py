@@ -1,7 +1,7 @@
-"""What the checks (LP) and the rules over templates (LS) newly refuse, by the finding of the review that tells it.
+"""What the checks (LP) and the rules over templates (LS) newly refuse, by the finding of the review that reports it.
 
-A trap that a profile walks into is most often stopped by a check before anything is synthesized. It is told under the
-review's own number all the same, so that a reader finds one page for it whichever way it came.
+A trap that a profile walks into is most often stopped by a check before anything is synthesized. It is reported under
+the review's own number all the same, so that a reader finds one page for it whichever way it came.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from loadproof.review.rules.rule import Found
 from loadproof.templates import Finding as TemplateFinding
 
 REFUSED: Final = "LR060"  # problems without a finding of their own
-_TOLD_BY: Final = {
+_REPORTED_BY: Final = {
     "LP207": "LR021",
     "LP206": "LR021",
     "LP210": "LR021",
@@ -43,20 +43,20 @@ _TOLD_BY: Final = {
 }
 _REVISION_CODES: Final = ("LP102", "LP104")
 # A warning that a rule over both sides tells better where there are templates.
-_TOLD_BY_TEMPLATES: Final = ("LP404",)
+_REPORTED_BY_TEMPLATES: Final = ("LP404",)
 
 
-def told_by(problem: Problem) -> str:
+def reported_by(problem: Problem) -> str:
     """The number under which the review tells a problem."""
     if problem.code in _REVISION_CODES and problem.path.endswith("source.revision"):
         return "LR045"
-    return _TOLD_BY.get(problem.code, REFUSED)
+    return _REPORTED_BY.get(problem.code, REFUSED)
 
 
 def new_problems(change: Change, code: str) -> Iterator[Found]:
     """Problems that the head has and the base had not, of this number; errors stop the deployment."""
     for problem in change.fresh_problems():
-        if told_by(problem) != code or (problem.code in _TOLD_BY_TEMPLATES and change.after.synthesized):
+        if reported_by(problem) != code or (problem.code in _REPORTED_BY_TEMPLATES and change.after.synthesized):
             continue
         yield Found(
             problem.path,

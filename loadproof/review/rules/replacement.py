@@ -16,7 +16,7 @@ from loadproof.templates.template import Resource, specifications
 # What others hold by its ARN or its name, and what they lose with the old one.
 _HELD_BY_OTHERS: Final = {
     "AWS::IAM::Role": "policies and trusts elsewhere that name the old role hold no longer",
-    "AWS::SNS::Topic": "subscriptions that were not made by this stack are lost, and e-mail ones confirmed anew",
+    "AWS::SNS::Topic": "subscriptions that were not made by this stack are lost, and e-mail ones confirmed again",
     "AWS::Lambda::Function": "callers that name the old function, its versions or its ARN fail",
     "AWS::StepFunctions::StateMachine": "running executions are stopped, and callers that name the old one fail",
     "AWS::EC2::SecurityGroup": "rules elsewhere that name the old group hold no longer",
@@ -77,7 +77,7 @@ def component_replaced(change: Change) -> Iterator[Found]:
             mend = "keep it until no caller names it"
         else:
             new = component_label(after)
-            found = f"becomes `{new}`" if new != old else "is made anew"
+            found = f"becomes `{new}`" if new != old else "is made again"
             message = f"inference component `{old}` {found}: all its copies are deleted and the model is loaded again"
             mend = "keep its name, or add the new component beside it and remove the old one in a later deployment"
         subject = change.field("components", "adapters", otherwise=one.logical_id)
@@ -97,7 +97,7 @@ def component_moved(change: Change) -> Iterator[Found]:
     for old, new in _moves(change):
         message = (
             f"inference component `{component_label(old)}` moves from {_place(change, old, after=False)} to "
-            f"{_place(change, new, after=True)}: it is deleted and made again, its copies load the model anew"
+            f"{_place(change, new, after=True)}: it is deleted and made again, its copies load the model again"
         )
         mend = "add one of another name there, move the callers, then remove this one in a later deployment"
         yield Found(new.logical_id, message, mend)

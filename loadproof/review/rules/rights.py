@@ -93,8 +93,8 @@ def role_added(change: Change) -> Iterator[Found]:
 def _newly_allowed(change: Change, holder: Holder, rights: _Rights, before: _Rights | None) -> Iterator[Found]:
     known = before.allowed if before is not None else []
     fresh = [grant for grant in rights.allowed if not any(old.covers(grant) for old in known)]
-    told = {finding.place for finding in new_template_findings(change, *_WIDE_RULES)} & rights.sayers
-    is_wide = bool(told) or any(grant.sweeping for grant in fresh)
+    reported = {finding.place for finding in new_template_findings(change, *_WIDE_RULES)} & rights.sayers
+    is_wide = bool(reported) or any(grant.sweeping for grant in fresh)
     if not fresh or (before is None and not is_wide):
         return
     who, subject = f"{rights.kind} {_label(change, holder)}", _subject(change, holder)
@@ -107,7 +107,7 @@ def _newly_allowed(change: Change, holder: Holder, rights: _Rights, before: _Rig
     why = ", the condition on it is gone or another" if conditions else ""
     message = f"{who} is newly allowed {_shown(fresh, change)}{why}"
     mend = "name what it needs, no wildcards" if is_wide else "check that each is needed"
-    stopped = open_finding(change, *_WIDE_RULES) if told else None
+    stopped = open_finding(change, *_WIDE_RULES) if reported else None
     evidence = f"{stopped.code}: synthesis stops until it is acknowledged" if stopped else ""
     severity: Severity | None = "break" if evidence else "risk" if is_wide else None
     yield Found(subject, message, mend, severity, evidence)

@@ -15,7 +15,9 @@ from loadproof.review.rules.shields import encryption_lost, isolation_lost
 from loadproof.templates import RULES as TEMPLATE_RULES
 
 # Rules over templates that have a finding of their own here: rights, pinning, secrets, code.
-_TOLD_ELSEWHERE: Final = frozenset(("LS001", "LS002", "LS003", "LS004", "LS007", "LS010", "LS011", "LS012", "LS013"))
+_REPORTED_ELSEWHERE: Final = frozenset(
+    ("LS001", "LS002", "LS003", "LS004", "LS007", "LS010", "LS011", "LS012", "LS013")
+)
 
 
 @rule(
@@ -76,10 +78,10 @@ def added(change: Change) -> Iterator[Found]:
     severity="break",
 )
 def refused_by_rules(change: Change) -> Iterator[Found]:
-    told = set(_TOLD_ELSEWHERE)
-    told |= {"LS005"} if isolation_lost(change) else set()
-    told |= {"LS006"} if encryption_lost(change) else set()
-    for finding in new_template_findings(change, *(TEMPLATE_RULES.by_code.keys() - told)):
+    reported = set(_REPORTED_ELSEWHERE)
+    reported |= {"LS005"} if isolation_lost(change) else set()
+    reported |= {"LS006"} if encryption_lost(change) else set()
+    for finding in new_template_findings(change, *(TEMPLATE_RULES.by_code.keys() - reported)):
         if finding.severity == "error" and finding.acknowledged is None:
             severity: Severity = "break" if stops(finding, change) else "risk"
             yield Found(finding.place, finding.message, finding.mend, severity, finding.code)
@@ -116,7 +118,7 @@ def not_compared(change: Change) -> Iterator[Found]:
 @rule(
     "LR065",
     "Another account or region",
-    reason="Everything is made anew there. What ran in the old place runs on and is billed, callers reach it, and "
+    reason="Everything is made again there. What ran in the old place runs on and is billed, callers reach it, and "
     "this repository no longer knows of it.",
     mend="Make it an environment of its own beside the old one, move the callers, then destroy the old stacks.",
     source="a CloudFormation stack belongs to one account and one region",
@@ -129,7 +131,7 @@ def elsewhere(change: Change) -> Iterator[Found]:
     for name in ("account", "region"):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
-            message = f"{name} {old} becomes {new}: all is made anew there, what runs in {old} stays and is billed"
+            message = f"{name} {old} becomes {new}: all is made again there, what runs in {old} stays and is billed"
             yield Found(f"environment.yaml: {name}", message, "add an environment instead of moving this one")
 
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadproof.constructs.buffer.runtime.consumer.answer import AnswerBuilder, choices_asked, streaming_request
+from loadproof.constructs.buffer.runtime.consumer.answer import AnswerBuilder, choices_asked
 from loadproof.constructs.buffer.runtime.consumer.failures import Kind, ModelFailure
+from loadproof.wire.payloads import ContainerProtocol, payload_of
 
 
 def sse(*events: dict[str, Any], done: bool = False) -> bytes:
@@ -230,10 +231,10 @@ def test_any_shape_of_events_is_an_answer_or_an_error(events: list[dict[str, Any
     ],
 )
 def test_requests_ask_for_a_stream_with_counts(
-    protocol: str, request_: dict[str, Any], expected: dict[str, Any]
+    protocol: ContainerProtocol, request_: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     """Every protocol has its own way to ask for token counts; the sender's own parameters stay."""
-    assert streaming_request(request_, protocol) == expected
+    assert payload_of(protocol).streaming(request_) == expected
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from consumer_memory import VirtualClock
 from loadproof.constructs.buffer.runtime.consumer.context import too_long
 from loadproof.constructs.buffer.runtime.consumer.failures import Kind, ModelFailure, failure_of
 from loadproof.constructs.buffer.runtime.consumer.generation import CutOffError
-from loadproof.constructs.buffer.runtime.consumer.model import BedrockModel, SageMakerModel
+from loadproof.constructs.buffer.runtime.consumer.model import ConverseModel, SageMakerModel
 
 REQUEST = {"messages": [{"role": "user", "content": [{"text": "hi"}]}], "inferenceConfig": {"maxTokens": 5}}
 EVENTS: list[dict[str, Any]] = [
@@ -45,7 +45,7 @@ class Bedrock:
 def test_converse_is_asked_with_the_profiles_model_and_answers_as_chat() -> None:
     """Text, reasoning, a tool's arguments in pieces, the stop reason and the token counts."""
     bedrock = Bedrock(*EVENTS)
-    answer = BedrockModel(bedrock, VirtualClock(), model_id="arn:profile").answer(REQUEST, deadline_s=2e9)
+    answer = ConverseModel(bedrock, VirtualClock(), model_id="arn:profile").answer(REQUEST, deadline_s=2e9)
     assert bedrock.asked == REQUEST | {"modelId": "arn:profile"}
     tool = {"id": "t1", "type": "function", "function": {"name": "time", "arguments": '{"at": 1}'}}
     message = {"role": "assistant", "content": "Hello you", "reasoning_content": "hm", "tool_calls": [tool]}
@@ -59,7 +59,7 @@ def test_tokens_of_the_prompt_cache_are_tokens_of_the_prompt() -> None:
     """7 new ones, 100 out of the cache and 20 into it: 127, as the invoker counts them; the consumer said 7."""
     usage = {"inputTokens": 7, "outputTokens": 3, "cacheReadInputTokens": 100, "cacheWriteInputTokens": 20}
     bedrock = Bedrock(*EVENTS[:-1], {"metadata": {"usage": usage}})
-    answer = BedrockModel(bedrock, VirtualClock(), model_id="m").answer(REQUEST, deadline_s=2e9)
+    answer = ConverseModel(bedrock, VirtualClock(), model_id="m").answer(REQUEST, deadline_s=2e9)
     assert answer["usage"] == {"prompt_tokens": 127, "completion_tokens": 3}
 
 
@@ -67,7 +67,7 @@ def test_tokens_of_the_prompt_cache_are_tokens_of_the_prompt() -> None:
 def test_converse_without_its_message_stop_is_no_answer(cut: int) -> None:
     """A stream that merely ends was cut."""
     with pytest.raises(ModelFailure, match="end marker") as caught:
-        BedrockModel(Bedrock(*EVENTS[:cut]), VirtualClock(), model_id="m").answer(REQUEST, deadline_s=2e9)
+        ConverseModel(Bedrock(*EVENTS[:cut]), VirtualClock(), model_id="m").answer(REQUEST, deadline_s=2e9)
     assert caught.value.kind is Kind.TRY_AGAIN
 
 
@@ -76,14 +76,14 @@ def test_a_malformed_answer_is_no_answer(reason: str) -> None:
     """Bedrock ends such a stream in order; it is an accident all the same."""
     events = [EVENTS[0], EVENTS[2], {"messageStop": {"stopReason": reason}}]
     with pytest.raises(ModelFailure, match=reason) as caught:
-        BedrockModel(Bedrock(*events), VirtualClock(), model_id="m").answer(REQUEST, deadline_s=2e9)
+        ConverseModel(Bedrock(*events), VirtualClock(), model_id="m").answer(REQUEST, deadline_s=2e9)
     assert caught.value.kind is Kind.TRY_AGAIN
 
 
 def test_images_travel_as_base64_and_arrive_as_bytes() -> None:
     """JSON has no bytes; Converse takes nothing else. What is not base64 is poison."""
     bedrock = Bedrock(*EVENTS)
-    model = BedrockModel(bedrock, VirtualClock(), model_id="m")
+    model = ConverseModel(bedrock, VirtualClock(), model_id="m")
     content = [{"image": {"format": "png", "source": {"bytes": "iVBORw=="}}}]
     model.answer({"messages": [{"role": "user", "content": content}]}, deadline_s=2e9)
     assert bedrock.asked["messages"][0]["content"][0]["image"]["source"]["bytes"] == b"\x89PNG"
@@ -99,7 +99,7 @@ def test_a_payload_that_converse_does_not_take_is_poison() -> None:
     nowhere = "http://127.0.0.1:1"
     client = boto3.client("bedrock-runtime", region_name="us-east-1", endpoint_url=nowhere, **keys)
     with pytest.raises(ParamValidationError) as caught:
-        BedrockModel(client, VirtualClock(), model_id="m").answer({"inputs": "hi"}, deadline_s=2e9)
+        ConverseModel(client, VirtualClock(), model_id="m").answer({"inputs": "hi"}, deadline_s=2e9)
     assert failure_of(caught.value).kind is Kind.POISON
 
 

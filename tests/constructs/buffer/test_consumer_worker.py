@@ -189,7 +189,7 @@ def test_what_can_never_be_served_goes_to_the_dead_letters_at_once(world: World,
     """In one attempt, without an invocation, with a reason that quotes nothing, and when it was sent."""
     sent_ms = int(world.clock.now_s() * 1000)
     world.send(body)
-    assert Process(world, answered, context_tokens=10).serve_one() is Ending.BURIED
+    assert Process(world, answered, context_tokens=10).serve_one() is Ending.DEAD_LETTERED
     assert (world.queued(world.requests), sum(world.generations.values())) == ([], 0)
     ((dead, attributes),) = letters(world, world.dead_letters)
     assert dead == body
@@ -200,7 +200,7 @@ def test_what_can_never_be_served_goes_to_the_dead_letters_at_once(world: World,
 def test_a_request_that_the_model_refuses_is_dead_lettered_and_free_again(world: World) -> None:
     """One invocation; a redrive after the model was mended finds the key free and its attempts forgotten."""
     world.send(body_of("a"))
-    assert Process(world, sequence(Kind.POISON)).serve_one() is Ending.BURIED
+    assert Process(world, sequence(Kind.POISON)).serve_one() is Ending.DEAD_LETTERED
     ((_, attributes),) = letters(world, world.dead_letters)
     assert (attributes["reason"], attributes["attempts"]) == ("test says poison", "1")
     world.engine.start_move(world.engine.queue(world.dead_letters.arn), world.requests.arn, None)
@@ -231,7 +231,7 @@ def test_after_its_attempts_a_message_is_dead_lettered(world: World) -> None:
 def test_a_timeout_is_repeated_once(world: World) -> None:
     """The model may have worked all that time: the second timeout is the last."""
     world.send(body_of("a"))
-    assert Process(world, sequence(*[Kind.TIMED_OUT] * 3)).serve_one() is Ending.BURIED
+    assert Process(world, sequence(*[Kind.TIMED_OUT] * 3)).serve_one() is Ending.DEAD_LETTERED
     assert world.generations["a"] == 2
 
 
@@ -345,7 +345,7 @@ def test_a_refusal_of_ones_own_says_nothing_of_the_endpoint(world: World, sent: 
     def refuse(request: dict[str, Any]) -> dict[str, Any]:
         raise ModelFailure(Kind.POISON, "test", sent=sent)
 
-    assert Process(world, refuse).serve_one() is Ending.BURIED
+    assert Process(world, refuse).serve_one() is Ending.DEAD_LETTERED
     assert world.record.gate == gate
 
 
@@ -354,7 +354,7 @@ def test_after_its_deadline_nothing_is_invoked(world: World) -> None:
     late_ms = int(world.clock.now_s() * 1000) - 1
     world.send(body_of("a", deadline_ms=late_ms))
     process = Process(world, answered)
-    assert process.serve_one() is Ending.BURIED
+    assert process.serve_one() is Ending.DEAD_LETTERED
     ((_, attributes),) = letters(world, world.dead_letters)
     assert attributes["reason"] == "its deadline has passed"
     assert (world.generations["a"], process.counts()["Expired"]) == (0, 1)
@@ -403,7 +403,7 @@ def test_what_is_too_old_does_not_wait_at_a_closed_gate(world: World) -> None:
     world.clock.sleep(601)
     world.record = world.record.__class__(gate="unavailable", gate_ms=1, probe_ms=1 << 50)
     process, begun_s = Process(world, answered, retention_s=600.0), world.clock.now_s()
-    assert {process.serve_one() for _ in range(20)} == {Ending.BURIED}
+    assert {process.serve_one() for _ in range(20)} == {Ending.DEAD_LETTERED}
     assert world.clock.now_s() == begun_s
 
 
@@ -480,7 +480,7 @@ def test_binary_attributes_of_the_sender_go_with_the_letter(world: World) -> Non
         "from": {"DataType": "String", "StringValue": "shop"},
     }
     world.engine.send(world.engine.queue(world.requests.arn), "{", checked_attributes(own), sender="test")
-    assert Process(world, answered).serve_one() is Ending.BURIED
+    assert Process(world, answered).serve_one() is Ending.DEAD_LETTERED
     (dead,) = world.queued(world.dead_letters)
     assert (dead.attributes["trace"].value, dead.attributes["from"].value) == (b"\x00\xff", "shop")
 

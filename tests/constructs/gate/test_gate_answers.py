@@ -114,6 +114,7 @@ def test_what_sleeps_is_not_woken() -> None:
     assert found(lambda name, body: b"", asleep="chat-main") == []
 
 
+@pytest.mark.usefixtures("at_once")
 def test_what_is_not_ready_yet_is_asked_again() -> None:
     """A copy that has only just started answers 503 for a while."""
     left = [refusal("ModelError", "busy", OriginalStatusCode=503), refusal("ModelNotReadyException", "loading", 429)]
@@ -126,6 +127,7 @@ def test_what_is_not_ready_yet_is_asked_again() -> None:
     assert found(answer) == []
 
 
+@pytest.mark.usefixtures("at_once")
 def test_patience_has_an_end() -> None:
     """Two minutes of 429."""
 
@@ -150,6 +152,7 @@ LATER = {
 }
 
 
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(
     ("left", "wrong"),
     [

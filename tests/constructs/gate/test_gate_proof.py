@@ -186,7 +186,9 @@ def test_a_deployment_over_what_somebody_else_changed_fails_and_goes_back(cloud:
         ProductionVariants=config["ProductionVariants"],
     )
     sagemaker.update_endpoint(EndpointName=stack, EndpointConfigName="by-hand", RetainAllVariantProperties=True)
-    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=stack, WaiterConfig={"Delay": 1})
+    sagemaker.get_waiter("endpoint_in_service").wait(
+        EndpointName=stack, WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+    )
     objectives = {"objectives": {"e2e_p95_ms": 2000}}
     assert cloud.deploy(profile(tmp_path, objectives)) == "UPDATE_ROLLBACK_COMPLETE"
     (reason,) = [reason for reason in cloud.reasons(stack) if reason.startswith("Proof")]

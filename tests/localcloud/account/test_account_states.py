@@ -53,7 +53,9 @@ def test_a_quota_that_was_set_holds(aws: Aws, configured: str) -> None:
     assert refused.value.response["Error"]["Code"] == "ResourceLimitExceeded"
     aws("service-quotas").request_service_quota_increase(**ask, DesiredValue=1)
     aws("sagemaker").create_endpoint(EndpointName="quota", EndpointConfigName=configured)
-    aws("sagemaker").get_waiter("endpoint_in_service").wait(EndpointName="quota", WaiterConfig={"Delay": 1})
+    aws("sagemaker").get_waiter("endpoint_in_service").wait(
+        EndpointName="quota", WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+    )
     aws("sagemaker").delete_endpoint(EndpointName="quota")
 
 

@@ -245,7 +245,9 @@ def test_request_wakes_an_endpoint_that_sleeps(tmp_path_factory: pytest.TempPath
                 EndpointName="asleep",
                 DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 0}],
             )
-            sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="asleep", WaiterConfig={"Delay": 1})
+            sagemaker.get_waiter("endpoint_in_service").wait(
+                EndpointName="asleep", WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+            )
             (variant,) = sagemaker.describe_endpoint(EndpointName="asleep")["ProductionVariants"]
             assert variant["CurrentInstanceCount"] == 0
             client("sagemaker-runtime").invoke_endpoint_async(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from scaling_world import COMPONENT, World, scaling_world
 
-from loadproof.constructs.observability.cloudwatch import Metric
+from loadproof.constructs.cdk.cloudwatch import Metric
 from loadproof.constructs.scaling.backlog import backlog_per_copy
 
 QUEUE = {"QueueName": "chat-requests"}

@@ -40,7 +40,9 @@ def serve_a_model(sagemaker: Any, role_arn: str) -> None:
         EndpointConfigName="consumer-c", ExecutionRoleArn=role_arn, ProductionVariants=[variant]
     )
     sagemaker.create_endpoint(EndpointName="consumer-e", EndpointConfigName="consumer-c")
-    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="consumer-e", WaiterConfig={"Delay": 1})
+    sagemaker.get_waiter("endpoint_in_service").wait(
+        EndpointName="consumer-e", WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+    )
     resources = {"NumberOfAcceleratorDevicesRequired": 1, "MinMemoryRequiredInMb": 1024}
     sagemaker.create_inference_component(
         InferenceComponentName="consumer-e-main",

@@ -96,7 +96,9 @@ def test_a_table_is_as_its_template_says(aws: Aws) -> None:
     template = {"Resources": {"Table": {"Type": "AWS::DynamoDB::Table", "Properties": properties}}}
     cfn, dynamodb = aws("cloudformation"), aws("dynamodb")
     cfn.create_stack(StackName="table-stack", TemplateBody=json.dumps(template))
-    cfn.get_waiter("stack_create_complete").wait(StackName="table-stack", WaiterConfig={"Delay": 1})
+    cfn.get_waiter("stack_create_complete").wait(
+        StackName="table-stack", WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+    )
     table = dynamodb.describe_table(TableName="from-a-template")["Table"]
     assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
     assert table["SSEDescription"]["SSEType"] == "KMS"

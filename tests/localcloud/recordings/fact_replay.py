@@ -140,14 +140,18 @@ class Given:
     def _make_endpoint(self) -> str:
         client = self._client("sagemaker")
         client.create_endpoint(EndpointName=self["name"], EndpointConfigName=self["config"])
-        client.get_waiter("endpoint_in_service").wait(EndpointName=self["name"], WaiterConfig={"Delay": 1})
+        client.get_waiter("endpoint_in_service").wait(
+            EndpointName=self["name"], WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+        )
         return str(self["name"])
 
     def _make_stack(self) -> str:
         body = {"Resources": {"P": {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": "1"}}}}
         client = self._client("cloudformation")
         client.create_stack(StackName=self["name"], TemplateBody=json.dumps(body))
-        client.get_waiter("stack_create_complete").wait(StackName=self["name"], WaiterConfig={"Delay": 1})
+        client.get_waiter("stack_create_complete").wait(
+            StackName=self["name"], WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+        )
         return str(self["name"])
 
 
@@ -287,7 +291,7 @@ class Replay:
 
     def _settle(self, client: Any, name: str, waiter: str) -> None:
         with contextlib.suppress(WaiterError):
-            client.get_waiter(waiter).wait(StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 60})
+            client.get_waiter(waiter).wait(StackName=name, WaiterConfig={"Delay": 0.05, "MaxAttempts": 1200})
 
     def _told(self, client: Any, name: str) -> dict[str, Any]:
         (stack,) = client.describe_stacks(StackName=name)["Stacks"]
@@ -316,7 +320,7 @@ class Replay:
         started = client.start_execution(
             stateMachineArn=made["stateMachineArn"], input=json.dumps(self._filled(self._said.get("input", {})))
         )
-        end_s = time.monotonic() + _ENDED_S
+        end_s = time.monotonic() + self._said.get("within_s", _ENDED_S)
         while True:
             found = client.describe_execution(executionArn=started["executionArn"])
             if found["status"] != "RUNNING" or time.monotonic() > end_s:

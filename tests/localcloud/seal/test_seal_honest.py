@@ -126,7 +126,7 @@ def test_a_stack_of_another_account_asks_in_its_name(cloud: LocalCloud, aws: Aws
     cloudformation = session_client(cloud, "cloudformation", "333333333333")
     cloudformation.create_stack(StackName="far", TemplateBody=json.dumps(template))
     cloudformation.get_waiter("stack_create_complete").wait(
-        StackName="far", WaiterConfig={"Delay": 1, "MaxAttempts": 20}
+        StackName="far", WaiterConfig={"Delay": 0.1, "MaxAttempts": 200}
     )
     found = session_client(cloud, "sqs", "333333333333").list_queues()["QueueUrls"]
     assert found == [f"{cloud.endpoint_url}/333333333333/far"]

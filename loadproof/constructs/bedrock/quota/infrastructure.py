@@ -1,7 +1,7 @@
 """A model's tokens per minute, as the account has them.
 
 Synthesis asks nobody, and quota codes differ by model and account: so the quota is found by its name when the stack is
-deployed. It is read anew when the profile changes; after an increase, deploy any change of the profile.
+deployed. It is read again when the profile changes; after an increase, deploy any change of the profile.
 """
 
 from __future__ import annotations

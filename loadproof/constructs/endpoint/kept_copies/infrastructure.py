@@ -18,7 +18,7 @@ from loadproof.constructs.cdk.custom_resource import custom_resource
 from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, Program, PythonFunction
 from loadproof.constructs.cdk.statements import allow
 from loadproof.constructs.deployment import Deployment
-from loadproof.constructs.scaling.copy_bounds import copy_bounds
+from loadproof.constructs.endpoint.copy_bounds import copy_bounds
 from loadproof.profiles.schema import Component
 
 CODE: Final = Path(__file__).parent / "runtime" / "index.py"
@@ -44,12 +44,12 @@ class KeptCopies(Construct):
             ],
         )
 
-    def count_of(self, scope: Construct, component: Component, name: str) -> CopyCount:
+    def count_of(self, scope: Construct, component: Component, name: str) -> KeptCopyCount:
         """The count of one component; a construct of `scope`, so that it goes where the component goes."""
-        return CopyCount(scope, "Copies", component=component, name=name, function_arn=self._function.arn)
+        return KeptCopyCount(scope, "Copies", component=component, name=name, function_arn=self._function.arn)
 
 
-class CopyCount(Construct):
+class KeptCopyCount(Construct):
     """How many copies CloudFormation is to send for one component."""
 
     def __init__(
@@ -72,5 +72,5 @@ class CopyCount(Construct):
         return Token.as_number(self._resource.get_att("CopyCount"))
 
     def changes_with(self, *properties: Any) -> None:
-        """Ask anew whenever one of these changes. They are the component's own, complete."""
+        """Ask again whenever one of these changes. They are the component's own, complete."""
         self._resource.add_property_override("ChangesWith", list(properties))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
+from aws_cdk import CfnResource
 from constructs import Construct
 
 from loadproof.constructs.cdk.custom_resource import custom_resource
 from loadproof.constructs.cdk.python_function import LAMBDA_LIMIT_S, Program, PythonFunction
 from loadproof.constructs.cdk.statements import Statement, allow
 from loadproof.constructs.deployment import Deployment
+from loadproof.constructs.endpoint.copy_bounds import copy_bounds, instance_bounds
 from loadproof.constructs.endpoint.inference_component import InferenceComponent
 from loadproof.constructs.endpoint.model_endpoint import ModelEndpoint
-from loadproof.constructs.scaling.copy_bounds import copy_bounds, instance_bounds
-from loadproof.constructs.scaling.copy_scaling import CopyScaling
 from loadproof.invocation.codecs import GenerationRequest, codec_for
 from loadproof.profiles import profile_hash, protocol_of
 from loadproof.profiles.images import image_of
@@ -33,6 +33,13 @@ PROMPTS: Final = (
 ANSWER_TOKENS: Final = 32
 
 
+class Scaled(Protocol):
+    """What has a scalable target: with new bounds that moves the count into them."""
+
+    @property
+    def target(self) -> CfnResource: ...
+
+
 class Proof(Construct):
     """Fails the deployment, with what it found, where SageMaker runs something else, or something does not answer.
 
@@ -41,7 +48,7 @@ class Proof(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, endpoint: ModelEndpoint, scaling: Sequence[CopyScaling]
+        self, scope: Construct, construct_id: str, *, endpoint: ModelEndpoint, scaling: Sequence[Scaled]
     ) -> None:
         super().__init__(scope, construct_id)
         deployment = endpoint.deployment
@@ -71,7 +78,6 @@ class Proof(Construct):
         for component in endpoint.components:
             for one in (component.resource, *component.adapters):
                 resource.add_resource_dependency(one)
-        # A scalable target with new bounds moves the count into them.
         for one_scaling in scaling:
             resource.add_resource_dependency(one_scaling.target)
 

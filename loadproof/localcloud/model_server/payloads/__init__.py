@@ -9,7 +9,7 @@ from loadproof.localcloud.model_server.payloads.ask import Ask, Dialect, Refusal
 from loadproof.localcloud.model_server.payloads.lmi import LmiDialect
 from loadproof.localcloud.model_server.payloads.openai import ChatDialect, OpenAiDialect
 from loadproof.localcloud.model_server.payloads.tgi import TgiDialect
-from loadproof.protocols import ContainerProtocol
+from loadproof.wire.payloads import ContainerProtocol
 
 
 class Adapted:

@@ -87,7 +87,7 @@ def test_a_stale_receipt_deletes_nothing(sqs: Any, queue: Maker, receive: Receiv
     (first,) = receive(url, VisibilityTimeout=1)
     (second,) = wait_for(lambda: receive(url, VisibilityTimeout=1))
     sqs.delete_message(QueueUrl=url, ReceiptHandle=first["ReceiptHandle"])
-    (third,) = wait_for(lambda: receive(url))
+    (third,) = wait_for(lambda: receive(url), within_s=10)
     assert third["MessageId"] == second["MessageId"]
     sqs.delete_message(QueueUrl=url, ReceiptHandle=third["ReceiptHandle"])
 

@@ -21,7 +21,7 @@ _MOST_TIMEOUTS: Final = 2
 _ASK_AGAIN_S: Final = 1.0  # a wait for the pace is looked at again after this long
 
 
-class Model(Protocol):
+class AnsweringModel(Protocol):
     """What answers. Raises whatever broke, to be judged by `failure_of`, and CutOffError at the drain's end."""
 
     def answer(self, request: Document, *, deadline_s: float) -> Document: ...
@@ -63,7 +63,7 @@ class Generation:
 
     def __init__(
         self,
-        model: Model,
+        model: AnsweringModel,
         pace: Pace,
         clock: Clock,
         metrics: Metrics,

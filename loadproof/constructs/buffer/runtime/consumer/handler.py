@@ -26,9 +26,9 @@ from .claims import Claims
 from .clock import Clock
 from .deliveries import Delivery, Queue
 from .emf import Metrics
-from .generation import Generation, Model
+from .generation import AnsweringModel, Generation
 from .lease import Heartbeat, Lease
-from .model import BedrockModel, SageMakerModel
+from .model import ConverseModel, SageMakerModel
 from .pace import Pace, TableBoard
 from .results import Results
 from .settings import Settings
@@ -167,11 +167,11 @@ def delivery_of(record: SQSRecord) -> Delivery:
     )
 
 
-def model_of(settings: Settings, clock: Clock, heard: Callable[[], None] = lambda: None) -> Model:
+def model_of(settings: Settings, clock: Clock, heard: Callable[[], None] = lambda: None) -> AnsweringModel:
     # The read timeout of a socket is the idle timeout of a stream.
     if settings.protocol == "converse":
         runtime = _client("bedrock-runtime", settings.idle_timeout_s)
-        return BedrockModel(runtime, clock, model_id=settings.endpoint, heard=heard)
+        return ConverseModel(runtime, clock, model_id=settings.endpoint, heard=heard)
     runtime = _client("sagemaker-runtime", settings.idle_timeout_s)
     return SageMakerModel(
         runtime,

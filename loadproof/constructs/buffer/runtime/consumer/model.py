@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from loadproof.wire.documents import Document
+from loadproof.wire.payloads import ContainerProtocol, payload_of
 
-from .answer import AnswerBuilder, StreamError, choices_asked, streaming_request
+from .answer import AnswerBuilder, StreamError, choices_asked
 from .clock import Clock
 from .converse import ConverseAnswer, converse_request
 from .failures import Kind, ModelFailure
@@ -29,18 +30,18 @@ class SageMakerModel:
         *,
         endpoint: str,
         component: str | None,
-        protocol: str,
+        protocol: ContainerProtocol,
         heard: Callable[[], None] = lambda: None,
     ) -> None:
         self._runtime = runtime
         self._clock = clock
         self._heard = heard
         self._target = {"EndpointName": endpoint} | ({"InferenceComponentName": component} if component else {})
-        self._protocol = protocol
+        self._payload = payload_of(protocol)
 
     def answer(self, request: Document, *, deadline_s: float) -> Document:
         """The whole answer (docs/buffer.md). Raises ModelFailure, CutOffError, and whatever broke."""
-        payload = streaming_request(request, self._protocol)
+        payload = self._payload.streaming(request)
         response = self._runtime.invoke_endpoint_with_response_stream(
             ContentType="application/json", Body=json.dumps(payload).encode(), **self._target
         )
@@ -53,7 +54,7 @@ class SageMakerModel:
         return builder.finish()
 
 
-class BedrockModel:
+class ConverseModel:
     """A model or inference profile behind ConverseStream. A request is Converse's own, without `modelId`."""
 
     def __init__(self, runtime: Any, clock: Clock, *, model_id: str, heard: Callable[[], None] = lambda: None) -> None:

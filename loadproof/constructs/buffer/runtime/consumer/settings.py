@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
+
+from loadproof.wire.payloads import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,7 @@ class Settings:
     buffer: str
     endpoint: str
     component: str | None
-    protocol: str
+    protocol: Protocol
     revision: str
     queue_url: str
     dead_letter_url: str
@@ -42,7 +45,7 @@ class Settings:
             buffer=variables.get("BUFFER_NAME", variables["ENDPOINT_NAME"]),
             endpoint=variables["ENDPOINT_NAME"],
             component=variables.get("COMPONENT_NAME"),
-            protocol=variables["PROTOCOL"],
+            protocol=cast("Protocol", variables["PROTOCOL"]),
             revision=variables["MODEL_REVISION"],
             queue_url=variables["QUEUE_URL"],
             dead_letter_url=variables["DEAD_LETTER_URL"],

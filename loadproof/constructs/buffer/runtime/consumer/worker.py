@@ -42,7 +42,7 @@ class Ending(StrEnum):
     STORED = "stored"
     DUPLICATE = "duplicate"  # its result was there
     POSTPONED = "postponed"  # sent anew
-    BURIED = "dead-lettered"
+    DEAD_LETTERED = "dead-lettered"
     RELEASED = "released"  # not deleted: it comes back
 
 
@@ -155,7 +155,7 @@ class Worker:
             self._ports.metrics.add("DuplicatesAvoided")
             if claim is not None:
                 self._done(turn)
-            return self._told(turn, Ending.DUPLICATE)
+            return self._reported(turn, Ending.DUPLICATE)
         if not self.settle():
             raise NotNowError("the results bucket is down", random.uniform(5, 30))
         return self._store(turn, self._generate(turn, request or self._request(message), claim))
@@ -230,7 +230,7 @@ class Worker:
         else:
             ports.metrics.add("WastedGenerations")
         self._done(turn)
-        return self._told(turn, Ending.STORED if first else Ending.DUPLICATE)
+        return self._reported(turn, Ending.STORED if first else Ending.DUPLICATE)
 
     def _done(self, turn: _Turn) -> None:
         self._ports.lease.finish(turn.delivery.receipt)
@@ -248,7 +248,7 @@ class Worker:
         except (StoreDownError, ClientError) as error:
             self._ports.note("claim not kept", turn.delivery, cause=_words_of(error))
 
-    def _told(self, turn: _Turn, ending: Ending) -> Ending:
+    def _reported(self, turn: _Turn, ending: Ending) -> Ending:
         message, ports = turn.message, self._ports
         if message is not None and message.callback is not None:
             ports.callbacks.tell(message.callback, turn.key, ports.results.uri(turn.key))
@@ -270,7 +270,7 @@ class Worker:
         self._let_go(turn)
         self._ports.metrics.add("Expired" if isinstance(error, ExpiredError) else "Poisoned")
         self._ports.note("dead-lettered", turn.delivery, reason=reason, attempts=attempts)
-        return Ending.BURIED
+        return Ending.DEAD_LETTERED
 
     def _postpone(self, turn: _Turn, reason: str, delay_s: float) -> Ending:
         """Sent anew; but a message does not live longer than the buffer's retention, however often that happens."""

@@ -6,6 +6,7 @@ import json
 import re
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -102,7 +103,7 @@ class Work:
         raise ResourceFailedError(f"Resource still exists after {self.timeout_s:g} s.")
 
 
-class ResourceType:
+class ResourceType(ABC):
     """How one CloudFormation type is made, changed and removed here.
 
     `supported` are the top-level properties that have an effect (or none on AWS either); any other fails the
@@ -116,8 +117,8 @@ class ResourceType:
     longest_name = 64
     deletion: tuple[str, str, str]
 
-    def create(self, work: Work, properties: Properties) -> Made:
-        raise NotImplementedError
+    @abstractmethod
+    def create(self, work: Work, properties: Properties) -> Made: ...
 
     def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document | None:
         """New attributes; None when this change is not possible in place: then a replacement is made."""
@@ -142,9 +143,9 @@ class PutType(ResourceType):
     def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document | None:
         return self.put(work, physical_id, old, new)
 
+    @abstractmethod
     def put(self, work: Work, name: str, old: Properties, new: Properties) -> Document:
         """Returns the attributes; `old` is empty when the thing is made."""
-        raise NotImplementedError
 
 
 def names(text: str) -> frozenset[str]:

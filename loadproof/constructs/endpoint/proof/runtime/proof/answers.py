@@ -13,6 +13,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from loadproof.wire.custom_resource import with_retries
+from loadproof.wire.payloads import answer_text
 
 PATIENCE_S = 120.0
 POLL_S = 5.0
@@ -113,15 +114,11 @@ def once_ready(ask: Callable[[], Any]) -> Any:
 
 
 def text_of(body: bytes) -> str:
-    """TGI's and LMI's `generated_text`, or OpenAI's first choice. Raises WrongAnswerError for anything else."""
+    """The text of one answer, of whatever protocol. Raises WrongAnswerError for anything else."""
     try:
-        document = json.loads(body)
-        answer = document[0] if isinstance(document, list) else document
-        if "generated_text" in answer:
-            return str(answer["generated_text"])
-        choice = answer["choices"][0]
-        said = choice["message"] if "message" in choice else {"content": choice["text"]}
-        # A model that thinks may spend all of a short answer on it.
-        return str(said.get("content") or said.get("reasoning_content") or said.get("reasoning") or "")
+        text = answer_text(json.loads(body))
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise WrongAnswerError(f"found {body.decode(errors='replace')}") from None
+        text = None
+    if text is None:
+        raise WrongAnswerError(f"found {body.decode(errors='replace')}")
+    return text
