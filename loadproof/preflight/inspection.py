@@ -8,6 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from botocore.exceptions import ConnectionError as UnreachedError
+from botocore.exceptions import HTTPClientError
+
 from loadproof.errors import CouldNotRunError
 from loadproof.invocation.endpoints import Client
 from loadproof.preflight.account import CONNECT_S, READ_S, Account, UnseenError
@@ -75,7 +78,9 @@ def _refuse_another_account(account: Account) -> None:
     try:
         told = account.read("sts", "get_caller_identity")
     except UnseenError as error:
-        raise CouldNotRunError(f"the account cannot be asked: {error}; set AWS_PROFILE or other credentials") from None
+        unreached = isinstance(error.__cause__, (UnreachedError, HTTPClientError))
+        mend = "look at the network, or at --endpoint-url" if unreached else "set AWS_PROFILE or other credentials"
+        raise CouldNotRunError(f"the account cannot be asked: {error}; {mend}") from None
     assert told is not None
     if told["Account"] != account.id:
         raise CouldNotRunError(

@@ -6,8 +6,9 @@ No guess: a condition that is not understood, or a role named that may be this o
 from __future__ import annotations
 
 import json
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -16,15 +17,29 @@ from loadproof.wire.documents import Json
 Answer = Literal["allowed", "denied", "silent", "unclear"]
 _Truth = bool | None  # None: cannot be told
 _EQUAL: Final = ("StringEquals", "StringLike", "ArnEquals", "ArnLike", "Bool", "StringEqualsIgnoreCase")
+_COMPARED: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    "NumericEquals": operator.eq,
+    "NumericNotEquals": operator.ne,
+    "NumericLessThan": operator.lt,
+    "NumericLessThanEquals": operator.le,
+    "NumericGreaterThan": operator.gt,
+    "NumericGreaterThanEquals": operator.ge,
+}
+# Roles of our stacks are named after them; CloudFormation makes the rest of the name up.
+_OWN_ROLE: Final = re.compile(r".*:role/(.*/)?loadproof-[^/]*")
+TLS_VERSIONS: Final = ("1.2", "1.3")  # what AWS's clients, and so SageMaker and the functions, speak
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks: a role of `account`, or a service by its name; `context` are condition keys that are known."""
+    """Who asks: a role of `account`, or a service by its name.
+
+    `context` are condition keys that are known, each with its value or the values of which it has one.
+    """
 
     account: str
     service: str | None = None
-    context: Mapping[str, str] = field(default_factory=dict)
+    context: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
 
 
 def answer_of(policy: str, asker: Asker, action: str, resource: str) -> Answer:
@@ -50,7 +65,7 @@ def _applies(statement: Mapping[str, Json], asker: Asker, action: str, resource:
         _named(statement, "Action", action.lower(), lower=True),
         _named(statement, "Resource", resource, lower=False),
         _principal(statement, asker),
-        *(_condition(operator, keys, asker) for operator, keys in statement.get("Condition", {}).items()),
+        *(_condition(name, keys, asker) for name, keys in statement.get("Condition", {}).items()),
     ]
     return False if False in parts else None if None in parts else True
 
@@ -66,8 +81,19 @@ def _named(statement: Mapping[str, Json], key: str, value: str, *, lower: bool) 
 
 def _principal(statement: Mapping[str, Json], asker: Asker) -> _Truth:
     if "NotPrincipal" in statement:
-        return None
+        # The account's root is one principal among others here: its roles are not meant with it.
+        exempt = _by_name(statement["NotPrincipal"], asker)
+        return None if exempt is None else not exempt
     principal = statement.get("Principal")
+    if asker.service is None and isinstance(principal, Mapping):
+        named = _listed(principal.get("AWS", []))
+        if asker.account in named or any(one.endswith(f":{asker.account}:root") for one in named):
+            return True
+    return _by_name(principal, asker)
+
+
+def _by_name(principal: Json, asker: Asker) -> _Truth:
+    """Everybody, the service, or the role itself: one of our own stacks' may be the one of an earlier deployment."""
     if principal == "*":
         return True
     if not isinstance(principal, Mapping):
@@ -77,30 +103,33 @@ def _principal(statement: Mapping[str, Json], asker: Asker) -> _Truth:
         return True
     if asker.service is not None:
         return asker.service in _listed(principal.get("Service", []))
-    if asker.account in named or any(one.endswith(f":{asker.account}:root") for one in named):
-        return True
-    # A role by name may be the one of an earlier deployment; who denies by name means one that was there before.
-    allows_a_role = statement.get("Effect") == "Allow" and any(f":{asker.account}:role/" in one for one in named)
-    return None if allows_a_role else False
+    ours = any(f":{asker.account}:" in one and _OWN_ROLE.fullmatch(one) for one in named)
+    return None if ours else False
 
 
-def _condition(operator: str, keys: Mapping[str, Json], asker: Asker) -> _Truth:
+def _condition(name: str, keys: Mapping[str, Json], asker: Asker) -> _Truth:
     """All of its keys; an operator or a key that is not known cannot be told."""
-    base, negated = operator.removesuffix("IfExists"), False
+    base, negated = name.removesuffix("IfExists"), False
     if base.startswith(("StringNot", "ArnNot")):
         base, negated = base.replace("Not", "", 1), True
-    if base not in _EQUAL:
+    if base not in _EQUAL and base not in _COMPARED:
         return None
-    known = {name.lower(): value for name, value in asker.context.items()}
+    known = {key.lower(): value for key, value in asker.context.items()}
     answers: list[_Truth] = []
-    for name, wanted in keys.items():
-        value = known.get(name.lower())
-        if value is None:
-            answers.append(None)
-            continue
-        patterns = [str(one).lower() if base == "Bool" else str(one) for one in _listed(wanted)]
-        answers.append(any(_like(value, pattern) for pattern in patterns) is not negated)
+    for key, wanted in keys.items():
+        values = known.get(key.lower(), ())
+        one_of = [values] if isinstance(values, str) else values
+        found = {_meets(base, value, wanted) is not negated for value in one_of}
+        answers.append(found.pop() if len(found) == 1 else None)
     return False if False in answers else None if None in answers else True
+
+
+def _meets(base: str, value: str, wanted: Json) -> bool:
+    """Whether a value is as one of those that a condition lists."""
+    if base in _COMPARED:
+        return any(_COMPARED[base](float(value), float(one)) for one in _listed(wanted))
+    patterns = [str(one).lower() if base == "Bool" else str(one) for one in _listed(wanted)]
+    return any(_like(value, pattern) for pattern in patterns)
 
 
 def _like(value: str, pattern: str) -> bool:

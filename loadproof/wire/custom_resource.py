@@ -17,6 +17,17 @@ from typing import Any
 MOST_REASON_BYTES = 1000  # an answer has at most 4096
 SPARE_S = 10.0  # of the function's time, kept for the answer
 PAUSES_S = (1, 2, 4, 8)
+PATIENCE_S, POLL_S = 120.0, 5.0
+# What a model may answer whose copy has only just started, or whose quota others use just now.
+NOT_YET = {
+    "InternalDependencyException",
+    "InternalFailure",
+    "InternalServerException",
+    "ModelNotReadyException",
+    "ServiceUnavailable",
+    "ServiceUnavailableException",
+    "ThrottlingException",
+}
 
 
 class RefusedError(RuntimeError):
@@ -88,6 +99,20 @@ def with_retries(ask: Callable[[], Any]) -> Any:
                 raise
             time.sleep(5)
     return ask()
+
+
+def once_ready(ask: Callable[[], Any]) -> Any:
+    """Ask a model. What is only not ready yet is asked again for a while; then its last answer is raised."""
+    until_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return with_retries(ask)
+        except Exception as error:
+            said = getattr(error, "response", {})
+            not_yet = said.get("OriginalStatusCode") in (429, 503) or said.get("Error", {}).get("Code") in NOT_YET
+            if not not_yet or time.monotonic() > until_s:
+                raise
+            time.sleep(POLL_S)
 
 
 def rolling_back(cloudformation: Any, stack_id: str) -> bool:

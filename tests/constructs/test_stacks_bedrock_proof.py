@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from typing import Any
 
 import pytest
@@ -37,8 +38,8 @@ def refusal(code: str, message: str) -> ClientError:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [0.0]
-    monkeypatch.setattr(index.time, "monotonic", lambda: now_s[0])
-    monkeypatch.setattr(index.time, "sleep", lambda seconds: now_s.__setitem__(0, now_s[0] + seconds))
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now_s.__setitem__(0, now_s[0] + seconds))
 
 
 def prove(*answers: Any) -> None:

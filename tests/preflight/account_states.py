@@ -257,8 +257,9 @@ class World:
             known[0] if known else iam.create_role(RoleName=name, AssumeRolePolicyDocument=policy)["Role"]["Arn"]
         )
 
-    def some_role(self) -> str:
-        return f"arn:aws:iam::{self.account}:role/some"
+    def role_of(self, name: str) -> str:
+        """The ARN of a role that nobody makes."""
+        return f"arn:aws:iam::{self.account}:role/{name}"
 
     def deny(self, *actions: str) -> None:
         self.parameter(DENIED, ",".join(actions))

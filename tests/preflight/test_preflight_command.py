@@ -109,6 +109,13 @@ def test_credentials_of_another_account_are_refused(world: World, command: Comma
     assert f"the credentials are of account {world.account}" in " ".join(err.split())
 
 
+def test_an_address_that_nobody_answers_is_no_matter_of_credentials(world: World, command: Command) -> None:
+    """Exit 3: the network's, or the address itself."""
+    code, _, err = command(str(world.folder), "--endpoint-url", "http://localhost:1")
+    assert code == 3
+    assert "look at the network, or at --endpoint-url" in " ".join(err.split())
+
+
 @pytest.mark.parametrize("place", ["no-such-environment", "README.md"])
 def test_a_place_that_is_no_profile_is_bad_input(place: str, command: Command) -> None:
     """Exit 2, with what is known."""

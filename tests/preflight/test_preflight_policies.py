@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from loadproof.preflight.policies import Answer, Asker, answer_of
+from loadproof.preflight.policies import TLS_VERSIONS, Answer, Asker, answer_of
 
 ACCOUNT = "123456789012"
-ROLE = Asker(ACCOUNT, context={"aws:SecureTransport": "true", "aws:PrincipalAccount": ACCOUNT})
+TLS = {"aws:SecureTransport": "true", "s3:TlsVersion": TLS_VERSIONS}
+ROLE = Asker(ACCOUNT, context={**TLS, "aws:PrincipalAccount": ACCOUNT})
 LOGS = Asker(ACCOUNT, "logs.us-east-1.amazonaws.com")
 OBJECT = "arn:aws:s3:::models/llama/model.safetensors"
 ROOT = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}
@@ -20,6 +21,11 @@ OWN_ORGANIZATION = {"StringNotEquals": {"aws:PrincipalOrgID": "o-1"}}
 
 def statement(effect: str = "Allow", **parts: Any) -> dict[str, Any]:
     return {"Effect": effect, "Principal": "*", "Action": "s3:GetObject", "Resource": "*", **parts}
+
+
+def unnamed(effect: str) -> dict[str, Any]:
+    """A statement without its Principal."""
+    return {"Effect": effect, "Action": "s3:GetObject", "Resource": "*"}
 
 
 @pytest.mark.parametrize(
@@ -33,7 +39,9 @@ def statement(effect: str = "Allow", **parts: Any) -> dict[str, Any]:
         ([statement(Principal={"AWS": ACCOUNT})], "allowed"),
         ([statement(Principal={"AWS": "arn:aws:iam::999999999999:root"})], "silent"),
         ([statement("Deny", Principal={"AWS": f"arn:aws:iam::{ACCOUNT}:role/other"})], "silent"),
-        ([statement(Principal={"AWS": f"arn:aws:iam::{ACCOUNT}:role/other"})], "unclear"),
+        ([statement(Principal={"AWS": f"arn:aws:iam::{ACCOUNT}:role/other"})], "silent"),
+        ([statement(Principal={"AWS": f"arn:aws:iam::{ACCOUNT}:role/loadproof-prod-chat-Role-1X"})], "unclear"),
+        ([statement("Deny", Principal={"AWS": f"arn:aws:iam::{ACCOUNT}:role/loadproof-prod-chat-Role-1X"})], "unclear"),
         ([statement(Principal={"AWS": "arn:aws:iam::999999999999:role/other"})], "silent"),
         ([statement(Action="s3:Get*")], "allowed"),
         ([statement(Action="S3:GETOBJECT")], "allowed"),
@@ -48,7 +56,16 @@ def statement(effect: str = "Allow", **parts: Any) -> dict[str, Any]:
         ([statement(Condition={"StringEquals": {"aws:principalaccount": [ACCOUNT, "1"]}})], "allowed"),
         ([statement(Condition={"StringNotEquals": {"aws:PrincipalAccount": ACCOUNT}})], "silent"),
         ([statement(Condition={"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}})], "unclear"),
-        ([{**statement("Deny"), "NotPrincipal": ROOT}], "unclear"),
+        ([statement("Deny", Condition={"NumericLessThan": {"s3:TlsVersion": "1.2"}})], "silent"),
+        ([statement("Deny", Condition={"NumericLessThan": {"s3:TlsVersion": 1.2}})], "silent"),
+        ([statement("Deny", Condition={"NumericLessThan": {"s3:TlsVersion": "1.3"}})], "unclear"),
+        ([statement("Deny", Condition={"NumericLessThanIfExists": {"s3:TlsVersion": ["1.4"]}})], "denied"),
+        ([statement("Deny", Condition={"NumericGreaterThan": {"s3:signatureAge": "600000"}})], "unclear"),
+        ([statement(Condition={"NumericGreaterThanEquals": {"s3:TlsVersion": "1.2"}})], "allowed"),
+        ([{**unnamed("Deny"), "NotPrincipal": ROOT}], "denied"),
+        ([{**unnamed("Deny"), "NotPrincipal": {"AWS": ["*"]}}], "silent"),
+        ([{**unnamed("Deny"), "NotPrincipal": {"AWS": f"arn:aws:iam::{ACCOUNT}:role/other"}}], "denied"),
+        ([{**unnamed("Deny"), "NotPrincipal": {"AWS": f"arn:aws:iam::{ACCOUNT}:role/loadproof-a-b"}}], "unclear"),
     ],
 )
 def test_an_answer_to_a_role_of_the_account(statements: list[dict[str, Any]], answer: Answer) -> None:

@@ -53,6 +53,17 @@ def denying_bucket(world: World) -> None:
     )
 
 
+def exempting_root(world: World) -> None:
+    """Its roles are other principals."""
+    root = world.root_statement()["Principal"]
+    everything = [f"arn:aws:s3:::{world.bucket}", f"arn:aws:s3:::{world.bucket}/*"]
+    world.bucket_policy({"Effect": "Deny", "NotPrincipal": root, "Action": "s3:*", "Resource": everything})
+
+
+def key_for(world: World, role: str) -> None:
+    world.key_policy(world.logs_statement(), {**world.root_statement(), "Principal": {"AWS": world.role_of(role)}})
+
+
 def other_key(world: World) -> None:
     key = world.client("kms").create_key()["KeyMetadata"]["Arn"]
     world.client("s3").put_object(
@@ -173,6 +184,7 @@ STATES: dict[str, tuple[Change, str, str]] = {
         lambda w: w.client("s3").delete_object(Bucket=w.bucket, Key="legal.tar.gz"), "LA122", "adapter legal of chat",
     ),
     "bucket's policy denies": (denying_bucket, "LA123", "denies s3:GetObject to roles of"),
+    "bucket's policy exempts the root alone": (exempting_root, "LA123", "denies s3:GetObject and s3:ListBucket"),
     "weights under another key": (other_key, "LA124", "legal.tar.gz is encrypted with arn:aws:kms"),
     "token is missing": (
         lambda w: w.client("secretsmanager").delete_secret(SecretId="hub", ForceDeleteWithoutRecovery=True), "LA125",
@@ -192,9 +204,11 @@ STATES: dict[str, tuple[Change, str, str]] = {
         lambda w: w.key_policy(w.root_statement()), "LA133", "its policy does not name logs.us-east-1.amazonaws.com",
     ),
     "a deletion failed": (deletion_failed, "LA141", "it is DELETE_FAILED"),
-    "key's policy names roles": (
-        lambda w: w.key_policy(w.logs_statement(), {**w.root_statement(), "Principal": {"AWS": w.some_role()}}),
-        UNKNOWN, "has conditions or names roles",
+    "key's policy names other roles": (
+        lambda w: key_for(w, "some"), "LA132", "its policy does not name the account",
+    ),
+    "key's policy names a role like ours": (
+        lambda w: key_for(w, "loadproof-prod-chat-Role"), UNKNOWN, "has conditions or names roles",
     ),
     "a creation was rolled back": (rolled_back, "LA142", "it is ROLLBACK_COMPLETE"),
     "endpoint's name is taken": (
@@ -261,6 +275,17 @@ def test_where_all_is_well_nothing_is_found(world: World) -> None:
     seen = world.seen()
     assert [str(one) for one in seen.findings] == []
     assert seen.looked_at > 40
+
+
+def test_a_bucket_for_tls_alone_is_well(world: World) -> None:
+    """The two statements that AWS's own guides give: nothing without TLS, and nothing below TLS 1.2."""
+    everything = [f"arn:aws:s3:::{world.bucket}", f"arn:aws:s3:::{world.bucket}/*"]
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": everything}
+    world.bucket_policy(
+        {**deny, "Condition": {"Bool": {"aws:SecureTransport": "false"}}},
+        {**deny, "Condition": {"NumericLessThan": {"s3:TlsVersion": "1.2"}}},
+    )
+    assert [str(one) for one in world.seen().findings] == []
 
 
 def test_weights_of_jumpstart_need_no_policy_to_be_read(world: World) -> None:

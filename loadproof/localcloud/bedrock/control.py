@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loadproof.catalog.bedrock import BedrockModel, bedrock_models
-from loadproof.localcloud.bedrock.models import facts_of, plain_id
+from loadproof.localcloud.bedrock.models import plain_id
 from loadproof.localcloud.bedrock.operations import model_arn
 from loadproof.localcloud.bedrock.profiles import ProfileOperations
 from loadproof.localcloud.bedrock.throughput import ThroughputOperations
@@ -15,8 +15,7 @@ class BedrockApi(ProfileOperations, ThroughputOperations):
     """All operations on one store."""
 
     def GetFoundationModel(self, caller: Caller, params: Params) -> Document:  # noqa: N802
-        model_id = plain_id(params["modelIdentifier"])
-        model = facts_of(model_id)
+        model = bedrock_models().get(plain_id(params["modelIdentifier"]))
         if model is None:
             raise AwsError("ValidationException", "The provided model identifier is invalid.")
         return {"modelDetails": _model_summary(caller, model)}

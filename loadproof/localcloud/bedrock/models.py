@@ -10,12 +10,6 @@ from loadproof.localcloud.bedrock.errors import BedrockError, invalid
 from loadproof.localcloud.bedrock.store import BedrockStore
 from loadproof.localcloud.controlplane.wire import Caller
 
-# A provider's models that the catalog has no row of: every prefix, every tier, its own InvokeModel body.
-_PAYLOADS = {
-    "anthropic": "anthropic", "meta": "meta", "mistral": "mistral", "amazon": "nova",
-    "openai": "openai", "qwen": "openai", "deepseek": "openai",
-}  # fmt: skip
-_MODEL_ID = re.compile(r"(?P<provider>[a-z0-9-]+)\.[a-z0-9][a-z0-9.-]*(:[a-z0-9]+){0,2}")
 _CONTEXT_SIZE = re.compile(r":\d+k$")
 _ARN = re.compile(r"arn:[a-z-]+:bedrock:(?P<region>[a-z0-9-]*):(?P<account>\d*):(?P<kind>[a-z-]+)/(?P<name>.+)")
 
@@ -29,23 +23,6 @@ class Target:
     metric_id: str
     key: str
     units: int | None = None
-
-
-def facts_of(model_id: str) -> BedrockModel | None:
-    """The catalog's row; a stated guess for another model of a provider that is known; None for anything else."""
-    known = bedrock_models().get(model_id)
-    if known is not None:
-        return known
-    found = _MODEL_ID.fullmatch(model_id)
-    payload = _PAYLOADS.get(found["provider"]) if found else None
-    if payload is None:
-        return None
-    prefixes = tuple(name for name in bedrock_prefixes() if name != NO_PREFIX)
-    return BedrockModel(
-        model_id=model_id, title=model_id, payload=payload, context_tokens=128_000, max_output_tokens=8192,
-        output_burndown=1.0, image_input=True, on_demand=True, prefixes=prefixes,
-        tiers=("default", "flex", "priority", "reserved"), source="a guess of the local cloud", date="",
-    )  # fmt: skip
 
 
 def resolve(store: BedrockStore, caller: Caller, identifier: str) -> Target:
@@ -106,8 +83,8 @@ def _provisioned(store: BedrockStore, arn: str) -> Target:
 
 
 def known_model(model_id: str) -> BedrockModel | None:
-    """As `facts_of`; a provisioned model's id may carry its context's size (`amazon.nova-lite-v1:0:24k`)."""
-    return facts_of(_CONTEXT_SIZE.sub("", model_id))
+    """The catalog's row; a provisioned model's id may carry its context's size (`amazon.nova-lite-v1:0:24k`)."""
+    return bedrock_models().get(_CONTEXT_SIZE.sub("", model_id))
 
 
 def plain_id(identifier: str) -> str:

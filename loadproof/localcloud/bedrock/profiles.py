@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from loadproof.catalog.bedrock import GLOBAL, NO_PREFIX, bedrock_models, bedrock_prefixes, split_profile_id
-from loadproof.localcloud.bedrock.models import facts_of
 from loadproof.localcloud.bedrock.operations import Operations, model_arn, new_id
 from loadproof.localcloud.bedrock.store import InferenceProfile
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, paged
@@ -57,7 +56,7 @@ class ProfileOperations(Operations):
         """The model and the prefix that an ARN names. Raises AwsError as AWS does for one that is not there."""
         kind, _, name = source.split(":", 5)[5].partition("/")
         prefix, model_id = split_profile_id(name) if kind == "inference-profile" else (NO_PREFIX, name)
-        model = facts_of(model_id)
+        model = bedrock_models().get(model_id)
         of_prefix = model is not None and (prefix == NO_PREFIX or prefix in model.prefixes)
         regions = bedrock_prefixes()[prefix].source_regions
         if model is None or not of_prefix or (regions and caller.region not in regions):

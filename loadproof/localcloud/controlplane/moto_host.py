@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from moto.iam.access_control import PermissionResult
+from moto.kms.models import KmsBackend
 from moto.s3.models import FakeBucket
 from moto.server import ThreadedMotoServer
 
@@ -30,6 +32,7 @@ class MotoHost:
 def start_moto() -> MotoHost:
     """Start moto in threads of this process, which `local` has started with moto's settings."""
     _keep_policies_unenforced()
+    _know_keys_by_arn()
     subscriptions.install()
     socket_path = scratch_folder("moto") / "socket"
     server = ThreadedMotoServer(ip_address=f"unix://{socket_path}", port=0, verbose=False)
@@ -48,3 +51,17 @@ def _keep_policies_unenforced() -> None:
 
     bucket: Any = FakeBucket
     bucket.get_permission = neutral
+
+
+def _know_keys_by_arn() -> None:
+    """AWS takes a key's id or its ARN. moto looks an ARN up as it is for these, and breaks."""
+    backend: Any = KmsBackend
+    for name in ("cancel_key_deletion", "disable_key", "enable_key", "schedule_key_deletion"):
+        setattr(backend, name, _by_id(getattr(backend, name)))
+
+
+def _by_id(operation: Callable[..., Any]) -> Callable[..., Any]:
+    def on_key(self: KmsBackend, key_id: str, *more: Any, **named: Any) -> Any:
+        return operation(self, self.get_key_id(key_id), *more, **named)
+
+    return on_key

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from loadproof.localcloud.controlplane.schedule_expressions import is_schedule
 from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, require
-from loadproof.localcloud.refusals.schedules import is_schedule
 
 _INVALID, _PATTERN = "ValidationException", "InvalidEventPatternException"
 

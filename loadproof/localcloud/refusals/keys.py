@@ -10,11 +10,34 @@ from loadproof.localcloud.refusals.rules import Rule, check_tags, require
 
 _INVALID = "ValidationException"
 _MOST_PLAINTEXT = 4096
+_ENCRYPT, _SIGN, _MAC, _AGREE = "ENCRYPT_DECRYPT", "SIGN_VERIFY", "GENERATE_VERIFY_MAC", "KEY_AGREEMENT"
+# What a key is for, by how its KeySpec begins: https://docs.aws.amazon.com/kms/latest/APIReference/API_CreateKey.html
+_USAGES = {
+    "SYMMETRIC_DEFAULT": (_ENCRYPT,),
+    "HMAC_": (_MAC,),
+    "RSA_": (_ENCRYPT, _SIGN),
+    "ECC_NIST_P": (_SIGN, _AGREE),
+    "ECC_": (_SIGN,),
+    "ML_DSA_": (_SIGN,),
+    "SM2": (_ENCRYPT, _SIGN, _AGREE),
+}
 
 
 def _create(caller: Caller, params: Params) -> None:
     _check_policy(params.get("Policy"))
+    _check_usage(params)
     check_tags([tag["TagKey"] for tag in params.get("Tags") or []], "TagException")
+
+
+def _check_usage(params: Params) -> None:
+    spec = params.get("KeySpec") or params.get("CustomerMasterKeySpec") or "SYMMETRIC_DEFAULT"
+    usage = params.get("KeyUsage")
+    if usage is None:
+        message = "You must specify a KeyUsage value for an asymmetric KMS key or an HMAC KMS key."
+        require(spec == "SYMMETRIC_DEFAULT", _INVALID, message)
+        return
+    usages = next((found for start, found in _USAGES.items() if spec.startswith(start)), (usage,))
+    require(usage in usages, _INVALID, f"KeyUsage {usage} is not compatible with KeySpec {spec}")
 
 
 def _check_policy(policy: str | None) -> None:

@@ -22,9 +22,10 @@ def require(condition: object, code: str, message: str, status: int = 400) -> No
 
 
 def check_tags(keys: Iterable[str], code: str, most: str = "") -> None:
-    """No key of AWS's own, and no more than 50, which may have a code of its own."""
+    """No key of AWS's own, none twice, and no more than 50, which may have a code of its own."""
     names = list(keys)
     require(len(names) <= _MOST_TAGS, most or code, "Number of tags exceeds resource tag limit.")
+    require(len(set(names)) == len(names), code, "Duplicate tag keys found.")
     for name in names:
         require(not name.lower().startswith("aws:"), code, f"Tag keys starting with aws: are reserved: {name}")
 

@@ -58,6 +58,7 @@ def roles_left_out(need: Key) -> Iterator[Found]:
     context = {
         "kms:CallerAccount": need.account.id,
         "aws:PrincipalAccount": need.account.id,
+        "aws:SecureTransport": "true",
         "kms:ViaService": f"sagemaker.{need.account.region}.amazonaws.com",
     }
     answer = _answer(need, Asker(need.account.id, context=context), "kms:Decrypt")
@@ -82,7 +83,11 @@ def roles_left_out(need: Key) -> Iterator[Found]:
 )
 def services_left_out(need: Key) -> Iterator[Found]:
     for service in need.services:
-        context = {"aws:SourceAccount": need.account.id, "kms:CallerAccount": need.account.id}
+        context = {
+            "aws:SourceAccount": need.account.id,
+            "kms:CallerAccount": need.account.id,
+            "aws:SecureTransport": "true",
+        }
         if service.startswith("logs."):
             # Logs says which group it asks for; a policy may allow the groups of this account alone.
             partition = registry(need.account.region).partition

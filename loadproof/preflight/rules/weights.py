@@ -8,7 +8,7 @@ from typing import Final
 from loadproof.catalog import registry
 from loadproof.preflight.account import UnseenError
 from loadproof.preflight.needs import Secret, Weights
-from loadproof.preflight.policies import Asker, answer_of
+from loadproof.preflight.policies import TLS_VERSIONS, Asker, answer_of
 from loadproof.preflight.rules.rule import Found, secret_rule, weights_rule
 
 _NO_BUCKET: Final = ("404", "NoSuchBucket")
@@ -78,6 +78,7 @@ def policy_denies(need: Weights) -> Iterator[Found]:
     bucket = f"arn:{partition}:s3:::{need.bucket}"
     context = {
         "aws:SecureTransport": "true",
+        "s3:TlsVersion": TLS_VERSIONS,
         "aws:PrincipalAccount": need.account.id,
         "aws:PrincipalType": "AssumedRole",
     }

@@ -94,7 +94,9 @@ def unknown_version(placed: Placed) -> Iterator[Found]:
 @component_rule(
     "LP312",
     "The accelerator cannot compute in this type",
-    reason="A T4 or V100 has no bfloat16: servers refuse to start, or compute far slower.",
+    reason="A T4 or V100 has no bfloat16: vLLM refuses to start (https://github.com/vllm-project/vllm/issues/946). TGI "
+    "would take float16 where nobody says a type (text_generation_server/models/causal_lm.py), but the stack always "
+    "says one, and model.dtype is bf16 unless written otherwise.",
     mend="Use dtype fp16, or a newer accelerator.",
 )
 def dtype_unsupported(placed: Placed) -> Iterator[Found]:

@@ -198,6 +198,9 @@ ADAPTED: dict[str, Any] = {
 }
 
 
+STACK = "loadproof-test-chat"
+
+
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     with local_cloud(tmp_path_factory.mktemp("state"), "answers", speed=30) as made:
@@ -211,14 +214,52 @@ def test_an_adapter_that_its_server_never_loaded_fails_the_deployment(
     cloud: Cloud, tmp_path: Path, switch: str, status: str
 ) -> None:
     """vLLM mounts its adapter routes only with a variable; the component is InService without it."""
-    stack = "loadproof-test-chat"
     template = cloud.template(profile(tmp_path, ADAPTED))
-    for one in template["Resources"].values():
-        if one["Type"] == "AWS::SageMaker::Model":
-            variables = one["Properties"]["PrimaryContainer"]["Environment"]
-            assert variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "true"
-            variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = switch
-    assert cloud.apply(stack, template) == status, cloud.reasons(stack)
-    reasons = [reason for reason in cloud.reasons(stack) if reason.startswith("Proof")]
+    variables = variables_of(template)
+    assert variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "true"
+    variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = switch
+    assert cloud.apply(STACK, template) == status, cloud.reasons(STACK)
+    reasons = [reason for reason in cloud.reasons(STACK) if reason.startswith("Proof")]
     assert bool(reasons) == (switch == "false") and all("Not Found" in reason for reason in reasons)
-    assert cloud.destroy(stack) == "DELETE_COMPLETE"
+    assert cloud.destroy(STACK) == "DELETE_COMPLETE"
+
+
+def test_an_edited_template_is_proven_again(cloud: Cloud, tmp_path: Path) -> None:
+    """The profile is the same: an adapter's other weights are asked, and containers that know no adapters go back."""
+    template = cloud.template(profile(tmp_path, ADAPTED))
+    assert cloud.apply(STACK, template) == "CREATE_COMPLETE", cloud.reasons(STACK)
+    (adapter,) = [one for one in template["Resources"].values() if "ArtifactUrl" in json.dumps(one)]
+    adapter["Properties"]["Specification"]["Container"]["ArtifactUrl"] = "s3://weights/other.tar.gz"
+    assert cloud.apply(STACK, template) == "UPDATE_COMPLETE", cloud.reasons(STACK)
+    assert proofs(cloud) == ["UPDATE_COMPLETE", "CREATE_COMPLETE"]
+    del variables_of(template)["VLLM_ALLOW_RUNTIME_LORA_UPDATING"]
+    assert cloud.apply(STACK, template) == "UPDATE_ROLLBACK_COMPLETE"
+    (reason,) = [reason for reason in cloud.reasons(STACK) if reason.startswith("Proof")]
+    assert "component loadproof-test-chat-main-legal does not answer" in reason and "Not Found" in reason
+    assert text_of(asked_adapter(cloud))
+    assert cloud.destroy(STACK) == "DELETE_COMPLETE"
+
+
+def variables_of(template: dict[str, Any]) -> dict[str, str]:
+    """Of the only model, to be changed in place."""
+    (model,) = [one for one in template["Resources"].values() if one["Type"] == "AWS::SageMaker::Model"]
+    found: dict[str, str] = model["Properties"]["PrimaryContainer"]["Environment"]
+    return found
+
+
+def asked_adapter(cloud: Cloud) -> bytes:
+    answer = cloud.client("sagemaker-runtime").invoke_endpoint(
+        EndpointName="loadproof-test-chat",
+        InferenceComponentName="loadproof-test-chat-main-legal",
+        ContentType="application/json",
+        Body=json.dumps({"prompt": "Hello", "max_tokens": 8}).encode(),
+    )
+    return bytes(answer["Body"].read())
+
+
+def proofs(cloud: Cloud) -> list[str]:
+    """How the proof has ended each time, newest first."""
+    events = cloud.client("cloudformation").describe_stack_events(StackName=STACK)["StackEvents"]
+    of_proof = [one for one in events if one["ResourceType"] == "AWS::CloudFormation::CustomResource"]
+    ended = [one for one in of_proof if one["ResourceStatus"].endswith("_COMPLETE")]
+    return [one["ResourceStatus"] for one in ended if one["LogicalResourceId"].startswith("Proof")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import date
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from loadproof.localcloud.account.denials import PARAMETER as DENIED
 from loadproof.localcloud.account.reservations import PARAMETER as RESERVATION
+from loadproof.localcloud.refusals.functions.runtimes import blocked
 
 Aws = Callable[[str], Any]
 KIND = "ml.g4dn.8xlarge"  # of no other test
@@ -151,3 +153,33 @@ def test_a_right_that_is_denied_is_refused(action: str, service: str, ask: Calla
     finally:
         aws("ssm").delete_parameter(Name=DENIED)
     ask(aws(service))
+
+
+def test_a_key_is_known_by_its_arn(aws: Aws) -> None:
+    """It is disabled, enabled, scheduled for deletion, and kept after all; which leaves it disabled."""
+    kms = aws("kms")
+    arn = kms.create_key()["KeyMetadata"]["Arn"]
+
+    def state() -> str:
+        return str(kms.describe_key(KeyId=arn)["KeyMetadata"]["KeyState"])
+
+    kms.disable_key(KeyId=arn)
+    assert state() == "Disabled"
+    kms.enable_key(KeyId=arn)
+    assert state() == "Enabled"
+    kms.schedule_key_deletion(KeyId=arn, PendingWindowInDays=7)
+    assert state() == "PendingDeletion"
+    kms.cancel_key_deletion(KeyId=arn)
+    assert state() == "Disabled"
+
+
+def test_a_deprecated_runtime_is_taken_until_its_day() -> None:
+    """AWS's table of 2026-11: python3.8, deprecated in 2024, until 2027-02-01; nodejs12.x until 2023-03-31."""
+    assert not blocked("python3.8", "create-block", date(2027, 1, 31))
+    assert blocked("python3.8", "create-block", date(2027, 2, 1))
+    assert blocked("nodejs12.x", "create-block", date(2023, 3, 31))
+
+
+def test_a_runtime_without_a_day_is_taken() -> None:
+    """One that only the service's model knows has none yet."""
+    assert not blocked("python3.15", "create-block", date(2027, 2, 1))

@@ -20,6 +20,7 @@ MODELS = bedrock_models()
 LLAMA = MODELS["meta.llama3-1-8b-instruct-v1:0"]
 NOVA = MODELS["amazon.nova-lite-v1:0"]
 HAIKU = MODELS["anthropic.claude-haiku-4-5-20251001-v1:0"]
+PNG = "iVBORw0KGgo="  # the eight bytes that every PNG begins with
 TIMING = Timing(first_token_ms=20.4, last_token_ms=99.6)
 
 
@@ -114,8 +115,74 @@ def test_free_fields_are_taken_as_they_are() -> None:
 def test_an_image_counts_a_thousand_tokens() -> None:
     """The stand-in cannot see: three words and a picture are 1003 tokens."""
     body = hello()
-    body["messages"][0]["content"].append({"image": {"format": "png", "source": {"bytes": "eA=="}}})
+    body["messages"][0]["content"].append({"image": {"format": "png", "source": {"bytes": PNG}}})
     assert read(NOVA, body)[0].input_tokens == 1003
+
+
+STARTS = {
+    "png": b"\x89PNG\r\n\x1a\n",
+    "jpeg": b"\xff\xd8\xff\xe0",
+    "gif": b"GIF89a",
+    "webp": b"RIFF\x24\x00\x00\x00WEBPVP8 ",
+}
+
+
+def picture(data: bytes, kind: str) -> dict[str, Any]:
+    image = {"image": {"format": kind, "source": {"bytes": base64.b64encode(data).decode()}}}
+    return {"messages": [{"role": "user", "content": [{"text": "What is it?"}, image]}]}
+
+
+def claude_picture(data: bytes, kind: str) -> dict[str, Any]:
+    source = {"type": "base64", "media_type": kind, "data": base64.b64encode(data).decode()}
+    content = [{"type": "text", "text": "What is it?"}, {"type": "image", "source": source}]
+    messages = [{"role": "user", "content": content}]
+    return {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 4, "messages": messages}
+
+
+@pytest.mark.parametrize("kind", STARTS)
+def test_pictures_of_their_said_format_are_taken(kind: str) -> None:
+    """By their first bytes; nobody looks further."""
+    read(NOVA, picture(STARTS[kind], kind))
+    read(HAIKU, picture(STARTS[kind], kind))
+    native.read(HAIKU, json.dumps(claude_picture(STARTS[kind], f"image/{kind}")).encode())
+
+
+WRONG_KIND = (
+    "messages.0.content.1.image.source.base64: The image was specified using the image/png media type, but the image "
+    "appears to be a image/jpeg image"
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "said"),
+    [
+        (NOVA, b"garbage", "The provided image does not match the specified image format."),
+        (NOVA, STARTS["jpeg"], "The provided image does not match the specified image format."),
+        (HAIKU, b"garbage", "Could not process image"),
+        (HAIKU, STARTS["jpeg"], WRONG_KIND),
+    ],
+)
+def test_converse_refuses_other_bytes_than_said(model: Any, data: bytes, said: str) -> None:
+    """The model does, and Bedrock hands its words on."""
+    with pytest.raises(BedrockError) as refused:
+        read(model, picture(data, "png"))
+    assert refused.value.code == "ValidationException"
+    assert refused.value.message == f"The model returned the following errors: {said}"
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "said"),
+    [
+        (b"garbage", "image/png", "Could not process image"),
+        (STARTS["jpeg"], "image/png", WRONG_KIND),
+        (STARTS["png"], "image/bmp", "messages.0.content.1.image.source.base64.media_type: Input should be"),
+    ],
+)
+def test_claude_refuses_other_bytes_than_said(data: bytes, kind: str, said: str) -> None:
+    """In its own body it is asked without anybody between."""
+    with pytest.raises(BedrockError) as refused:
+        native.read(HAIKU, json.dumps(claude_picture(data, kind)).encode())
+    assert refused.value.message.startswith(said)
 
 
 NATIVE = {

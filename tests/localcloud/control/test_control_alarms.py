@@ -156,7 +156,7 @@ def test_disabled_actions_call_nothing(world: World) -> None:
             {"AlarmActions": ["arn:aws:automate:us-east-1:ec2:stop"]},
             "calls scaling policies of Application Auto Scaling",
         ),
-        ({"Statistic": None, "ExtendedStatistic": "tm90"}, "does not compute the statistic tm90"),
+        ({"Statistic": None, "ExtendedStatistic": "tm101"}, "The statistic tm101 is invalid"),
         ({"ComparisonOperator": "LessThanLowerThreshold"}, "anomaly detection"),
         ({"DatapointsToAlarm": 2}, "must be less than or equal to EvaluationPeriods"),
         ({"Period": 45}, "Period must be 10, 20, 30 or a multiple of 60, found 45"),

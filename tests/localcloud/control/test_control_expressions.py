@@ -6,9 +6,10 @@ import pytest
 
 from loadproof.localcloud.controlplane.cloudwatch.alarms import watch_of
 from loadproof.localcloud.controlplane.cloudwatch.expressions import Context, Points, names_in, parse, result_of
-from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricKey, MetricStore, check_statistic
+from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricKey, MetricStore
 from loadproof.localcloud.controlplane.cloudwatch.queries import queries_of
 from loadproof.localcloud.controlplane.cloudwatch.rules import parse_rule
+from loadproof.localcloud.controlplane.cloudwatch.statistics import check_statistic, statistic_of
 from loadproof.localcloud.controlplane.wire import AwsError, Caller
 
 CALLER = Caller("123456789012", "us-east-1", "AKIA")
@@ -139,9 +140,28 @@ def test_statistics_count_repeated_values(statistic: str, expected: float) -> No
     assert store.points(key, [0.0, 60.0, 120.0], statistic) == [pytest.approx(expected), None]
 
 
-def test_statistic_that_is_not_computed() -> None:
-    with pytest.raises(AwsError, match="does not compute the statistic tm90"):
-        check_statistic("tm90")
+@pytest.mark.parametrize(
+    ("statistic", "expected"),
+    [
+        ("tm90", 5.0), ("TM(:90%)", 5.0), ("TM(10%:90%)", 5.5), ("TM(80%:)", 9.5), ("TM(2:4)", 3.5), ("TM(20:)", None),
+        ("IQM", 5.5), ("wm90", 5.41), ("WM(2:9)", 5.5), ("tc90", 9.0), ("TC(2:4)", 2.0), ("ts90", 45.0),
+        ("TS(80%:)", 19.0), ("PR(:3)", 30.0), ("PR(2:4)", 20.0),
+    ],
+)  # fmt: skip
+def test_statistics_with_bounds(statistic: str, expected: float | None) -> None:
+    """Of 1 to 10: a tenth is one of them; the least bound is outside, the highest inside; p90 is 9.1."""
+    check_statistic(statistic)
+    found = statistic_of(list(range(1, 11)), [1.0] * 10, statistic)
+    assert found == (expected if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize(
+    "statistic", ["tm101", "TM(:)", "TM(90%:10%)", "TM(10:90%)", "TM(:110%)", "PR(:10%)", "pr90", "p100.5", "median"]
+)
+def test_statistics_that_do_not_exist(statistic: str) -> None:
+    """Bounds past 100%, none, the wrong way round or of two kinds; a rank knows values only."""
+    with pytest.raises(AwsError, match="is invalid"):
+        check_statistic(statistic)
 
 
 # CloudWatch user guide, "Configuring how CloudWatch alarms treat missing data": what becomes of five data points, the

@@ -42,7 +42,9 @@ def resolver(**sections: Any) -> Resolver:
         ({"Fn::FindInMap": ["M", {"Ref": "AWS::Region"}, "x"]}, 7),
         ({"Fn::ImportValue": {"Fn::Sub": "${Name}-arn"}}, "imported-chat-arn"),
         ({"Fn::Base64": "hi"}, "aGk="),
-        ({"Fn::ToJsonString": {"a": {"Ref": "Name"}}}, '{"a": "chat"}'),
+        ({"Fn::Cidr": ["192.168.0.0/24", 3, 5]}, ["192.168.0.0/27", "192.168.0.32/27", "192.168.0.64/27"]),
+        ({"Fn::Select": [255, {"Fn::Cidr": ["10.0.0.0/16", "256"]}]}, "10.0.255.0/24"),
+        ({"Fn::Cidr": ["2001:db8::/56", 2, 64]}, ["2001:db8::/64", "2001:db8:0:1::/64"]),
     ],
 )
 def test_functions(expression: Any, value: Any) -> None:
@@ -62,6 +64,11 @@ def test_functions(expression: Any, value: Any) -> None:
         ("Surprise: X\nResources: {A: {Type: x}}", "unsupported section Surprise"),
         ("Resources: {A: {Type: x, DependsOn: B}}", "Unresolved resource dependencies [B]"),
         ("Resources: {A: {Type: x, Properties: {P: !Ref C}}}", "Unresolved resource dependencies [C]"),
+        ("Resources: {A: {Type: x, Properties: {P: !Guess B}}}", "Encountered unsupported function: Fn::Guess"),
+        ("Resources: {A: {Type: x, Properties: {P: !Length [B]}}}", "Encountered unsupported function: Fn::Length"),
+        ("Resources: {A: {Type: x, Properties: {P: !Cidr [10.0.0.0/8]}}}", "requires two or three parameters"),
+        ("Resources: {A: {Type: x, Properties: {P: !Cidr [10.0.0.0/8, 257, 8]}}}", "takes 1 to 256, found 257"),
+        ("Resources: {Fn::ForEach::Q: [N, [a], {'Q${N}': {Type: x}}]}", "needs the transform AWS::LanguageExtensions"),
         (
             "Resources: {A: {Type: x, DependsOn: B}, B: {Type: x, Properties: {P: !GetAtt A.Arn}}}",
             "Circular dependency between resources: [A, B]",
@@ -72,6 +79,15 @@ def test_bad_template_is_refused(body: str, message: str) -> None:
     with pytest.raises(AwsError) as caught:
         Template.read(body).order  # noqa: B018
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "argument", [["10.0.0.0/24", 17, 4], ["10.0.0.0/24", 1, 9], ["10.0.0.1/24", 1, 4], ["x", 1, 4]]
+)
+def test_blocks_that_do_not_fit_are_refused(argument: list[Any]) -> None:
+    """Seventeen sixteenths of a block, more than all of it, and what is no block."""
+    with pytest.raises(AwsError, match="Fn::Cidr cannot make"):
+        resolver().resolve({"Fn::Cidr": argument})
 
 
 def test_order_follows_references_and_depends_on() -> None:

@@ -73,11 +73,9 @@ class Proof(Construct):
         resource = custom_resource(
             self, "Resource", function_arn=function.arn, timeout_s=LAMBDA_LIMIT_S + 60, properties=asked
         )
-        # Of the endpoint and its configuration it knows by their attributes.
+        # Of the configuration and of components it knows by their attributes.
         resource.add_resource_dependency(endpoint.resource)
-        for component in endpoint.components:
-            for one in (component.resource, *component.adapters):
-                resource.add_resource_dependency(one)
+        # A scalable target with new bounds moves the count into them.
         for one_scaling in scaling:
             resource.add_resource_dependency(one_scaling.target)
 
@@ -119,10 +117,13 @@ def _components(endpoint: ModelEndpoint, made: InferenceComponent) -> Iterator[D
         "ModelName": made.model_name,
         "Image": image_of(made.component.container, endpoint.deployment.environment.region),
         "Asks": asks,
+        # A template that somebody edits keeps the profile's hash: what the edit touches is asked again all the same.
+        "ChangedAt": made.resource.attr_last_modified_time,
         **_counts(endpoint.deployment, made.component, copy_bounds(made.component)),
     }
     for adapter in made.adapters:
-        yield {"Name": str(adapter.inference_component_name), "Base": made.name, "Asks": asks}
+        name, changed_at = str(adapter.inference_component_name), adapter.attr_last_modified_time
+        yield {"Name": name, "Base": made.name, "ChangedAt": changed_at, "Asks": asks}
 
 
 def _asks(component: Component, prompts: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from moto.core.utils import get_service_model
 from loadproof.catalog.bedrock import BedrockModel
 from loadproof.invocation.eventstream import encode_frame
 from loadproof.localcloud.bedrock.errors import BedrockError, invalid
+from loadproof.localcloud.bedrock.payloads.images import check_image
 from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, parsed_request
 from loadproof.localcloud.controlplane.wire import AwsError, check
 from loadproof.wire.documents import Document
@@ -33,6 +34,7 @@ def read(model: BedrockModel, body: bytes, identifier: str) -> tuple[ParsedReque
                     f"The text field in the ContentBlock object at messages.{at}.content.{position} is blank. Add "
                     "text to the text field, and try again."
                 )
+            _check_images(model, block, f"messages.{at}.content.{position}")
             texts.append(_text_of(block))
             attachments += any(name in block for name in _ATTACHMENTS)
     if fields.get("guardrailConfig"):
@@ -142,6 +144,15 @@ def _check_turns(messages: list[Document]) -> None:
         )
     if any(not message["content"] for message in messages):
         raise invalid("The content field in the Message object is empty. Add a ContentBlock object and try again.")
+
+
+def _check_images(model: BedrockModel, block: Document, place: str) -> None:
+    """The block's own picture, and those of a tool's result."""
+    if not model.image_input:
+        return
+    check_image(model, block.get("image"), place)
+    for position, part in enumerate((block.get("toolResult") or {}).get("content") or []):
+        check_image(model, part.get("image"), f"{place}.tool_result.content.{position}")
 
 
 def _text_of(block: Document) -> str:

@@ -14,6 +14,7 @@ import orjson
 from loadproof.catalog.bedrock import BedrockModel
 from loadproof.localcloud.bedrock.payloads.bodies import check_anthropic, check_meta
 from loadproof.localcloud.bedrock.payloads.converse import ConverseWriter, event_frame
+from loadproof.localcloud.bedrock.payloads.images import check_claude_image, check_image
 from loadproof.localcloud.bedrock.payloads.parsed import ParsedRequest, Timing, Writer, malformed, parsed_request
 from loadproof.wire.documents import Document
 
@@ -39,6 +40,7 @@ def read(model: BedrockModel, body: bytes) -> tuple[ParsedRequest, Writer]:
         parsed = parsed_request(model, prompt, max_tokens=most, stop_sequences=fields.get("stop") or ())
         return parsed, MetaWriter(parsed) if model.payload == "meta" else MistralWriter(parsed)
     prompt, attachments = _conversation(fields)
+    _check_images(model, fields["messages"])
     writer: Callable[[ParsedRequest], Writer]
     if model.payload == "nova":
         config = fields.get("inferenceConfig") or {}
@@ -239,6 +241,17 @@ def _conversation(fields: Document) -> tuple[str, int]:
             else:
                 attachments += 1
     return "\n".join(texts), attachments
+
+
+def _check_images(model: BedrockModel, messages: list[Document]) -> None:
+    for at, message in enumerate(messages):
+        content = message.get("content")
+        for position, block in enumerate(content if isinstance(content, list) else []):
+            place = f"messages.{at}.content.{position}"
+            if model.payload == "anthropic":
+                check_claude_image(block, place)
+            elif model.payload == "nova" and isinstance(block, dict):
+                check_image(model, block.get("image"), place)
 
 
 def _text(value: object, name: str) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from zoneinfo import available_timezones
 
-from loadproof.errors import InputError
 from loadproof.localcloud.controlplane.autoscaling.rules import refuse
+from loadproof.localcloud.controlplane.schedule_expressions import NOT_SIMULATED, is_schedule, is_simulated
 from loadproof.simulation.schedules import due_minutes
 from loadproof.wire.documents import Document
 
-_FORM = re.compile(r"at\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\)|rate\([1-9]\d* (minute|hour|day)s?\)|cron\(\S+( \S+){5}\)")
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -23,14 +21,10 @@ def check_schedule(action: Document) -> None:
     if action.get("Timezone", "UTC") not in available_timezones():
         raise refuse(f"Timezone {action['Timezone']} is an unknown time zone.")
     schedule = action["Schedule"]
-    if not _FORM.fullmatch(schedule):
+    if not is_schedule(schedule):
         raise refuse(f"Schedule must be at(yyyy-mm-ddThh:mm:ss), rate(N unit) or cron(six fields), found {schedule}.")
-    try:
-        _due(action, datetime(2000, 1, 1, tzinfo=UTC), 1)
-    except InputError as error:
-        raise refuse(f"Schedule {schedule}: {error}") from None
-    except ValueError:
-        raise refuse(f"Schedule {schedule} names a date or a field that does not exist.") from None
+    if not is_simulated(schedule, action.get("Timezone", "UTC")):
+        raise refuse(f"Schedule {schedule}: {NOT_SIMULATED}")
 
 
 def is_due(action: Document, created: datetime, after: datetime, until: datetime) -> bool:

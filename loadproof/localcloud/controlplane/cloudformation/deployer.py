@@ -181,7 +181,9 @@ class Deployer:
                 f"The local cloud does not provide {', '.join(unsupported)} of {type_name} (AWS does)."
             )
         tags = properties.get("Tags", [])
-        names = tags if isinstance(tags, dict) else [tag["Key"] for tag in tags]
+        names = list(tags) if isinstance(tags, dict) else [tag["Key"] for tag in tags]
+        if len(set(names)) != len(names):
+            raise ResourceFailedError(f"Duplicate tag keys found: {', '.join(names)}.")
         if any(name.lower().startswith("aws:") for name in names):
             raise ResourceFailedError("aws: prefixed tag key names are not allowed for external use.")
         return properties

@@ -32,6 +32,12 @@ _WITH_UPDATE_POLICY = {
     "AWS::AutoScaling::AutoScalingGroup", "AWS::ElastiCache::ReplicationGroup", "AWS::OpenSearchService::Domain",
     "AWS::Elasticsearch::Domain", "AWS::Lambda::Alias", "AWS::AppStream::Fleet",
 }  # fmt: skip
+# What AWS names when it meets another one. Those of the transform AWS::LanguageExtensions are not among them.
+_FUNCTIONS = (
+    "Fn::Base64", "Fn::Cidr", "Fn::GetAtt", "Fn::GetAZs", "Fn::ImportValue", "Fn::Join", "Fn::Split", "Fn::FindInMap",
+    "Fn::Select", "Ref", "Fn::Equals", "Fn::If", "Fn::Not", "Condition", "Fn::And", "Fn::Or", "Fn::Contains",
+    "Fn::EachMemberEquals", "Fn::EachMemberIn", "Fn::ValueOf", "Fn::ValueOfAll", "Fn::RefAll", "Fn::Sub",
+)  # fmt: skip
 _CONDITION_FUNCTIONS = {"Condition", "Fn::Equals", "Fn::Not", "Fn::And", "Fn::Or", "Fn::Contains"}
 
 
@@ -72,6 +78,11 @@ def _check_names(section: str, rows: Any, most: int) -> None:
         noun = section.lower()
         raise _refuse(f"Template format error: Number of {noun}, {len(rows)}, is greater than maximum allowed, {most}")
     for name in rows:
+        if str(name).startswith("Fn::ForEach"):
+            raise _refuse(
+                f"Template error: {name} in {section} needs the transform AWS::LanguageExtensions, which the local "
+                "cloud does not provide (AWS does): write out what it makes."
+            )
         if not re.fullmatch(r"[A-Za-z0-9]+", str(name)):
             raise _refuse(f"Template format error: {_SINGULAR[section]} name {name} is non alphanumeric.")
         if len(str(name)) > _MOST_NAME:
@@ -233,6 +244,11 @@ def _check_functions(document: Mapping[str, Any], value: Any) -> None:
         return
     if len(value) == 1:
         name, argument = next(iter(value.items()))
+        if str(name).startswith("Fn::") and name not in _FUNCTIONS:
+            raise _refuse(
+                f"Template Error: Encountered unsupported function: {name} Supported functions are: "
+                f"[{', '.join(_FUNCTIONS)}]"
+            )
         rule = _ARGUMENTS.get(name)
         if rule is not None:
             rule(document, argument)
@@ -291,6 +307,17 @@ def _join(document: Mapping[str, Any], argument: Any) -> None:
         )
 
 
+def _cidr(document: Mapping[str, Any], argument: Any) -> None:
+    if not isinstance(argument, list) or len(argument) not in (2, 3):
+        raise _refuse(
+            "Template error: every Fn::Cidr object requires two or three parameters, (1) an IP address block, (2) the "
+            "number of blocks to generate and (3) the number of subnet bits"
+        )
+    for value, least, most in zip(argument[1:], (1, 1), (256, 128), strict=False):
+        if not isinstance(value, dict) and not (str(value).isdigit() and least <= int(str(value)) <= most):
+            raise _refuse(f"Template error: Fn::Cidr takes {least} to {most}, found {value}")
+
+
 def _sub(document: Mapping[str, Any], argument: Any) -> None:
     pair = isinstance(argument, list) and len(argument) == 2 and isinstance(argument[0], str)
     if not isinstance(argument, str) and not (pair and isinstance(argument[1], dict)):
@@ -322,6 +349,7 @@ _ARGUMENTS: dict[str, Callable[[Mapping[str, Any], Any], None]] = {
     "Fn::If": _if,
     "Fn::GetAtt": _get_att,
     "Fn::Select": _select,
+    "Fn::Cidr": _cidr,
     "Fn::Split": _split,
     "Fn::Join": _join,
     "Fn::Sub": _sub,

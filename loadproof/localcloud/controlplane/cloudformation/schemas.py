@@ -46,20 +46,21 @@ def schema_of(type_name: str, region: str) -> TypeSchema | None:
     name = _hashes(region).get(type_name)
     if name is None:
         return None
-    return TypeSchema(type_name, region, _load(_data() / "resources" / f"{name}.json"))
+    return TypeSchema(type_name, region, _load(lint_data() / "schemas" / "resources" / f"{name}.json"))
 
 
 @cache
-def _data() -> Path:
+def lint_data() -> Path:
+    """The folder of data that cfn-lint carries."""
     spec = importlib.util.find_spec("cfnlint")
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError("cfn-lint is missing; install the extra: pip install 'loadproof[local]'")
-    return Path(spec.submodule_search_locations[0]) / "data" / "schemas"
+    return Path(spec.submodule_search_locations[0]) / "data"
 
 
 @cache
 def _hashes(region: str) -> dict[str, str]:
-    path = _data() / "providers" / f"{region}.json"
+    path = lint_data() / "schemas" / "providers" / f"{region}.json"
     return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
 
 
@@ -75,7 +76,7 @@ def _relaxed(type_name: str, region: str) -> Document:
     CloudFormation turns text into numbers and booleans and back by itself, so scalar types accept text too.
     """
     name = _hashes(region)[type_name]
-    document = copy.deepcopy(_load(_data() / "resources" / f"{name}.json"))
+    document = copy.deepcopy(_load(lint_data() / "schemas" / "resources" / f"{name}.json"))
     for path in _paths(document.get("readOnlyProperties", ())):
         if "/" not in path:
             document["properties"].pop(path, None)

@@ -115,8 +115,7 @@ def attribute_of(resource: Resource, attribute: str | None) -> Json:
         if not isinstance(found, dict) or part not in found:
             raise AwsError(
                 "ValidationError",
-                f"Template error: resource {resource.logical_id} does not support attribute type {attribute} "
-                "in Fn::GetAtt",
+                f"Requested attribute {attribute} does not exist in schema for {resource.type_name}",
             )
         found = found[part]
     return found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
 import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import yaml
 
@@ -16,6 +18,7 @@ from loadproof.localcloud.controlplane.wire import AwsError
 from loadproof.wire.documents import Document, Json
 
 Lookup = Callable[[str, str | None], Json]  # (logical id, attribute or None for Ref) -> value
+_HOST_BITS = 8  # of Fn::Cidr's blocks where nothing is said
 _PLACEHOLDER = re.compile(r"\$\{(!?)([^${}]+)\}")
 _SECTIONS = {
     "AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Mappings", "Conditions", "Resources",
@@ -249,6 +252,22 @@ class Resolver:
         except (IndexError, ValueError):
             raise invalid(f"Template error: Fn::Select cannot select nonexistent value at index {index}") from None
 
+    def _cidr(self, argument: list[Json]) -> list[str]:
+        block, count, *bits = (self.resolve(one) for one in argument)
+        try:
+            network = ipaddress.ip_network(block)
+            host_bits = int(bits[0]) if bits else _HOST_BITS
+            found = [
+                str(one) for one in islice(network.subnets(new_prefix=network.max_prefixlen - host_bits), int(count))
+            ]
+        except ValueError:
+            found = []
+        if len(found) < int(count):
+            raise invalid(
+                f"Template error: Fn::Cidr cannot make {count} blocks of {argument[2:] or _HOST_BITS} bits of {block}"
+            )
+        return found
+
     def _base64(self, argument: Json) -> str:
         return base64.b64encode(_text(self.resolve(argument)).encode()).decode()
 
@@ -273,8 +292,7 @@ _FUNCTIONS: dict[str, Callable[[Resolver, Json], Json]] = {
     "Fn::FindInMap": Resolver._find_in_map,
     "Fn::ImportValue": lambda self, a: self._imports(_text(self.resolve(a))),
     "Fn::Base64": Resolver._base64,
+    "Fn::Cidr": Resolver._cidr,
     "Fn::GetAZs": Resolver._azs,
     "Fn::Equals": lambda self, a: self.test({"Fn::Equals": a}),
-    "Fn::ToJsonString": lambda self, a: json.dumps(self.resolve(a)),
-    "Fn::Length": lambda self, a: len(self.resolve(a)),
 }

@@ -14,6 +14,7 @@ from loadproof.localcloud.controlplane.cloudwatch.alarms import Alarm, State, wa
 from loadproof.localcloud.controlplane.cloudwatch.data import (
     check_age,
     check_amount,
+    check_dimensions,
     check_namespace,
     labels_of,
     sample_of,
@@ -102,6 +103,7 @@ class CloudWatchApi:
                 told_s = _seconds(datum["Timestamp"])
                 check_age(self._clock.wall(self._clock.now_s()).timestamp() - told_s)
                 at_s = self._clock.cloud_s(told_s)
+            check_dimensions(datum.get("Dimensions") or (), number)
             dimensions = dimensions_of(datum.get("Dimensions"))
             key = MetricKey(caller.account, caller.region, namespace, datum["MetricName"], dimensions)
             taken.append((key, at_s, sample, datum.get("Unit", "None")))

@@ -23,6 +23,15 @@ def check_namespace(namespace: str) -> None:
         raise _invalid("The value AWS/ for parameter Namespace is invalid.")
 
 
+def check_dimensions(rows: Iterable[Mapping[str, str]], number: int) -> None:
+    """Names and values are ASCII and more than blanks, and no name begins with a colon."""
+    for position, row in enumerate(rows, 1):
+        for part, text in row.items():
+            if not text.strip() or not text.isascii() or (part == "Name" and text.startswith(":")):
+                place = f"MetricData.member.{number}.Dimensions.member.{position}.{part}"
+                raise _invalid(f"The value {text} for parameter {place} is invalid.")
+
+
 def check_amount(data: Sequence[Any]) -> None:
     if len(data) > _MOST_DATA:
         raise _invalid(f"The collection MetricData must not have a size greater than {_MOST_DATA}.")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import re
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from loadproof.localcloud.controlplane.wire import AwsError
+from loadproof.localcloud.controlplane.cloudwatch.statistics import statistic_of
 
 Dimensions = tuple[tuple[str, str], ...]
 KEPT_S = 3 * 3600.0  # CloudWatch keeps data of less than a minute for 3 hours
-_SIMPLE = ("Average", "Maximum", "Minimum", "SampleCount", "Sum")
-_PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,10})?|100)")
 _PRUNE_EVERY = 1000
 _KNOWN_POINTS = 1000
 
@@ -39,10 +35,10 @@ class Series:
     values: list[float] = field(default_factory=list)
     counts: list[float] = field(default_factory=list)
     # (statistic, from, until) -> how many data it was computed of, and the value. Data only ever come on top.
-    known: dict[tuple[str, float, float], tuple[int, float]] = field(default_factory=dict)
+    known: dict[tuple[str, float, float], tuple[int, float | None]] = field(default_factory=dict)
 
     def point(self, from_s: float, until_s: float, statistic: str) -> float | None:
-        """The statistic of the data in [from, until); None without any. Periods that are over are computed once."""
+        """The statistic of the data in [from, until); None without one. Periods that are over are computed once."""
         low, high = bisect_left(self.times_s, from_s), bisect_left(self.times_s, until_s)
         if low == high:
             return None
@@ -121,37 +117,3 @@ class MetricStore:
 def dimensions_of(rows: Iterable[Mapping[str, str]] | None) -> Dimensions:
     """CloudWatch's list of names and values as part of a key."""
     return tuple(sorted((row["Name"], row["Value"]) for row in rows or ()))
-
-
-def check_statistic(statistic: str) -> None:
-    """Raises for a statistic that is not computed here."""
-    if statistic not in _SIMPLE and not _PERCENTILE.fullmatch(statistic):
-        raise AwsError(
-            "InvalidParameterValue",
-            f"The local cloud does not compute the statistic {statistic}: use {', '.join(_SIMPLE)} or a percentile "
-            "such as p95.",
-        )
-
-
-def statistic_of(values: Sequence[float], counts: Sequence[float], statistic: str) -> float:
-    """One statistic of a non-empty sample. Percentiles interpolate between neighbours: p50 of 1 and 3 is 2."""
-    if statistic == "Maximum":
-        return max(values)
-    if statistic == "Minimum":
-        return min(values)
-    if statistic == "SampleCount":
-        return math.fsum(counts)
-    total = math.fsum(value * count for value, count in zip(values, counts, strict=True))
-    if statistic == "Sum":
-        return total
-    if statistic == "Average":
-        return total / math.fsum(counts)
-    return _percentile(values, counts, float(statistic[1:]))
-
-
-def _percentile(values: Sequence[float], counts: Sequence[float], percent: float) -> float:
-    sample = sorted(value for value, count in zip(values, counts, strict=True) for _ in range(max(1, int(count))))
-    rank = (len(sample) - 1) * percent / 100
-    low = int(rank)
-    high = min(low + 1, len(sample) - 1)
-    return sample[low] + (sample[high] - sample[low]) * (rank - low)

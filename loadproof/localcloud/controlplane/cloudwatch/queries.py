@@ -16,7 +16,8 @@ from loadproof.localcloud.controlplane.cloudwatch.expressions import (
     refuse,
     result_of,
 )
-from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricKey, MetricStore, check_statistic, dimensions_of
+from loadproof.localcloud.controlplane.cloudwatch.metrics import MetricKey, MetricStore, dimensions_of
+from loadproof.localcloud.controlplane.cloudwatch.statistics import check_statistic
 from loadproof.localcloud.controlplane.wire import Caller
 from loadproof.wire.documents import Document
 

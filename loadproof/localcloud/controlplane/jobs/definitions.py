@@ -17,6 +17,7 @@ from loadproof.localcloud.controlplane.jobs.tasks import is_provided
 from loadproof.wire.documents import Document, Json
 
 State = Document
+_MOST_NAME: Final = 80  # characters of a state's name
 _RESULT: Final = "Next End Parameters Arguments ResultSelector ResultPath Retry Catch"
 # By type, beside what most states have. Which of them a query language has, moto's parser knows.
 _FIELDS: Final = {
@@ -73,6 +74,8 @@ def _machine_problems(machine: Json, at: str, express: bool, outer: str = "JSONP
             waiting.update(_targets(states[name], f"{at}/States/{name}"))
     for name, state in states.items():
         place = f"{at}/States/{name}"
+        if len(name) > _MOST_NAME:
+            yield f"SCHEMA_VALIDATION_FAILED: State name is longer than {_MOST_NAME} characters at {place}"
         if name not in reached:
             yield f'MISSING_TRANSITION_TARGET: State "{name}" is not reachable. at {place}'
         waits = _awaited(state) if express else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
+from loadproof.localcloud.controlplane.sagemaker.existing import check_tag_keys
 from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, settle
 from loadproof.localcloud.controlplane.sagemaker.rules import RoleCheck
 from loadproof.localcloud.controlplane.sagemaker.store import Store
@@ -29,7 +30,9 @@ class Operations:
         settle(self.store, self.startable)
 
     def tag(self, arn: str, tags: list[dict[str, str]] | None) -> None:
+        """Before the thing is kept. Raises AwsError for keys that SageMaker refuses."""
         if tags:
+            check_tag_keys(tags)
             self.store.tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags})
 
 

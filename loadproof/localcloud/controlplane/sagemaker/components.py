@@ -26,6 +26,8 @@ class ComponentOperations(Operations):
         specifications = _specifications(params)
         variant = self._host(caller, params, specifications[0])
         check_specifications(self.store, caller, specifications, variant.config, params["EndpointName"])
+        copies = self._first_copies(caller, params, specifications[0])
+        self.tag(arn, params.get("Tags"))
         self.store.components[key(caller, name)] = Component(
             name=name,
             arn=arn,
@@ -33,11 +35,10 @@ class ComponentOperations(Operations):
             endpoint_name=params["EndpointName"],
             variant_name=variant.name,
             specifications=specifications,
-            desired_copies=self._first_copies(caller, params, specifications[0]),
+            desired_copies=copies,
             status="Creating",
             ready_at_s=self.store.clock() + self.store.timing.component_s,
         )
-        self.tag(arn, params.get("Tags"))
         return {"InferenceComponentArn": arn}
 
     def UpdateInferenceComponent(self, caller: Caller, params: Params) -> Document:  # noqa: N802

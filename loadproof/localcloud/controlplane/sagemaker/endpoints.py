@@ -23,6 +23,8 @@ class EndpointOperations(Operations):
         self.settle()
         arn = self.store.endpoints.new_arn(caller, name)
         config = self.store.configs.find(caller, params["EndpointConfigName"])
+        variants = _variants(config, {}, frozenset())
+        self.tag(arn, params.get("Tags"))
         self.store.endpoints[key(caller, name)] = Endpoint(
             name=name,
             arn=arn,
@@ -30,11 +32,10 @@ class EndpointOperations(Operations):
             config_name=config.name,
             status="Creating",
             ready_at_s=self.store.clock() + self.store.timing.endpoint_s,
-            variants=_variants(config, {}, frozenset()),
+            variants=variants,
             capture=config.request.get("DataCaptureConfig"),
             deployment=params.get("DeploymentConfig"),
         )
-        self.tag(arn, params.get("Tags"))
         return {"EndpointArn": arn}
 
     def UpdateEndpoint(self, caller: Caller, params: Params) -> Document:  # noqa: N802

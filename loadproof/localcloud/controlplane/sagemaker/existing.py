@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loadproof.localcloud.controlplane.sagemaker.store import refuse
@@ -15,13 +15,15 @@ _DATA = re.compile(r"s3://(?P<bucket>[^/]+)/(?P<key>.+)")
 
 def check_existing(caller: Caller, params: Params) -> None:
     """Raises AwsError for what CreateModel would not find on AWS."""
-    check_tag_keys(params.get("Tags") or [])
     for container in _containers(params):
         _check_image(caller, container.get("Image", ""))
         _check_data(caller, container.get("ModelDataUrl", ""))
 
 
-def check_tag_keys(tags: list[Mapping[str, str]]) -> None:
+def check_tag_keys(tags: Sequence[Mapping[str, str]]) -> None:
+    names = [tag["Key"] for tag in tags]
+    if len(set(names)) != len(names):
+        raise refuse(f"Tag keys must be unique, found {', '.join(names)}.")
     for tag in tags:
         if tag["Key"].lower().startswith("aws:"):
             raise refuse(f"Tag keys that start with aws: are reserved, found {tag['Key']}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loadproof.localcloud.controlplane.sagemaker.base import Operations, page
-from loadproof.localcloud.controlplane.sagemaker.existing import check_existing, check_tag_keys
+from loadproof.localcloud.controlplane.sagemaker.existing import check_existing
 from loadproof.localcloud.controlplane.sagemaker.rules import check_config, check_model, check_role
 from loadproof.localcloud.controlplane.sagemaker.store import Stored, Table, refuse
 from loadproof.localcloud.controlplane.wire import Caller, Params, key
@@ -49,7 +49,6 @@ class ModelOperations(Operations):
 
     def AddTags(self, caller: Caller, params: Params) -> Document:  # noqa: N802
         self._check_arn(params["ResourceArn"])
-        check_tag_keys(params["Tags"])
         self.tag(params["ResourceArn"], params["Tags"])
         return {"Tags": _tag_list(self.store.tags.get(params["ResourceArn"], {}))}
 
@@ -70,8 +69,8 @@ class ModelOperations(Operations):
 
     def _create(self, table: Table[Stored], caller: Caller, name: str, params: Params) -> str:
         arn = table.new_arn(caller, name)
-        table[key(caller, name)] = Stored(name=name, arn=arn, request=params)
         self.tag(arn, params.get("Tags"))
+        table[key(caller, name)] = Stored(name=name, arn=arn, request=params)
         return arn
 
     def _delete(self, table: Table[Stored], caller: Caller, name: str) -> None:

@@ -39,6 +39,9 @@ def check_model(params: Params) -> None:
             raise refuse("A container needs an Image or a ModelPackageName.")
         if container.get("ModelDataUrl") and container.get("ModelDataSource"):
             raise refuse("ModelDataUrl and ModelDataSource are mutually exclusive.")
+        source = container.get("ModelDataSource", {}).get("S3DataSource", {})
+        if source.get("S3DataType") == "S3Prefix" and not source.get("S3Uri", "").endswith("/"):
+            raise refuse(f"S3Uri {source.get('S3Uri')} of a S3DataSource of S3DataType S3Prefix must end with '/'.")
         if sum(len(k) + len(v) for k, v in container.get("Environment", {}).items()) > 32 * 1024:
             raise refuse("The environment of a container is limited to 32 KB.")
 

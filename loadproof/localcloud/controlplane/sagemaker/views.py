@@ -7,7 +7,6 @@ from dataclasses import replace
 from loadproof.catalog.readers import instances
 from loadproof.localcloud.controlplane.sagemaker.capacity import copy_size, instance_types, specification_for
 from loadproof.localcloud.controlplane.sagemaker.store import Component, Endpoint, Rollout, Store, Stored, Variant
-from loadproof.localcloud.controlplane.wire import key
 from loadproof.localcloud.directory import (
     AsynchronousView,
     CaptureView,
@@ -66,7 +65,7 @@ def component_view(
         accelerators_per_copy=int(copy_size(runs).accelerators),
         instance_type=kind,
         container=_component_container(store, component, runs, _ami(variant), following=following),
-        generation=component.generation + (variant.generation - 1 if variant else 0),
+        generation=_generation(store, component) + (variant.generation - 1 if variant else 0),
         groups=tuple(groups),
         following_share=_share(store, rollout),
     )
@@ -152,7 +151,7 @@ def _component_groups(store: Store, component: Component, endpoint: Endpoint) ->
                             instance_type=kind,
                             accelerators_per_copy=int(copy_size(runs).accelerators),
                             copies=copies,
-                            generation=component.generation + variant.generation - 1 + following,
+                            generation=_generation(store, component) + variant.generation - 1 + following,
                             following=following or fleet > 0,
                         )
                     )
@@ -161,11 +160,20 @@ def _component_groups(store: Store, component: Component, endpoint: Endpoint) ->
 
 def _runs(store: Store, component: Component, kind: str, *, following: bool) -> Document | None:
     """The specification whose container runs on an instance type: an adapter's is its base's."""
-    wanted = component
-    if component.base_name:
-        wanted = store.components.get(key(component.caller, component.base_name), component)
+    wanted = _base(store, component) or component
     specifications = wanted.pending if following and wanted.pending is not None else wanted.specifications
     return specification_for(specifications, kind)
+
+
+def _base(store: Store, component: Component) -> Component | None:
+    """The component in whose containers an adapter runs; None for one with containers of its own."""
+    return store.components.named(component.caller, component.base_name) if component.base_name else None
+
+
+def _generation(store: Store, component: Component) -> int:
+    """An adapter is loaded anew with its base's containers."""
+    base = _base(store, component)
+    return component.generation + (base.generation - 1 if base else 0)
 
 
 def _component_container(

@@ -3,18 +3,13 @@
 Lambda runs this text inline.
 """
 
-import time
 from functools import partial
 from typing import Any
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from loadproof.wire.custom_resource import RefusedError, respond, rolling_back, with_retries
-
-PATIENCE_S = 120.0
-POLL_S = 5.0
-NOT_YET = ("InternalServerException", "ModelNotReadyException", "ServiceUnavailableException", "ThrottlingException")
+from loadproof.wire.custom_resource import RefusedError, once_ready, respond, rolling_back
 
 
 def handler(event: dict[str, Any], context: object) -> None:
@@ -32,17 +27,10 @@ def prove(bedrock: Any, model: str, prompt: str, tokens: int) -> None:
     """Raises RefusedError without an answer that has text, or thoughts, in it."""
     messages = [{"role": "user", "content": [{"text": prompt}]}]
     ask = partial(bedrock.converse, modelId=model, messages=messages, inferenceConfig={"maxTokens": tokens})
-    until_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            answer = with_retries(ask)
-        except (ClientError, BotoCoreError) as error:
-            code = getattr(error, "response", {}).get("Error", {}).get("Code")
-            if code not in NOT_YET or time.monotonic() > until_s:
-                raise RefusedError(f"It is there and does not answer: {str(error)[:200]}") from error
-            time.sleep(POLL_S)
-            continue
-        parts = answer["output"]["message"]["content"]
-        if not any(part.get("text", "").strip() or "reasoningContent" in part for part in parts):
-            raise RefusedError("It answers without any text")
-        return
+    try:
+        answer = once_ready(ask)
+    except (ClientError, BotoCoreError) as error:
+        raise RefusedError(f"It is there and does not answer: {str(error)[:200]}") from error
+    parts = answer["output"]["message"]["content"]
+    if not any(part.get("text", "").strip() or "reasoningContent" in part for part in parts):
+        raise RefusedError("It answers without any text")

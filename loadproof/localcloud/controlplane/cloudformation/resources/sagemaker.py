@@ -162,5 +162,6 @@ class InferenceComponent(_SageMakerType):
         copies = ("CurrentCopyCount", "DesiredCopyCount")
         return {
             **picked(found, "InferenceComponentArn", "InferenceComponentStatus"),
+            "LastModifiedTime": found["LastModifiedTime"].isoformat(),
             **{f"RuntimeConfig.{count}": found["RuntimeConfig"][count] for count in copies},
         }

@@ -12,20 +12,10 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from loadproof.wire.custom_resource import with_retries
+from loadproof.wire.custom_resource import PATIENCE_S, POLL_S, once_ready, with_retries
 from loadproof.wire.payloads import answer_text
 
-PATIENCE_S = 120.0
-POLL_S = 5.0
 SHOWN_CHARACTERS = 200
-# What a copy that has only just started may answer.
-NOT_YET = (
-    "InternalDependencyException",
-    "InternalFailure",
-    "ModelNotReadyException",
-    "ServiceUnavailable",
-    "ThrottlingException",
-)
 
 
 class WrongAnswerError(Exception):
@@ -99,18 +89,6 @@ def left_at(s3: Any, place: str | None) -> bytes | None:
         if error.response["ResponseMetadata"]["HTTPStatusCode"] in (403, 404):
             return None
         raise
-
-
-def once_ready(ask: Callable[[], Any]) -> Any:
-    until_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return with_retries(ask)
-        except ClientError as error:
-            busy = error.response.get("OriginalStatusCode") in (429, 503)
-            if not (busy or error.response["Error"]["Code"] in NOT_YET) or time.monotonic() > until_s:
-                raise
-            time.sleep(POLL_S)
 
 
 def text_of(body: bytes) -> str:

@@ -1,0 +1,45 @@
+"""Which function a request names."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.refusals.rules import require
+
+INVALID, MISSING = "InvalidParameterValueException", "ResourceNotFoundException"
+FUNCTION_ARN = re.compile(r"arn:aws[\w-]*:lambda:([\w-]+):(\d{12}):function:([\w-]+)(?::([\w$-]+))?")
+
+
+def function(caller: Caller, reference: str, qualifier: str | None = None) -> Any:
+    """moto's function, None when there is none; a reference to another region or another version is refused."""
+    from moto.awslambda.models import lambda_backends  # noqa: PLC0415  a second of CPU to load
+
+    arn = FUNCTION_ARN.fullmatch(reference)
+    name = reference.rsplit(":", maxsplit=1)[-1] if arn is None else arn[3]
+    if arn is not None:
+        message = f"Functions from '{arn[1]}' are not reachable in this region ('{caller.region}')"
+        require(arn[1] == caller.region, MISSING, message, 404)
+        if arn[4] and qualifier:
+            message = "The derived qualifier from the function name does not match the specified qualifier."
+            require(arn[4] == qualifier, INVALID, message)
+    elif ":" in reference:
+        name = reference.split(":", maxsplit=1)[0]
+    try:
+        return lambda_backends[caller.account][caller.region].get_function(name)
+    except Exception:  # moto's own answer says what is missing
+        return None
+
+
+def named(caller: Caller, params: Params) -> None:
+    """Operations on one function: it must be of this region, and its two qualifiers must agree."""
+    function(caller, params["FunctionName"], params.get("Qualifier"))
+
+
+def existing(caller: Caller, params: Params) -> Any:
+    """The function. Raises AwsError where there is none."""
+    found = function(caller, params["FunctionName"], params.get("Qualifier"))
+    arn = caller.arn("lambda", f"function:{params['FunctionName'].split(':')[-1]}")
+    require(found is not None, MISSING, f"Function not found: {arn}", 404)
+    return found

@@ -1,0 +1,165 @@
+"""What Lambda refuses of a function that is made or changed: its runtime, settings, role, network and code."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.refusals.functions.lookup import INVALID, named
+from loadproof.localcloud.refusals.functions.runtimes import check_runtime
+from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html#configuration-envvars-runtime
+_RESERVED = {
+    "_HANDLER", "_X_AMZN_TRACE_ID", "AWS_DEFAULT_REGION", "AWS_REGION", "AWS_EXECUTION_ENV", "AWS_LAMBDA_FUNCTION_NAME",
+    "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "AWS_LAMBDA_FUNCTION_VERSION", "AWS_LAMBDA_INITIALIZATION_TYPE",
+    "AWS_LAMBDA_LOG_GROUP_NAME", "AWS_LAMBDA_LOG_STREAM_NAME", "AWS_ACCESS_KEY", "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_LAMBDA_RUNTIME_API", "LAMBDA_TASK_ROOT", "LAMBDA_RUNTIME_DIR",
+}  # fmt: skip
+_MOST_ENVIRONMENT_BYTES, _MOST_LAYERS, _MOST_NAME = 4096, 5, 64
+_MOST = {"Timeout": 900, "MemorySize": 10240}
+
+
+def _first_create(caller: Caller, params: Params) -> None:
+    name = str(params.get("FunctionName", ""))
+    if len(name) > _MOST_NAME and ":" not in name:
+        message = f"1 validation error detected: Value '{name}' at 'functionName' failed to satisfy constraint: "
+        raise AwsError(INVALID, f"{message}Member must have length less than or equal to {_MOST_NAME}")
+    check_runtime(params.get("Runtime"), "create-block")
+
+
+def _create(caller: Caller, params: Params) -> None:
+    if params.get("PackageType", "Zip") == "Zip":
+        for field in ("Runtime", "Handler"):
+            require(params.get(field), INVALID, f"{field} is a mandatory parameter for functions with a .zip package.")
+    check_tags(params.get("Tags") or {}, INVALID)
+    _check_code(caller, params["Code"])
+    _check_settings(caller, params)
+
+
+def _check_settings(caller: Caller, params: Params) -> None:
+    if "CapacityProviderConfig" not in params:  # the model's larger bounds are those of managed instances
+        for field, most in _MOST.items():
+            message = (
+                f"1 validation error detected: Value '{params.get(field)}' at '{field[0].lower()}{field[1:]}' "
+                "failed to "
+                f"satisfy constraint: Member must have value less than or equal to {most}"
+            )
+            require(params.get(field, 0) <= most, "ValidationException", message)
+    _check_role(caller, params.get("Role"))
+    variables = (params.get("Environment") or {}).get("Variables") or {}
+    reserved = sorted(variables.keys() & _RESERVED)
+    require(
+        not reserved,
+        INVALID,
+        "Lambda was unable to configure your environment variables because the environment variables you have provided "
+        "contains reserved keys that are currently not supported for modification. Reserved keys used in this "
+        f"request: {', '.join(reserved)}",
+    )
+    measured = json.dumps(variables, separators=(",", ":"))
+    require(
+        len(measured.encode()) <= _MOST_ENVIRONMENT_BYTES,
+        INVALID,
+        "Lambda was unable to configure your environment variables because the environment variables you have provided "
+        f"exceeded the 4KB limit. String measured: {measured}",
+    )
+    layers = params.get("Layers") or []
+    require(len(layers) <= _MOST_LAYERS, INVALID, f"Cannot reference more than {_MOST_LAYERS} layers.")
+    _check_network(caller, params.get("VpcConfig") or {})
+
+
+def _check_role(caller: Caller, role_arn: str | None) -> None:
+    from moto.iam.models import iam_backends  # noqa: PLC0415  a second of CPU to load
+
+    if role_arn is None:
+        return
+    role = next((one for one in iam_backends[caller.account]["aws"].roles.values() if one.arn == role_arn), None)
+    trusted = role is not None and "lambda.amazonaws.com" in str(role.assume_role_policy_document)
+    require(trusted, INVALID, "The role defined for the function cannot be assumed by Lambda.")
+
+
+def _check_network(caller: Caller, config: Mapping[str, Any]) -> None:
+    from moto.ec2.models import ec2_backends  # noqa: PLC0415  a second of CPU to load
+
+    backend = ec2_backends[caller.account][caller.region]
+    subnets = {name for zone in backend.subnets.values() for name in zone}
+    for name in config.get("SubnetIds") or []:
+        message = (
+            "Error occurred while DescribeSubnets. EC2 Error Code: InvalidSubnetID.NotFound. EC2 Error Message: The "
+            f"subnet ID '{name}' does not exist"
+        )
+        require(name in subnets, INVALID, message)
+    groups = {name for network in backend.groups.values() for name in network}
+    for name in config.get("SecurityGroupIds") or []:
+        message = (
+            "Error occurred while DescribeSecurityGroups. EC2 Error Code: InvalidGroup.NotFound. EC2 Error Message: "
+            f"The security group '{name}' does not exist"
+        )
+        require(name in groups, INVALID, message)
+
+
+def _check_code(caller: Caller, code: Mapping[str, Any]) -> None:
+    if "ImageUri" in code:
+        return
+    if "ZipFile" in code:
+        try:
+            content = base64.b64decode(code["ZipFile"])
+        except (binascii.Error, TypeError):
+            content = b""
+        require(_is_zip(content), INVALID, _NO_ZIP)
+        return
+    require("S3Bucket" in code, INVALID, "Please provide a source for function code.")
+    found = _stored(caller, code["S3Bucket"], code.get("S3Key", ""))
+    require(_is_zip(found), INVALID, _NO_ZIP)
+
+
+_NO_ZIP = "Could not unzip uploaded file. Please check your file, then try to upload again."
+
+
+def _is_zip(content: bytes) -> bool:
+    return zipfile.is_zipfile(io.BytesIO(content))
+
+
+def _stored(caller: Caller, bucket_name: str, key: str) -> bytes:
+    from moto.s3.models import s3_backends  # noqa: PLC0415  a second of CPU to load
+
+    bucket = s3_backends[caller.account]["aws"].buckets.get(bucket_name)
+    message = (
+        "Error occurred while GetObject. S3 Error Code: NoSuchBucket. S3 Error Message: The specified bucket does "
+        "not exist"
+    )
+    if bucket is None:
+        raise AwsError(INVALID, message)
+    found = bucket.keys.get(key)
+    message = (
+        "Error occurred while GetObject. S3 Error Code: NoSuchKey. S3 Error Message: The specified key does not exist."
+    )
+    require(found is not None, INVALID, message)
+    return bytes(found.value)
+
+
+def _layer(caller: Caller, params: Params) -> None:
+    _check_code(caller, params.get("Content") or {})
+
+
+def _configure(caller: Caller, params: Params) -> None:
+    named(caller, params)
+    _check_settings(caller, params)
+
+
+def _first_configure(caller: Caller, params: Params) -> None:
+    check_runtime(params.get("Runtime"), "update-block")
+
+
+FIRST: dict[str, Rule] = {"CreateFunction": _first_create, "UpdateFunctionConfiguration": _first_configure}
+RULES: dict[str, Rule] = {
+    "CreateFunction": _create,
+    "UpdateFunctionConfiguration": _configure,
+    "PublishLayerVersion": _layer,
+}

@@ -1,0 +1,84 @@
+"""What Lambda refuses of event source mappings."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from loadproof.localcloud.controlplane.wire import Caller, Params
+from loadproof.localcloud.refusals.functions.lookup import INVALID, MISSING, function
+from loadproof.localcloud.refusals.rules import Rule, require
+
+_SOLE_BATCH = 10  # larger batches need a window
+
+
+def _map(caller: Caller, params: Params) -> None:
+    source = params.get("EventSourceArn")
+    require(source or params.get("SelfManagedEventSource"), INVALID, "Unrecognized event source.")
+    require(function(caller, params["FunctionName"]) is not None, INVALID, "Function does not exist")
+    _check_source(caller, str(source or ""))
+    _check_batch(params, 0)
+    _check_filters(params)
+    for known in _mappings(caller):
+        same = known.event_source_arn == source and known.function_arn.endswith(
+            f":{params['FunctionName'].split(':')[-1]}"
+        )
+        message = (
+            f'An event source mapping with SQS arn (" {source} ") and function (" {params["FunctionName"]} ") already '
+            f"exists. Please update or delete the existing mapping with UUID {known.uuid}"
+        )
+        require(not same, "ResourceConflictException", message, 409)
+
+
+def _check_source(caller: Caller, arn: str) -> None:
+    from moto.sqs.models import sqs_backends  # noqa: PLC0415  a second of CPU to load
+
+    if ":sqs:" not in arn:
+        require(arn.startswith("arn:"), INVALID, "Unrecognized event source.")
+        return
+    queues: Any = sqs_backends[caller.account][caller.region].queues
+    message = (
+        "Error occurred while ReceiveMessage. SQS Error Code: AWS.SimpleQueueService.NonExistentQueue. "
+        "SQS Error Message: The specified queue does not exist."
+    )
+    require(arn.rpartition(":")[2] in queues, INVALID, message)
+
+
+def _check_batch(params: Params, window_s: int) -> None:
+    message = "Maximum batch window in seconds must be greater than 0 if maximum batch size is greater than 10"
+    window_s = params.get("MaximumBatchingWindowInSeconds", window_s)
+    require(params.get("BatchSize", 1) <= _SOLE_BATCH or window_s, INVALID, message)
+
+
+def _check_filters(params: Params) -> None:
+    for one in (params.get("FilterCriteria") or {}).get("Filters") or []:
+        try:
+            pattern = json.loads(one.get("Pattern") or "")
+        except ValueError:
+            pattern = None
+        require(isinstance(pattern, dict), INVALID, "Invalid filter pattern definition.")
+
+
+def _mapping(caller: Caller, params: Params) -> None:
+    known = [one for one in _mappings(caller) if one.uuid == params["UUID"]]
+    require(known, MISSING, "The resource you requested does not exist.", 404)
+
+
+def _update_mapping(caller: Caller, params: Params) -> None:
+    _mapping(caller, params)
+    _check_batch(params, 0)
+    _check_filters(params)
+
+
+def _mappings(caller: Caller) -> list[Any]:
+    from moto.awslambda.models import lambda_backends  # noqa: PLC0415  a second of CPU to load
+
+    return list(lambda_backends[caller.account][caller.region]._event_source_mappings.values())
+
+
+RULES: dict[str, Rule] = {
+    "CreateEventSourceMapping": _map,
+    "UpdateEventSourceMapping": _update_mapping,
+    "DeleteEventSourceMapping": _mapping,
+    "GetEventSourceMapping": _mapping,
+}

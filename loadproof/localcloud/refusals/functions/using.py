@@ -1,0 +1,172 @@
+"""What Lambda refuses of a function that is there: calls, versions, aliases, permissions, tags."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
+from loadproof.localcloud.refusals.functions.lookup import FUNCTION_ARN, INVALID, MISSING, existing, function, named
+from loadproof.localcloud.refusals.rules import Rule, check_tags, require
+
+_ACCOUNT_CONCURRENCY, _LEAST_UNRESERVED = 1000, 100
+_SERVICE_PRINCIPAL = re.compile(r"[\w.-]+\.amazonaws\.com(\.cn)?|\*|\d{12}|arn:aws[\w-]*:(iam|sts)::.*")
+
+
+def _delete(caller: Caller, params: Params) -> None:
+    named(caller, params)
+    message = "$LATEST version cannot be deleted without deleting the function."
+    require(params.get("Qualifier") != "$LATEST", INVALID, message)
+
+
+def _invoke(caller: Caller, params: Params) -> None:
+    found = function(caller, params["FunctionName"], params.get("Qualifier"))
+    if found is None:
+        return
+    try:
+        json.loads(params.get("Payload") or b"null")
+    except ValueError as error:
+        message = f"Could not parse request body into json: Could not parse payload into json: {error}"
+        raise AwsError("InvalidRequestContentException", message) from None
+    _check_version(caller, params["FunctionName"], params.get("Qualifier"))
+    message = "Rate Exceeded."
+    require(found.reserved_concurrency not in (0, "0"), "TooManyRequestsException", message, 429)
+
+
+def _check_version(caller: Caller, name: str, qualifier: str | None) -> None:
+    from moto.awslambda.models import lambda_backends  # noqa: PLC0415  a second of CPU to load
+
+    if qualifier in (None, "$LATEST"):
+        return
+    arn = caller.arn("lambda", f"function:{name}:{qualifier}")
+    try:
+        lambda_backends[caller.account][caller.region].get_function(f"{name}:{qualifier}")
+    except Exception:  # whatever moto calls it
+        raise AwsError(MISSING, f"Function not found: {arn}", 404) from None
+
+
+def _reserve(caller: Caller, params: Params) -> None:
+    existing(caller, params)
+    message = (
+        "Specified ReservedConcurrentExecutions for function decreases account's UnreservedConcurrentExecution below "
+        f"its minimum value of [{_LEAST_UNRESERVED}]."
+    )
+    require(params["ReservedConcurrentExecutions"] <= _ACCOUNT_CONCURRENCY - _LEAST_UNRESERVED, INVALID, message)
+
+
+def _publish(caller: Caller, params: Params) -> None:
+    found = existing(caller, params)
+    asked = params.get("CodeSha256")
+    message = (
+        f"CodeSHA256 ({asked}) is different from current CodeSHA256 in $LATEST ({found.code_sha_256}). "
+        "Please try again with the CodeSHA256 in $LATEST."
+    )
+    require(not asked or asked == found.code_sha_256, INVALID, message)
+    _no_revision(params)
+
+
+def _no_revision(params: Params) -> None:
+    """Nobody was told a revision here, so none that is asked for can be the latest."""
+    message = (
+        "The Revision Id provided does not match the latest Revision Id. Call the GetFunction/GetAlias API to retrieve "
+        "the latest Revision Id"
+    )
+    require("RevisionId" not in params, "PreconditionFailedException", message, 412)
+
+
+def _create_alias(caller: Caller, params: Params) -> None:
+    found = existing(caller, params)
+    weights = (params.get("RoutingConfig") or {}).get("AdditionalVersionWeights") or {}
+    if any(not 0 <= weight <= 1 for weight in weights.values()):
+        shown = ", ".join(f"{version}={weight}" for version, weight in weights.items())
+        message = (
+            f"1 validation error detected: Value '{{{shown}}}' at 'routingConfig.additionalVersionWeights' failed "
+            "to satisfy "
+            "constraint: Map value must satisfy constraint: [Member must have value less than or equal to 1.0, "
+            "Member must "
+            "have value greater than or equal to 0.0, Member must not be null]"
+        )
+        raise AwsError("ValidationException", message)
+    arn = f"{found.function_arn}:{params['Name']}"
+    known = params["Name"] in _aliases(caller, params["FunctionName"])
+    require(not known, "ResourceConflictException", f"Alias already exists: {arn}", 409)
+
+
+def _update_alias(caller: Caller, params: Params) -> None:
+    found = existing(caller, params)
+    known = params["Name"] in _aliases(caller, params["FunctionName"])
+    require(known, MISSING, f"Alias not found: {found.function_arn}:{params['Name']}", 404)
+
+
+def _aliases(caller: Caller, name: str) -> Iterable[str]:
+    from moto.awslambda.models import lambda_backends  # noqa: PLC0415  a second of CPU to load
+
+    backend: Any = lambda_backends[caller.account][caller.region]
+    return [str(one.name) for one in backend.list_aliases(name)]
+
+
+def _permit(caller: Caller, params: Params) -> None:
+    found = existing(caller, params)
+    message = "The provided principal was invalid. Please check the principal and try again."
+    principal = params["Principal"]
+    known = _SERVICE_PRINCIPAL.fullmatch(principal) and ".nonaws." not in principal
+    require(known, INVALID, message)
+    message = "We currently do not support adding policies for $LATEST."
+    require(params.get("Qualifier") != "$LATEST", INVALID, message)
+    sid = params["StatementId"]
+    message = (
+        f"The statement id ({sid}) provided already exists. Please provide a new statement id, or remove the existing "
+        "statement."
+    )
+    require(sid not in _statements(found), "ResourceConflictException", message, 409)
+
+
+def _forbid(caller: Caller, params: Params) -> None:
+    found = existing(caller, params)
+    known = _statements(found)
+    require(known, MISSING, "No policy is associated with the given resource.", 404)
+    message = f"Statement {params['StatementId']} is not found in resource policy."
+    require(params["StatementId"] in known, MISSING, message, 404)
+
+
+def _statements(function: Any) -> set[str]:
+    policy = function.policy
+    return {str(one.get("Sid")) for one in policy.statements} if policy is not None else set()
+
+
+def _tag(caller: Caller, params: Params) -> None:
+    arn = FUNCTION_ARN.fullmatch(params["Resource"])
+    message = "Tags on function aliases and versions are not supported. Please specify a function ARN."
+    require(arn is None or arn[4] is None, INVALID, message)
+    check_tags(params.get("Tags") or {}, INVALID)
+
+
+def _no_event_config(caller: Caller, params: Params) -> None:
+    qualifier = params.get("Qualifier", "$LATEST")
+    if function(caller, params["FunctionName"]) is None:
+        arn = caller.arn("lambda", f"function:{params['FunctionName']}:{qualifier}")
+        raise AwsError(MISSING, f"The function {arn} doesn't have an EventInvokeConfig", 404)
+
+
+def _no_address(caller: Caller, params: Params) -> None:
+    if function(caller, params["FunctionName"]) is None:
+        raise AwsError(MISSING, "The resource you requested does not exist.", 404)
+
+
+RULES: dict[str, Rule] = {
+    "GetFunction": named,
+    "GetFunctionConfiguration": named,
+    "GetFunctionEventInvokeConfig": _no_event_config,
+    "GetFunctionUrlConfig": _no_address,
+    "DeleteFunction": _delete,
+    "Invoke": _invoke,
+    "PutFunctionConcurrency": _reserve,
+    "PublishVersion": _publish,
+    "CreateAlias": _create_alias,
+    "UpdateAlias": _update_alias,
+    "AddPermission": _permit,
+    "RemovePermission": _forbid,
+    "TagResource": _tag,
+}
