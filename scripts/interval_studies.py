@@ -4,10 +4,8 @@
 
 - `coverage`: how often 95% intervals of a percentile hold the truth: order statistics beside the percentile bootstrap.
   Exponential latencies, whose p-quantile is −ln(1 − p). Of docs/decisions/0010.
-- `passes`: how often requests that hang together pass a bound that their true p95 only just is, and one far beyond them
-  all. Lognormal latencies of median 400 ms. Of docs/decisions/0010.
 - `pairs`: how often two runs of one endpoint are called a regression, how often intervals hold the truth, what is seen.
-  Lognormal latencies with a spread of 20%; neighbours hang together as in `passes`, and in bursts: of 200 independent
+  Lognormal latencies with a spread of 20%; neighbours hang together, and in bursts: of 200 independent
   requests, eight neighbours take three times as long. Streams have 32 gaps each, which share half of their variance. Of
   docs/evidence.md.
 - `runs`: the same of whole runs, by all that decides at once. Requests of lognormal lengths go to the twin of a profile
@@ -23,9 +21,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from math import exp, log
+from math import log
 from pathlib import Path
-from statistics import NormalDist
 
 import numpy as np
 
@@ -45,7 +42,6 @@ from loadproof.profiles import components_of, load_profile  # noqa: E402
 from loadproof.simulation.closed_loop import simulate_requests  # noqa: E402
 
 Draw = Callable[[int, np.random.Generator], np.ndarray]
-MEDIAN_MS, FAR_MS = 400.0, 2000.0
 SPREAD, GAPS, SLOWER = 0.2, 32, 1.25
 PROFILE = REPOSITORY / "deploy_profiles" / "prod" / "llama-3-1-8b.yaml"
 INPUT, OUTPUT = TokenCounts("lognormal", 512, 256, 16, 2048), TokenCounts("lognormal", 128, 96, 2, 512)
@@ -108,30 +104,6 @@ KINDS: dict[str, Draw] = {
     "rounds of 4": lambda size, random: in_rounds(4, size, random),
     "rounds of 16": lambda size, random: in_rounds(16, size, random),
 }
-
-
-def passes(runs: int) -> None:
-    spreads = (0.03, 0.1, 0.2)
-    bounds = " | ".join(f"{spread:.0%}" for spread in spreads)
-    print(f"| requests | hang together | bound at the true p95: {bounds} | bound of 2,000 ms, {spreads[-1]:.0%} |")
-    print("|---:|---|" + "---:|" * (len(spreads) + 1))
-    for size in (72, 200, 1000):
-        for name, draw in KINDS.items():
-            shares = []
-            for spread in spreads:
-                random = np.random.default_rng(size)
-                truth = MEDIAN_MS * exp(spread * NormalDist().inv_cdf(0.95))
-                drawn = [MEDIAN_MS * np.exp(spread * draw(size, random)) for _ in range(runs)]
-                shares.append(sum(meets(one, truth) for one in drawn) / runs)
-            far = sum(meets(one, FAR_MS) for one in drawn) / runs
-            print(f"| {size} | {name} | " + " | ".join(f"{share:.1%}" for share in shares) + f" | {far:.0%} |")
-
-
-def meets(latencies_ms: np.ndarray, bound_ms: float) -> bool:
-    """Does the p95's interval end within the bound?"""
-    found = quantile_interval(latencies_ms.copy(), np.arange(1, latencies_ms.size + 1), 95.0, bound_ms)
-    assert found is not None
-    return found.high is not None and found.high <= bound_ms
 
 
 def pairs(count: int) -> None:
@@ -232,7 +204,7 @@ def one_copy() -> PlannedDeployment:
     return replace(deployment_of(profile, components_of(profile)[0]), copies=1)
 
 
-STUDIES = {"coverage": (coverage, 400), "passes": (passes, 400), "pairs": (pairs, 200), "runs": (runs, 100)}
+STUDIES = {"coverage": (coverage, 400), "pairs": (pairs, 200), "runs": (runs, 100)}
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in STUDIES:

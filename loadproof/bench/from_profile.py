@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
 from loadproof.bench.connect import service_url
-from loadproof.bench.measure.intervals import fewest_requests
 from loadproof.bench.objectives import NAMES, Objective
 from loadproof.bench.prediction import with_prediction
 from loadproof.bench.spec import BenchmarkSpec, ProfileRef, Target, TokenCounts, WorkloadSpec
@@ -27,6 +26,7 @@ from loadproof.profiles import (
     profile_hash,
     protocol_of,
 )
+from loadproof.profiles.judging import requests_to_judge
 from loadproof.profiles.names import endpoint_name, inference_component_name
 from loadproof.profiles.on_bedrock import bedrock_settings, deployed_name, invoked_id
 from loadproof.profiles.schema import Component, Profile, TokenDistribution
@@ -96,7 +96,7 @@ def _spec(profile: Profile, choice: ProfileChoice, target: Target) -> BenchmarkS
         ),
         loads=loads_of(profile, choice.file),
         drain_s=profile.benchmark.drain_s,
-        requests_at_objectives=requests_to_judge(objectives_of(profile)),
+        requests_at_objectives=requests_to_judge(profile),
     )
 
 
@@ -156,12 +156,6 @@ def objectives_of(profile: Profile) -> tuple[Objective, ...]:
     """The bounds a profile sets, in the order of their names."""
     bounds = ((name, getattr(profile.objectives, name)) for name in NAMES)
     return tuple(Objective(name, float(bound)) for name, bound in bounds if bound is not None)
-
-
-def requests_to_judge(objectives: Sequence[Objective]) -> int | None:
-    """How many requests the highest percentile among the objectives needs to pass; None without a percentile."""
-    ranks = [objective.latency[1] for objective in objectives if objective.latency]
-    return fewest_requests(max(ranks)) if ranks else None
 
 
 def token_counts(tokens: int | TokenDistribution) -> TokenCounts:

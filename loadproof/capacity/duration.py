@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from math import ceil, log
+from math import ceil
 
 from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.errors import InputError
 from loadproof.loads import Load
 from loadproof.profiles.gating import LONGEST_GATED_RUN_S, WAKING_S
+from loadproof.profiles.judging import requests_to_judge
 from loadproof.profiles.schema import Profile
 
 _BETWEEN_LEVELS_S = 6.0  # warm-up and level each begin three looks of the hosts at their store after they are announced
@@ -57,16 +58,11 @@ def _loads(profile: Profile) -> list[Load]:
 
 
 def _requests_at(profile: Profile, concurrency: int, ends: dict[str, float | None]) -> dict[str, float | None]:
-    """Where objectives are judged, as many as their highest percentile needs: p^n ≤ 2.5% (bench.measure.intervals)."""
-    percents = [
-        int(name.split("_")[1][1:])
-        for name, bound in profile.objectives.model_dump(exclude_none=True).items()
-        if name.endswith("_ms")
-    ]
+    """Where objectives are judged, as many as they need."""
     requests = ends.get("requests")
-    if requests is None or not percents or concurrency != profile.objectives.at_concurrency:
+    if requests is None or concurrency != profile.objectives.at_concurrency:
         return ends
-    return {"requests": max(requests, ceil(log(0.025) / log(max(percents) / 100)))}
+    return {"requests": max(requests, requests_to_judge(profile) or 0)}
 
 
 def _level_s(profile: Profile, load: Load) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from loadproof.invocation.budgets import LINE_OVERHEAD_BYTES, MOST_BODY_BYTES, MOST_ERROR_BYTES, Allowance, Memory

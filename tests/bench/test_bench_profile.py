@@ -109,10 +109,11 @@ def test_only_a_local_clouds_twin_is_called_simulated(
 
 
 def test_the_judged_level_sends_what_its_percentiles_need(chat: Path) -> None:
-    """A p95 needs 72 requests to pass, so 72 go out at 2 in flight and 6 elsewhere; a number given holds everywhere."""
+    """One p95 is settled by 861 requests, so they go out at 2 in flight and 6 elsewhere; a number given holds
+    everywhere."""
     with serving(FakeEndpoint()) as endpoint:
         spec, given = spec_of(chat, endpoint), spec_of(chat, endpoint, requests_per_level=8)
-    assert [(load.concurrency, load.requests) for load in spec.fixed_loads] == [(1, 6), (2, 72)]
+    assert [(load.concurrency, load.requests) for load in spec.fixed_loads] == [(1, 6), (2, 861)]
     assert [load.requests for load in given.fixed_loads] == [8, 8]
 
 

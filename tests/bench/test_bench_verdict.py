@@ -11,11 +11,11 @@ import pytest
 from bench_records import record
 
 from loadproof.bench.judge.verdict import Verdict, decide, judge
-from loadproof.bench.measure.intervals import fewest_requests
 from loadproof.bench.measure.metrics import measure_level
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.objectives import Objective, parse_objective
 from loadproof.errors import InputError
+from loadproof.sizing import fewest_requests
 
 
 def requests(ttfts: Sequence[float], lag_ms: float = 0.1, then_ms: float = 10) -> list[RequestRecord]:

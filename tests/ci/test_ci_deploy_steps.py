@@ -31,7 +31,7 @@ PROFILE: dict[str, Any] = {
     "copies": {"memory_mib_per_copy": 16384},
     "objectives": {"at_concurrency": 2, "e2e_p50_ms": 30000, "error_rate_max": 0.01},
     "workload": {"input_tokens": 64, "output_tokens": 16},
-    "benchmark": {"concurrency": [2], "requests_per_level": 8, "warmup_requests": 0},
+    "benchmark": {"concurrency": [2], "requests_per_level": 8, "requests_at_objectives": 8, "warmup_requests": 0},
 }
 pytestmark = [
     pytest.mark.cdk,

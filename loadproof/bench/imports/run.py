@@ -218,7 +218,7 @@ def judge_figures(objective: Objective, level: MeasuredLevel | None) -> Judgemen
         spread: Spread = getattr(level, f"{metric}_ms")
         observed = getattr(spread, f"p{rank:g}")
         own = np.asarray(level.samples_ms.get(metric, ()), dtype=np.float64)
-        interval = quantile_interval(own, np.arange(1, own.size + 1), rank)
+        interval = quantile_interval(own, np.arange(1, own.size + 1), rank, objective.bound)
         # Of ITL there are many samples a request, which hang together: as many as requests is the cautious count.
         succeeded = (level.requests or 0) - (level.errors or 0)
         ends = (interval.low, interval.high) if interval else _ends(spread, rank / 100, succeeded)

@@ -93,7 +93,8 @@ def build_summary(
 def _judgements(spec: BenchmarkSpec, judged: MeasuredLevel | None) -> tuple[Judgement, ...]:
     metrics, records = (judged.metrics, judged.records) if judged else (measure_level(1, ()), ())
     seed, answer_length = spec.workload.seed, spec.workload.answer_length
-    return tuple(judge(objective, records, metrics, seed, answer_length) for objective in spec.objectives)
+    estimated = sum(one.name != ERROR_RATE for one in spec.objectives)
+    return tuple(judge(objective, records, metrics, seed, answer_length, estimated) for objective in spec.objectives)
 
 
 def _verdict(

@@ -31,10 +31,17 @@ from typing import Literal
 import numpy as np
 
 from loadproof.bench.measure.client_share import faster_without
-from loadproof.bench.measure.intervals import quantile_interval, requests_to_settle, requests_to_settle_rate
+from loadproof.bench.measure.intervals import (
+    QuantileInterval,
+    fail_tail,
+    quantile_interval,
+    ratio_interval,
+    requests_to_settle,
+    requests_to_settle_rate,
+    unseen_spells,
+)
 from loadproof.bench.measure.metrics import NS_PER_S, LevelMetrics, Pool, pooled, same_at_both_ends
 from loadproof.bench.measure.records import RequestRecord
-from loadproof.bench.measure.statistics import ratio_interval
 from loadproof.bench.objectives import ERROR_RATE, NOTICED, RATE_NAMES, TOKENS_PER_S, Objective
 from loadproof.bench.spec import AnswerLength
 from loadproof.loads import Load
@@ -44,6 +51,7 @@ ObjectiveVerdict = Literal["PASS", "FAIL", "INCONCLUSIVE", "INVALID"]
 FEWEST_REQUESTS = 5  # below this a resampled sample says nothing
 SHORT_BELOW = 0.90  # of the mean length asked for
 OFFERED_AT_LEAST = 0.95  # of the load asked for
+DRIFT = "its later half is unlike its earlier one: measure longer, or after a longer warm-up"
 SAID_BELOW = 0.99  # what was offered is said
 _FASTER_CLIENT = "give the client a machine with nothing else to do, --workers, or a lower load"
 
@@ -126,9 +134,10 @@ def judge(
     level: LevelMetrics,
     seed: int,
     answer_length: AnswerLength = "asked",
+    among: int = 1,
 ) -> Judgement:
-    """Judge one objective on the finished records of one level and on its metrics."""
-    judgement = estimated(objective, records, level, seed)
+    """Judge one objective, `among` so many, on the finished records of one level and on its metrics."""
+    judgement = estimated(objective, records, level, seed, among)
     if level.offered is None:  # of another program: how late it was, nobody measured
         judgement = replace(judgement, client_share=None)
     wrong, short = _wrong_counts(objective, level), _short_answers(objective, level, answer_length)
@@ -169,10 +178,9 @@ def estimated(
     records: Sequence[RequestRecord],
     level: LevelMetrics,
     seed: int,
-    *,
-    bounded: bool = True,
+    among: int = 1,
 ) -> Judgement:
-    """The objective against its interval alone. `bounded` False: its bound is no bound, only the interval is wanted."""
+    """The objective against its interval alone."""
     stream = seed + zlib.crc32(objective.name.encode())  # each objective draws its own resamples
     if objective.name == ERROR_RATE:
         return _judge_errors(objective, level)
@@ -180,8 +188,8 @@ def estimated(
         (record for record in records if record.ok), key=lambda record: (record.intended_ns, record.index)
     )
     if objective.latency:
-        return _judge_latency(objective, *objective.latency, succeeded, bounded=bounded)
-    return _judge_rate(objective, succeeded, level, stream)
+        return _judge_latency(objective, *objective.latency, succeeded, among)
+    return _judge_rate(objective, succeeded, level, stream, among)
 
 
 def _judge_errors(objective: Objective, level: LevelMetrics) -> Judgement:
@@ -198,40 +206,45 @@ def _counted(value: float) -> Figure:
 
 
 def _judge_latency(
-    objective: Objective, metric: str, rank_percent: float, succeeded: Sequence[RequestRecord], *, bounded: bool
+    objective: Objective, metric: str, rank_percent: float, succeeded: Sequence[RequestRecord], among: int
 ) -> Judgement:
-    bound_ms = objective.bound if bounded else None
     pool = pooled(metric, succeeded)
     observed, requests = pool.percentile_ms(rank_percent), pool.ends.size
     if observed is None:
         return judgement_of(objective, None, (None, None), "INCONCLUSIVE", 0)
-    counted, effective = _percentile_at(pool, rank_percent, bound_ms)
+    counted, interval = _percentile_at(objective, pool, rank_percent, among)
     better = worse = counted
     if not same_at_both_ends(metric, succeeded):
-        better, _ = _percentile_at(pooled(metric, succeeded, "shortest"), rank_percent, bound_ms)
+        better, _ = _percentile_at(objective, pooled(metric, succeeded, "shortest"), rank_percent, among)
         if metric in ("itl", "tpot"):  # what has no send in it may be too short, too
-            worse, _ = _percentile_at(pooled(metric, succeeded, "longest", objective.bound), rank_percent, bound_ms)
+            longest = pooled(metric, succeeded, "longest", objective.bound)
+            worse, _ = _percentile_at(objective, longest, rank_percent, among)
     verdict, more = between(objective, worse, better), None
     if verdict == "INCONCLUSIVE":
         within = float((pool.values <= objective.bound * pool.per_ms).mean())
-        needed = requests_to_settle(within, rank_percent / 100, requests, effective)
+        needed = requests_to_settle(within, rank_percent / 100, requests, interval.effective)
         more = None if needed is None else needed - requests
-    found = judgement_of(objective, observed, (better.low, worse.high), verdict, requests, effective, more)
-    return replace(found, client_share=round(worse.observed - better.observed, 9))
+    found = judgement_of(objective, observed, (better.low, worse.high), verdict, requests, interval.effective, more)
+    doubt = DRIFT if interval.drifts and verdict == "INCONCLUSIVE" else None
+    return replace(found, client_share=round(worse.observed - better.observed, 9), doubt=doubt)
 
 
-def _percentile_at(pool: Pool, rank_percent: float, bound_ms: float | None) -> tuple[Figure, int]:
-    """(one end of a percentile in ms, as how many independent samples it counts) of a pool that is not empty."""
+def _percentile_at(
+    objective: Objective, pool: Pool, rank_percent: float, among: int
+) -> tuple[Figure, QuantileInterval]:
+    """(One end of a percentile in ms, its interval in the pool's unit) of a pool that is not empty."""
     observed = pool.percentile_ms(rank_percent)
-    bound = None if bound_ms is None else bound_ms * pool.per_ms
-    interval = quantile_interval(pool.values, pool.ends, rank_percent, bound)
+    bound = objective.bound * pool.per_ms
+    interval = quantile_interval(pool.values, pool.ends, rank_percent, bound, fail_tail(among))
     assert observed is not None
     assert interval is not None
     low, high = (None if end is None else round(end / pool.per_ms, 9) for end in (interval.low, interval.high))
-    return Figure(observed, low, high), interval.effective
+    return Figure(observed, low, high), interval
 
 
-def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level: LevelMetrics, seed: int) -> Judgement:
+def _judge_rate(
+    objective: Objective, succeeded: Sequence[RequestRecord], level: LevelMetrics, seed: int, among: int
+) -> Judgement:
     """Throughput by Little's law: amount / time in service, times the mean number in flight, which is not resampled."""
     of_tokens = objective.name == TOKENS_PER_S
     observed = level.output_tokens_per_s if of_tokens else level.requests_per_s
@@ -243,9 +256,9 @@ def _judge_rate(objective: Objective, succeeded: Sequence[RequestRecord], level:
     busy_s = np.asarray([(record.end_ns - record.intended_ns) / NS_PER_S for record in succeeded], dtype=np.float64)
     in_flight = observed * busy_s.sum() / amounts.sum() if amounts.sum() else 0.0
     enough = len(succeeded) >= FEWEST_REQUESTS
-    interval = ratio_interval(amounts, busy_s, in_flight, seed) if enough else None
+    interval = ratio_interval(amounts, busy_s, in_flight, seed, fail_tail(among)) if enough else None
     faster = faster_without(succeeded, is_open=level.load is not None, duration_s=level.duration_s)
-    low, high = (interval.low, interval.high) if interval else (None, None)
+    low, high = interval or (None, None)
     better = Figure(observed * faster, _times(low, faster), _times(high, faster))
     verdict = between(objective, Figure(observed, low, high), better)
     more = _more_for_rate(objective, observed, (low, high), len(succeeded)) if verdict == "INCONCLUSIVE" else None
@@ -403,10 +416,12 @@ def _describe(judgement: Judgement) -> str:
         return text
     if judgement.doubt:
         return f"{text}; {judgement.doubt}"
+    if judgement.requests and judgement.effective_samples and judgement.effective_samples < judgement.requests:
+        text += f" ({judgement.requests:,} requests that hang together tell as much as {judgement.effective_samples:,})"
+    elif judgement.more_requests is not None and (low is None or high is None):
+        text += f" ({judgement.requests} requests are too few)"
     if judgement.more_requests is None:
         return f"{text}; too close for more requests to settle it"
-    if low is None or high is None:
-        text += f" ({judgement.requests} requests are too few)"
     return f"{text}; about {judgement.more_requests:,} more like these would settle it in 4 of 5 cases"
 
 
@@ -416,4 +431,6 @@ def _why_passed(judgements: Sequence[Judgement], place: str, judged: LevelMetric
     what = {1: "the objective holds", 2: "both objectives hold"}.get(count, f"all {count} objectives hold")
     offered = None if judged is None else judged.offered
     less = "" if offered is None or offered >= SAID_BELOW else f" ({offered:.1%} of that load was offered)"
-    return f"{what} at {place}{less}; closest is {_describe(closest)}"
+    fewest = min((one.requests for one in judgements if one.requests), default=0)
+    unseen = f"; of slow spells rarer than one in {unseen_spells(fewest):,} requests it says nothing" if fewest else ""
+    return f"{what} at {place}{less}; closest is {_describe(closest)}{unseen}"

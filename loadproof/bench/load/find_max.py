@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from math import ceil, exp, floor, fsum, lgamma
 
 from loadproof.bench.load.probes import Probe, Stop, Tally, Wanted, e_value, pooled_tallies
-from loadproof.bench.measure.intervals import fewest_requests, ranks
+from loadproof.bench.measure.intervals import ranks
 from loadproof.bench.spec import Search
+from loadproof.sizing import fewest_requests
 
 MOST_TIMES = 10  # the fewest requests that settle anything: 720 of a p95
 _KNOWN = 20.0  # an e-value: wrong for one load in twenty at most

@@ -22,20 +22,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil, exp, log, log10, sqrt
+from math import ceil, exp, log, sqrt
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadproof.bench.measure.intervals import ALIKE, effective_size, ranks, student
+from loadproof.bench.measure.dependence import FEWEST_BLOCKS, block_length, student
+from loadproof.bench.measure.intervals import ALIKE, effective_size, ranks
 from loadproof.bench.measure.metrics import Pool
 from loadproof.bench.measure.statistics import CONFIDENCE, Samples
 
 RESAMPLES = 2000
 MOST_UNITS = 2000
-FEWEST_BLOCKS = 5
 FEWEST_ROUNDS = 20
 _THRESHOLDS = 512  # over 16 standard errors: a resampled percentile is right to a thirtieth of one
 _REACH = 8.0  # standard errors
@@ -162,44 +162,6 @@ def ratio_resampled(before: Resampled, after: Resampled) -> tuple[float | None, 
         round(exp(low), 6) if low is not None and before.high_known and after.low_known else None,
         round(exp(high), 6) if high is not None and before.low_known and after.high_known else None,
     )
-
-
-def block_length(series: Samples) -> int:
-    """How many neighbours to draw together, for the circular block bootstrap; 1 where they do not hang together.
-
-    Politis and White: with R(k) the autocovariances, λ the flat-top window and M twice the lag beyond which they are
-    chance, b = (2 G² / D)^⅓ · n^⅓, G = Σ λ(k/M)·|k|·R(k), D = 4/3 · (Σ λ(k/M)·R(k))².
-    """
-    size = series.size
-    centred = series - series.mean()
-    if size < 2 * FEWEST_BLOCKS or not centred.any():
-        return 1
-    in_a_row = max(5, ceil(sqrt(log10(size))))
-    most = min(ceil(sqrt(size)) + in_a_row, size - 1)
-    spectrum = np.fft.rfft(centred, 2 * size)
-    covariances = np.fft.irfft(spectrum * spectrum.conj())[: most + 1] / size
-    beyond_chance = np.abs(covariances[1:]) >= 2 * sqrt(log10(size) / size) * covariances[0]
-    last = _last_lag(beyond_chance, in_a_row)
-    if last == 0:
-        return 1
-    reach = min(2 * last, most)
-    lags = np.arange(-reach, reach + 1)
-    window = np.minimum(1.0, 2 * (1 - np.abs(lags) / reach))
-    weighted = window * covariances[np.abs(lags)]
-    spread = 4 / 3 * float(weighted.sum()) ** 2
-    if spread <= 0:
-        return 1
-    length = (2 * float((np.abs(lags) * weighted).sum()) ** 2 / spread) ** (1 / 3) * size ** (1 / 3)
-    return max(1, ceil(min(float(length), 3 * sqrt(size), size / 3)))
-
-
-def _last_lag(beyond_chance: NDArray[np.bool_], in_a_row: int) -> int:
-    """The last lag before `in_a_row` of them that are chance; where there are none such, the last beyond chance."""
-    for lag in range(beyond_chance.size - in_a_row + 1):
-        if not beyond_chance[lag : lag + in_a_row].any():
-            return lag
-    found = np.flatnonzero(beyond_chance)
-    return int(found[-1]) + 1 if found.size else 0
 
 
 def _resampled(

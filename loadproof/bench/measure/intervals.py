@@ -8,82 +8,113 @@ it never leaves the sample, and of 32 requests its "95%" interval of a p95 cover
 
 Samples that hang together tell less than as many independent ones. n is then the *effective* number (Korn and Graubard,
 "Confidence intervals for proportions with small expected number of positive counts estimated from survey data", 1998):
-
-- one sample a request, in the order sent: n over the design effect of blocks of ⌈n^(1/3)⌉ neighbours, by normal
-  scores, where it is beyond what independent samples show by chance; n itself where a bound lies far beyond them all;
-- several samples a request (gaps between tokens): by the variance between requests of how many lie below the
-  percentile; never fewer than there are requests.
+the least of what they tell of the bound and of the percentile itself (`dependence`, docs/decisions/0027). Where the
+later half of them is unlike the earlier one, an end holds for that half alone, too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, floor, inf, log, sqrt
+from math import ceil, floor, inf, sqrt
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loadproof.bench.measure.statistics import CONFIDENCE, Samples, Whole
+from loadproof.bench.measure.dependence import FEWEST_BLOCKS, Seen, Z, dependence, seen, seen_by_ranks, student, sums
+from loadproof.bench.measure.statistics import CONFIDENCE, Samples, Whole, tidy
+from loadproof.sizing import TAIL
 
 _NORMAL = NormalDist()
-_Z = _NORMAL.inv_cdf(0.5 + CONFIDENCE / 2)
 _EXACT_UP_TO = 20_000  # beyond, the normal approximation is off by less than one rank in 10,000
 _MOST_REQUESTS = 1_000_000  # past this, "more requests" is no advice
-_FEWEST_BLOCKS = 6
-_AT_ONCE = 4096  # requests
 ALIKE = 0.05
 FAR = 3.0  # times the largest sample's distance from the median
-_BEYOND_CHANCE = 2.0  # standard errors
+LOOKS = 8.0
+FEWEST_BEYOND = 20
+RESAMPLES_MOST = 1000
+RESAMPLES_FEWEST = 100
+RESAMPLE_BUDGET = 20_000_000  # requests drawn in all: keeps a verdict over a long run to a second
 SETTLED_IN = 0.85  # of the cases, by the prediction; of those simulated at least four in five
 
 
 @dataclass(frozen=True, slots=True)
 class QuantileInterval:
-    """An end that the samples cannot give is None. `effective`: as many independent samples would tell as much."""
+    """An end that the samples cannot give is None.
+
+    `effective`: as many independent samples would tell as much. `drifts`: the later half is unlike the earlier one, and
+    the ends hold for it alone as well.
+    """
 
     low: float | None
     high: float | None
     effective: int
+    drifts: bool = False
 
 
 def quantile_interval(
-    values: Samples | Whole, ends: NDArray[np.int64], rank_percent: float, bound: float | None = None
+    values: Samples | Whole,
+    ends: NDArray[np.int64],
+    rank_percent: float,
+    bound: float | None = None,
+    low_tail: float = TAIL,
 ) -> QuantileInterval | None:
     """The 95% interval of a percentile over samples that request after request has; None without any.
 
     `ends[k]`: where those of the k-th request end, in the order sent. `bound`: what the percentile is to stay within,
-    where the interval is to decide that (see `effective_size`). Leaves `values` sorted: a long run's gaps are hundreds
-    of MB, so there is no second array of them.
+    where the interval is to decide that. `low_tail`: how likely the percentile may lie below the interval. Leaves
+    `values` in another order: a long run's gaps are hundreds of MB, so there is no second array of them.
     """
     if values.size == 0:
         return None
     share = rank_percent / 100
-    effective = effective_size(values, ends, share, bound)
-    first, last = ranks(effective, share)
+    told = _told(values, ends, share, bound)
+    later: tuple[float | None, float | None] | None = None
+    if told.drift:
+        half = ends.size // 2
+        rest, ends_of_rest = values[ends[half - 1] :], ends[half:] - ends[half - 1]
+        later = _ends(rest, _told(rest, ends_of_rest, share, bound), share, low_tail)
+    low, high = _ends(values, told, share, low_tail)
+    if later is not None:
+        low = None if low is None or later[0] is None else min(low, later[0])
+        high = None if high is None or later[1] is None else max(high, later[1])
+    return QuantileInterval(low, high, _whole(told.independent), told.drift)
+
+
+def _ends(values: Samples | Whole, told: Seen, share: float, low_tail: float) -> tuple[float | None, float | None]:
+    """The samples at the ranks of as many independent ones; sorts them."""
+    effective = _whole(told.independent)
+    first, last = ranks(effective, share, low_tail)
     values.sort()
     scale = values.size / effective
-    low = float(values[floor(first * scale) - 1]) if first else None
-    high = float(values[min(values.size, ceil(last * scale)) - 1]) if last is not None else None
-    return QuantileInterval(_rounded(low), _rounded(high), effective)
+    low = tidy(values[floor((first - 1) * scale)]) if first else None
+    high = tidy(values[min(values.size, ceil(last * scale)) - 1]) if last is not None else None
+    return low, high
 
 
-def fewest_requests(rank_percent: float) -> int:
-    """How many independent requests a percentile's interval needs for an upper end: p^n ≤ α/2; 72 for a p95."""
-    return ceil(log((1 - CONFIDENCE) / 2) / log(rank_percent / 100))
+def _whole(independent: float) -> int:
+    return max(1, floor(independent))
+
+
+def fail_tail(objectives: int) -> float:
+    """How unlikely the good end of an interval is to miss wrongly: of several together at most 5% (Bonferroni)."""
+    return min(TAIL, (1 - CONFIDENCE) / max(1, objectives))
+
+
+def unseen_spells(requests: int) -> int:
+    """Spells that come once in more requests than this stay unseen in one run of twenty: e^-3 (the rule of three)."""
+    return max(1, requests // 3)
 
 
 @lru_cache(maxsize=4096)
-def ranks(samples: int, share: float, confidence: float = CONFIDENCE) -> tuple[int, int | None]:
+def ranks(samples: int, share: float, low_tail: float = TAIL) -> tuple[int, int | None]:
     """(r, s), from 1: the r-th and s-th smallest of independent samples enclose the quantile. 0 and None: no such end.
 
-    r = max{r : P(X < r) ≤ α/2}, s = min{s : P(X ≥ s) ≤ α/2} with X ~ Binomial(samples, share).
+    r = max{r : P(X < r) ≤ low tail}, s = min{s : P(X ≥ s) ≤ 2.5%} with X ~ Binomial(samples, share).
     """
-    tail = (1 - confidence) / 2
-    first = binomial_quantile(samples, share, tail)
-    last = binomial_quantile(samples, share, 1 - tail) + 1
+    first = binomial_quantile(samples, share, low_tail)
+    last = binomial_quantile(samples, share, 1 - TAIL) + 1
     return first, last if last <= samples else None
 
 
@@ -100,70 +131,60 @@ def binomial_quantile(samples: int, share: float, probability: float) -> int:
 
 
 def effective_size(values: Samples | Whole, ends: NDArray[np.int64], share: float, bound: float | None = None) -> int:
-    """How many independent samples tell as much about the quantile; at least 1. Each request has one sample or more.
+    """How many independent samples tell as much about the quantile; at least 1. Each request has one sample or more."""
+    return _whole(_told(values, ends, share, bound).independent)
 
-    Of requests that rise and fall together, what matters is whether they pass the `bound` together. Where it lies
-    `FAR` beyond them all, a quantile there could not have gone with samples like these, and every request counts; where
-    it lies nearer, so does the least drift. Without a bound, drift within `ALIKE` of the median counts for nothing.
+
+def _told(values: Samples | Whole, ends: NDArray[np.int64], share: float, bound: float | None) -> Seen:
+    """What the samples tell of the quantile and of the `bound`, the less of the two.
+
+    Where the bound lies `FAR` times the largest sample's distance from the median away, a quantile there would be of
+    another distribution altogether, and every request counts. Of few independent looks the largest says less of how far
+    others reach: that distance grows by 1 + `LOOKS` / looks. Without a bound, samples within `ALIKE` of the median are
+    alike: a steady server's answers drift by microseconds.
     """
-    requests = ends.size
-    if values.size == requests:
-        return max(1, floor(requests / _effect(values, bound)))
-    within = values <= np.quantile(values, share)
-    sizes = np.diff(ends, prepend=0)
-    counts, below = _sums(within, ends), float(within.mean())
-    del within
-    means = _sums(values, ends) / sizes
-    floor_of = max(1, floor(requests / _effect(means, bound)))
-    if requests < 2 or below == 1.0:
-        return floor_of
-    # The ratio estimator's variance, linearised: z_i = x_i − p·m_i.
-    variance = requests / (requests - 1) * float(((counts - below * sizes) ** 2).sum()) / values.size**2
-    if variance <= 0:
-        return int(values.size)
-    shrunk = (_Z / student(requests - 1)) ** 2
-    return max(floor_of, min(int(values.size), floor(below * (1 - below) / variance * shrunk)))
-
-
-def _effect(samples: Samples | Whole, bound: float | None) -> float:
+    median = float(np.median(values))
     if bound is None:
-        return block_effect(samples)
-    median = float(np.median(samples))
-    return 1.0 if bound - median >= FAR * (float(samples.max()) - median) else block_effect(samples, alike=0.0)
+        return _own(values, ends, share, (1 + ALIKE) * median)
+    means = values if values.size == ends.size else sums(values, ends) / np.diff(ends, prepend=0)
+    told, reach = seen_by_ranks(means), float(values.max()) - median
+    if bound > median + reach and bound - median >= FAR * (1 + LOOKS / told.independent) * reach:
+        return Seen(max(ends.size, _own(values, ends, share).independent))
+    own, at_bound = _own(values, ends, share, lag=told.lag), seen(values, ends, bound, told.lag)
+    return Seen(min(own.independent, at_bound.independent), told.drift or own.drift or at_bound.drift)
 
 
-def _sums(values: NDArray[Any], ends: NDArray[np.int64]) -> Samples:
-    """Of each request's samples; some requests at a time, since numpy makes floats of all it is given to add up."""
-    sums, first = np.empty(ends.size), 0
-    for begin in range(0, ends.size, _AT_ONCE):
-        stop = ends[min(begin + _AT_ONCE, ends.size) - 1]
-        starts = np.concatenate([[first], ends[begin : begin + _AT_ONCE - 1]]) - first
-        sums[begin : begin + _AT_ONCE] = np.add.reduceat(
-            values[first:stop], starts[: ends.size - begin], dtype=np.float64
-        )
-        first = int(stop)
-    return sums
+def _own(values: Samples | Whole, ends: NDArray[np.int64], share: float, at_least: float = -inf, lag: int = 0) -> Seen:
+    """Of the quantile itself; where fewer than `FEWEST_BEYOND` lie beyond it, of those so many largest, or of half."""
+    rank = min(ceil(share * values.size), max(values.size - FEWEST_BEYOND, ceil(values.size / 2))) - 1
+    return seen(values, ends, max(at_least, float(np.partition(values, rank)[rank])), lag)
 
 
-def block_effect(samples: Samples | Whole, alike: float = ALIKE) -> float:
-    """Variance of block means over that of independent samples, by normal scores; 1 where chance may explain it.
+def ratio_interval(
+    amounts: Samples, durations: Samples, scale: float, seed: int, high_tail: float = TAIL
+) -> tuple[float, float] | None:
+    """The 95% interval of `scale · Σ amounts / Σ durations` over requests in the order sent; None without any.
 
-    Samples within `alike` of the median count as equal to it: a steady server's answers drift by microseconds, which
-    ranks would make as much of as of seconds.
+    Blocks of neighbours are drawn, round the end (the circular block bootstrap of Politis and Romano, 1992), as long as
+    what each request does to the ratio hangs together. Efron's percentile method, seeded, and wider where blocks are
+    few. `high_tail`: how likely the ratio may lie above the interval.
     """
-    median = float(np.median(samples))
-    samples = np.where(np.abs(samples - median) <= alike * abs(median), median, samples)
-    length = ceil(samples.size ** (1 / 3))
-    blocks = samples.size // length
-    if blocks < _FEWEST_BLOCKS or np.all(samples == samples[0]):
-        return 1.0
-    _, owner, counts = np.unique(samples, return_inverse=True, return_counts=True)
-    middles = (np.cumsum(counts) - counts / 2) / samples.size  # equal samples share a rank
-    scores = np.asarray([_NORMAL.inv_cdf(middle) for middle in middles])[owner]
-    means = scores[: blocks * length].reshape(blocks, length).mean(axis=1)
-    effect = float(means.var(ddof=1) * length / scores.var())
-    chance = _BEYOND_CHANCE * sqrt(2 / (blocks - 1))
-    return effect if effect > 1 + chance else 1.0
+    if amounts.size == 0 or durations.sum() <= 0:
+        return None
+    ratio = amounts.sum() / durations.sum()
+    found = dependence(amounts - ratio * durations)
+    length = min(found.length, max(1, amounts.size // FEWEST_BLOCKS)) if found.effect > 1 else 1
+    blocks = ceil(amounts.size / length)
+    random = np.random.default_rng(seed)
+    draws = max(RESAMPLES_FEWEST, min(RESAMPLES_MOST, RESAMPLE_BUDGET // amounts.size))
+    ratios = np.empty(draws)
+    for draw in range(draws):
+        starts = random.integers(0, amounts.size, blocks)
+        drawn = ((starts[:, None] + np.arange(length)) % amounts.size).ravel()[: amounts.size]
+        ratios[draw] = amounts[drawn].sum() / durations[drawn].sum()
+    wider = student(blocks - 1) / Z
+    low, high = ratio + wider * (np.percentile(ratios, (100 * TAIL, 100 - 100 * high_tail)) - ratio)
+    return tidy(scale * min(low, ratio)), tidy(scale * max(high, ratio))
 
 
 def requests_to_settle(within: float, share: float, requests: int, effective: int) -> int | None:
@@ -192,10 +213,10 @@ def requests_to_settle_rate(distance: float, width: float, requests: int) -> int
     With σ the standard error of n requests, that of m is σ·√(n/m), and the rate they will show is normal about the one
     of n with variance σ²·(1 − n/m).
     """
-    sigma, needed = width / (2 * _Z), requests
+    sigma, needed = width / (2 * Z), requests
     while sigma > 0 and needed <= _MOST_REQUESTS:
         needed += max(1, needed // 50)
-        reach, wander = _Z * sigma * sqrt(requests / needed), sigma * sqrt(1 - requests / needed)
+        reach, wander = Z * sigma * sqrt(requests / needed), sigma * sqrt(1 - requests / needed)
         if _NORMAL.cdf((distance - reach) / wander) + _NORMAL.cdf((-distance - reach) / wander) >= SETTLED_IN:
             return needed
     return None
@@ -212,17 +233,3 @@ def _settled(met: int, samples: int, share: float, in_all: int) -> float:
     passing = 0.0 if last is None else mass[max(0, last - met) :].sum()
     failing = mass[: max(0, first - met)].sum()  # fewer than r meet it in all
     return float((passing + failing) / mass.sum())
-
-
-def student(freedom: int) -> float:
-    """The 97.5% point of Student's t (Abramowitz and Stegun 26.7.5); infinite below one degree of freedom."""
-    if freedom < 1:
-        return inf
-    z = _Z
-    if freedom <= 2:
-        return {1: 12.706, 2: 4.303}[freedom]
-    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 9)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
-from math import ceil, log
 from typing import Final
 
 from loadproof.loads import Load, problems_of
 from loadproof.profiles.checks.facts import longest_request_limit, most_tokens
 from loadproof.profiles.checks.rule import Found, Subject, reading, rule
 from loadproof.profiles.checks.scheduling import is_zone, schedule_problem
+from loadproof.profiles.judging import percentiles_of, requests_to_settle
 from loadproof.profiles.names import BENCHMARK
-from loadproof.profiles.schema import Objectives, TokenDistribution
+from loadproof.profiles.schema import Arrivals, Objectives, Phase, Profile, TokenDistribution
+from loadproof.sizing import fewest_requests
 
-_PERCENTILE: Final = re.compile(r"(ttft|itl|tpot|e2e)_p(\d\d)_ms\Z")
 _NEEDS_STREAM: Final = ("ttft", "itl", "tpot")
 _ARRIVALS_MENDS: Final = {
     "burstiness": "delete it, or write process: gamma",
@@ -190,6 +189,73 @@ def cannot_wake(subject: Subject) -> Iterator[Found]:
 
 
 @rule(
+    "LP258",
+    "Benchmark that cannot settle its objectives",
+    reason="A p95 needs 72 requests: an endpoint that misses its bound keeps 71 of 71 within it once in 38 times. "
+    "Objectives that hold by 5% need more, the more of them there are, or most runs end INCONCLUSIVE. (A closed loop "
+    "sends what its objectives need by itself, unless requests_at_objectives says otherwise.)",
+    mend="Send more where the objectives are judged, or bound lower percentiles.",
+    severity="warning",
+)
+def cannot_settle(subject: Subject) -> Iterator[Found]:
+    profile = subject.profile
+    benchmark, percentiles = profile.benchmark, percentiles_of(profile.objectives)
+    needed = requests_to_settle(profile.objectives)
+    if needed is None:
+        return
+    own = benchmark.requests_at_objectives
+    fewest = fewest_requests(max(rank for _, rank in percentiles.values()))
+    if own is not None and own < fewest:
+        found = f"no {own} requests settle {_named(percentiles)}"
+        yield Found(
+            ("benchmark", "requests_at_objectives"),
+            found,
+            f"write at least {fewest}, or delete it: then {needed} go out",
+        )
+    place, sent = _sent_where_judged(profile)
+    if sent is not None and sent < needed:
+        found = f"about {sent:,.0f} requests leave {_named(percentiles)} open in most runs, unless far from the bound"
+        yield Found(place, found, f"send {needed:,}, which settle what holds by 5% in 4 of 5 runs")
+
+
+def _named(percentiles: Collection[str]) -> str:
+    first, *others = percentiles
+    return f"{first} and {len(others)} more" if others else first
+
+
+def _sent_where_judged(profile: Profile) -> tuple[tuple[str | int, ...], float | None]:
+    """(Where it is written, how many requests) of an open or timed level; None where that is not known, or enough."""
+    benchmark, arrivals = profile.benchmark, profile.workload.arrivals
+    if benchmark.phases:
+        at = profile.objectives.at_concurrency
+        order = enumerate(benchmark.phases)
+        named = [one for one in order if one[1].process == "closed" and one[1].concurrency == at]
+        number, phase = named[-1] if named else max(enumerate(benchmark.phases), key=lambda one: _height(*one))
+        if phase.process == "trace":
+            return ("benchmark", "phases", number), None
+        return ("benchmark", "phases", number), _sent(phase, phase.requests, phase.duration_s)
+    if arrivals.process in ("closed", "trace"):
+        return (), None
+    timed = benchmark.duration_s is not None
+    place = ("benchmark", "duration_s" if timed else "requests_per_level")
+    return place, _sent(arrivals, None if timed else benchmark.requests_per_level, benchmark.duration_s)
+
+
+def _height(number: int, phase: Phase) -> tuple[bool, float, int]:
+    """Judged is the highest open level, or else the highest."""
+    return phase.process != "closed", phase.requests_per_s or phase.concurrency or 0, number
+
+
+def _sent(load: Phase | Arrivals, requests: int | None, duration_s: float | None) -> float | None:
+    """What ends first counts. How many requests a closed loop makes in its time, only a planner can tell."""
+    if load.requests_per_s is None or duration_s is None:
+        return requests
+    first = load.requests_per_s if load.from_requests_per_s is None else load.from_requests_per_s
+    in_time = (first + load.requests_per_s) / 2 * duration_s
+    return in_time if requests is None else min(requests, in_time)
+
+
+@rule(
     "LP260",
     "No objective",
     reason="Without a bound there is nothing to prove: the verdict is NOT JUDGED.",
@@ -232,29 +298,18 @@ def levels_ascend(subject: Subject) -> Iterator[Found]:
 
 @rule(
     "LP263",
-    "Too few requests for the figure",
-    reason="A level of 32 with 16 requests is never reached. A p95 needs 72: an endpoint that misses its bound still "
-    "keeps 71 of 71 within it once in 38 times. (A closed loop sends what its objectives need by itself.)",
-    mend="Raise requests_per_level, or use a lower percentile.",
+    "Level that is never full",
+    reason="A level of 32 with 16 requests is never reached.",
+    mend="Raise requests_per_level, or lower the level.",
 )
-def too_few_requests(subject: Subject) -> Iterator[Found]:
-    profile = subject.profile
-    requests, path = profile.benchmark.requests_per_level, ("benchmark", "requests_per_level")
-    highest = max(profile.benchmark.concurrency)
-    by_time = profile.benchmark.duration_s is not None or profile.benchmark.phases
-    if by_time or profile.workload.arrivals.process == "trace":
+def never_full(subject: Subject) -> Iterator[Found]:
+    benchmark = subject.profile.benchmark
+    if benchmark.duration_s is not None or benchmark.phases or subject.profile.workload.arrivals.process != "closed":
         return
-    if profile.workload.arrivals.process == "closed":
-        if requests < highest:
-            yield Found(path, f"{requests} requests never keep {highest} in flight", f"write at least {highest}")
-        return
-    percentiles = [(int(match.group(2)), name) for name, match in _percentiles(profile.objectives)]
-    if percentiles:
-        percent, name = max(percentiles)
-        needed = ceil(log(0.025) / log(percent / 100))  # p^n ≤ 2.5%: loadproof.bench.measure.intervals
-        if requests < needed:
-            found = f"{requests} requests cannot show {name}"
-            yield Found(path, found, f"write at least {needed}, or bound a lower percentile", "warning")
+    requests, highest = benchmark.requests_per_level, max(benchmark.concurrency)
+    if requests < highest:
+        found = f"{requests} requests never keep {highest} in flight"
+        yield Found(("benchmark", "requests_per_level"), found, f"write at least {highest}")
 
 
 @rule(
@@ -267,8 +322,8 @@ def needs_streaming(subject: Subject) -> Iterator[Found]:
     profile = subject.profile
     if profile.workload.streaming:
         return
-    for name, match in _percentiles(profile.objectives):
-        if match.group(1) in _NEEDS_STREAM:
+    for name, (metric, _) in percentiles_of(profile.objectives).items():
+        if metric in _NEEDS_STREAM:
             found = "not measurable without streaming"
             yield Found(("objectives", name), found, "write workload.streaming: true, or bound e2e instead")
 
@@ -284,7 +339,7 @@ def percentiles_ascend(subject: Subject) -> Iterator[Found]:
     objectives = subject.profile.objectives
     for metric in ("ttft", "itl", "tpot", "e2e"):
         given = [
-            (name, getattr(objectives, name)) for name, match in _percentiles(objectives) if match.group(1) == metric
+            (name, getattr(objectives, name)) for name, (of, _) in percentiles_of(objectives).items() if of == metric
         ]
         for (low, low_ms), (high, high_ms) in pairwise(given):
             if low_ms > high_ms:
@@ -301,9 +356,9 @@ def percentiles_ascend(subject: Subject) -> Iterator[Found]:
 def timeout_before_objective(subject: Subject) -> Iterator[Found]:
     profile = subject.profile
     timeout_s = profile.benchmark.request_timeout_s
-    for name, match in _percentiles(profile.objectives):
+    for name, (metric, _) in percentiles_of(profile.objectives).items():
         bound_ms = getattr(profile.objectives, name)
-        if match.group(1) in ("ttft", "e2e") and bound_ms >= timeout_s * 1000:
+        if metric in ("ttft", "e2e") and bound_ms >= timeout_s * 1000:
             found = f"{bound_ms:g} ms is not below the request time-out of {timeout_s:g} s"
             yield Found(("objectives", name), found, "raise benchmark.request_timeout_s, or lower the bound")
 
@@ -365,11 +420,3 @@ def _bounds(objectives: Objectives) -> Iterator[tuple[str, object]]:
     for name in type(objectives).model_fields:
         if name != "at_concurrency":
             yield name, getattr(objectives, name)
-
-
-def _percentiles(objectives: Objectives) -> Iterator[tuple[str, re.Match[str]]]:
-    """The latency bounds that are given, in the schema's order."""
-    for name, value in _bounds(objectives):
-        match = _PERCENTILE.match(name)
-        if match and value is not None:
-            yield name, match

@@ -29,7 +29,7 @@ from loadproof.profiles.schema.endpoint import (
 from loadproof.profiles.schema.environment import BenchmarkJob, Environment, Network
 from loadproof.profiles.schema.model import ArchitectureOverride, HubSource, JumpStartSource, Model, S3Source
 from loadproof.profiles.schema.profile import Bedrock, Component, Profile, ProvisionedThroughput
-from loadproof.profiles.schema.proving import Buffer, Objectives, TokenDistribution, Workload
+from loadproof.profiles.schema.proving import Arrivals, Buffer, Objectives, Phase, TokenDistribution, Workload
 from loadproof.profiles.schema.scaling import (
     Scaling,
     ScalingMetric,
@@ -45,6 +45,7 @@ __all__ = [
     "Adapter",
     "Ami",
     "ArchitectureOverride",
+    "Arrivals",
     "AsyncInference",
     "Bedrock",
     "BenchmarkJob",
@@ -69,6 +70,7 @@ __all__ = [
     "Objectives",
     "OwnHardware",
     "Part",
+    "Phase",
     "Profile",
     "ProvisionedThroughput",
     "RollingUpdate",

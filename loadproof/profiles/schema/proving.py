@@ -195,6 +195,10 @@ class Benchmark(Part):
 
     concurrency: Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=32)] = (1, 2, 4, 8)
     requests_per_level: PositiveInt = 32
+    requests_at_objectives: PositiveInt | None = Field(
+        default=None,
+        description="fewest requests where the objectives are judged; default: as many as settle those that hold by 5%",
+    )
     duration_s: PositiveNumber | None = Field(
         default=None, description="end a level after that long instead of after requests_per_level"
     )

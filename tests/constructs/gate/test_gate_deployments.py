@@ -22,7 +22,8 @@ MANIFEST = json.dumps({"schemaVersion": 2, "mediaType": "application/vnd.oci.ima
 TOPIC = "arn:aws:sns:us-east-1:123456789012:alarms"
 STACK = "loadproof-test-chat"
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:loadproof-test-benchmark"
-SMALL = {"gate": "rollback", "concurrency": [2], "requests_per_level": 8, "warmup_requests": 1}
+SIZE = {"requests_per_level": 8, "requests_at_objectives": 8, "warmup_requests": 1}
+SMALL = {"gate": "rollback", "concurrency": [2], **SIZE}
 EASY = {"at_concurrency": 2, "e2e_p50_ms": 30000, "e2e_p95_ms": None, "error_rate_max": 0.5}
 IMPOSSIBLE = EASY | {"e2e_p50_ms": 1}
 

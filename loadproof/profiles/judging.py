@@ -1,0 +1,30 @@
+"""How many requests a profile's judged level needs."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from loadproof.profiles.schema import Objectives, Profile
+from loadproof.sizing import requests_for
+
+_PERCENTILE: Final = re.compile(r"(ttft|itl|tpot|e2e)_p(\d\d)_ms\Z")
+_COUNTED: Final = ("at_concurrency", "error_rate_max")  # no estimates
+
+
+def requests_to_judge(profile: Profile) -> int | None:
+    """What the profile says; else as many as settle objectives that hold by 5%; None without a percentile."""
+    return profile.benchmark.requests_at_objectives or requests_to_settle(profile.objectives)
+
+
+def requests_to_settle(objectives: Objectives) -> int | None:
+    """As many as settle them, where they hold by 5%, in 4 of 5 cases; None without a percentile."""
+    estimated = set(objectives.model_dump(exclude_none=True)) - set(_COUNTED)
+    return requests_for([rank for _, rank in percentiles_of(objectives).values()], len(estimated))
+
+
+def percentiles_of(objectives: Objectives) -> dict[str, tuple[str, int]]:
+    """(metric, rank) of each latency bound that is given, by name, in the schema's order."""
+    given = objectives.model_dump(exclude_none=True)
+    found = {name: match for name in given if (match := _PERCENTILE.match(name))}
+    return {name: (match[1], int(match[2])) for name, match in found.items()}
