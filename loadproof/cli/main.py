@@ -59,8 +59,7 @@ VERBS = {
     ),
     "report": Verb(
         "report:report",
-        "Show a run again: table and verdict, a new report.html, files for other programs. "
-        "Nothing is sent or judged again.",
+        "Show a run again: its table, verdict, page and files for other programs. Nothing is sent or judged again.",
     ),
     "verify": Verb(
         "report:verify",
@@ -81,7 +80,10 @@ VERBS = {
         "review.command:review",
         "Say what a change does to what is deployed: resources, costs, objectives, findings. Offline, no credentials.",
     ),
-    "schema": Verb("schema:schema", "Print the JSON Schema of a profile, an environment or a run."),
+    "schema": Verb(
+        "schema:schema",
+        "Print the JSON Schema of a profile, an environment, a run's summary or a line of `bench --live`.",
+    ),
     "queue": Verb("queue.command:app", "The buffer in front of a deployed profile: its queue and dead letters."),
     "evidence": Verb(
         "evidence.command:app", "Runs that are kept: what they prove of which profile, and how they differ."

@@ -23,8 +23,7 @@ def report(
         "text"
     ),
 ) -> int:
-    """Show a run again: table and verdict, a new report.html, files for other programs. Nothing is sent or judged
-    again.
+    """Show a run again: its table, verdict, page and files for other programs. Nothing is sent or judged again.
 
     A run that was killed before it was judged is judged by what there is of it, as after Ctrl-C.
 

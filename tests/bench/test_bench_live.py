@@ -180,7 +180,7 @@ def test_live_percentiles_are_good_to_one_percent(values: list[float]) -> None:
     told = tally.told()
     for share, found in ((0.5, told.p50_ms), (0.95, told.p95_ms), (0.99, told.p99_ms)):
         exact = sorted(values)[math.ceil(share * len(values)) - 1]
-        assert found == pytest.approx(exact, rel=0.0101, abs=0.001)
+        assert found is not None and abs(found - exact) <= 0.0101 * exact + 0.0005  # to the microsecond
     assert sum(count for _, count in told.buckets) == told.count == len(values)
 
 

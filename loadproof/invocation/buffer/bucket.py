@@ -34,7 +34,7 @@ class ResultsBucket:
     def has_result(self, key: str) -> bool:
         place = f"{RESULTS_PREFIX}{key}.json"
         try:
-            self._calls(self._uri(place), lambda: self._s3.head_object(ResultsBucket=self._name, Key=place))
+            self._calls(self._uri(place), lambda: self._s3.head_object(Bucket=self._name, Key=place))
         except ClientError as error:
             if status_of(error) != 404:
                 raise
@@ -69,7 +69,7 @@ class ResultsBucket:
 
     def _text(self, place: str) -> str | None:
         def read() -> str:
-            return str(self._s3.get_object(ResultsBucket=self._name, Key=place)["Body"].read(), "utf-8", "replace")
+            return str(self._s3.get_object(Bucket=self._name, Key=place)["Body"].read(), "utf-8", "replace")
 
         try:
             return self._calls(self._uri(place), read)

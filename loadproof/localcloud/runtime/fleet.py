@@ -20,9 +20,10 @@ StartContainer = Callable[[ContainerView, Place], Container]
 
 @dataclass(slots=True, eq=False)
 class Copy:
-    """One container and the requests it has not answered yet."""
+    """One container, what it was started from, and the requests it has not answered yet."""
 
     container: Container
+    runs: ContainerView
     outstanding: int = 0
 
 
@@ -60,10 +61,16 @@ class Fleet:
         return idle[next(self._turns) % len(idle)]
 
     def reconcile(self, wanted: Wanted) -> list[Copy]:
-        """Bring one group to its number of copies. Raises CannotStartError."""
+        """Bring one group to its number of copies. Raises CannotStartError.
+
+        What was deleted and made again under its old name has its old key: copies of something else go.
+        """
         copies = self._groups.setdefault(wanted.key, [])
+        for copy in [one for one in copies if one.runs != wanted.container]:
+            copies.remove(copy)
+            self._drain(copy)
         while len(copies) < wanted.copies:
-            copies.append(Copy(self._start(wanted.container, wanted.place)))
+            copies.append(Copy(self._start(wanted.container, wanted.place), wanted.container))
         while len(copies) > wanted.copies:
             self._drain(copies.pop())
         return copies

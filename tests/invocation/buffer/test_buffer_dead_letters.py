@@ -63,7 +63,7 @@ def test_the_oldest_letters_are_shown_not_those_received_first(cloud: BufferClou
     for number in range(25):
         cloud.dead_letter(body(f"o{number:02}"), age_s=100 + number)
     told = list[int]()
-    letters = cloud.dead_letters().look(most=3, told=told.append)
+    letters = cloud.dead_letters().look(most=3, seen=told.append)
     assert [letter.key for letter in letters] == ["o24", "o23", "o22"] and told[-1] == 25
     assert len(cloud.received(dead=True)) == 25
 
