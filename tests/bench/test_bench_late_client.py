@@ -31,9 +31,9 @@ def test_a_client_that_offers_less_load_passes_nothing(tmp_path: Path) -> None:
 
 
 def test_what_misses_by_far_fails_however_late_the_client(tmp_path: Path) -> None:
-    """A first token after 50 ms misses 1 ms, with 100 ms of sleep now and then and without it."""
-    with serving(FakeEndpoint(ttft_s=0.05)) as endpoint:
-        spec = by_slots.spec_for(endpoint, concurrency=(4,), requests_per_level=24)
+    """A first token after 500 ms misses 1 ms, with 100 ms of sleep now and then and without it."""
+    with serving(FakeEndpoint(ttft_s=0.5)) as endpoint:
+        spec = by_slots.spec_for(endpoint, concurrency=(4,), requests_per_level=12)
         spec = replace(spec, objectives=(CLEARLY_MISSED,))
         result = run_benchmark(spec, lambda progress: time.sleep(0.1), tmp_path)
     assert result.summary.verdict.outcome == "FAIL" and result.exit_code is ExitCode.MISSED
