@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from rich import box
 from rich.table import Table
 
 from loadproof.bench.evidence.repeats import kept_with
+from loadproof.bench.judge.between_runs import KeptRun
 from loadproof.bench.judge.regression import Comparison, compare_runs, read_run
 from loadproof.bench.report.comparison import Shown, comparison_page, facts, read_runs, tables
 from loadproof.cli.options import TextOrJson
@@ -36,7 +38,8 @@ def compare(
     Exit code 0 whatever the outcome; `loadproof report RUN --against RUN` is the gate.
     """
     runs = read_runs(run, tuple(label or ()))
-    comparisons = [_compared(run[0], other, tolerance) for other in run[1:]]
+    kept = kept_with(run)
+    comparisons = [_compared(run[0], other, tolerance, kept) for other in run[1:]]
     if output is not None:
         try:
             write_whole(comparison_page(runs, [one for one in comparisons if not isinstance(one, str)]), output)
@@ -49,10 +52,10 @@ def compare(
     return ExitCode.OK
 
 
-def _compared(before: Path, after: Path, tolerance: float) -> Comparison | str:
+def _compared(before: Path, after: Path, tolerance: float, kept: Sequence[KeptRun]) -> Comparison | str:
     """The comparison of what both recorded; why there is none, where one lacks its requests or was sent other ones."""
     try:
-        return compare_runs(read_run(before), read_run(after), tolerance, kept=kept_with((before, after)))
+        return compare_runs(read_run(before), read_run(after), tolerance, kept=kept)
     except (InputError, CouldNotRunError) as error:
         return str(error)
 

@@ -18,13 +18,12 @@ from math import ceil, exp, log, sqrt
 from statistics import NormalDist, fmean
 
 from loadproof.bench.document import Summary, as_json
-from loadproof.bench.measure.statistics import CONFIDENCE
+from loadproof.bench.measure.dependence import Z
 
 ASSUMED = 0.10
 WEIGHT = 1
 MOST_RUNS = 50
 POWER = 0.80
-_Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 _Z_POWER = NormalDist().inv_cdf(POWER)
 
 
@@ -93,8 +92,8 @@ class Interval:
 def allowing_for_runs(change: Interval, sides: tuple[Side, Side], between: Between) -> Interval:
     """The change between the means of both sides. `change`: between their own runs, by their requests alone."""
     centre = sides[1].value - sides[0].value
-    of_runs = _Z**2 * between.spread**2 * sum(1 / side.runs for side in sides)
-    repeated = _Z**2 * sum(side.variance for side in sides) if any(side.repeats for side in sides) else None
+    of_runs = Z**2 * between.spread**2 * sum(1 / side.runs for side in sides)
+    repeated = Z**2 * sum(side.variance for side in sides) if any(side.repeats for side in sides) else None
     low, high = (
         None if end is None else sqrt(((end - change.centre) ** 2 if repeated is None else repeated) + of_runs)
         for end in (change.low, change.high)
@@ -111,7 +110,7 @@ def kept_runs(summaries: Iterable[Summary]) -> tuple[KeptRun, ...]:
         target, workload = summary.target, as_json(summary.workload)
         named = (summary.profile.sha256, summary.profile.environment, target.endpoint, summary.place, workload)
         figures = {
-            one.name: Figure(log(one.observed), (log(one.high) - log(one.low)) / (2 * _Z))
+            one.name: Figure(log(one.observed), (log(one.high) - log(one.low)) / (2 * Z))
             for one in summary.objectives
             if one.observed and one.low and one.high
         }
@@ -161,7 +160,7 @@ class History:
 def detectable(half: float, tolerance: float) -> float:
     """The smallest ratio that would be called a regression in `POWER` of the cases. `half`: half the interval's width,
     in logarithms."""
-    return (1 + tolerance) * exp(half * (1 + _Z_POWER / _Z))
+    return (1 + tolerance) * exp(half * (1 + _Z_POWER / Z))
 
 
 def runs_to_settle(change: Interval, tolerance: float) -> int | None:
@@ -172,5 +171,5 @@ def runs_to_settle(change: Interval, tolerance: float) -> int | None:
     distance = abs(abs(change.centre) - log(1 + tolerance))
     if not distance or change.half is None:
         return None
-    runs = ceil((change.half * (1 + _Z_POWER / _Z) / distance) ** 2)
+    runs = ceil((change.half * (1 + _Z_POWER / Z) / distance) ** 2)
     return runs if runs <= MOST_RUNS else None

@@ -24,7 +24,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 from pathlib import Path
-from statistics import NormalDist
 from typing import Literal
 
 from loadproof.bench.judge.between_runs import (
@@ -39,11 +38,11 @@ from loadproof.bench.judge.between_runs import (
 )
 from loadproof.bench.judge.verdict import SHORT_BELOW, invalid_reasons
 from loadproof.bench.measure.bootstrap import ratio_resampled
+from loadproof.bench.measure.dependence import Z
 from loadproof.bench.measure.levels import MeasuredLevel, judged_level, measured_levels
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
 from loadproof.bench.measure.records import read_records
 from loadproof.bench.measure.resampling import LevelSamples
-from loadproof.bench.measure.statistics import CONFIDENCE
 from loadproof.bench.objectives import ERROR_RATE, Objective
 from loadproof.bench.plan import RunPlan, read_plan
 from loadproof.errors import InputError
@@ -54,7 +53,6 @@ FIGURES = (
     "output_tokens_per_s_min", "requests_per_s_min", ERROR_RATE,
 )  # fmt: skip
 DECIDING = ("ttft_p95_ms", "tpot_p95_ms", "e2e_p95_ms", "output_tokens_per_s_min")  # without objectives
-_Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 Outcome = Literal["REGRESSION", "NO CHANGE", "IMPROVED", "INCONCLUSIVE"]
 
 
@@ -331,7 +329,7 @@ def difference_of_shares(
 
 def wilson(hits: int, trials: int) -> tuple[float, float, float]:
     """(share, low, high): Wilson's score interval of a share."""
-    z, p = _Z, hits / trials
+    z, p = Z, hits / trials
     centre, width = p + z * z / (2 * trials), z * sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))
     scale = 1 + z * z / trials
     return p, max(0.0, (centre - width) / scale), min(1.0, (centre + width) / scale)

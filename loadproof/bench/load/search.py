@@ -95,8 +95,9 @@ def judged_probe(search: Search, probes: Mapping[int, Probe], also: float | None
 
 def _found(probes: Sequence[Probe]) -> float | None:
     """The load that was confirmed; before that, the highest that met so far."""
-    confirmed = confirmed_load(_telling(probes))
-    return bracket_of(_telling(probes)).met if confirmed is None else confirmed
+    telling = _telling(probes)
+    confirmed = confirmed_load(telling)
+    return bracket_of(telling).met if confirmed is None else confirmed
 
 
 @dataclass(frozen=True, slots=True)

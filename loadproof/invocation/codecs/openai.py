@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from loadproof.invocation.codecs.events import EventDecoder
 from loadproof.invocation.codecs.types import (
     Completion,
     GenerationRequest,
     JsonCodec,
     PayloadProtocol,
-    StreamDecoder,
     TokenChunk,
 )
 from loadproof.invocation.codecs.values import (
@@ -24,7 +24,6 @@ from loadproof.invocation.codecs.values import (
     refuse_failed,
     refuse_images,
     text_of,
-    usual_texts,
 )
 from loadproof.invocation.faults import PayloadError, TruncatedStreamError
 from loadproof.invocation.sse import ServerSentEvents
@@ -33,7 +32,7 @@ from loadproof.wire.payloads import ANSWER_FIELDS, THOUGHT_FIELDS
 _BEDROCK_METRICS = "amazon-bedrock-invocationMetrics"  # the counts of a stream behind InvokeModel
 
 
-class OpenAiDecoder(StreamDecoder):
+class OpenAiDecoder(EventDecoder):
     """Decoder of `chat.completion.chunk` and `text_completion` events.
 
     The end marker is a `finish_reason` and, among server-sent events, `[DONE]` too: between the two come the token
@@ -44,26 +43,36 @@ class OpenAiDecoder(StreamDecoder):
     """
 
     def __init__(self) -> None:
-        self._splitter = ServerSentEvents()
+        self._lines = ServerSentEvents()
+        super().__init__(self._lines)
         self._done = False
-        self._counted = 0
-        self._text_length = 0
         self._finish_reason: str | None = None
         self._output_tokens: int | None = None
         self._input_tokens: int | None = None
 
-    def usual_texts(self, data: bytes) -> list[str] | None:
-        if self._done:
-            return None
-        texts = usual_texts(self._splitter.usual_payloads(data), _usual_text)
-        if texts is not None:
-            self._counted += len(texts)
-            self._text_length += sum(map(len, texts))
-        return texts
-
     @property
-    def kept_bytes(self) -> int:
-        return self._splitter.kept_bytes
+    def _ended(self) -> bool:
+        return self._done
+
+    @staticmethod
+    def _usual_text(event: dict[str, object]) -> str | None:
+        """What its one choice says, where it says something and the event nothing else."""
+        choices = event.get("choices")
+        if not isinstance(choices, list) or len(choices) != 1:
+            return None
+        if event.get("usage") is not None or event.get(_BEDROCK_METRICS) is not None:
+            return None
+        choice = choices[0]
+        if not isinstance(choice, dict) or choice.get("finish_reason") is not None:
+            return None
+        said = choice.get("delta")
+        if isinstance(said, dict) and len(said) == 1:
+            text = said.get("content")
+        elif said is None and choice.get("message") is None:
+            text = choice.get("text")
+        else:
+            return None
+        return text if isinstance(text, str) and text else None
 
     def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for payload in self._splitter.feed(data):
@@ -81,7 +90,7 @@ class OpenAiDecoder(StreamDecoder):
         if self._finish_reason is None:
             raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without a finish_reason")
         refuse_failed(self._finish_reason)
-        if self._splitter.framed and not self._done:
+        if self._lines.framed and not self._done:
             raise TruncatedStreamError(f"the stream ended after {self._counted} tokens without [DONE]")
         counts = self._counted, self._output_tokens, self._input_tokens
         return Completion.streamed(self._text_length, self._finish_reason, *counts)
@@ -117,26 +126,6 @@ class OpenAiDecoder(StreamDecoder):
 
 def _grown(before: int | None, after: int | None) -> int:
     return max(1, (after or 0) - (before or 0))
-
-
-def _usual_text(event: dict[str, object]) -> str | None:
-    """What its one choice says, where it says something and the event nothing else."""
-    choices = event.get("choices")
-    if not isinstance(choices, list) or len(choices) != 1:
-        return None
-    if event.get("usage") is not None or event.get(_BEDROCK_METRICS) is not None:
-        return None
-    choice = choices[0]
-    if not isinstance(choice, dict) or choice.get("finish_reason") is not None:
-        return None
-    said = choice.get("delta")
-    if isinstance(said, dict) and len(said) == 1:
-        text = said.get("content")
-    elif said is None and choice.get("message") is None:
-        text = choice.get("text")
-    else:
-        return None
-    return text if isinstance(text, str) and text else None
 
 
 def _texts_of_choice(choice: dict[str, object]) -> tuple[str, str]:

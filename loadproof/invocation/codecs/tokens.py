@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import orjson
 
 from loadproof.invocation.budgets import parsed_json
-from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, StreamDecoder, TokenChunk
+from loadproof.invocation.codecs.events import EventDecoder
+from loadproof.invocation.codecs.types import Completion, GenerationRequest, JsonCodec, TokenChunk
 from loadproof.invocation.codecs.values import (
     count_of,
     dump,
@@ -19,40 +20,36 @@ from loadproof.invocation.codecs.values import (
     refuse_failed,
     refuse_images,
     text_of,
-    usual_texts,
 )
 from loadproof.invocation.faults import PayloadError, TruncatedStreamError
 from loadproof.invocation.sse import Splitter
 
 
-class TokenEventDecoder(StreamDecoder):
+class TokenEventDecoder(EventDecoder):
     """Decoder of token events, one token an event. The end marker is non-null `generated_text` or `details`.
 
     `one_over`: the server's `generated_tokens` may be one more than it generated. LMI's vLLM handler adds one to vLLM's
     own count, its older handlers did not; so where the report is exactly one above the events, the events are right.
     """
 
-    __slots__ = ("_counted", "_end", "_one_over", "_splitter", "_text_length")
+    __slots__ = ("_end", "_one_over")
 
     def __init__(self, splitter: Splitter, *, one_over: bool = False) -> None:
-        self._splitter = splitter
+        super().__init__(splitter)
         self._one_over = one_over
-        self._counted = 0
-        self._text_length = 0
         self._end: dict[str, object] | None = None
 
-    def usual_texts(self, data: bytes) -> list[str] | None:
-        if self._end is not None:
-            return None
-        texts = usual_texts(self._splitter.usual_payloads(data), _usual_text)
-        if texts is not None:
-            self._counted += len(texts)
-            self._text_length += sum(map(len, texts))
-        return texts
-
     @property
-    def kept_bytes(self) -> int:
-        return self._splitter.kept_bytes
+    def _ended(self) -> bool:
+        return self._end is not None
+
+    @staticmethod
+    def _usual_text(event: dict[str, object]) -> str | None:
+        token = event.get("token")
+        if not isinstance(token, dict) or event.get("details") is not None or event.get("generated_text") is not None:
+            return None
+        text = token.get("text")
+        return text if isinstance(text, str) else None
 
     def feed(self, data: bytes) -> Iterator[TokenChunk]:
         for payload in self._splitter.feed(data):
@@ -89,14 +86,6 @@ class TokenEventDecoder(StreamDecoder):
         self._counted += 1
         self._text_length += len(text)
         return TokenChunk(text, 1)
-
-
-def _usual_text(event: dict[str, object]) -> str | None:
-    token = event.get("token")
-    if not isinstance(token, dict) or event.get("details") is not None or event.get("generated_text") is not None:
-        return None
-    text = token.get("text")
-    return text if isinstance(text, str) else None
 
 
 class TokenCodec(JsonCodec, ABC):

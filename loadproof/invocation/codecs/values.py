@@ -7,12 +7,11 @@ speaks plain words in place of JSON, those are the message.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import orjson
 
 from loadproof.errors import InputError
-from loadproof.invocation.budgets import PLAIN_BYTES, parsed_json
+from loadproof.invocation.budgets import parsed_json
 from loadproof.invocation.faults import InBandError, PayloadError, TruncatedStreamError
 from loadproof.wire.payloads import FAILED_REASONS, error_of
 
@@ -52,28 +51,6 @@ def load_object(data: bytes) -> dict[str, object]:
     if not isinstance(value, dict):
         raise PayloadError(f"expected a JSON object, found {type(value).__name__}")
     return value
-
-
-def usual_texts(
-    payloads: list[bytes] | None, text_of_event: Callable[[dict[str, object]], str | None]
-) -> list[str] | None:
-    """What `text_of_event` says of each; None where it says nothing of one, or one is no object or may be an error.
-
-    Those are for `load_object` and `refuse_error`.
-    """
-    texts = []
-    for payload in payloads or ():
-        try:
-            event = orjson.loads(payload) if len(payload) <= PLAIN_BYTES else None
-        except orjson.JSONDecodeError:
-            return None
-        if not isinstance(event, dict) or event.get("error") or event.get("object") == "error":
-            return None
-        text = text_of_event(event)
-        if text is None:
-            return None
-        texts.append(text)
-    return texts or None
 
 
 def load_at_end(data: bytes) -> dict[str, object]:
