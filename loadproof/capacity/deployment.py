@@ -200,7 +200,7 @@ def _deployment(
         server=server,
         fabric=fabric_row(instance.fabric, accelerators, family),
         memory_fraction=known.value(settings, known.memory_setting) or server.memory_fraction,
-        limits=known.limits(settings, architecture, accelerator),
+        limits=known.limits(known, settings, architecture, accelerator),
         copies=copies,
         quantization=quantization,
         frees_past_window=known.frees_past_window(settings),

@@ -18,8 +18,6 @@ _TITLE = frozenset(("meta", "textgeneration", "huggingface", "llm", "bf16", "fp1
 _STORED = frozenset(("fp8", "int8", "awq", "gptq", "mxfp4"))
 # Tuned from another model's weights, whose shape they keep.
 _TUNED_FROM = {
-    "codellama7b": "llama27b",
-    "codellama13b": "llama213b",
     "vicuna7b": "llama27b",
     "vicuna13b": "llama213b",
     "zephyr7bbeta": "mistral7b",
@@ -50,11 +48,13 @@ def model_of(name: str) -> tuple[catalog.Architecture, str]:
     if name.strip().endswith(".json"):
         return read_config_json(Path(name.strip())), ""
     if (exact := catalog.architecture(name.strip())) is not None:
-        return exact, ""
+        return exact, _key(name)[1]
     known = list(catalog.architectures().values())
-    by_key = {_key(written)[0]: shape for shape in known for written in (shape.hf_id, shape.name)}
+    titles = {shape.name.casefold(): shape for shape in known}
+    # Releases of one name that differ in their context alone have one key: the first listed stands for it.
+    by_key = {_key(written)[0]: shape for shape in reversed(known) for written in (shape.hf_id, shape.name)}
     key, stored = _key(name)
-    found = by_key.get(_TUNED_FROM.get(key, key))
+    found = titles.get(name.strip().casefold()) or by_key.get(_TUNED_FROM.get(key, key))
     if found is not None:
         return found, stored
     names = {shape.name.casefold(): shape.name for shape in known} | {s.hf_id.casefold(): s.hf_id for s in known}

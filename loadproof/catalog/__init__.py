@@ -1,6 +1,7 @@
 """Accelerators, instances, models and container images: vendored rows with source and date, and their readers."""
 
 from loadproof.catalog.architecture import Architecture, KvCache
+from loadproof.catalog.models import architecture, architectures, is_gated, model_ids
 from loadproof.catalog.readers import (
     Accelerator,
     ContainerImage,
@@ -8,15 +9,12 @@ from loadproof.catalog.readers import (
     Instance,
     accelerator,
     accelerators,
-    architecture,
-    architectures,
     container_image,
     container_images,
     host_images,
     instance,
     instance_regions,
     instances,
-    is_gated,
     regions_without,
 )
 from loadproof.catalog.registries import image_uri, layer_arn, registry
@@ -43,6 +41,7 @@ __all__ = [
     "instances",
     "is_gated",
     "layer_arn",
+    "model_ids",
     "regions_without",
     "registry",
     "weight_bytes",

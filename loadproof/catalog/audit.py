@@ -23,6 +23,13 @@ _ACCELERATED: Final = re.compile(r"^ml\.(?:g\d|p\d|inf\d|trn\d)")
 _SOURCED: Final = ("bedrock_models.csv", "bedrock_prefixes.csv", "bedrock_quotas.csv", "accelerators.csv")
 _KEYS: Final = {"bedrock_models.csv": "model_id", "bedrock_prefixes.csv": "prefix", "accelerators.csv": "accelerator"}
 
+_PAGE: Final = "replace the source by a page"
+_ASKED: Final = {
+    "bedrock_models.csv": "look at the model's card in the Bedrock user guide, and write its page down",
+    "bedrock_prefixes.csv": "write down the regions of the profiles {}.* in: "
+    "aws bedrock list-inference-profiles --type-equals SYSTEM_DEFINED",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
@@ -98,29 +105,40 @@ def _shapes() -> Iterator[AuditFinding]:
 def _prices(today: date) -> Iterator[AuditFinding]:
     for name, row in instances().items():
         if row.usd_per_hour is None:
-            mend = "add the on-demand price of a region with its date and a page one can look up"
-            yield AuditFinding("instances.csv", name, "no price", "no on-demand price", mend)
+            yield AuditFinding("instances.csv", name, "no price", "no on-demand price", _look_up(name))
             continue
         if row.price_unverified or row.price_derived:
             found = f"price derived or to be verified: {row.price_source}"
-            yield AuditFinding("instances.csv", name, "from memory", found, "replace it by a published price")
+            yield AuditFinding("instances.csv", name, "from memory", found, _look_up(name))
         elif _UNCHECKABLE.search(row.price_source):
             found = f"a price nobody can look up: {row.price_source}"
             yield AuditFinding("instances.csv", name, "uncheckable", found, "name the page or the file's repository")
         if _older(row.price_date, today):
             found = f"price of {row.price_date or 'no date'}"
-            yield AuditFinding("instances.csv", name, "stale", found, "look the price up again")
+            yield AuditFinding("instances.csv", name, "stale", found, _look_up(name))
+
+
+def _look_up(instance_type: str) -> str:
+    """With any AWS account's right to read prices: nothing that is installed carries them."""
+    filters = " ".join(
+        f"Type=TERM_MATCH,Field={field},Value={value}"
+        for field, value in (("instanceName", instance_type), ("regionCode", "us-east-1"))
+    )
+    return (
+        "write down, with its date, the component Hosting of: "
+        f"aws pricing get-products --region us-east-1 --service-code AmazonSageMaker --filters {filters}"
+    )
 
 
 def _sources() -> Iterator[AuditFinding]:
     for name, row in instances().items():
         if row.unverified:
-            yield AuditFinding("instances.csv", name, "from memory", row.source, "replace the source by a page")
+            yield AuditFinding("instances.csv", name, "from memory", row.source, _PAGE)
     for table in _SOURCED:
         for one in rows(table):
             if unverified(one["source"]):
                 key = one[_KEYS[table]] if table in _KEYS else one["quota_name"]
-                yield AuditFinding(table, key, "from memory", one["source"], "replace the source by a page")
+                yield AuditFinding(table, key, "from memory", one["source"], _ASKED.get(table, _PAGE).format(key))
 
 
 def _older(seen: str, today: date) -> bool:

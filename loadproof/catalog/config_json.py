@@ -51,8 +51,11 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "qwen2": Family(attention_bias="qkv"),
     "qwen3": Family(attention_bias="key"),
     "qwen3_moe": Family(attention_bias="key"),
+    "qwen3_vl": Family(attention_bias="key"),
+    "qwen3_vl_moe": Family(attention_bias="key"),
     "qwen3_5": Family(),
     "qwen3_5_moe": Family(),
+    "gemma": Family(tied=True, defaults={"head_dim": 256, "max_position_embeddings": 8192}),
     "gemma2": Family(tied=True, norms=4, full_attention_every=2, defaults=_GEMMA_2),
     "gemma3": Family(tied=True, norms=4, full_attention_every=6, defaults=_GEMMA_3),
     "falcon": Family(matrices=2, allreduces=1, defaults={"max_position_embeddings": 2048}),
@@ -62,6 +65,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "deepseek_v2": Family(),
     "deepseek_v3": Family(),
     "kimi_k2": Family(),
+    "mimo": Family(attention_bias="key"),
+    "minimax_m2": Family(),
 }
 _LATENT: Final = ("deepseek_v2", "deepseek_v3", "kimi_k2")
 

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal, TypeVar, get_type_hints
 
-from loadproof.catalog.architecture import Architecture
 from loadproof.catalog.provenance import unverified
 from loadproof.errors import InputError
 
@@ -208,19 +207,6 @@ def regions_without(capability: Literal["inference_components", "scale_to_zero"]
 
 
 @cache
-def architectures() -> Mapping[str, Architecture]:
-    """Model shapes by Hugging Face id (`meta-llama/Llama-3.1-8B`)."""
-    columns = {"name": "model", "parameters_b": "params_b", "active_parameters_b": "active_params_b"}
-    return {row.hf_id: row for row in table(Architecture, "models.csv", columns)}
-
-
-@cache
-def finetunes() -> Mapping[str, str]:
-    """Models whose shape is another's: the id of that one."""
-    return {row["hf_id"]: row["base"] for row in rows("finetunes.csv")}
-
-
-@cache
 def container_images() -> tuple[ContainerImage, ...]:
     """Published images, newest first within each family."""
     return tuple(table(ContainerImage, "containers.csv"))
@@ -242,39 +228,12 @@ def accelerator(name: str) -> Accelerator:
     return find(accelerators(), name, "accelerator")
 
 
-def architecture(model_id: str) -> Architecture | None:
-    """The shape of a model by Hugging Face id; instruct and chat variants share their base model's shape.
-
-    None when the catalog does not know it: the profile must then give `model.architecture`.
-    """
-    known, bases = architectures(), finetunes()
-    for candidate in _same_shape(model_id):
-        if (found := bases.get(candidate, candidate)) in known:
-            return known[found]
-    return None
-
-
-def is_gated(model_id: str) -> bool:
-    """True for organisations whose every model asks for its licence on the hub."""
-    return model_id.startswith("meta-llama/")
-
-
 def container_image(family: str, version: str | None = None) -> ContainerImage:
     """The image of a server family, newest when no version is asked for. Raises InputError if there is none."""
     of_family = [image for image in container_images() if image.family == family]
     if version is None and of_family:
         return of_family[0]
     return find({image.version: image for image in of_family}, version or "", f"{family} version")
-
-
-def _same_shape(model_id: str) -> Iterable[str]:
-    yield model_id
-    for suffix in ("-Instruct", "-instruct", "-chat-hf", "-Instruct-hf", "-it"):
-        if model_id.endswith(suffix):
-            stem = model_id.removesuffix(suffix)
-            yield stem
-            yield f"{stem}-hf"
-    yield f"{model_id}-Instruct"
 
 
 def find(table: Mapping[str, T], key: str, what: str) -> T:

@@ -71,7 +71,7 @@ def instance_without_shape(subject: Subject) -> Iterator[Found]:
 def unknown_model(placed: Placed) -> Iterator[Found]:
     model = placed.component.model
     if placed.profile.backend == "sagemaker" and architecture_of(model) is None:
-        mend = f"{_near(model.id, catalog.architectures())}give model.config_json or model.architecture"
+        mend = f"{_near(model.id, catalog.model_ids())}give model.config_json or model.architecture"
         yield Found(placed.at("model", "id"), f"the catalog does not know `{model.id}`", mend)
 
 
@@ -249,7 +249,7 @@ def quantization_unsupported(placed: Placed) -> Iterator[Found]:
 )
 def quantization_of_another_checkpoint(placed: Placed) -> Iterator[Found]:
     model = placed.component.model
-    row = catalog.architectures().get(model.id)
+    row = catalog.architecture(model.id)
     if row is not None and model.architecture is None and row.quantization not in ("none", model.quantization):
         found = f"the checkpoint of {model.id} is stored in {row.quantization}, found {model.quantization}"
         yield Found(placed.at("model", "quantization"), found, f"write {row.quantization}")
