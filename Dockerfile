@@ -1,0 +1,16 @@
+# The command line: docker build -t loadproof . && docker run --rm -v "$PWD:/work" loadproof check
+FROM public.ecr.aws/docker/library/python:3.12-slim
+COPY requirements.txt pyproject.toml README.md app.py cdk.json package.json package-lock.json /src/
+COPY loadproof /src/loadproof
+COPY stacks /src/stacks
+COPY benchmarks /src/benchmarks
+COPY scripts/ci /src/scripts/ci
+COPY docs/ci /src/docs/ci
+COPY deploy_profiles /src/deploy_profiles
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends git && rm -rf /var/lib/apt/lists/* \
+ && pip install --no-cache-dir --require-hashes -r /src/requirements.txt \
+ && pip install --no-cache-dir --no-deps /src && rm -rf /src && useradd --create-home loadproof
+USER loadproof
+WORKDIR /work
+ENTRYPOINT ["loadproof"]
+CMD ["--help"]
