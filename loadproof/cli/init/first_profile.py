@@ -1,0 +1,144 @@
+"""The first profile of a new repository: from a handful of answers, and what the planner makes of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+from loadproof import catalog
+from loadproof.advice.alternatives import DEFAULT_GOAL, Alternative
+from loadproof.advice.comparison import Constraints, Settled, settle
+from loadproof.cli.plan import write as plan_write
+from loadproof.errors import InputError
+from loadproof.profiles import check_file, load_environment, load_profile
+
+# Where the search begins, (machine, accelerators a copy): the first that `loadproof check` takes; what it ends
+# with is the planner's.
+_STARTS = (
+    *(("ml.g6e.2xlarge", 1), ("ml.g6.2xlarge", 1), ("ml.g5.2xlarge", 1), ("ml.g6e.12xlarge", 4), ("ml.g5.12xlarge", 4)),
+    *(("ml.p4d.24xlarge", 8), ("ml.p5.48xlarge", 8), ("ml.p5en.48xlarge", 8)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What is asked for: a model, and what it shall hold. `in_flight` is over all copies."""
+
+    model: str
+    e2e_p95_ms: int
+    in_flight: int
+    input_tokens: int
+    output_tokens: int
+    usd_per_hour_max: float | None
+    environment: str
+    region: str
+    account: str
+    accept_eula: bool
+
+    @property
+    def name(self) -> str:
+        """`meta-llama/Llama-3.1-8B-Instruct` -> `llama-3-1-8b-instruct`, as stacks may be called."""
+        plain = re.sub(r"[^a-z0-9]+", "-", self.model.rpartition("/")[2].lower()).strip("-")
+        return (plain if plain[:1].isalpha() else f"model-{plain}")[:40].rstrip("-")
+
+
+def in_flight_of(traffic: str, e2e_p95_ms: int) -> int:
+    """`8`: in flight. `2/s`: requests a second, each of which is there for `e2e_p95_ms` at most (Little's law)."""
+    if not (given := re.fullmatch(r"(\d+(?:\.\d+)?)\s*(/s)?", traffic.strip())) or float(given[1]) <= 0:
+        raise InputError(f"--traffic: expected requests a second (2/s) or in flight (8), found `{traffic}`")
+    number = float(given[1]) * (e2e_p95_ms / 1000 if given[2] else 1)
+    return max(1, ceil(number))
+
+
+def environment_text(answers: Answers) -> str:
+    return (
+        "# yaml-language-server: $schema=../environment.schema.json\n"
+        f'account: "{answers.account}"\n'
+        f"region: {answers.region}\n"
+        "tags:\n"
+        f"  environment: {answers.environment}\n"
+    )
+
+
+def first_profile(answers: Answers, folder: Path) -> tuple[Path, Settled]:
+    """Write the environment and the profile into `folder`: machine, copies and settings as the planner chose them.
+
+    Raises InputError for a model that the catalog lacks, ProfileError with what `loadproof check` would say.
+    """
+    place = folder / "environment.yaml"
+    place.write_text(environment_text(answers), encoding="utf-8")
+    environment = load_environment(folder)
+    file = folder / f"{answers.name}.yaml"
+    for machine, degree in _STARTS:
+        file.write_text(_profile_text(answers, machine, degree), encoding="utf-8")
+        if check_file(file).profile is not None:
+            break
+    profile = load_profile(file)
+    settled = settle(profile, DEFAULT_GOAL, Constraints((), answers.usd_per_hour_max), environment)
+    if settled.recommendation.alternative is not None:
+        plan_write.write(plan_write.edit_of(file, profile, settled))
+    return file, settled
+
+
+def _profile_text(answers: Answers, machine: str, degree: int) -> str:
+    shape = catalog.architecture(answers.model)
+    if shape is None:
+        raise InputError(
+            f"--model: the catalog does not know `{answers.model}`; take one of `loadproof catalog list models`, "
+            "or begin with one of about its size and name your model's config.json in the profile afterwards"
+        )
+    longest = min(shape.context, 2 * (answers.input_tokens + answers.output_tokens))
+    packed = "" if shape.quantization == "none" else f"  quantization: {shape.quantization}\n"
+    eula = ", accept_eula: true" if answers.accept_eula else ""
+    levels = sorted({1, max(1, answers.in_flight // 2), answers.in_flight})
+    return f"""# yaml-language-server: $schema=../schema.json
+name: {answers.name}
+model:
+  id: {answers.model}
+{packed}  # Weights in a bucket of yours; `type: hub` with a commit has the deployment stage them.
+  source: {{type: s3, s3_uri: "s3://models-{answers.account}/{answers.name}/"{eula}}}
+container:
+  family: vllm
+  settings: {{tensor_parallel_degree: {degree}, max_model_len: {longest}}}
+endpoint: {{instance_type: {machine}, max_instances: 2}}
+copies: {{min: 1, max: 2, memory_mib_per_copy: 16384}}
+scaling:
+  policies:
+    - {{type: target_tracking, metric: concurrent_requests_per_copy, target: auto}}
+objectives: {{at_concurrency: {answers.in_flight}, e2e_p95_ms: {answers.e2e_p95_ms}, error_rate_max: 0.01}}
+workload: {{input_tokens: {answers.input_tokens}, output_tokens: {answers.output_tokens}}}
+benchmark: {{concurrency: [{", ".join(map(str, levels))}], requests_per_level: 32}}
+"""
+
+
+def reasons(settled: Settled, answers: Answers) -> Iterator[str]:
+    """Three lines: what was chosen, what it is predicted to do, why."""
+    chosen = settled.recommendation.alternative
+    if chosen is None:
+        yield f"nothing in the catalog is predicted to do: {settled.recommendation.reason}"
+        return
+    yield _what(chosen)
+    if chosen.e2e_ms is not None and chosen.ttft_ms is not None and chosen.tpot_ms is not None:
+        yield (
+            f"predicted at {answers.in_flight} in flight, mean: first token {chosen.ttft_ms.value:,.0f} ms, a token "
+            f"{chosen.tpot_ms.value:,.1f} ms, answer {chosen.e2e_ms.value:,.0f} ms "
+            f"({chosen.e2e_ms.low:,.0f} to {chosen.e2e_ms.high:,.0f}), grade {chosen.grade}"
+        )
+    caveat = settled.recommendation.reason.partition(";")[2].strip()
+    yield (
+        f"why: the least an hour among all that are predicted to keep e2e_p95_ms {answers.e2e_p95_ms:,} "
+        f"at {answers.in_flight} in flight{'; ' + caveat if caveat else ''}"
+    )
+
+
+def _what(chosen: Alternative) -> str:
+    each = "s" if chosen.tensor_parallel_degree > 1 else ""
+    price = "price unknown" if chosen.usd_per_hour is None else f"{chosen.usd_per_hour:,.2f} USD an hour"
+    copies = f"{chosen.copies} copies" if chosen.copies > 1 else "1 copy"
+    return (
+        f"{chosen.instances} × {chosen.instance_type}, {copies} of {chosen.tensor_parallel_degree} "
+        f"accelerator{each}, {chosen.family} {chosen.version}: {price}"
+    )

@@ -1,0 +1,148 @@
+"""What Loadproof wrote into a repository, and what a newer one would write there: the team's own changes stay."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from loadproof.errors import InputError
+from loadproof.scaffold.repository import CiKit, Place
+
+MANIFEST: Final = ".loadproof.json"
+_MAY_BE_THERE: Final = frozenset(("README.md", ".gitignore"))
+_MOST_NAMED: Final = 8
+State = Literal["new", "newer", "both changed", "removed here", "no longer written"]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`files`: SHA-256 of what was written, by path."""
+
+    place: Place
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a newer Loadproof would do to one file. `newer` and `new` may be written; the others are for a person."""
+
+    path: str
+    state: State
+    before: bytes
+    after: bytes
+
+    @property
+    def may_be_written(self) -> bool:
+        return self.state in ("new", "newer")
+
+    @property
+    def diff(self) -> str:
+        """Unified, from what stands there to what would."""
+        before, after = (
+            text.decode("utf-8", "replace").splitlines(keepends=True) for text in (self.before, self.after)
+        )
+        lines = difflib.unified_diff(before, after, f"a/{self.path}", f"b/{self.path}")
+        return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def write_new(folder: Path, place: Place, files: Mapping[str, bytes], once: Mapping[str, bytes]) -> list[str]:
+    """Write all files into `folder`; those of `once` are the team's from then on. What was kept: a new repository on a
+    hub brings a README and a .gitignore, which stay as they are.
+
+    Raises InputError, with nothing written, where any other of them exists already.
+    """
+    there = sorted(path for path in (*files, *once, MANIFEST) if (folder / path).exists())
+    kept = [path for path in there if path in _MAY_BE_THERE]
+    if in_the_way := [path for path in there if path not in _MAY_BE_THERE]:
+        more = len(in_the_way) - _MOST_NAMED
+        shown = ", ".join(in_the_way[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        mend = "--upgrade it" if MANIFEST in there else "take an empty folder, or move them away"
+        raise InputError(f"{folder}: left as it is, because there already: {shown}; {mend}")
+    written = {path: content for path, content in files.items() if path not in kept}
+    for path, content in {**once, **written}.items():
+        if path not in kept:
+            _write(folder / path, content)
+    _remember(folder, place, {path: _hash(content) for path, content in written.items()})
+    return kept
+
+
+def _remember(folder: Path, place: Place, hashes: Mapping[str, str]) -> None:
+    document = {
+        "loadproof": place.version,
+        "ci": place.ci,
+        "environment": place.environment,
+        "files": dict(sorted(hashes.items())),
+    }
+    _write(folder / MANIFEST, (json.dumps(document, indent=2) + "\n").encode())
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Raises InputError where the folder has none, or one that is no manifest."""
+    path = folder / MANIFEST
+    try:
+        document = json.loads(path.read_bytes())
+        files = {str(name): str(digest) for name, digest in document["files"].items()}
+        place = Place(str(document["loadproof"]), document["ci"], str(document["environment"]))
+    except OSError:
+        raise InputError(f"{path}: not there; `loadproof init {folder}` makes a repository") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(f"{path}: not as `loadproof init` writes it; take it back from version control") from None
+    if place.ci not in get_args(CiKit):
+        raise InputError(f"{path}: ci: expected {', '.join(get_args(CiKit))}, found `{place.ci}`")
+    return Manifest(place, files)
+
+
+def changes(folder: Path, manifest: Manifest, files: Mapping[str, bytes]) -> list[Change]:
+    """What `files`, as a newer Loadproof writes them, would change in `folder`.
+
+    A file that the team changed, and the newer one did not, is not among them.
+    """
+    found = []
+    for path in sorted({*files, *manifest.files}):
+        now = _read(folder / path)
+        after = files.get(path, b"")
+        state = _state(now, manifest.files.get(path), _hash(after) if path in files else None)
+        if state is not None:
+            found.append(Change(path, state, now or b"", after))
+    return found
+
+
+def apply(folder: Path, manifest: Manifest, newer: Place, files: Mapping[str, bytes], found: Sequence[Change]) -> None:
+    """Write what may be written, and remember it; what a person must look at stays remembered as it was."""
+    left = {change.path for change in found if not change.may_be_written}
+    for change in found:
+        if change.may_be_written:
+            _write(folder / change.path, change.after)
+    hashes = {path: _hash(content) for path, content in files.items() if path not in left}
+    _remember(folder, newer, hashes | {path: manifest.files[path] for path in left if path in manifest.files})
+
+
+def _state(now: bytes | None, written: str | None, newer: str | None) -> State | None:
+    here = None if now is None else _hash(now)
+    if newer in (here, written):
+        return None
+    if newer is None:
+        return None if here is None else "no longer written"
+    if written is None:
+        return "new" if here is None else "both changed"
+    if here is None:
+        return "removed here"
+    return "newer" if here == written else "both changed"
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)

@@ -1,0 +1,74 @@
+"""The files of a team's own repository: those of this one that a team owns, and a few written for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from loadproof.scaffold import team_files
+
+CiKit = Literal["github", "gitlab", "none"]
+_TEMPLATES: Final = Path(__file__).with_name("templates")
+_SHARED: Final = ("app.py", "cdk.json", "package.json", "package-lock.json", "deploy_profiles/*.json")
+_FOLDERS: Final = ("stacks", "benchmarks", "scripts/ci")
+_WRITTEN: Final = {  # a template -> where it stands
+    "Makefile": "Makefile",
+    "requirements.txt": "requirements.txt",
+    "gitignore": ".gitignore",
+    "pre-commit-config.yaml": ".pre-commit-config.yaml",
+    "tests/test_synthesizes.py": "tests/test_synthesizes.py",
+}
+EXTRAS: Final = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the files of one repository depend on."""
+
+    version: str  # of Loadproof
+    ci: CiKit = "github"
+    environment: str = "dev"  # the first one: pipelines know it alone, until the team adds others
+
+
+def files_of(place: Place) -> Mapping[str, bytes]:
+    """Every file that Loadproof keeps up to date in a team's repository, by its path there; profiles are not among
+    them."""
+    return dict(sorted((*_own(place), *_templates(place))))
+
+
+def readme(environment: str, profile: str) -> str:
+    """The repository's first README; the team's own from then on."""
+    return (_TEMPLATES / "README.md").read_text("utf-8").format(environment=environment, profile=profile)
+
+
+def _own(place: Place) -> Iterator[tuple[str, bytes]]:
+    root = team_files()
+    found = [file for pattern in _SHARED for file in root.glob(pattern)]
+    found += [file for folder in _FOLDERS for file in (root / folder).rglob("*") if file.is_file()]
+    for file in found:
+        if "__pycache__" not in file.parts:
+            yield file.relative_to(root).as_posix(), file.read_bytes()
+    if place.ci == "github":
+        for file in (root / "docs" / "ci" / "github").glob("*.yml"):
+            yield f".github/workflows/{file.name}", _of_one(file, place.environment)
+    elif place.ci == "gitlab":
+        yield ".gitlab-ci.yml", _of_one(root / "docs" / "ci" / "gitlab" / "gitlab-ci.yml", place.environment)
+
+
+def _of_one(pipeline: Path, environment: str) -> bytes:
+    """The kit's pipeline, which has jobs for dev, staging and prod, with those of one environment alone."""
+    blocks = pipeline.read_text("utf-8").replace("dev, staging, prod", environment).split("\n\n")
+    kept = [block for block in blocks if not re.match(r"(  |deploy-|benchmark-)(staging|prod):\n", block)]
+    named = [re.sub(r"\bdev\b", environment, one) if re.search(r"\bdev:\n", one) else one for one in kept]
+    return ("\n\n".join(named).rstrip("\n") + "\n").encode()
+
+
+def _templates(place: Place) -> Iterator[tuple[str, bytes]]:
+    for template, name in _WRITTEN.items():
+        text = (_TEMPLATES / template).read_text("utf-8")
+        if template == "requirements.txt":
+            text = text.format(version=place.version, extras=EXTRAS)
+        yield name, text.encode()

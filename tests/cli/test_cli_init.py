@@ -1,0 +1,203 @@
+"""`loadproof init`: a repository that synthesizes, with a profile the planner chose; upgrades keep what is ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from loadproof.cli.init.first_profile import in_flight_of
+from loadproof.cli.main import run
+from loadproof.errors import InputError
+from loadproof.profiles import check_file, load_profile
+
+SMALL = ("--defaults", "--model", "Qwen/Qwen3-0.6B", "--p95", "4000", "--traffic", "2/s")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("team") / "repository"
+    assert run(["init", str(folder), *SMALL, "--environment", "live", "--region", "eu-west-1"]) == 0
+    return folder
+
+
+def copy_of(made: Path, target: Path) -> Path:
+    for file in made.rglob("*"):
+        if file.is_file():
+            place = target / file.relative_to(made)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(file.read_bytes())
+    return target
+
+
+def test_everything_that_it_writes_is_right(made: Path) -> None:
+    """No problem, no warning, in profile and environment."""
+    files = sorted((made / "deploy_profiles" / "live").glob("*.yaml"))
+    assert [file.name for file in files] == ["environment.yaml", "qwen3-0-6b.yaml"]
+    assert [str(problem) for file in files for problem in check_file(file).problems] == []
+
+
+def test_the_profile_asks_for_what_was_asked(made: Path) -> None:
+    """Two a second, each there for four seconds: eight in flight."""
+    profile = load_profile(made / "deploy_profiles" / "live" / "qwen3-0-6b.yaml")
+    assert profile.objectives is not None
+    assert (profile.objectives.at_concurrency, profile.objectives.e2e_p95_ms) == (8, 4000)
+    assert profile.model.id == "Qwen/Qwen3-0.6B"
+
+
+def test_the_first_test_of_the_repository_passes(made: Path) -> None:
+    """It synthesizes every environment with the repository's own app.py."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        cwd=made,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+
+
+def test_pipelines_know_the_first_environment_alone(made: Path) -> None:
+    workflows = made / ".github" / "workflows"
+    deploy = yaml.safe_load((workflows / "deploy.yml").read_text())
+    nightly = yaml.safe_load((workflows / "nightly.yml").read_text())
+    assert {name: job["with"]["environment"] for name, job in deploy["jobs"].items()} == {"live": "live"}
+    assert [job["strategy"]["matrix"] for job in nightly["jobs"].values()] == [{"environment": ["live"]}]
+
+
+def test_gitlab_has_one_file_with_the_first_environment_alone(tmp_path: Path) -> None:
+    assert run(["init", str(tmp_path), *SMALL, "--ci", "gitlab", "--environment", "live"]) == 0
+    pipeline = yaml.safe_load((tmp_path / ".gitlab-ci.yml").read_text())
+    assert pipeline["stages"] == ["review", "live", "nightly"]
+    assert {"deploy-live", "benchmark-live"} == {
+        name for name in pipeline if name.startswith(("deploy-", "benchmark-"))
+    }
+    assert not (tmp_path / ".github").exists()
+
+
+def test_a_new_repositorys_readme_and_gitignore_stay(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("ours\n")
+    (tmp_path / ".gitignore").write_text("*.secret\n")
+    assert run(["init", str(tmp_path), *SMALL]) == 0
+    assert (tmp_path / "README.md").read_text() == "ours\n"
+    assert (tmp_path / ".gitignore").read_text() == "*.secret\n"
+
+
+def test_nothing_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "app.py").write_text("ours\n")
+    assert run(["init", str(tmp_path), *SMALL]) == 2
+    assert "app.py" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["app.py"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--defaults", "--model", "acme/nothing-9b"], "acme/nothing-9b"),
+        (["--defaults", "--account", "12"], "expected twelve digits"),
+        (["--defaults", "--traffic", "many"], "--traffic"),
+        (["--defaults", "--lengths", "512"], "--lengths"),
+        (["--defaults", "--write"], "--upgrade"),
+        ([], "--defaults"),
+    ],
+)
+def test_bad_answers_are_told_and_nothing_is_written(
+    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["init", str(tmp_path / "new"), *options]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_model_that_fits_nowhere_within_the_budget_ends_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The repository is there all the same: the profile says where the search began."""
+    assert run(["init", str(tmp_path), "--defaults", "--model", "Qwen/Qwen3-8B", "--budget", "0.10"]) == 1
+    assert "nothing in the catalog" in capsys.readouterr().out
+    assert (tmp_path / "deploy_profiles" / "dev" / "qwen3-8b.yaml").is_file()
+
+
+@pytest.mark.parametrize(("traffic", "p95_ms", "expected"), [("8", 1000, 8), ("2/s", 4000, 8), ("0.1/s", 1000, 1)])
+def test_traffic_is_in_flight_or_a_second(traffic: str, p95_ms: int, expected: int) -> None:
+    assert in_flight_of(traffic, p95_ms) == expected
+
+
+def test_no_traffic_is_no_number() -> None:
+    with pytest.raises(InputError, match="--traffic"):
+        in_flight_of("0", 1000)
+
+
+def test_an_upgrade_to_the_same_version_changes_nothing(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the team changed files of ours."""
+    folder = copy_of(made, tmp_path)
+    (folder / "stacks" / "application.py").write_text("# ours now\n")
+    assert run(["init", str(folder), "--upgrade"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def _older(folder: Path, path: str, content: str) -> None:
+    """As if an older version had written `content` to `path`."""
+    import hashlib
+
+    (folder / path).write_text(content)
+    manifest = json.loads((folder / ".loadproof.json").read_text())
+    manifest["files"][path] = hashlib.sha256(content.encode()).hexdigest()
+    (folder / ".loadproof.json").write_text(json.dumps(manifest))
+
+
+def test_an_upgrade_shows_what_is_newer_and_writes_when_told(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copy_of(made, tmp_path)
+    _older(folder, "Makefile", "old:\n")
+    assert run(["init", str(folder), "--upgrade"]) == 1
+    assert "-old:\n" in capsys.readouterr().out
+    assert (folder / "Makefile").read_text() == "old:\n"
+    assert run(["init", str(folder), "--upgrade", "--write"]) == 0
+    assert (folder / "Makefile").read_bytes() == (made / "Makefile").read_bytes()
+    assert run(["init", str(folder), "--upgrade"]) == 0
+
+
+def test_an_upgrade_keeps_what_the_team_changed(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both changed: shown, left alone, exit 1, and still so the next time."""
+    folder = copy_of(made, tmp_path)
+    _older(folder, "Makefile", "old:\n")
+    (folder / "Makefile").write_text("ours:\n")
+    for _ in range(2):
+        assert run(["init", str(folder), "--upgrade", "--write"]) == 1
+        shown = capsys.readouterr()
+        assert "-ours:\n" in shown.out
+        assert "both changed" in shown.err
+    assert (folder / "Makefile").read_text() == "ours:\n"
+
+
+def test_an_upgrade_does_not_bring_back_what_the_team_removed(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = copy_of(made, tmp_path)
+    _older(folder, "Makefile", "old:\n")
+    (folder / "Makefile").unlink()
+    assert run(["init", str(folder), "--upgrade", "--write"]) == 1
+    assert "removed here" in capsys.readouterr().err
+    assert not (folder / "Makefile").exists()
+
+
+@pytest.mark.parametrize(
+    "manifest", [None, "no json", "{}", '{"loadproof": "1", "ci": "x", "environment": "dev", "files": {}}']
+)
+def test_a_folder_that_is_not_ours_is_not_upgraded(
+    manifest: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if manifest is not None:
+        (tmp_path / ".loadproof.json").write_text(manifest)
+    assert run(["init", str(tmp_path), "--upgrade"]) == 2
+    assert ".loadproof.json" in capsys.readouterr().err
