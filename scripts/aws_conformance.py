@@ -13,7 +13,7 @@ import re
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -29,6 +29,7 @@ from botocore.exceptions import ClientError
 
 from loadproof.catalog import container_image, image_uri, instances
 
+EXPERIMENTS: Final = Path(__file__).with_name("aws_experiments.yaml")
 PREFIX: Final = "loadproof-conformance-"
 FIRST_TYPE, OTHER_TYPE = "ml.g5.xlarge", "ml.g6.xlarge"
 _MODEL: Final = "Qwen/Qwen3-4B"  # open, and it fits both types
@@ -49,8 +50,8 @@ class Step:
     name: str
     call: str  # service.operation
     params: dict[str, Any]
-    gets: tuple[str, ...] = ()
-    until: tuple[str, dict[str, Any], str, tuple[str, ...]] | None = None
+    gets: Sequence[str] = ()
+    until: tuple[str, dict[str, Any], str, Sequence[str]] | None = None
     settles: str = ""
 
 
@@ -60,243 +61,18 @@ class Experiment:
 
     name: str
     steps: tuple[Step, ...]
-    removes: tuple[tuple[str, dict[str, Any]], ...] = ()
+    removes: Sequence[tuple[str, dict[str, Any]]] = ()
     costs: bool = False
 
 
-def _config(name: str, instance_type: str, **more: Any) -> dict[str, Any]:
-    """An endpoint configuration for components."""
-    scaling = {"Status": "ENABLED", "MinInstanceCount": 1, "MaxInstanceCount": 1}
-    variant = {"VariantName": "AllTraffic", "InstanceType": instance_type, "InitialInstanceCount": 1}
-    variant |= {"ManagedInstanceScaling": scaling, **more}
-    return {"EndpointConfigName": name, "ExecutionRoleArn": "$role", "ProductionVariants": [variant]}
-
-
-def _absent(service: str, operation: str, **params: Any) -> Step:
-    return Step(
-        f"{operation} of what is not there",
-        f"{service}.{operation}",
-        params,
-        settles="preflight takes this answer, and no other error, for absence",
+def experiments() -> tuple[Experiment, ...]:
+    """As `aws_experiments.yaml` has them, with this script's instance types and model."""
+    text = EXPERIMENTS.read_text(encoding="utf-8")
+    for word, value in (("$first", FIRST_TYPE), ("$other", OTHER_TYPE), ("$model", _MODEL)):
+        text = text.replace(word, value)
+    return tuple(
+        Experiment(**{**one, "steps": tuple(Step(**step) for step in one["steps"])}) for one in yaml.safe_load(text)
     )
-
-
-_ENDPOINT = ("describe_endpoint", {"EndpointName": "$name"}, "EndpointStatus", ("InService", "Failed"))
-_COMPONENT = (
-    "describe_inference_component",
-    {"InferenceComponentName": "$name"},
-    "InferenceComponentStatus",
-    ("InService", "Failed"),
-)
-_SPECIFICATION: Final = {
-    "ModelName": "$name",
-    "ComputeResourceRequirements": {"NumberOfAcceleratorDevicesRequired": 1, "MinMemoryRequiredInMb": 1024},
-}
-
-
-def _copies(count: int) -> dict[str, Any]:
-    return {"InferenceComponentName": "$name", "DesiredRuntimeConfig": {"CopyCount": count}}
-
-
-_OF_ENDPOINT: Final = {"InferenceComponentName": "$name", "EndpointName": "$name", "VariantName": "AllTraffic"}
-EXPERIMENTS: Final = (
-    Experiment(
-        "absent",
-        (
-            _absent("sagemaker", "describe_endpoint", EndpointName="$name"),
-            _absent("sagemaker", "describe_endpoint_config", EndpointConfigName="$name"),
-            _absent("sagemaker", "describe_inference_component", InferenceComponentName="$name"),
-            _absent("sagemaker", "describe_training_plan", TrainingPlanName="$name"),
-            _absent("cloudformation", "describe_stacks", StackName="$name"),
-            _absent("cloudformation", "list_stack_resources", StackName="$name"),
-            _absent("sqs", "get_queue_url", QueueName="$name"),
-            _absent("cloudwatch", "get_dashboard", DashboardName="$name"),
-            _absent("ssm", "get_parameter", Name="/$name"),
-            _absent("ecr", "batch_get_image", repositoryName="$name", imageIds=[{"imageTag": "1"}]),
-        ),
-    ),
-    Experiment(
-        "configurations",
-        (
-            Step(
-                "a configuration that may have no instance",
-                "sagemaker.create_endpoint_config",
-                _config(
-                    "$name-zero",
-                    FIRST_TYPE,
-                    ManagedInstanceScaling={"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": 1},
-                ),
-                settles="whether the region takes MinInstanceCount 0 (a report says eu-west-3 does not)",
-            ),
-            Step(
-                "a configuration with a routing strategy of the API alone",
-                "sagemaker.create_endpoint_config",
-                _config("$name-kv", FIRST_TYPE, RoutingConfig={"RoutingStrategy": "KV_AWARE"}),
-                settles="whether KV_AWARE needs more than its name",
-            ),
-        ),
-        removes=(
-            ("sagemaker.delete_endpoint_config", {"EndpointConfigName": "$name-zero"}),
-            ("sagemaker.delete_endpoint_config", {"EndpointConfigName": "$name-kv"}),
-        ),
-    ),
-    Experiment(
-        "another instance type",
-        (
-            Step(
-                "a model",
-                "sagemaker.create_model",
-                {
-                    "ModelName": "$name",
-                    "ExecutionRoleArn": "$role",
-                    "PrimaryContainer": {
-                        "Image": "$image",
-                        "Environment": {"HF_MODEL_ID": _MODEL, "MAX_TOTAL_TOKENS": "2048"},
-                    },
-                    "Tags": [{"Key": "loadproof:model-id", "Value": _MODEL}],
-                },
-            ),
-            Step("the first configuration", "sagemaker.create_endpoint_config", _config("$name", FIRST_TYPE)),
-            Step("the other configuration", "sagemaker.create_endpoint_config", _config("$name-other", OTHER_TYPE)),
-            Step(
-                "an endpoint",
-                "sagemaker.create_endpoint",
-                {"EndpointName": "$name", "EndpointConfigName": "$name"},
-                until=_ENDPOINT,
-            ),
-            Step(
-                "a component of no copies",
-                "sagemaker.create_inference_component",
-                {**_OF_ENDPOINT, "Specification": _SPECIFICATION, "RuntimeConfig": {"CopyCount": 0}},
-                settles="whether a component may begin with no copy (a report says it may not)",
-            ),
-            Step(
-                "a component",
-                "sagemaker.create_inference_component",
-                {**_OF_ENDPOINT, "Specification": _SPECIFICATION, "RuntimeConfig": {"CopyCount": 1}},
-                until=_COMPONENT,
-            ),
-            Step(
-                "an endpoint deleted under its component",
-                "sagemaker.delete_endpoint",
-                {"EndpointName": "$name"},
-                settles="the order in which a stack must go",
-            ),
-            Step(
-                "an endpoint asked without naming a component",
-                "sagemaker-runtime.invoke_endpoint",
-                {"EndpointName": "$name", "ContentType": "application/json", "Body": '{"inputs": "a"}'},
-                settles="the words of the refusal",
-            ),
-            Step(
-                "a component scaled to no copies",
-                "sagemaker.update_inference_component_runtime_config",
-                _copies(0),
-                until=_COMPONENT,
-            ),
-            Step(
-                "a component at no copies is asked",
-                "sagemaker-runtime.invoke_endpoint",
-                {
-                    "EndpointName": "$name",
-                    "InferenceComponentName": "$name",
-                    "ContentType": "application/json",
-                    "Body": '{"inputs": "a"}',
-                },
-                settles="by which code and words callers and the buffer know an endpoint that sleeps",
-            ),
-            Step(
-                "a component woken again",
-                "sagemaker.update_inference_component_runtime_config",
-                _copies(1),
-                until=_COMPONENT,
-            ),
-            Step(
-                "an endpoint moved to another instance type under its component",
-                "sagemaker.update_endpoint",
-                {"EndpointName": "$name", "EndpointConfigName": "$name-other", "RetainAllVariantProperties": True},
-                until=_ENDPOINT,
-                settles="whether an instance type changes in place under attached components",
-            ),
-            Step(
-                "the component after the move",
-                "sagemaker.describe_inference_component",
-                {"InferenceComponentName": "$name"},
-                gets=("InferenceComponentStatus", "RuntimeConfig.CurrentCopyCount", "FailureReason"),
-                settles="whether its copies came along",
-            ),
-            Step(
-                "the endpoint after the move",
-                "sagemaker.describe_endpoint",
-                {"EndpointName": "$name"},
-                gets=("EndpointConfigName", "ProductionVariants[0].CurrentInstanceCount", "FailureReason"),
-                settles="whether a move that was refused looks like success",
-            ),
-            Step(
-                "a second copy where one accelerator is",
-                "sagemaker.update_inference_component_runtime_config",
-                _copies(2),
-                until=_COMPONENT,
-                settles="whether a count beyond what the instances hold is refused, fails, or waits",
-            ),
-        ),
-        removes=(
-            ("sagemaker.delete_inference_component", {"InferenceComponentName": "$name"}),
-            ("sagemaker.delete_endpoint", {"EndpointName": "$name"}),
-            ("sagemaker.delete_endpoint_config", {"EndpointConfigName": "$name"}),
-            ("sagemaker.delete_endpoint_config", {"EndpointConfigName": "$name-other"}),
-            ("sagemaker.delete_model", {"ModelName": "$name"}),
-        ),
-        costs=True,
-    ),
-    Experiment(
-        "the default host",
-        (
-            Step(
-                "a model of a CUDA 13 image",
-                "sagemaker.create_model",
-                {
-                    "ModelName": "$name",
-                    "ExecutionRoleArn": "$role",
-                    "PrimaryContainer": {
-                        "Image": "$vllm",
-                        "Environment": {"SM_VLLM_MODEL": _MODEL, "SM_VLLM_MAX_MODEL_LEN": "2048"},
-                    },
-                    "Tags": [{"Key": "loadproof:model-id", "Value": _MODEL}],
-                },
-            ),
-            Step(
-                "a configuration that names no host",
-                "sagemaker.create_endpoint_config",
-                {
-                    "EndpointConfigName": "$name",
-                    "ProductionVariants": [
-                        {
-                            "VariantName": "AllTraffic",
-                            "ModelName": "$name",
-                            "InstanceType": FIRST_TYPE,
-                            "InitialInstanceCount": 1,
-                            "ContainerStartupHealthCheckTimeoutInSeconds": 600,
-                        }
-                    ],
-                },
-            ),
-            Step(
-                "a CUDA 13 image on the host that SageMaker chooses",
-                "sagemaker.create_endpoint",
-                {"EndpointName": "$name", "EndpointConfigName": "$name"},
-                until=_ENDPOINT,
-                settles="what the default host of g5 starts; the catalog says driver 470, so it cannot",
-            ),
-        ),
-        removes=(
-            ("sagemaker.delete_endpoint", {"EndpointName": "$name"}),
-            ("sagemaker.delete_endpoint_config", {"EndpointConfigName": "$name"}),
-            ("sagemaker.delete_model", {"ModelName": "$name"}),
-        ),
-        costs=True,
-    ),
-)
 
 
 @dataclass(slots=True)
@@ -430,7 +206,7 @@ def main(arguments: list[str]) -> int:
     account = client("sts").get_caller_identity()["Account"]
     if account != options.account:
         raise SystemExit(f"the credentials are of account {account}, not {options.account}")
-    chosen = [one for one in EXPERIMENTS if not (options.free and one.costs)]
+    chosen = [one for one in experiments() if not (options.free and one.costs)]
     recorder = Recorder(client, account, session.region_name or "us-east-1", 0.2 if local else 20.0)
     print(f"run {recorder.run}: {', '.join(one.name for one in chosen)}; {_cost(chosen)}", flush=True)
     facts: list[dict[str, Any]] = []

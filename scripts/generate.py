@@ -9,6 +9,8 @@ import json
 import sys
 from pathlib import Path
 
+import yaml
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "scripts")]
 
@@ -41,6 +43,18 @@ def cli_page() -> str:
     return "\n".join(pages)
 
 
+def llms_page() -> str:
+    """docs/llms.txt (llmstxt.org): the site's pages for readers that are programs, by section."""
+    config = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text("utf-8"))
+    lines = [f"# {config['site_name']}", "", f"> {config['site_description']}", ""]
+    for section in config["nav"]:
+        for heading, pages in section.items():
+            lines += [f"## {heading}", ""]
+            lines += [f"- [{title}]({page})" for entry in pages for title, page in entry.items()]
+            lines.append("")
+    return "\n".join(lines)
+
+
 def generated() -> dict[Path, str]:
     """Every generated file with its content."""
     return {
@@ -53,6 +67,7 @@ def generated() -> dict[Path, str]:
         REPOSITORY / "docs" / "review-findings.md": findings_page(),
         REPOSITORY / "docs" / "preflight-findings.md": preflight_page(),
         REPOSITORY / "docs" / "cli.md": cli_page(),
+        REPOSITORY / "docs" / "llms.txt": llms_page(),
         REPOSITORY / "docs" / "local-cloud.md": with_rates((REPOSITORY / "docs" / "local-cloud.md").read_text("utf-8")),
         REPOSITORY / "docs" / "reference-profile.md": profile_page(),
         REPOSITORY / "docs" / "reference-results.md": results_page(),

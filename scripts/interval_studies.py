@@ -32,8 +32,8 @@ sys.path.insert(0, str(REPOSITORY))
 from loadproof.bench.judge.regression import TOLERANCE, Run, compare_runs, outcome_of  # noqa: E402
 from loadproof.bench.measure.bootstrap import percentile_resampled, ratio_resampled  # noqa: E402
 from loadproof.bench.measure.intervals import quantile_interval  # noqa: E402
+from loadproof.bench.measure.latencies import Pool  # noqa: E402
 from loadproof.bench.measure.levels import measured_levels  # noqa: E402
-from loadproof.bench.measure.metrics import Pool  # noqa: E402
 from loadproof.bench.measure.records import RequestRecord, bare_record  # noqa: E402
 from loadproof.bench.plan import RunPlan, planned_in_full  # noqa: E402
 from loadproof.bench.spec import BenchmarkSpec, Target, TokenCounts, WorkloadSpec  # noqa: E402

@@ -28,6 +28,7 @@ from hypothesis import HealthCheck, Phase, settings
 ROOT = Path(__file__).resolve().parents[1]
 # The coverage of intervals by simulation (test_bench_intervals) is left to `make test`: 14 s a mutant.
 MODULES = {
+    "loadproof/bench/judge/judgement.py": "bench/test_bench_verdict_figures bench/test_bench_verdict",
     "loadproof/bench/judge/verdict.py": "bench/test_bench_verdict_figures bench/test_bench_verdict",
     "loadproof/bench/measure/client_share.py": "bench/test_bench_client_share bench/test_bench_verdict_figures",
     "loadproof/bench/measure/intervals.py": "bench/test_bench_interval_figures bench/test_bench_more_requests",

@@ -17,11 +17,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from loadproof.bench.judge.between_runs import Figure, History, Interval, KeptRun, Side, allowing_for_runs
+from loadproof.bench.judge.between_runs import History, KeptRun, LogFigure, LogInterval, Side, allowing_for_runs
 from loadproof.bench.judge.regression import TOLERANCE, outcome_of
 from loadproof.bench.measure.bootstrap import Resampled, percentile_resampled, ratio_resampled
 from loadproof.bench.measure.intervals import quantile_interval
-from loadproof.bench.measure.metrics import Pool
+from loadproof.bench.measure.latencies import Pool
 
 NAME, REQUESTS, SLOWER = "e2e_p95_ms", 400, 1.25
 SPREADS, KEPT = (0.0, 0.03, 0.05, 0.10, 0.15), (0, 1, 2, 4, 11)
@@ -39,7 +39,7 @@ def kept_run(number: int, spread: float, random: np.random.Generator) -> KeptRun
     assert found is not None
     assert found.low is not None
     assert found.high is not None
-    return KeptRun(f"kept {number}", "one", {NAME: Figure(log(observed), log(found.high / found.low) / (2 * _Z95))})
+    return KeptRun(f"kept {number}", "one", {NAME: LogFigure(log(observed), log(found.high / found.low) / (2 * _Z95))})
 
 
 def resampled(spread: float, pair: int, side: int, random: np.random.Generator) -> Resampled:
@@ -47,8 +47,8 @@ def resampled(spread: float, pair: int, side: int, random: np.random.Generator) 
     return percentile_resampled(pool, 95.0, np.arange(REQUESTS), (pair, side))
 
 
-def figure_of(found: Resampled) -> Figure:
-    return Figure(log(found.observed or 1), found.log_error)
+def figure_of(found: Resampled) -> LogFigure:
+    return LogFigure(log(found.observed or 1), found.log_error)
 
 
 def main(pairs: int) -> None:
@@ -70,7 +70,7 @@ def main(pairs: int) -> None:
                 assert high is not None
                 repeats = history.repeats(NAME)
                 interval = allowing_for_runs(
-                    Interval(log(change), log(low), log(high)),
+                    LogInterval(log(change), log(low), log(high)),
                     (Side(figure_of(before), repeats[0]), Side(figure_of(after), repeats[1])),
                     history.between_runs(NAME),
                 )

@@ -27,7 +27,8 @@ import numpy as np
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-from loadproof.bench.measure.intervals import quantile_interval  # noqa: E402
+from loadproof.bench.measure.intervals import fail_tail, quantile_interval  # noqa: E402
+from loadproof.sizing import MARGIN, SPREAD, requests_for  # noqa: E402
 
 Array = np.ndarray
 Process = Callable[[tuple[int, int], float, np.random.Generator], tuple[Array, float | Array]]
@@ -237,9 +238,6 @@ def far(runs: int) -> None:
 
 
 def several(runs: int) -> None:
-    from loadproof.bench.measure.intervals import fail_tail
-    from loadproof.sizing import MARGIN, SPREAD, requests_for
-
     print("| objectives on a p95 | requests | bounds | PASS | FAIL | INCONCLUSIVE |\n|---:|---:|---|---:|---:|---:|")
     for objectives in (1, 3, 6):
         sized = requests_for([95.0], objectives)

@@ -15,7 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from loadproof.bench.judge.verdict import Judgement, Verdict
+from loadproof.bench.judge.judgement import Judgement
+from loadproof.bench.judge.verdict import Verdict
 from loadproof.bench.load.search import SearchResult
 from loadproof.bench.measure.histogram import HistogramRow
 from loadproof.bench.measure.metrics import LevelMetrics
@@ -340,7 +341,7 @@ def as_json(part: object) -> dict[str, object]:
 
 @cache
 def _reader() -> TypeAdapter[list[Summary]]:
-    from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415
+    from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415  who writes a summary needs no pydantic
 
     # A list, because pydantic hands a configuration down to dataclasses only from what holds them.
     return TypeAdapter(list[Summary], config=ConfigDict(extra="ignore", allow_inf_nan=False))

@@ -52,7 +52,7 @@ FAMILY = ContainerFamily(
     memory_share=1.0,
     tied_by=lambda container: "a container of your own",
     server_row=lambda settings: "vllm",
-    limits=lambda settings, architecture, accelerator: engine_limits(architecture, accelerator),
+    limits=engine_limits,
     frees_past_window=lambda settings: False,
     alike_since=None,
 )

@@ -135,9 +135,9 @@ class ModelVariables:
     revision: str
     trust_remote_code: str
     dtype: str
-    dtypes: Mapping[Dtype, str]
     quantization: str
-    dtype_beside_quantization: bool
+    dtypes: Mapping[Dtype, str] = field(default_factory=lambda: LONG_DTYPES)
+    dtype_beside_quantization: bool = True
     looked_up: tuple[str, ...] = ()  # empty: `model` alone
     unnamed: str = "no model is named"
     loads_s3: bool = False
@@ -165,12 +165,12 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class PublishedImage:
-    """How AWS publishes the image: part of its repository's name, the pattern of the version in its tag, and the file
-    of the `sagemaker` SDK that lists it."""
+    """How AWS publishes the image: part of its repository's name, the file of the `sagemaker` SDK that lists it, and
+    the pattern of the version in its tag."""
 
     repository: str
-    tag_version: str
     sdk_file: str
+    tag_version: str = r"^v?(\d[\d.]*)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class ContainerFamily(Generic[C, S]):
     memory_share: float  # that share, unset
 
     server_row: Callable[[S], str]  # of capacity/data/servers.csv
-    limits: Callable[[S, Architecture, Accelerator], BatchLimits]
+    limits: Callable[[ContainerFamily[C, S], S, Architecture, Accelerator], BatchLimits]
     frees_past_window: Callable[[S], bool]  # drops what sliding layers no longer read from its cache
     alike_since: tuple[tuple[int, ...], ...] | None  # first versions like those measured; None: nobody measured any
 

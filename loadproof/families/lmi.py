@@ -22,11 +22,9 @@ from loadproof.families.family import (
     PublishedName,
     Refusal,
     Settings,
-    Speculation,
 )
 from loadproof.vocabulary import Fraction, PositiveInt, setting
 
-_SPECULATIVE: Final = "OPTION_SPECULATIVE_CONFIG"
 _QUEUE: Final = Admission("job_queue_size", default=1000, beside_batch=True)  # past it the answer is 503
 # DJL Serving's LmiConfigRecommender gives 256 sequences to an engine that is named, and 32 to what it finds itself.
 _NAMED_ENGINES: Final = ("vllm", "lmi-dist", "trtllm")
@@ -81,18 +79,17 @@ class LmiContainer(Container):
     speculative: vllm.VllmSpeculative | None = None
 
 
-def _limits(settings: LmiSettings, architecture: Architecture, accelerator: Accelerator) -> BatchLimits:
+def _limits(
+    family: ContainerFamily[LmiContainer, LmiSettings],
+    settings: LmiSettings,
+    architecture: Architecture,
+    accelerator: Accelerator,
+) -> BatchLimits:
     """32 sequences, 256 with an engine written out; DJL Serving's batches of 1 and 100 ms of delay where dynamic."""
     queue = settings.job_queue_size or _QUEUE.default
     if not settings.batches_dynamically:
-        return vllm.engine_limits(
-            architecture,
-            accelerator,
-            sequences=settings.max_rolling_batch_size or (256 if settings.rolling_batch in _NAMED_ENGINES else 32),
-            step_tokens=settings.max_rolling_batch_prefill_tokens,
-            longest=settings.max_model_len,
-            queue=queue,
-        )
+        most = 256 if settings.rolling_batch in _NAMED_ENGINES else 32
+        return vllm.engine_limits(family, settings, architecture, accelerator, sequences=most, queue=queue)
     batch_size, delay_ms = settings.batch_size or 1, settings.max_batch_delay_ms
     return BatchLimits(
         scheduler="dynamic",
@@ -196,7 +193,6 @@ FAMILY = ContainerFamily(
         dtype="OPTION_DTYPE",
         dtypes={"bf16": "bf16", "fp16": "fp16", "fp32": "fp32"},
         quantization="OPTION_QUANTIZE",
-        dtype_beside_quantization=True,
         # djl-serving, LMI starting guide and deployment guide; model data with a configuration of its own goes first.
         looked_up=("HF_MODEL_ID", "OPTION_MODEL_ID", MOUNTED_WEIGHTS),
         unnamed="set HF_MODEL_ID or option.model_id, or give model data",
@@ -204,11 +200,7 @@ FAMILY = ContainerFamily(
         configured_by=ConfigurationFile("serving.properties", _as_variables),
     ),
     quantizations=vllm.QUANTIZATIONS,
-    speculation=Speculation(
-        variables=(_SPECULATIVE,),
-        write=lambda wanted: {_SPECULATIVE: wanted.as_json()},
-        check=_speculative_contradictions,
-    ),
+    speculation=vllm.speculation_by("OPTION_SPECULATIVE_CONFIG", _speculative_contradictions),
     refusals=(
         Refusal(
             code="LP231",
@@ -226,7 +218,7 @@ FAMILY = ContainerFamily(
         ),
     ),
     protocol="lmi",
-    image=PublishedImage("djl-inference", r"^v?(\d[\d.]*)", "djl-lmi.json"),
+    image=PublishedImage("djl-inference", "djl-lmi.json"),
     published=PublishedName(r"\blmi|\bdjl", r"(?:lmi|djl(?:[\s_-]*(?:serving|lmi))?)", "", _published),
     longest_setting="max_model_len",
     sequences_setting="max_rolling_batch_size",

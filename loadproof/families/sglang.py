@@ -7,11 +7,8 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from loadproof.catalog import Accelerator, Architecture
 from loadproof.families.family import (
-    LONG_DTYPES,
     MOUNTED_WEIGHTS,
-    BatchLimits,
     Container,
     ContainerFamily,
     Contradiction,
@@ -71,21 +68,6 @@ class SglangContainer(Container):
     speculative: SglangSpeculative | None = None
 
 
-def _limits(settings: SglangSettings, architecture: Architecture, accelerator: Accelerator) -> BatchLimits:
-    return engine_limits(
-        architecture,
-        accelerator,
-        sequences=settings.max_running_requests,
-        step_tokens=settings.chunked_prefill_size,
-        longest=settings.context_length,
-    )
-
-
-def _switched_off(variable: str) -> dict[str, str]:
-    """The entry point turns `true` into a bare flag and leaves `false` out, which is what an unset flag is."""
-    return {}
-
-
 def _write_speculative(wanted: SglangSpeculative) -> dict[str, str]:
     flags: dict[str, object] = {"ALGORITHM": _ALGORITHM[wanted.method]}
     if wanted.method == "ngram":
@@ -123,7 +105,7 @@ FAMILY = ContainerFamily(
     container=SglangContainer,
     settings=SglangSettings,
     former_variables={"HF_MODEL_ID": "model.id or model.source"},
-    switched_off=_switched_off,
+    switched_off=lambda variable: {},  # `true` becomes a bare flag, and `false` is what an unset one is
     holds_longest=False,  # tp_worker.py: max_req_len is the smaller of context and cache
     bare_flags=True,
     model_variables=ModelVariables(
@@ -131,9 +113,7 @@ FAMILY = ContainerFamily(
         revision="SM_SGLANG_REVISION",
         trust_remote_code="SM_SGLANG_TRUST_REMOTE_CODE",
         dtype="SM_SGLANG_DTYPE",
-        dtypes=LONG_DTYPES,
         quantization="SM_SGLANG_QUANTIZATION",
-        dtype_beside_quantization=True,
         # deep-learning-containers docs/sglang/deployment/sagemaker.md, "Specifying the Model".
         looked_up=("SM_SGLANG_MODEL_PATH", MOUNTED_WEIGHTS),
         unnamed="set SM_SGLANG_MODEL_PATH, or give model data",
@@ -145,7 +125,7 @@ FAMILY = ContainerFamily(
         check=_speculative_contradictions,
     ),
     protocol="openai-chat",  # its /invocations is the chat route: sglang/srt/entrypoints/http_server.py
-    image=PublishedImage("sglang", r"^v?(\d[\d.]*)", "sglang.json"),
+    image=PublishedImage("sglang", "sglang.json"),
     published=PublishedName(r"sglang", r"sglang(?:[\s/_-]*openai)?", "", as_published),
     longest_setting="context_length",
     sequences_setting="max_running_requests",
@@ -153,7 +133,7 @@ FAMILY = ContainerFamily(
     memory_setting="mem_fraction_static",
     memory_share=1.0,
     server_row=lambda settings: "vllm",
-    limits=_limits,
+    limits=engine_limits,
     frees_past_window=lambda settings: True,
     alike_since=None,
 )

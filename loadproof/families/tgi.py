@@ -9,7 +9,6 @@ from pydantic import Field
 
 from loadproof.catalog import Accelerator, Architecture
 from loadproof.families.family import (
-    LONG_DTYPES,
     UNLIMITED,
     Admission,
     BatchLimits,
@@ -63,7 +62,12 @@ class TgiContainer(Container):
     settings: TgiSettings = Field(default_factory=TgiSettings.model_construct)
 
 
-def _limits(settings: TgiSettings, architecture: Architecture, accelerator: Accelerator) -> BatchLimits:
+def _limits(
+    family: ContainerFamily[TgiContainer, TgiSettings],
+    settings: TgiSettings,
+    architecture: Architecture,
+    accelerator: Accelerator,
+) -> BatchLimits:
     longest_input = settings.max_input_tokens
     return BatchLimits(
         scheduler="prefill_first",
@@ -121,7 +125,6 @@ FAMILY = ContainerFamily(
         revision="HF_MODEL_REVISION",
         trust_remote_code="HF_MODEL_TRUST_REMOTE_CODE",
         dtype="DTYPE",
-        dtypes=LONG_DTYPES,
         quantization="HF_MODEL_QUANTIZE",
         dtype_beside_quantization=False,
         looked_up=("HF_MODEL_ID",),
@@ -140,7 +143,7 @@ FAMILY = ContainerFamily(
         ),
     ),
     protocol="tgi",
-    image=PublishedImage("tgi-inference", r"tgi(\d[\d.]*)", "huggingface-llm.json"),
+    image=PublishedImage("tgi-inference", "huggingface-llm.json", r"tgi(\d[\d.]*)"),
     published=PublishedName(
         r"\btgi|text[\s_-]?generation[\s_-]?inference",
         r"(?:tgi|text[\s_-]?generation[\s_-]?inference)",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal
 
 from pydantic import Field
 
 from loadproof.catalog import Accelerator, Architecture
 from loadproof.families.family import (
-    LONG_DTYPES,
     MOUNTED_WEIGHTS,
     UNLIMITED,
     BatchLimits,
+    C,
     Container,
     ContainerFamily,
     Contradiction,
@@ -21,6 +21,7 @@ from loadproof.families.family import (
     PublishedImage,
     PublishedName,
     Refusal,
+    S,
     Settings,
     Speculation,
     Speculative,
@@ -36,7 +37,6 @@ QUANTIZATIONS: Final[Mapping[Quantization, str]] = {
     "gptq": "gptq",
     "mxfp4": "mxfp4",
 }
-_SPECULATIVE: Final = "SM_VLLM_SPECULATIVE_CONFIG"
 
 
 class VllmSettings(Settings):
@@ -92,35 +92,26 @@ class VllmContainer(Container):
 
 
 def engine_limits(
+    family: ContainerFamily[C, S],
+    settings: S,
     architecture: Architecture,
     accelerator: Accelerator,
     *,
     sequences: int | None = None,
-    step_tokens: int | None = None,
-    longest: int | None = None,
     queue: int | None = None,
 ) -> BatchLimits:
-    """vLLM's own limits where one is unset. It takes large batches by default where memory is large, except on the
-    A100, where they cost throughput. `queue` bounds what waits beside the batch; None: nothing does."""
+    """The family's settings, and vLLM's own limits where one is unset. It takes large batches by default where memory
+    is large, except on the A100, where they cost throughput. `queue` bounds what waits beside the batch; None: nothing
+    does. `sequences`: the family's own default of its setting."""
     large = accelerator.memory_bytes >= 70 << 30 and not accelerator.name.startswith("A100")
-    most = sequences or (1024 if large else 256)
+    most = family.value(settings, family.sequences_setting) or sequences or (1024 if large else 256)
     return BatchLimits(
         scheduler="chunked",
         max_sequences=most,
-        step_prefill_tokens=step_tokens or (8192 if large else 2048),
-        max_request_tokens=longest or architecture.context or None,
+        step_prefill_tokens=family.value(settings, family.step_tokens_setting) or (8192 if large else 2048),
+        max_request_tokens=family.value(settings, family.longest_setting) or architecture.context or None,
         max_input_tokens=None,
         max_admitted_requests=UNLIMITED if queue is None else most + queue,
-    )
-
-
-def _limits(settings: VllmSettings, architecture: Architecture, accelerator: Accelerator) -> BatchLimits:
-    return engine_limits(
-        architecture,
-        accelerator,
-        sequences=settings.max_num_seqs,
-        step_tokens=settings.max_num_batched_tokens,
-        longest=settings.max_model_len,
     )
 
 
@@ -138,6 +129,13 @@ def speculative_contradictions(wanted: VllmSpeculative) -> Iterator[Contradictio
     if not wanted.drafted and wanted.draft_tensor_parallel_degree is not None:
         found = f"`draft_tensor_parallel_degree` has no use with method {wanted.method}"
         yield Contradiction(("speculative", "draft_tensor_parallel_degree"), found, "delete it")
+
+
+def speculation_by(
+    variable: str, check: Callable[[C, VllmSpeculative], Iterator[Contradiction]]
+) -> Speculation[C, VllmSpeculative]:
+    """Written as vLLM's JSON in one variable."""
+    return Speculation(variables=(variable,), write=lambda wanted: {variable: wanted.as_json()}, check=check)
 
 
 def _step(container: VllmContainer) -> Iterator[Contradiction]:
@@ -169,18 +167,14 @@ FAMILY = ContainerFamily(
         revision="SM_VLLM_REVISION",
         trust_remote_code="SM_VLLM_TRUST_REMOTE_CODE",
         dtype="SM_VLLM_DTYPE",
-        dtypes=LONG_DTYPES,
         quantization="SM_VLLM_QUANTIZATION",
-        dtype_beside_quantization=True,
         # deep-learning-containers docs/vllm/deployment/sagemaker.md, "Specifying the Model".
         looked_up=("SM_VLLM_MODEL", MOUNTED_WEIGHTS, "HF_MODEL_ID"),
         unnamed="set SM_VLLM_MODEL, or give model data",
     ),
     quantizations=QUANTIZATIONS,
-    speculation=Speculation(
-        variables=(_SPECULATIVE,),
-        write=lambda wanted: {_SPECULATIVE: wanted.as_json()},
-        check=lambda container, wanted: speculative_contradictions(wanted),
+    speculation=speculation_by(
+        "SM_VLLM_SPECULATIVE_CONFIG", lambda container, wanted: speculative_contradictions(wanted)
     ),
     refusals=(
         Refusal(
@@ -192,7 +186,7 @@ FAMILY = ContainerFamily(
         ),
     ),
     protocol="openai",
-    image=PublishedImage("vllm", r"^v?(\d[\d.]*)", "vllm.json"),
+    image=PublishedImage("vllm", "vllm.json"),
     published=PublishedName(r"vllm", r"vllm(?:[\s/_-]*openai)?", "", as_published),
     longest_setting="max_model_len",
     sequences_setting="max_num_seqs",
@@ -201,7 +195,7 @@ FAMILY = ContainerFamily(
     memory_share=0.9,
     tied_by=lambda container: "container.settings.kv_cache_dtype" if container.settings.kv_cache_dtype else None,
     server_row=lambda settings: "vllm",
-    limits=_limits,
+    limits=engine_limits,
     frees_past_window=lambda settings: True,
     alike_since=((0, 8),),  # its second engine
 )

@@ -11,7 +11,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from loadproof.errors import CouldNotRunError
+from loadproof.errors import CouldNotRunError, InputError
 from loadproof.invocation.credentials import boto3_keys, is_loopback
 
 Client = Any  # boto3's: made of AWS's service models when it is asked for
@@ -123,7 +123,7 @@ def aws_client(
     """A boto3 client that tries once; with a local cloud's own keys there.
 
     `region` None: the environment's. `session`: one that makes several clients, and reads what they share once.
-    Raises CouldNotRunError.
+    Raises InputError for a URL that is none, CouldNotRunError.
     """
     try:
         session = session or boto3.Session(region_name=region)
@@ -137,8 +137,13 @@ def aws_client(
         )
         keys = boto3_keys(endpoint_url, session)
         return session.client(service, region_name=region, endpoint_url=endpoint_url, config=config, **keys)
-    except (BotoCoreError, ValueError) as error:
+    except BotoCoreError as error:
         raise CouldNotRunError(f"no {service} client for {region or 'the environment'}: {error}") from error
+    except ValueError as error:  # "Invalid endpoint", where a URL is no URL
+        raise InputError(
+            f"endpoint URL: found {endpoint_url or error}, expected http:// or https:// and a host; "
+            "mend --endpoint-url or AWS_ENDPOINT_URL"
+        ) from error
 
 
 def _component_names(client: Client, endpoint: str) -> list[str]:

@@ -17,8 +17,8 @@ from loadproof.bench.measure.bootstrap import (
     rate_resampled,
     ratio_resampled,
 )
+from loadproof.bench.measure.latencies import Pool
 from loadproof.bench.measure.levels import measured_level
-from loadproof.bench.measure.metrics import Pool
 from loadproof.bench.measure.resampling import LevelSamples
 from loadproof.bench.objectives import Objective
 from loadproof.bench.plan import RunPlan, planned_in_full

@@ -19,7 +19,8 @@ from loadproof.bench.measure.client_share import (
     shortest_gaps_ns,
     widths,
 )
-from loadproof.bench.measure.metrics import measure_level, pooled
+from loadproof.bench.measure.latencies import pooled
+from loadproof.bench.measure.metrics import measure_level
 from loadproof.bench.measure.records import token_times
 from loadproof.bench.measure.statistics import Spread
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadproof.bench.measure.intervals import quantile_interval, ratio_interval
-from loadproof.bench.measure.metrics import duration_s, is_good, itl_gaps_ns, lag_ms, measure_level, tpot_ms, ttft_ms
+from loadproof.bench.measure.latencies import itl_gaps_ns, lag_ms, tpot_ms, ttft_ms
+from loadproof.bench.measure.metrics import duration_s, is_good, measure_level
 from loadproof.bench.measure.statistics import Spread, percentile, spread, spread_above_zeros
 from loadproof.bench.objectives import Objective
 

@@ -13,7 +13,7 @@ from bench_records import record
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadproof.bench.measure.metrics import itl_gaps_ns
+from loadproof.bench.measure.latencies import itl_gaps_ns
 from loadproof.bench.measure.records import RecordWriter, TokenTimes, latest, read_records, token_times
 from loadproof.bench.objectives import Objective
 from loadproof.bench.plan import RunPlan, read_plan, run_id_of, write_plan

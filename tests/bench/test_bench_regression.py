@@ -12,10 +12,10 @@ from bench_records import record
 
 from loadproof.bench.judge.between_runs import (
     Between,
-    Figure,
     History,
-    Interval,
     KeptRun,
+    LogFigure,
+    LogInterval,
     Side,
     allowing_for_runs,
     detectable,
@@ -118,7 +118,7 @@ def test_the_same_again_is_no_change_given_enough_requests_and_runs(tmp_path: Pa
     assert alone.outcome == "INCONCLUSIVE" and "which is assumed" in alone.between_runs
     observed = next(change.before for change in alone.changes if change.name == "ttft_p95_ms")
     assert observed is not None
-    figures = {"ttft_p95_ms": Figure(log(observed), 0.005)}
+    figures = {"ttft_p95_ms": LogFigure(log(observed), 0.005)}
     kept = [KeptRun(str(number), "chat", figures) for number in (1, 2, *range(10, 33))]
     found = compare_runs(read_run(one), read_run(other), kept=kept)
     assert found.outcome == "NO CHANGE"
@@ -131,8 +131,8 @@ def test_a_spread_between_runs_is_what_figures_vary_by_beyond_their_own_errors()
     less errors of 0.05², and one more repeat of 0.1²: √((0.01 + 3·(0.04/3 − 0.0025))/4) = 0.1031. The later run is no
     part of it, and a group of one tells nothing."""
     runs = [("a", 0.0), ("a", 0.2), ("b", 1.0), ("b", 1.1), ("b", 1.2), ("c", 7.0)]
-    kept = [KeptRun(str(number), alike, {"x": Figure(value, 0.05)}) for number, (alike, value) in enumerate(runs)]
-    later = KeptRun("later", "a", {"x": Figure(9.0, 0.05)})
+    kept = [KeptRun(str(number), alike, {"x": LogFigure(value, 0.05)}) for number, (alike, value) in enumerate(runs)]
+    later = KeptRun("later", "a", {"x": LogFigure(9.0, 0.05)})
     found = History("0", "later", (*kept, later)).between_runs("x")
     assert found.freedom == 3 and found.spread == pytest.approx(0.103078, abs=1e-6)
     assert History("0", "later", tuple(kept[5:])).between_runs("x") == Between(0.10, 0)
@@ -141,12 +141,12 @@ def test_a_spread_between_runs_is_what_figures_vary_by_beyond_their_own_errors()
 def test_repeats_stand_with_the_run_that_they_repeat() -> None:
     """Of one kind, all others are the earlier run's: the later one has to answer to them. Of two, each has its own."""
     kept = tuple(
-        KeptRun(name, alike, {"x": Figure(value, 0.0)})
+        KeptRun(name, alike, {"x": LogFigure(value, 0.0)})
         for name, alike, value in (("before", "a", 0.0), ("a2", "a", 1.0), ("after", "b", 2.0), ("b2", "b", 3.0))
     )
-    assert History("before", "after", kept).repeats("x") == ((Figure(1.0, 0.0),), (Figure(3.0, 0.0),))
+    assert History("before", "after", kept).repeats("x") == ((LogFigure(1.0, 0.0),), (LogFigure(3.0, 0.0),))
     assert History("before", "a2", kept).repeats("x") == ((), ())
-    assert History("before", "b3", kept).repeats("x") == ((Figure(1.0, 0.0),), ())
+    assert History("before", "b3", kept).repeats("x") == ((LogFigure(1.0, 0.0),), ())
 
 
 def test_a_change_allows_for_what_differs_from_run_to_run() -> None:
@@ -154,20 +154,20 @@ def test_a_change_allows_for_what_differs_from_run_to_run() -> None:
 
     Repeats alone narrow it: three before and one after, without errors of their own, ± 1.96·0.1·√(1/3 + 1) = ± 0.2263.
     """
-    change = Interval(log(1.5), log(1.5) - 0.1, log(1.5) + 0.1)
-    sides = Side(Figure(0.0, 0.05)), Side(Figure(log(1.5), 0.05))
+    change = LogInterval(log(1.5), log(1.5) - 0.1, log(1.5) + 0.1)
+    sides = Side(LogFigure(0.0, 0.05)), Side(LogFigure(log(1.5), 0.05))
     alone = allowing_for_runs(change, sides, Between(0.1, 0))
     assert alone.half == pytest.approx(0.294668, abs=1e-5)
-    exact = Figure(0.0, 0.0)
-    repeated = allowing_for_runs(change, (Side(exact, (exact, exact)), Side(Figure(log(1.5), 0.0))), Between(0.1, 0))
+    exact = LogFigure(0.0, 0.0)
+    repeated = allowing_for_runs(change, (Side(exact, (exact, exact)), Side(LogFigure(log(1.5), 0.0))), Between(0.1, 0))
     assert repeated.half == pytest.approx(0.226317, abs=1e-5)
-    assert allowing_for_runs(Interval(0.4, 0.3, None), sides, Between(0.1, 0)).high is None
+    assert allowing_for_runs(LogInterval(0.4, 0.3, None), sides, Between(0.1, 0)).high is None
 
 
 def test_an_open_change_says_how_many_runs_would_settle_it() -> None:
     """×1.3 within ± 0.4 against 5%: (0.4·(1 + 0.8416/1.96) / (ln 1.3 − ln 1.05))² = 7.2, so 8 of each."""
-    assert runs_to_settle(Interval(log(1.3), log(1.3) - 0.4, log(1.3) + 0.4), 0.05) == 8
-    assert runs_to_settle(Interval(log(1.06), -0.4, 0.4), 0.05) is None
+    assert runs_to_settle(LogInterval(log(1.3), log(1.3) - 0.4, log(1.3) + 0.4), 0.05) == 8
+    assert runs_to_settle(LogInterval(log(1.06), -0.4, 0.4), 0.05) is None
     assert detectable(0.4, 0.05) == pytest.approx(1.05 * exp(0.4 * 1.42939), rel=1e-4)
 
 

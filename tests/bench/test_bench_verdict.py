@@ -10,7 +10,8 @@ from random import Random
 import pytest
 from bench_records import record
 
-from loadproof.bench.judge.verdict import Verdict, decide, judge
+from loadproof.bench.judge.judgement import judge
+from loadproof.bench.judge.verdict import Verdict, decide
 from loadproof.bench.measure.metrics import measure_level
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.objectives import Objective, parse_objective

@@ -9,16 +9,8 @@ from typing import Any
 import pytest
 from bench_records import record
 
-from loadproof.bench.judge.verdict import (
-    Figure,
-    Judgement,
-    Verdict,
-    between,
-    decide,
-    estimated,
-    invalid_reasons,
-    judge,
-)
+from loadproof.bench.judge.judgement import Estimate, Judgement, between, estimated, judge
+from loadproof.bench.judge.verdict import Verdict, decide, invalid_reasons
 from loadproof.bench.measure.metrics import LevelMetrics, measure_level
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.objectives import ERROR_RATE, Objective
@@ -87,8 +79,8 @@ def test_95_of_100_are_the_load_that_was_asked_for() -> None:
     assert reasons(0.949) == (f"the load asked for was not offered: 94.9% of it was, at least 95% must be; {CLIENT}",)
 
 
-def figure(observed: float, low: float | None, high: float | None) -> Figure:
-    return Figure(observed, low, high)
+def figure(observed: float, low: float | None, high: float | None) -> Estimate:
+    return Estimate(observed, low, high)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +97,7 @@ def figure(observed: float, low: float | None, high: float | None) -> Figure:
         (figure(90, None, None), figure(80, None, None), "INCONCLUSIVE"),
     ],
 )
-def test_a_figure_has_two_ends(worse: Figure, better: Figure, found: str) -> None:
+def test_a_figure_has_two_ends(worse: Estimate, better: Estimate, found: str) -> None:
     """PASS by the worse one, FAIL by the better one; INVALID only where the bound lies between what was observed."""
     assert between(Objective("ttft_p95_ms", 100), worse, better) == found
 
@@ -118,7 +110,7 @@ def test_a_figure_has_two_ends(worse: Figure, better: Figure, found: str) -> Non
         (figure(80, 70, 90), figure(110, 101, 120), "INVALID"),
     ],
 )
-def test_a_rates_better_end_is_the_higher_one(worse: Figure, better: Figure, found: str) -> None:
+def test_a_rates_better_end_is_the_higher_one(worse: Estimate, better: Estimate, found: str) -> None:
     """Held to at least 100 a second."""
     assert between(Objective("requests_per_s_min", 100), worse, better) == found
 

@@ -59,10 +59,9 @@ def test_a_strategy_that_no_profile_can_write_is_said() -> None:
     ("state", "table", "key"),
     [
         ("no price", "instances.csv", "ml.p5e.48xlarge"),
-        ("stale", "instances.csv", "ml.g4dn.xlarge"),  # 2025-01-26
-        ("uncheckable", "instances.csv", "ml.g7e.2xlarge"),  # a bare file number
+        ("stale", "instances.csv", "ml.g4dn.12xlarge"),  # 2025-01-26
         ("from memory", "instances.csv", "ml.p5en.48xlarge"),  # derived from EC2's
-        ("from memory", "bedrock_models.csv", "openai.gpt-oss-20b-1:0"),
+        ("from memory", "bedrock_models.csv", "mistral.mistral-7b-instruct-v0:2"),
         ("from memory", "bedrock_prefixes.csv", "us"),
         ("no shape", "instances.csv", "ml.inf1.2xlarge"),
     ],
@@ -70,6 +69,18 @@ def test_a_strategy_that_no_profile_can_write_is_said() -> None:
 def test_what_is_wrong_with_a_row_is_said(state: str, table: str, key: str) -> None:
     """Prices, sources and shapes of our own rows."""
     assert (state, table, key) in {(one.state, one.table, one.key) for one in audited()}
+
+
+def test_every_price_can_be_looked_up() -> None:
+    """A source names a page or a repository's file, never a number in somebody's index."""
+    assert not [one.key for one in audited() if one.state == "uncheckable"]
+
+
+def test_what_no_installed_sdk_carries_has_the_command_that_does() -> None:
+    """A price that is missing, old or derived; the regions of a profile."""
+    mends = {(one.table, one.key): one.mend for one in audited() if one.state != "no shape"}
+    assert "Field=instanceName,Value=ml.trn2.48xlarge" in mends["instances.csv", "ml.trn2.48xlarge"]
+    assert "profiles eu.* in: aws bedrock list-inference-profiles" in mends["bedrock_prefixes.csv", "eu"]
 
 
 def test_a_price_is_stale_a_year_after_it_was_seen() -> None:

@@ -6,10 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from loadproof.catalog import Accelerator, Architecture
 from loadproof.families.family import (
-    LONG_DTYPES,
-    BatchLimits,
     Container,
     ContainerFamily,
     ModelVariables,
@@ -39,10 +36,6 @@ class NimContainer(Container):
     settings: NimSettings = Field(default_factory=NimSettings.model_construct)
 
 
-def _limits(settings: NimSettings, architecture: Architecture, accelerator: Accelerator) -> BatchLimits:
-    return engine_limits(architecture, accelerator, sequences=settings.max_num_seqs, longest=settings.max_model_len)
-
-
 FAMILY = ContainerFamily(
     name="nim",
     called="NIM",
@@ -55,13 +48,11 @@ FAMILY = ContainerFamily(
         revision="NIM_MODEL_REVISION",
         trust_remote_code="NIM_FORCE_TRUST_REMOTE_CODE",
         dtype="NIM_DTYPE",
-        dtypes=LONG_DTYPES,
         quantization="NIM_QUANTIZATION",
-        dtype_beside_quantization=True,
     ),
     quantizations={"fp8": "fp8"},
     protocol="openai",
-    image=PublishedImage("nvidia-nim", r"^(\d[\d.]*)", "nim.json"),
+    image=PublishedImage("nvidia-nim", "nim.json"),
     published=PublishedName(r"\bnim\b", r"nim", "", as_published),
     longest_setting="max_model_len",
     sequences_setting="max_num_seqs",
@@ -69,7 +60,7 @@ FAMILY = ContainerFamily(
     memory_setting="kv_cache_fraction",
     memory_share=0.9,
     server_row=lambda settings: "vllm",
-    limits=_limits,
+    limits=engine_limits,
     frees_past_window=lambda settings: True,
     alike_since=None,
 )

@@ -9,8 +9,8 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from loadproof.errors import CouldNotRunError
-from loadproof.invocation.endpoints import TargetComponent, describe_target, describe_with
+from loadproof.errors import CouldNotRunError, InputError
+from loadproof.invocation.endpoints import TargetComponent, aws_client, describe_target, describe_with
 
 NOW = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 ARN = "arn:aws:sagemaker:eu-west-1:123456789012:x/y"
@@ -96,3 +96,9 @@ def test_nothing_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
     with pytest.raises(CouldNotRunError, match="endpoint ep in eu-west-1 cannot be described: Could not connect"):
         describe_target("ep", region="eu-west-1", endpoint_url="http://127.0.0.1:9")
+
+
+def test_url_that_is_none_is_bad_input() -> None:
+    """Nothing was asked, so exit code 2: the message has what was found and what is allowed."""
+    with pytest.raises(InputError, match="found foo, expected http:// or https:// and a host"):
+        aws_client("sqs", "eu-west-1", "foo")

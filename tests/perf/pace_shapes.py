@@ -175,6 +175,9 @@ def page(held_out: Sequence[Judged], drawn: Sequence[Judged]) -> str:
         rows="\n".join(map(row, held_out)),
         middle=f"{median(median(one.shares) for one in held_out):.1%}",
         lowest=f"{min(min(one.shares) for one in held_out):.1%}",
+        short=sum(share < 0.85 for one in held_out for share in one.shares),
+        runs=sum(len(one.shares) for one in held_out),
+        over=sum(one.most > 2 for one in held_out),
         seeds=len(SEEDS),
         draws=len(drawn),
         drawn_rows="\n".join(map(row, drawn)),
@@ -197,8 +200,8 @@ up and a minute after each change, as a multiple of the best number.
 | --- | --- | --- | --- | --- | --- | --- |
 {rows}
 
-The median over these servers is {middle}, the lowest run {lowest}. Asked for: 95%, 85% and at most 2×. Figures above
-100% are of servers whose capacity changes, where no fixed number fits both halves.
+The median over these servers is {middle}, the lowest run {lowest}. Asked for: 95%, 85% and at most 2×; runs below 85%:
+{short} of {runs}; servers above 2×: {over}. A figure above 100% is of a server that no fixed number fits all the time.
 
 ## Drawn at random
 

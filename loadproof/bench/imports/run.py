@@ -22,9 +22,10 @@ from loadproof.bench.imports.detect import measured_file, read_measured
 from loadproof.bench.imports.levels import MeasuredLevel
 from loadproof.bench.imports.requests import requests_of
 from loadproof.bench.job import machine_conditions
+from loadproof.bench.judge.judgement import Judgement, decision, judgement_of
 from loadproof.bench.judge.run import RunResult, judge_run, shown_again
 from loadproof.bench.judge.summary import RULES, conditions_of, target_of
-from loadproof.bench.judge.verdict import Judgement, Outcome, Verdict, decision, judgement_of
+from loadproof.bench.judge.verdict import Outcome, Verdict
 from loadproof.bench.measure.intervals import quantile_interval, ranks
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
 from loadproof.bench.measure.records import RecordWriter

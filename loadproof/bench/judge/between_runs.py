@@ -28,7 +28,7 @@ _Z_POWER = NormalDist().inv_cdf(POWER)
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class LogFigure:
     """One figure of a kept run, in logarithms: its value, and the standard error that its requests leave."""
 
     value: float
@@ -41,7 +41,7 @@ class KeptRun:
 
     run_id: str
     alike: str
-    figures: dict[str, Figure]
+    figures: dict[str, LogFigure]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Between:
 class Side:
     """What is known of one side of a comparison beside its own run: figures of the kept runs that repeat it."""
 
-    own: Figure
-    repeats: tuple[Figure, ...] = ()
+    own: LogFigure
+    repeats: tuple[LogFigure, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -74,7 +74,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class LogInterval:
     """A change as the logarithm of a ratio, with its 95% interval; an end that cannot be told is None."""
 
     centre: float
@@ -89,7 +89,7 @@ class Interval:
         return max(self.centre - self.low, self.high - self.centre)
 
 
-def allowing_for_runs(change: Interval, sides: tuple[Side, Side], between: Between) -> Interval:
+def allowing_for_runs(change: LogInterval, sides: tuple[Side, Side], between: Between) -> LogInterval:
     """The change between the means of both sides. `change`: between their own runs, by their requests alone."""
     centre = sides[1].value - sides[0].value
     of_runs = Z**2 * between.spread**2 * sum(1 / side.runs for side in sides)
@@ -98,7 +98,7 @@ def allowing_for_runs(change: Interval, sides: tuple[Side, Side], between: Betwe
         None if end is None else sqrt(((end - change.centre) ** 2 if repeated is None else repeated) + of_runs)
         for end in (change.low, change.high)
     )
-    return Interval(centre, None if low is None else centre - low, None if high is None else centre + high)
+    return LogInterval(centre, None if low is None else centre - low, None if high is None else centre + high)
 
 
 def kept_runs(summaries: Iterable[Summary]) -> tuple[KeptRun, ...]:
@@ -110,7 +110,7 @@ def kept_runs(summaries: Iterable[Summary]) -> tuple[KeptRun, ...]:
         target, workload = summary.target, as_json(summary.workload)
         named = (summary.profile.sha256, summary.profile.environment, target.endpoint, summary.place, workload)
         figures = {
-            one.name: Figure(log(one.observed), (log(one.high) - log(one.low)) / (2 * Z))
+            one.name: LogFigure(log(one.observed), (log(one.high) - log(one.low)) / (2 * Z))
             for one in summary.objectives
             if one.observed and one.low and one.high
         }
@@ -128,7 +128,7 @@ class History:
 
     def between_runs(self, name: str) -> Between:
         """The spread of one figure from run to run, over all groups of runs that repeat each other."""
-        groups: dict[str, list[Figure]] = {}
+        groups: dict[str, list[LogFigure]] = {}
         for run in self.kept:
             if name in run.figures and run.run_id != self.after:
                 groups.setdefault(run.alike, []).append(run.figures[name])
@@ -144,7 +144,7 @@ class History:
         seen = max(0.0, squares / freedom - fmean(within))
         return Between(sqrt((WEIGHT * ASSUMED**2 + freedom * seen) / (WEIGHT + freedom)), freedom)
 
-    def repeats(self, name: str) -> tuple[tuple[Figure, ...], tuple[Figure, ...]]:
+    def repeats(self, name: str) -> tuple[tuple[LogFigure, ...], tuple[LogFigure, ...]]:
         """The figure in the other kept runs that repeat the earlier run, and in those that repeat the later one.
 
         Where both runs are of one kind, all others stand with the earlier one: the later one has to answer to them.
@@ -163,7 +163,7 @@ def detectable(half: float, tolerance: float) -> float:
     return (1 + tolerance) * exp(half * (1 + _Z_POWER / Z))
 
 
-def runs_to_settle(change: Interval, tolerance: float) -> int | None:
+def runs_to_settle(change: LogInterval, tolerance: float) -> int | None:
     """How many runs of each side would settle a change of that size in `POWER` of the cases.
 
     None where that is more than `MOST_RUNS`.

@@ -27,16 +27,17 @@ from pathlib import Path
 from typing import Literal
 
 from loadproof.bench.judge.between_runs import (
-    Figure,
     History,
-    Interval,
     KeptRun,
+    LogFigure,
+    LogInterval,
     Side,
     allowing_for_runs,
     detectable,
     runs_to_settle,
 )
-from loadproof.bench.judge.verdict import SHORT_BELOW, invalid_reasons
+from loadproof.bench.judge.conditions import answers_that_differ, conditions_that_differ, refuse_other_load
+from loadproof.bench.judge.verdict import invalid_reasons
 from loadproof.bench.measure.bootstrap import ratio_resampled
 from loadproof.bench.measure.dependence import Z
 from loadproof.bench.measure.levels import MeasuredLevel, judged_level, measured_levels
@@ -138,7 +139,7 @@ def compare_runs(
 
     `kept`: judged runs, these two among them, to learn from how much runs differ that repeat each other.
     """
-    _refuse_other_load(before, after)
+    refuse_other_load(before.plan, after.plan, (before.folder, after.folder))
     pairs = _common_levels(before, after)
     if not pairs:
         raise InputError(
@@ -168,7 +169,7 @@ def compare_runs(
     outcome, reason = _decide(shown, place)
     if late:
         outcome, reason = "INCONCLUSIVE", f"at {place}: {'; '.join(late)}"
-    differences = tuple(conditions_that_differ(before.plan, after.plan) + _answers_that_differ(place, deciding))
+    differences = tuple(conditions_that_differ(before.plan, after.plan) + answers_that_differ(place, deciding))
     return Comparison(
         before.plan.run_id,
         after.plan.run_id,
@@ -251,9 +252,9 @@ def _change(
     if change is None or not one.observed or not other.observed:
         return Change(name, place, one.observed, other.observed, change, low, high, "INCONCLUSIVE", decides)
     between, repeats = history.between_runs(name), history.repeats(name)
-    before = Side(Figure(log(one.observed), one.log_error), repeats[0])
-    after = Side(Figure(log(other.observed), other.log_error), repeats[1])
-    found = allowing_for_runs(Interval(log(change), _log(low), _log(high)), (before, after), between)
+    before = Side(LogFigure(log(one.observed), one.log_error), repeats[0])
+    after = Side(LogFigure(log(other.observed), other.log_error), repeats[1])
+    found = allowing_for_runs(LogInterval(log(change), _log(low), _log(high)), (before, after), between)
     ends = _ratio(found.low), _ratio(found.high)
     outcome = outcome_of(*ends, tolerance, more_is_better=objective.comparison == ">=")
     return Change(
@@ -373,49 +374,3 @@ def _common_levels(before: Run, after: Run) -> list[tuple[MeasuredLevel, Measure
 
 def _places(run: Run) -> str:
     return ", ".join(level.metrics.place for level in run.levels.values()) or "none"
-
-
-_OF_LOAD = ("input_tokens", "output_tokens", "shared_prefix_tokens", "turns", "dataset_sha256", "images")
-
-
-def _refuse_other_load(before: Run, after: Run) -> None:
-    one, other = before.plan.spec, after.plan.spec
-    different = [name for name in _OF_LOAD if getattr(one.workload, name, None) != getattr(other.workload, name, None)]
-    different += ["streaming"] if one.target.streaming != other.target.streaming else []
-    if different:
-        raise InputError(
-            f"{before.folder} and {after.folder} cannot be held against each other: another {', '.join(different)}; "
-            "repeat one of them with the other's workload"
-        )
-
-
-def conditions_that_differ(before: RunPlan, after: RunPlan) -> list[tuple[str, str, str]]:
-    """(what, before, after) of every condition that differs and may explain a change."""
-    rows = [_conditions(plan) for plan in (before, after)]
-    names = dict.fromkeys((*rows[0], *rows[1]))
-    said = ((name, *("–" if row.get(name) is None else str(row[name]) for row in rows)) for name in names)
-    return [(name, one, other) for name, one, other in said if one != other]
-
-
-def _answers_that_differ(place: str, levels: Sequence[MeasuredLevel]) -> list[tuple[str, str, str]]:
-    """Mean tokens of an answer where one run's are well shorter: what is shorter is quicker."""
-    before, after = (level.metrics.answered_output_tokens or 0.0 for level in levels)
-    if min(before, after) >= SHORT_BELOW * max(before, after):
-        return []
-    return [(f"tokens of an answer at {place}", f"{before:,.4g}", f"{after:,.4g}")]
-
-
-def _conditions(plan: RunPlan) -> dict[str, object]:
-    target, profile = plan.spec.target, plan.spec.profile
-    return {
-        "endpoint": target.endpoint,
-        "component": target.component,
-        "region": target.region,
-        "protocol": target.protocol,
-        "service tier": target.service_tier,
-        "local cloud": target.local_cloud,
-        "profile": profile.sha256[:12] if profile else None,
-        "USD per hour": plan.spec.usd_per_hour,
-        "seed": plan.spec.workload.seed,
-        **plan.conditions,
-    }

@@ -10,19 +10,13 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from loadproof.bench.document import SCHEMA_VERSION, Conditions, Level, Planned, RunTarget, RunWorkload, Summary, WarmUp
-from loadproof.bench.judge.verdict import (
-    OFFERED_AT_LEAST,
-    SHORT_BELOW,
-    Judgement,
-    Verdict,
-    decide,
-    invalid_reasons,
-    judge,
-)
+from loadproof.bench.judge.judgement import SHORT_BELOW, Judgement, judge
+from loadproof.bench.judge.verdict import OFFERED_AT_LEAST, Verdict, decide, invalid_reasons
 from loadproof.bench.load.search import SearchResult, search_result
 from loadproof.bench.measure.histogram import histogram_of
+from loadproof.bench.measure.latencies import pooled
 from loadproof.bench.measure.levels import MeasuredLevel, judged_level, measured_levels, probes_of, wanted_value
-from loadproof.bench.measure.metrics import measure_level, pooled
+from loadproof.bench.measure.metrics import measure_level
 from loadproof.bench.measure.observer import Row
 from loadproof.bench.measure.phases import Phases, phases_of
 from loadproof.bench.measure.records import RecordFile, RequestRecord

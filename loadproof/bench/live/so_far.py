@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from loadproof.bench.judge.verdict import decide, judge
+from loadproof.bench.judge.judgement import judge
+from loadproof.bench.judge.verdict import decide
 from loadproof.bench.live.lines import Judged, SoFar
 from loadproof.bench.measure.metrics import measure_level
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from math import exp, fsum, log
 from typing import Literal
 
-from loadproof.bench.judge.verdict import invalid_reasons, judge
-from loadproof.bench.measure.metrics import End, LevelMetrics, Pool, pooled
+from loadproof.bench.judge.judgement import judge
+from loadproof.bench.judge.verdict import invalid_reasons
+from loadproof.bench.measure.latencies import End, Pool, pooled
+from loadproof.bench.measure.metrics import LevelMetrics
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.measure.steady import SteadyState, steady_tokens_per_s
 from loadproof.bench.objectives import ERROR_RATE, Objective

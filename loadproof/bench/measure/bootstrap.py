@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from loadproof.bench.measure.dependence import FEWEST_BLOCKS, block_length, student
 from loadproof.bench.measure.intervals import ALIKE, effective_size, ranks
-from loadproof.bench.measure.metrics import Pool
+from loadproof.bench.measure.latencies import Pool
 from loadproof.bench.measure.statistics import CONFIDENCE, Samples
 
 RESAMPLES = 2000

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from loadproof.bench.measure.latencies import e2e_ms, ttft_ms
 from loadproof.bench.measure.levels import MeasuredLevel
-from loadproof.bench.measure.metrics import e2e_ms, ttft_ms
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.measure.statistics import Spread, spread
 

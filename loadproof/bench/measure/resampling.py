@@ -9,8 +9,8 @@ import numpy as np
 
 from loadproof.bench.measure.bootstrap import Resampled, Whole, percentile_resampled, rate_resampled
 from loadproof.bench.measure.client_share import faster_without
+from loadproof.bench.measure.latencies import NS_PER_S, Pool, itl_gaps_ns, pooled, tpot_ms
 from loadproof.bench.measure.levels import MeasuredLevel
-from loadproof.bench.measure.metrics import NS_PER_S, Pool, itl_gaps_ns, pooled, tpot_ms
 from loadproof.bench.measure.records import RequestRecord
 from loadproof.bench.objectives import TOKENS_PER_S, Objective
 

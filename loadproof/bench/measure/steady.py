@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from loadproof.bench.measure.client_share import NS_PER_MS
-from loadproof.bench.measure.metrics import NS_PER_S, LevelMetrics, duration_s, e2e_ms, ttft_ms
+from loadproof.bench.measure.latencies import NS_PER_S, e2e_ms, ttft_ms
+from loadproof.bench.measure.metrics import LevelMetrics, duration_s
 from loadproof.bench.measure.records import UNFINISHED, RequestRecord
 from loadproof.bench.measure.statistics import Samples, Spread, spread
 

@@ -17,8 +17,8 @@ from loadproof.terminal import Terminal
 
 if TYPE_CHECKING:
     from loadproof.bench.document import Level, Summary
+    from loadproof.bench.judge.judgement import Judgement
     from loadproof.bench.judge.run import RunResult
-    from loadproof.bench.judge.verdict import Judgement
 
 PLAIN_WIDTH = 150
 SHARES_FROM_WIDTH = 110

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from loadproof.bench.document import Summary
+from loadproof.bench.judge.judgement import Judgement
 from loadproof.bench.judge.regression import Comparison, describe
-from loadproof.bench.judge.verdict import Judgement
 from loadproof.bench.measure.scaling import Deployed
 from loadproof.bench.output.words import figure, interval, more_of
 

@@ -8,7 +8,7 @@ from loadproof.bench.objectives import NOTICED
 
 if TYPE_CHECKING:
     from loadproof.bench.document import Level
-    from loadproof.bench.judge.verdict import Judgement
+    from loadproof.bench.judge.judgement import Judgement
 
 
 def answer_length(level: Level) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from loadproof.bench.document import Level, Summary
-from loadproof.bench.judge.verdict import Judgement
+from loadproof.bench.judge.judgement import Judgement
 from loadproof.bench.measure.histogram import Histogram
 from loadproof.bench.measure.statistics import Spread
 from loadproof.bench.spec import PredictedPoint

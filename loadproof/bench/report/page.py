@@ -13,7 +13,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from loadproof.bench.document import Level, Summary, as_json, read_summary
-from loadproof.bench.judge.verdict import Judgement
+from loadproof.bench.judge.judgement import Judgement
 from loadproof.bench.measure.histogram import Histogram, HistogramRow
 from loadproof.bench.report import charts, timeline_charts, wording
 from loadproof.bench.report.timeline import Timeline, read_timeline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loadproof.bench.document import Level, Summary
-from loadproof.bench.judge.verdict import Judgement
+from loadproof.bench.judge.judgement import Judgement
 from loadproof.bench.objectives import NOTICED
 from loadproof.pages.wording import (
     LONGEST_TEXT,

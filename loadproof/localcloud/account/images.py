@@ -1,10 +1,13 @@
-"""Amazon ECR's registries of other accounts: AWS's own hold what the catalog lists, and nobody else lets us in."""
+"""Amazon ECR: registries of other accounts (AWS's hold what the catalog lists, nobody else lets us in), own images."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
+
+from moto.backends import get_backend
 
 from loadproof.catalog import container_images
 from loadproof.catalog.registries import registries
@@ -12,6 +15,10 @@ from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 from loadproof.wire.documents import Document
 
 TARGET = "AmazonEC2ContainerRegistry_V20150921.BatchGetImage"
+_IMAGE = re.compile(
+    r'"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[\w-]+)\.amazonaws\.com(?:\.cn)?/(?P<repository>[\w./-]+)'
+    r'(?:@(?P<digest>sha256:\w+)|:(?P<tag>[\w.-]+))?"'
+)
 
 
 def is_foreign(caller: Caller, target: str, body: bytes) -> bool:
@@ -47,6 +54,23 @@ class ForeignImagesApi:
                 for one in missing
             ],
         }
+
+
+def missing_images(caller: Caller, properties: Document) -> str | None:
+    """What a stack event says of own images that this cloud's ECR lacks: the twin stands for them, AWS would not."""
+    missing = []
+    for image in _IMAGE.finditer(json.dumps(properties)):
+        home = get_backend("ecr")[image["account"]][image["region"]]
+        repository = home.repositories.get(image["repository"]) if image["account"] == caller.account else None
+        kept = [] if repository is None else repository.images
+        there = (image["digest"] or image["tag"] or "latest") in {
+            name for one in kept for name in (*one.image_tags, one.get_image_digest())
+        }
+        if image["account"] == caller.account and not there:
+            missing.append(image.group().strip('"'))
+    if not missing:
+        return None
+    return f"Not in this cloud's ECR, so AWS would refuse it: {', '.join(sorted(set(missing)))}."
 
 
 def _published(region: str, account: str) -> Mapping[str, set[str]]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from loadproof.localcloud.bedrock.store import BedrockStore
 from loadproof.localcloud.clock import CloudClock
-from loadproof.localcloud.controlplane.wire import Caller
+from loadproof.localcloud.controlplane.wire import Caller, tag_map
 
 _ID_CHARACTERS = string.ascii_lowercase + string.digits
 
@@ -23,7 +23,8 @@ class Operations:
         self._clock = clock
 
     def _tag(self, arn: str, tags: Iterable[dict[str, str]] | None) -> None:
-        self._store.tags.setdefault(arn, {}).update({tag["key"]: tag["value"] for tag in tags or ()})
+        """Before the thing is kept. Raises AwsError for keys that Bedrock refuses."""
+        self._store.tags.setdefault(arn, {}).update(tag_map(tags, "ValidationException", "key", "value"))
 
     def _time(self, cloud_s: float) -> datetime:
         return self._clock.wall(cloud_s).astimezone(UTC)

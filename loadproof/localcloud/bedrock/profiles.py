@@ -20,6 +20,7 @@ class ProfileOperations(Operations):
         if any(one.name == name and one.caller.shares_place_with(caller) for one in self._store.profiles.values()):
             raise AwsError("ConflictException", f"An inference profile named {name} exists already.")
         arn = caller.arn("bedrock", f"application-inference-profile/{new_id()}")
+        self._tag(arn, params.get("tags"))
         self._store.profiles[arn] = InferenceProfile(
             arn=arn,
             name=name,
@@ -30,7 +31,6 @@ class ProfileOperations(Operations):
             model_arns=tuple(_model_arns(caller, model_id, prefix)),
             created_s=self._store.now_s(),
         )
-        self._tag(arn, params.get("tags"))
         return {"inferenceProfileArn": arn, "status": "ACTIVE"}
 
     def GetInferenceProfile(self, caller: Caller, params: Params) -> Document:  # noqa: N802

@@ -20,6 +20,7 @@ class ThroughputOperations(Operations):
         if name in present:
             raise AwsError("ValidationException", f"A provisioned model named {name} exists already.")
         arn = caller.arn("bedrock", f"provisioned-model/{new_id()}")
+        self._tag(arn, params.get("tags"))
         now_s = self._store.now_s()
         units = params["modelUnits"]
         self._store.throughputs[arn] = ProvisionedThroughput(
@@ -34,7 +35,6 @@ class ThroughputOperations(Operations):
             ready_at_s=now_s + self._store.ready_after_s,
             modified_s=now_s,
         )
-        self._tag(arn, params.get("tags"))
         return {"provisionedModelArn": arn}
 
     def GetProvisionedModelThroughput(self, caller: Caller, params: Params) -> Document:  # noqa: N802

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from botocore.client import BaseClient
-from moto.iam.models import iam_backends
+from moto.backends import get_backend
 
 from loadproof.localcloud.account import denials, images
 from loadproof.localcloud.account.quotas import QuotaOperations, instance_quotas
 from loadproof.localcloud.account.reservations import ReservationOperations
+from loadproof.localcloud.account.roles import role_problem
 from loadproof.localcloud.bedrock import BedrockStore
 from loadproof.localcloud.bedrock.control import BedrockApi
 from loadproof.localcloud.bedrock.quotas import listed_quotas
@@ -82,11 +84,11 @@ class ControlPlane:
         )
         api = _SageMaker(
             self.store,
-            roles=role_problem,
+            roles=partial(role_problem, service="sagemaker.amazonaws.com"),
             scaled=self._autoscaling_api.scaled_variants,
             startable=self._startable,
         )
-        api.processing = self.jobs = JobRunner(self.clients, service_role_problem)
+        api.processing = self.jobs = JobRunner(self.clients, role_problem)
         self._refusals = RefusalGate()
         self._stepfunctions: Service | None = None
         self._end_executions: Callable[[], None] = lambda: None
@@ -178,7 +180,7 @@ class ControlPlane:
 
         with self._loading:
             if self._stepfunctions is None:
-                api = MachineApi(self.clients, service_role_problem, self.clock)
+                api = MachineApi(self.clients, role_problem, self.clock)
                 self._stepfunctions, self._end_executions = Service("stepfunctions", api), api.stop
             return self._stepfunctions
 
@@ -285,18 +287,14 @@ CAPACITY_PARAMETER = "/loadproof/local-cloud/capacity/"
 
 def parameter_value(caller: Caller, name: str) -> str | None:
     """An SSM parameter's value: how somebody tells the local cloud what to do."""
-    from moto.ssm.models import ssm_backends  # noqa: PLC0415  a second of CPU to load
-
-    found = ssm_backends[caller.account][caller.region].get_parameter(name)
+    found = get_backend("ssm")[caller.account][caller.region].get_parameter(name)
     return None if found is None else str(found.value)
 
 
 def stored_object(account: str, s3_uri: str) -> bytes | None:
     """An object of this cloud's S3, read without a request: its reader may hold what requests wait for."""
-    from moto.s3.models import s3_backends  # noqa: PLC0415  a second of CPU to load
-
     bucket, _, key = s3_uri.removeprefix("s3://").partition("/")
-    backend = s3_backends[account]["aws"]
+    backend = get_backend("s3")[account]["aws"]
     found = backend.get_object(bucket, key) if bucket in backend.buckets else None
     return None if found is None else bytes(found.value)
 
@@ -312,18 +310,3 @@ class _SageMaker(QuotaOperations, SageMakerApi, ProcessingOperations, Reservatio
 
     def parameter_value(self, caller: Caller, name: str) -> str | None:
         return parameter_value(caller, name)
-
-
-def role_problem(account: str, role_arn: str) -> str | None:
-    """Why SageMaker cannot assume a role."""
-    return service_role_problem(account, role_arn, "sagemaker.amazonaws.com")
-
-
-def service_role_problem(account: str, role_arn: str, service: str) -> str | None:
-    """Why a service cannot assume a role: it is missing, or its trust policy does not name the service."""
-    role = next((one for one in iam_backends[account]["aws"].roles.values() if one.arn == role_arn), None)
-    if role is None:
-        return "no such role"
-    if service not in str(role.assume_role_policy_document):
-        return f"its trust policy does not name {service}"
-    return None

@@ -13,13 +13,14 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from typing import TypeVar
 from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
 
 from botocore.model import OperationModel, Shape
 from moto.core.parse import QueryParser
@@ -193,6 +194,20 @@ def json_object(body: bytes) -> Params:
     return params
 
 
+def tag_map(
+    tags: Iterable[Mapping[str, str]] | None, code: str, key: str = "Key", value: str = "Value"
+) -> dict[str, str]:
+    """Tags by key. Raises AwsError for a key named twice, and for those that AWS keeps to itself."""
+    rows = list(tags or ())
+    found = {tag[key]: tag.get(value, "") for tag in rows}
+    if len(found) != len(rows):
+        raise AwsError(code, f"Tag keys must be unique, found {', '.join(tag[key] for tag in rows)}.")
+    for name in found:
+        if name.lower().startswith("aws:"):
+            raise AwsError(code, f"Tag keys that start with aws: are reserved, found {name}.")
+    return found
+
+
 def paged(
     rows: Sequence[object], params: Params, name: str, most: int, limit: str = "MaxResults", cursor: str = "NextToken"
 ) -> Document:
@@ -218,8 +233,6 @@ def _plain_json(value: datetime) -> float:
 
 def query_error(error: AwsError, request_id: str) -> bytes:
     """An error in the Query protocol's XML."""
-    from xml.sax.saxutils import escape  # noqa: PLC0415  a second of CPU to load
-
     return (
         f"<ErrorResponse><Error><Type>Sender</Type><Code>{escape(error.code)}</Code>"
         f"<Message>{escape(error.message)}</Message></Error><RequestId>{request_id}</RequestId></ErrorResponse>"

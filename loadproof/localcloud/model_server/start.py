@@ -55,6 +55,13 @@ def family_and_version(image: str) -> tuple[Family, str] | None:
     return None
 
 
+def check_image(view: ContainerView, place: Place) -> None:
+    """Raises CannotStartError for what the image itself refuses, whatever answers in its place."""
+    known = family_and_version(view.image)
+    if known is not None:
+        check_contract(view, place, known[0])
+
+
 def model_id_in(variables: Mapping[str, str]) -> str | None:
     """The model that a container's variables name, None where they name a folder or nothing."""
     named = (variables.get(name, "") for name in _MODEL_VARIABLES)

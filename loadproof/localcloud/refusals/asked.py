@@ -10,6 +10,9 @@ from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
+from moto.core.parse import QueryParser
+from moto.core.utils import get_service_model
+
 from loadproof.localcloud.controlplane.wire import Params
 
 _FIELD = re.compile(r"\{(\w+)(\+?)\}")
@@ -56,14 +59,10 @@ def asked_of(boto_name: str, request: Request) -> Asked | None:
 
 @cache
 def _model(boto_name: str) -> Any:
-    from moto.core.utils import get_service_model  # noqa: PLC0415  a second of CPU to load
-
     return get_service_model(boto_name)
 
 
 def _by_form(model: Any, request: Request) -> Asked | None:
-    from moto.core.parse import QueryParser  # noqa: PLC0415  a second of CPU to load
-
     form = dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True)) or dict(request.query)
     action = form.get("Action", "")
     if action not in model.operation_names:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from moto.backends import get_backend
+
 from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, check_policy, check_tags, require
 
@@ -15,9 +17,7 @@ _NO_SUFFIX = {
 
 
 def _backend(caller: Caller) -> Any:
-    from moto.iam.models import iam_backends  # noqa: PLC0415  a second of CPU to load
-
-    return iam_backends[caller.account]["aws"]
+    return get_backend("iam")[caller.account]["aws"]
 
 
 def _create_role(caller: Caller, params: Params) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from moto.backends import get_backend
+
+from loadproof.localcloud.account.roles import role_problem
 from loadproof.localcloud.controlplane.schedule_expressions import NOT_SIMULATED, is_schedule, is_simulated
 from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import Rule, require
@@ -37,18 +40,13 @@ def _check_zone(name: str) -> None:
 
 
 def _check_role(caller: Caller, arn: str) -> None:
-    from moto.iam.models import iam_backends  # noqa: PLC0415  a second of CPU to load
-
-    role = next((one for one in iam_backends[caller.account]["aws"].roles.values() if one.arn == arn), None)
-    trusted = role is not None and "scheduler.amazonaws.com" in str(role.assume_role_policy_document)
+    trusted = role_problem(caller.account, arn, "scheduler.amazonaws.com") is None
     message = "The execution role you provide must allow AWS EventBridge Scheduler to assume the role."
     require(trusted, _INVALID, message)
 
 
 def _groups(caller: Caller) -> Any:
-    from moto.scheduler.models import scheduler_backends  # noqa: PLC0415  a second of CPU to load
-
-    return scheduler_backends[caller.account][caller.region].schedule_groups
+    return get_backend("scheduler")[caller.account][caller.region].schedule_groups
 
 
 RULES: dict[str, Rule] = {"CreateSchedule": _schedule, "UpdateSchedule": _schedule}

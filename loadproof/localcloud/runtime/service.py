@@ -16,9 +16,9 @@ from loadproof.localcloud.directory import ComponentView, ContainerView, Directo
 from loadproof.localcloud.model_server import backend
 from loadproof.localcloud.model_server.clock import WallClock
 from loadproof.localcloud.model_server.container import CannotStartError, Container, ContainerRequest
-from loadproof.localcloud.model_server.contract import Place
+from loadproof.localcloud.model_server.contract import NoSuchRoute, Place, loads_adapters
 from loadproof.localcloud.model_server.named import ReadObject, with_model
-from loadproof.localcloud.model_server.start import start_twin, twin_deployment
+from loadproof.localcloud.model_server.start import check_image, start_twin, twin_deployment
 from loadproof.localcloud.runtime import capture, errors, target
 from loadproof.localcloud.runtime.answer import (
     CUSTOM_ATTRIBUTES_HEADER,
@@ -112,17 +112,19 @@ class Runtime:
     def check_startable(self, view: ComponentView | VariantView) -> str | None:
         """Why the container behind this component or plain variant cannot start; None when it can. May take seconds.
 
-        Callable from any thread. With a backend: its health check; else: whether the twin can stand for the image.
+        Callable from any thread. With a backend: what a known image refuses, then the server's health check; else:
+        whether the twin can stand for the image.
         """
         if view.container is None:
             return None
-        if self._backend_url is not None:
-            return backend.health_problem(self._backend_url)
         try:
             if isinstance(view, ComponentView):
                 place = Place(view.instance_type, view.accelerators_per_copy)
             else:
                 place = target.whole_instance(view.instance_type)
+            if self._backend_url is not None:
+                check_image(view.container, place)
+                return backend.health_problem(self._backend_url)
             twin_deployment(with_model(view.container, self._stored_object), place)
         except CannotStartError as error:
             return str(error)
@@ -255,6 +257,8 @@ class Runtime:
             return start_twin(with_model(view, self._stored_object), place, self._clock)
         if self._session is None:
             raise CannotStartError("the runtime is not started")
+        if view.adapter and not loads_adapters(view):
+            return NoSuchRoute()
         return backend.HttpContainer(self._backend_url, self._session)
 
     async def _sweep_forever(self) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sample_run import write_sample
 
 from loadproof.bench.document import read_summary
-from loadproof.bench.judge.verdict import Judgement
+from loadproof.bench.judge.judgement import Judgement
 from loadproof.bench.measure.histogram import histogram_of
 from loadproof.bench.report import charts
 from loadproof.pages.figures import Series, draw, levels_ticks

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadproof.bench.judge.verdict import Judgement
+from loadproof.bench.judge.judgement import Judgement
 from loadproof.bench.report import wording
 
 

@@ -46,9 +46,9 @@ def test_a_prompt_may_ask_for_its_own_length() -> None:
 
 
 def test_without_a_limit_the_models_own_is_reserved() -> None:
-    """256 tokens are written, 8192 are held: why AWS tells everybody to set maxTokens."""
+    """256 tokens are written, 4096 are held: why AWS tells everybody to set maxTokens."""
     parsed, _ = read(LLAMA, hello())
-    assert (parsed.output_tokens, parsed.stop_reason, parsed.reserved_tokens) == (256, "end_turn", 8192)
+    assert (parsed.output_tokens, parsed.stop_reason, parsed.reserved_tokens) == (256, "end_turn", 4096)
 
 
 def test_a_stop_sequence_ends_an_answer_and_stays_hidden() -> None:
@@ -77,7 +77,7 @@ def test_pieces_make_the_text(prompt: str, most: int, stops: list[str]) -> None:
 @pytest.mark.parametrize(
     ("model", "body", "said"),
     [
-        (LLAMA, hello(inferenceConfig={"maxTokens": 8193}), "exceeds the model limit of 8192"),
+        (LLAMA, hello(inferenceConfig={"maxTokens": 4097}), "exceeds the model limit of 4096"),
         (LLAMA, {"messages": []}, "must start with a user message"),
         (LLAMA, {"messages": [{"role": "assistant", "content": [{"text": "x"}]}]}, "must start with a user message"),
         (LLAMA, {"messages": hello()["messages"] * 2}, "must alternate"),

@@ -88,7 +88,7 @@ def test_an_image_and_a_prompt_that_names_its_length(aws: Aws) -> None:
     picture = {"image": {"format": "png", "source": {"bytes": b"\x89PNG\r\n\x1a\n"}}}
     content = [{"text": "describe it in 6 words"}, picture]
     answer = aws("bedrock-runtime").converse(
-        modelId="amazon.nova-lite-v1:0",
+        modelId="amazon.nova-pro-v1:0",
         messages=[{"role": "user", "content": content}],
         inferenceConfig={"maxTokens": 50},
         serviceTier={"type": "priority"},

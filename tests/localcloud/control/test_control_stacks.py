@@ -102,6 +102,23 @@ def test_container_that_cannot_start_fails_the_deployment(aws: Aws) -> None:
     assert aws("sagemaker").list_inference_components(NameContains="unknownimage")["InferenceComponents"] == []
 
 
+def test_own_image_that_the_registry_lacks_is_said_in_an_event(aws: Aws) -> None:
+    """The twin stands for it; AWS would not make the model. Once it is pushed, nothing is said."""
+    cfn, ecr = aws("cloudformation"), aws("ecr")
+    image = "123456789012.dkr.ecr.us-east-1.amazonaws.com/team/server:1.4.2"
+
+    def said(stack: str) -> str | None:
+        create(cfn, stack, endpoint_template(stack, image=image))
+        events = cfn.describe_stack_events(StackName=stack)["StackEvents"]
+        model = [one for one in events if one["LogicalResourceId"] == "Model"]
+        return next(one for one in model if one["ResourceStatus"] == "CREATE_COMPLETE").get("ResourceStatusReason")
+
+    assert said("notpushed") == f"Not in this cloud's ECR, so AWS would refuse it: {image}."
+    ecr.create_repository(repositoryName="team/server")
+    ecr.put_image(repositoryName="team/server", imageTag="1.4.2", imageManifest="{}", imageManifestMediaType="m")
+    assert said("pushed") is None
+
+
 def test_type_that_aws_does_not_know_is_refused_at_once(aws: Aws) -> None:
     """As on AWS: no stack comes into being."""
     cfn = aws("cloudformation")
@@ -180,6 +197,29 @@ def test_change_set_tells_replacement_from_update(aws: Aws) -> None:
     assert replacement(queue_template("tells-2")) == "True"
     assert replacement(queue_template("tells-1", VisibilityTimeout=60)) == "False"
     assert "didn't contain changes" in replacement(queue_template("tells-1"))
+
+
+def test_change_set_lists_what_reads_an_attribute_of_what_changes_in_place(aws: Aws) -> None:
+    """The attribute may change with its resource: a proof reads when its component changed."""
+    cfn = aws("cloudformation")
+    template = queue_template("read")
+    template["Resources"]["Reader"] = {
+        "Type": "AWS::SQS::Queue",
+        "Properties": {
+            "RedrivePolicy": {"maxReceiveCount": 3, "deadLetterTargetArn": {"Fn::GetAtt": ["Queue", "Arn"]}},
+            "Tags": [{"Key": "of", "Value": {"Ref": "Queue"}}],
+        },
+    }
+    create(cfn, "read", template)
+    template["Resources"]["Queue"]["Properties"]["VisibilityTimeout"] = 60
+    cfn.create_change_set(
+        StackName="read", ChangeSetName="x", ChangeSetType="UPDATE", TemplateBody=json.dumps(template)
+    )
+    changes = cfn.describe_change_set(StackName="read", ChangeSetName="x")["Changes"]
+    found = {one["ResourceChange"]["LogicalResourceId"]: one["ResourceChange"] for one in changes}
+    assert {name: one["Replacement"] for name, one in found.items()} == {"Queue": "False", "Reader": "False"}
+    (detail,) = found["Reader"]["Details"]
+    assert (detail["Target"]["Name"], detail["Evaluation"]) == ("RedrivePolicy", "Dynamic")
 
 
 def test_absent_change_set_is_named_so(aws: Aws) -> None:

@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +231,15 @@ def test_images_of_the_catalog_are_known_families() -> None:
     assert family_and_version("example.com/mine:1") is None
     # A digest names no version; the family is still told by the repository.
     assert family_and_version(f"{IMAGES['vllm'].partition(':')[0]}@sha256:12ab") == ("vllm", "")
+
+
+def test_what_the_image_refuses_is_refused_with_a_server_behind_it(cloud: LocalRuntime) -> None:
+    """The server answers, but on AWS the image in front would not start on this host, and has no adapter routes."""
+    host = replace(container("vllm"), ami_version="al2-ami-sagemaker-inference-gpu-3-1")
+    cloud.directory.add_component("e", "e-old", host)
+    problem = cloud.runtime.check_startable(cloud.directory.known_components["e-old"])
+    assert "CannotStartContainerError" in (problem or "")
+    cloud.directory.add_component("e", "e-legal", replace(container("vllm"), adapter=True))
+    with pytest.raises(ClientError) as raised:
+        cloud.client().invoke_endpoint(EndpointName="e", InferenceComponentName="e-legal", Body="{}")
+    assert raised.value.response["OriginalStatusCode"] == 404  # type: ignore[typeddict-item]

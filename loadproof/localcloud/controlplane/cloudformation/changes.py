@@ -40,12 +40,16 @@ class _Unknown(str):
 
 
 def changes_of(stack: Stack, goal: Goal) -> list[Document]:
-    """The changes that `goal` brings to `stack`, as DescribeChangeSet lists them."""
+    """The changes that `goal` brings to `stack`, as DescribeChangeSet lists them.
+
+    An attribute of what changes in place may change with it, so whatever reads one is listed too, as on AWS.
+    """
     fresh: set[str] = set()  # logical ids whose physical id will change
+    touched: set[str] = set()  # those that change in place
 
     def lookup(name: str, attribute: str | None) -> Json:
         resource = stack.resources.get(name)
-        if resource is None or name in fresh:
+        if resource is None or name in fresh or (name in touched and attribute is not None):
             return _Unknown(f"{{{{changeSet:KNOWN_AFTER_APPLY:{name}:{attribute or 'Ref'}}}}}")
         return attribute_of(resource, attribute)
 
@@ -63,8 +67,7 @@ def changes_of(stack: Stack, goal: Goal) -> list[Document]:
             continue
         change = _modification(stack, old, definition, resolver)
         if change is not None:
-            if change["ResourceChange"]["Replacement"] != "False":
-                fresh.add(name)
+            (touched if change["ResourceChange"]["Replacement"] == "False" else fresh).add(name)
             changes.append(change)
     for name, resource in stack.resources.items():
         if name not in wanted:

@@ -145,7 +145,7 @@ class Deployer:
         try:
             fresh.properties = self._checked(stack, goal, name)
             kind = self._types[definition["Type"]]
-            fresh.physical_id, fresh.attributes = kind.create(self._work_of(stack, name), fresh.properties)
+            fresh.physical_id, fresh.attributes, said = kind.create(self._work_of(stack, name), fresh.properties)
         except Exception as error:
             fresh.physical_id = getattr(error, "physical_id", "")
             stack.tell(fresh, f"{verb}_FAILED", reason_of(error))
@@ -154,7 +154,7 @@ class Deployer:
             raise StoppedError(fresh, f"The following resource(s) failed to {verb.lower()}: [{name}]. ") from error
         stack.resources[name] = fresh
         stack.tell(fresh, f"{verb}_IN_PROGRESS", "Resource creation Initiated")
-        stack.tell(fresh, f"{verb}_COMPLETE")
+        stack.tell(fresh, f"{verb}_COMPLETE", said)
         return fresh
 
     def _checked(self, stack: Stack, goal: Goal, name: str) -> Document:

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from moto.backends import get_backend
+
+from loadproof.localcloud.account.roles import role_problem
 from loadproof.localcloud.controlplane.cloudformation.template import Template, invalid
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 
@@ -63,19 +66,14 @@ def _check_body(params: Params) -> None:
 
 
 def _check_role(caller: Caller, arn: str | None) -> None:
-    from moto.iam.models import iam_backends  # noqa: PLC0415  a second of CPU to load
-
     if arn is None:
         return
-    role = next((one for one in iam_backends[caller.account]["aws"].roles.values() if one.arn == arn), None)
-    if role is None or "cloudformation.amazonaws.com" not in str(role.assume_role_policy_document):
+    if role_problem(caller.account, arn, "cloudformation.amazonaws.com"):
         raise invalid(f"Role {arn} is invalid or cannot be assumed")
 
 
 def _check_topic(caller: Caller, arn: str) -> None:
-    from moto.sns.models import sns_backends  # noqa: PLC0415  a second of CPU to load
-
-    if arn not in sns_backends[caller.account][caller.region].topics:
+    if arn not in get_backend("sns")[caller.account][caller.region].topics:
         raise invalid(f"Topic {arn} does not exist.")
 
 

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Final
 
 from loadproof.localcloud.controlplane.clients import Clients
-from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, known
+from loadproof.localcloud.controlplane.sagemaker.existing import check_network
+from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params, known, tag_map
 from loadproof.wire.documents import Document
 from loadproof.wire.job import PROGRAM
 
@@ -82,10 +83,12 @@ class JobRunner:
         self._threads: list[threading.Thread] = []
 
     def create(self, caller: Caller, request: Params) -> Job:
-        _refuse(request)
         why = self._roles(caller.account, request["RoleArn"], "sagemaker.amazonaws.com")
         if why:
             raise AwsError("ValidationException", f"Could not assume role {request['RoleArn']}: {why}.")
+        check_network(caller, request.get("NetworkConfig", {}).get("VpcConfig", {}))
+        tag_map(request.get("Tags"), "ValidationException")
+        _refuse(request)
         arn = caller.arn("sagemaker", f"processing-job/{request['ProcessingJobName']}")
         with self._lock:
             if arn in self._jobs:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from loadproof.localcloud.controlplane.sagemaker.existing import check_tag_keys
 from loadproof.localcloud.controlplane.sagemaker.lifecycle import Startable, settle
 from loadproof.localcloud.controlplane.sagemaker.rules import RoleCheck
 from loadproof.localcloud.controlplane.sagemaker.store import Store
-from loadproof.localcloud.controlplane.wire import Caller, Params, paged
+from loadproof.localcloud.controlplane.wire import Caller, Params, paged, tag_map
 from loadproof.wire.documents import Document
 
 
@@ -32,8 +31,7 @@ class Operations:
     def tag(self, arn: str, tags: list[dict[str, str]] | None) -> None:
         """Before the thing is kept. Raises AwsError for keys that SageMaker refuses."""
         if tags:
-            check_tag_keys(tags)
-            self.store.tags.setdefault(arn, {}).update({tag["Key"]: tag["Value"] for tag in tags})
+            self.store.tags.setdefault(arn, {}).update(tag_map(tags, "ValidationException"))
 
 
 def page(items: Iterable[Document], params: Params, name_key: str, result_key: str) -> Document:

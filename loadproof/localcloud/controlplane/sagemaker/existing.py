@@ -1,11 +1,14 @@
-"""What a model names and must exist when it is made: its image's region, its data, reserved tags."""
+"""What a model or a job names and must exist when it is made: its image's region, its data, its network."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from moto.backends import get_backend
+
+from loadproof.localcloud.account.networks import security_groups, subnets
 from loadproof.localcloud.controlplane.sagemaker.store import refuse
 from loadproof.localcloud.controlplane.wire import Caller, Params
 
@@ -18,15 +21,15 @@ def check_existing(caller: Caller, params: Params) -> None:
     for container in _containers(params):
         _check_image(caller, container.get("Image", ""))
         _check_data(caller, container.get("ModelDataUrl", ""))
+    check_network(caller, params.get("VpcConfig") or {})
 
 
-def check_tag_keys(tags: Sequence[Mapping[str, str]]) -> None:
-    names = [tag["Key"] for tag in tags]
-    if len(set(names)) != len(names):
-        raise refuse(f"Tag keys must be unique, found {', '.join(names)}.")
-    for tag in tags:
-        if tag["Key"].lower().startswith("aws:"):
-            raise refuse(f"Tag keys that start with aws: are reserved, found {tag['Key']}.")
+def check_network(caller: Caller, config: Mapping[str, Any]) -> None:
+    """Raises AwsError for subnets and security groups that the region does not have."""
+    for kind, known in (("Subnets", subnets(caller)), ("SecurityGroupIds", security_groups(caller))):
+        missing = [name for name in config.get(kind) or () if name not in known]
+        if missing:
+            raise refuse(f"VpcConfig.{kind}: {', '.join(missing)} not found in {caller.region}.")
 
 
 def _containers(params: Params) -> Iterator[Mapping[str, Any]]:
@@ -44,12 +47,10 @@ def _check_image(caller: Caller, image: str) -> None:
 
 
 def _check_data(caller: Caller, url: str) -> None:
-    from moto.s3.models import s3_backends  # noqa: PLC0415  a second of CPU to load
-
     named = _DATA.fullmatch(url)
     if named is None:
         return
-    bucket = s3_backends[caller.account]["aws"].buckets.get(named["bucket"])
+    bucket = get_backend("s3")[caller.account]["aws"].buckets.get(named["bucket"])
     if bucket is None:
         raise refuse(f"Could not access model data at {url}: there is no such bucket.")
     if named["key"] not in bucket.keys:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from moto.backends import get_backend
+
 from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.rules import require
 
@@ -14,8 +16,6 @@ FUNCTION_ARN = re.compile(r"arn:aws[\w-]*:lambda:([\w-]+):(\d{12}):function:([\w
 
 def function(caller: Caller, reference: str, qualifier: str | None = None) -> Any:
     """moto's function, None when there is none; a reference to another region or another version is refused."""
-    from moto.awslambda.models import lambda_backends  # noqa: PLC0415  a second of CPU to load
-
     arn = FUNCTION_ARN.fullmatch(reference)
     name = reference.rsplit(":", maxsplit=1)[-1] if arn is None else arn[3]
     if arn is not None:
@@ -27,7 +27,7 @@ def function(caller: Caller, reference: str, qualifier: str | None = None) -> An
     elif ":" in reference:
         name = reference.split(":", maxsplit=1)[0]
     try:
-        return lambda_backends[caller.account][caller.region].get_function(name)
+        return get_backend("lambda")[caller.account][caller.region].get_function(name)
     except Exception:  # moto's own answer says what is missing
         return None
 

@@ -10,6 +10,10 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
+from moto.backends import get_backend
+
+from loadproof.localcloud.account.networks import security_groups, subnets
+from loadproof.localcloud.account.roles import role_problem
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 from loadproof.localcloud.refusals.functions.lookup import INVALID, named
 from loadproof.localcloud.refusals.functions.runtimes import check_runtime
@@ -75,27 +79,21 @@ def _check_settings(caller: Caller, params: Params) -> None:
 
 
 def _check_role(caller: Caller, role_arn: str | None) -> None:
-    from moto.iam.models import iam_backends  # noqa: PLC0415  a second of CPU to load
-
     if role_arn is None:
         return
-    role = next((one for one in iam_backends[caller.account]["aws"].roles.values() if one.arn == role_arn), None)
-    trusted = role is not None and "lambda.amazonaws.com" in str(role.assume_role_policy_document)
+    trusted = role_problem(caller.account, role_arn, "lambda.amazonaws.com") is None
     require(trusted, INVALID, "The role defined for the function cannot be assumed by Lambda.")
 
 
 def _check_network(caller: Caller, config: Mapping[str, Any]) -> None:
-    from moto.ec2.models import ec2_backends  # noqa: PLC0415  a second of CPU to load
-
-    backend = ec2_backends[caller.account][caller.region]
-    subnets = {name for zone in backend.subnets.values() for name in zone}
+    known = subnets(caller)
     for name in config.get("SubnetIds") or []:
         message = (
             "Error occurred while DescribeSubnets. EC2 Error Code: InvalidSubnetID.NotFound. EC2 Error Message: The "
             f"subnet ID '{name}' does not exist"
         )
-        require(name in subnets, INVALID, message)
-    groups = {name for network in backend.groups.values() for name in network}
+        require(name in known, INVALID, message)
+    groups = security_groups(caller)
     for name in config.get("SecurityGroupIds") or []:
         message = (
             "Error occurred while DescribeSecurityGroups. EC2 Error Code: InvalidGroup.NotFound. EC2 Error Message: "
@@ -127,9 +125,7 @@ def _is_zip(content: bytes) -> bool:
 
 
 def _stored(caller: Caller, bucket_name: str, key: str) -> bytes:
-    from moto.s3.models import s3_backends  # noqa: PLC0415  a second of CPU to load
-
-    bucket = s3_backends[caller.account]["aws"].buckets.get(bucket_name)
+    bucket = get_backend("s3")[caller.account]["aws"].buckets.get(bucket_name)
     message = (
         "Error occurred while GetObject. S3 Error Code: NoSuchBucket. S3 Error Message: The specified bucket does "
         "not exist"

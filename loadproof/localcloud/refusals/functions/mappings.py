@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from moto.backends import get_backend
+
 from loadproof.localcloud.controlplane.wire import Caller, Params
 from loadproof.localcloud.refusals.functions.lookup import INVALID, MISSING, function
 from loadproof.localcloud.refusals.rules import Rule, require
@@ -31,12 +33,10 @@ def _map(caller: Caller, params: Params) -> None:
 
 
 def _check_source(caller: Caller, arn: str) -> None:
-    from moto.sqs.models import sqs_backends  # noqa: PLC0415  a second of CPU to load
-
     if ":sqs:" not in arn:
         require(arn.startswith("arn:"), INVALID, "Unrecognized event source.")
         return
-    queues: Any = sqs_backends[caller.account][caller.region].queues
+    queues: Any = get_backend("sqs")[caller.account][caller.region].queues
     message = (
         "Error occurred while ReceiveMessage. SQS Error Code: AWS.SimpleQueueService.NonExistentQueue. "
         "SQS Error Message: The specified queue does not exist."
@@ -71,9 +71,7 @@ def _update_mapping(caller: Caller, params: Params) -> None:
 
 
 def _mappings(caller: Caller) -> list[Any]:
-    from moto.awslambda.models import lambda_backends  # noqa: PLC0415  a second of CPU to load
-
-    return list(lambda_backends[caller.account][caller.region]._event_source_mappings.values())
+    return list(get_backend("lambda")[caller.account][caller.region]._event_source_mappings.values())
 
 
 RULES: dict[str, Rule] = {

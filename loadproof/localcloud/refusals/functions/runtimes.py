@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime
 from functools import cache
 from typing import Literal
 
+from moto.core.utils import get_service_model
+
 from loadproof.localcloud.controlplane.cloudformation.schemas import lint_data
 from loadproof.localcloud.controlplane.wire import AwsError
 from loadproof.localcloud.refusals.functions.lookup import INVALID
@@ -17,8 +19,6 @@ Block = Literal["create-block", "update-block"]
 
 def check_runtime(runtime: str | None, block: Block) -> None:
     """Raises AwsError for one that is unknown, or that no function may be made with, or changed, any more."""
-    from moto.core.utils import get_service_model  # noqa: PLC0415  a second of CPU to load
-
     if runtime is None:
         return
     known = get_service_model("lambda").shape_for("Runtime").enum

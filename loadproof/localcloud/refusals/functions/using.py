@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from moto.backends import get_backend
+
 from loadproof.localcloud.controlplane.wire import AwsError, Caller, Params
 from loadproof.localcloud.refusals.functions.lookup import FUNCTION_ARN, INVALID, MISSING, existing, function, named
 from loadproof.localcloud.refusals.rules import Rule, check_tags, require
@@ -36,13 +38,11 @@ def _invoke(caller: Caller, params: Params) -> None:
 
 
 def _check_version(caller: Caller, name: str, qualifier: str | None) -> None:
-    from moto.awslambda.models import lambda_backends  # noqa: PLC0415  a second of CPU to load
-
     if qualifier in (None, "$LATEST"):
         return
     arn = caller.arn("lambda", f"function:{name}:{qualifier}")
     try:
-        lambda_backends[caller.account][caller.region].get_function(f"{name}:{qualifier}")
+        get_backend("lambda")[caller.account][caller.region].get_function(f"{name}:{qualifier}")
     except Exception:  # whatever moto calls it
         raise AwsError(MISSING, f"Function not found: {arn}", 404) from None
 
@@ -101,9 +101,7 @@ def _update_alias(caller: Caller, params: Params) -> None:
 
 
 def _aliases(caller: Caller, name: str) -> Iterable[str]:
-    from moto.awslambda.models import lambda_backends  # noqa: PLC0415  a second of CPU to load
-
-    backend: Any = lambda_backends[caller.account][caller.region]
+    backend: Any = get_backend("lambda")[caller.account][caller.region]
     return [str(one.name) for one in backend.list_aliases(name)]
 
 

@@ -32,10 +32,11 @@ class ResourceFailedError(Exception):
 
 
 class Made(NamedTuple):
-    """A created resource: what Ref yields, and what GetAtt yields by attribute."""
+    """A created resource: what Ref yields, what GetAtt yields by attribute, and what its event says beside."""
 
     physical_id: str
     attributes: Document = {}  # noqa: RUF012
+    said: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loadproof.localcloud.account.images import missing_images
 from loadproof.localcloud.controlplane.cloudformation.resources.base import (
     Made,
     Properties,
@@ -31,7 +32,7 @@ class _SageMakerType(ResourceType):
         arn = work.call_sagemaker(f"Create{self.noun}", **request, **tagged(work, properties))[f"{self.noun}Arn"]
         if self.waits:
             self._wait(work, arn, name, "Creating")
-        return Made(arn, self._attributes(work, arn, name))
+        return Made(arn, self._attributes(work, arn, name), missing_images(work.caller, properties))
 
     def update(self, work: Work, physical_id: str, old: Properties, new: Properties) -> Document:
         name = self._exact_name(work, physical_id)
