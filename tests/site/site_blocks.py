@@ -23,7 +23,7 @@ PAGES = tuple(
     page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.name not in GENERATED
 )
 PROGRAMS = frozenset({"loadproof", "cdk", "make", "aws"})
-SHELL = frozenset({"eval", "cat", "mkdir", "cp", "git", "npm", "pip", "export", "cd"})
+SHELL = frozenset({"eval", "cat", "mkdir", "cp", "git", "npm", "pip", "export", "cd", "source"})
 COMMANDS = frozenset({"console", "bash"})  # languages of which every line is a command
 PLACEHOLDER = re.compile(r"^(?:[A-Z][A-Z_]*(?:\.\.\.|…)?|<[^>]+>|…|.*(?:NAME|…).*)$")
 

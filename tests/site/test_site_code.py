@@ -140,6 +140,31 @@ def test_the_twins_program_runs() -> None:
     assert cost_usd > 0
 
 
+def test_the_program_of_the_python_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/python.md, in the repository's folder."""
+    [block] = [one for one in of("python") if one.page == "docs/python.md"]
+    monkeypatch.chdir(ROOT)
+    names: dict[str, Any] = {}
+    exec(block.text, names)
+    assert names["hour"].summary.requests > 0
+
+
+def test_what_the_python_page_promises_is_there() -> None:
+    """Each name of its table, in the package beside it, and in its `__all__` where it has one."""
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(loadproof\.[\w.]+)` \|[^|]*\| (.+) \|$", page, re.MULTILINE)
+    assert len(rows) == 7
+    for package, names in rows:
+        module = importlib.import_module(package)
+        promised = re.findall(r"`(\w+)`", names)
+        assert [name for name in promised if name not in getattr(module, "__all__", dir(module))] == []
+
+
+def test_types_are_published() -> None:
+    """PEP 561: without the marker no type checker reads them."""
+    assert (ROOT / "loadproof" / "py.typed").is_file()
+
+
 def test_the_buffers_program_uses_what_there_is() -> None:
     """docs/buffer.md: each attribute of a class that it calls exists."""
     from loadproof.invocation.buffer import DeadLetters, Message, Producer
