@@ -33,7 +33,9 @@ def compare(
     tolerance: Tolerance = 0.05,
     format: TextOrJson = "text",
 ) -> int:
-    """Hold runs against each other: containers, batching strategies, instance types, versions.
+    """Hold runs against each other.
+
+    Containers, batching strategies, instance types, versions.
 
     Exit code 0 whatever the outcome; `loadproof report RUN --against RUN` is the gate.
     """

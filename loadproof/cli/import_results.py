@@ -34,7 +34,9 @@ def import_results(
     ] = None,
     max_error_rate: Annotated[float, typer.Option(min=0, max=1, help="share of all requests that may fail")] = 0.0,
 ) -> int:
-    """Turn another program's results into a run folder: summary and report, requests too where the files hold them.
+    """Turn another program's results into a run.
+
+    Summary and report, requests too where the files hold them.
 
     Exit code: 0 PASS · 1 FAIL or INCONCLUSIVE, also where the files do not say enough · 2 not readable ·
     4 NOT JUDGED: no objectives.

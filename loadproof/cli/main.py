@@ -8,91 +8,52 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_group
 
+from loadproof.cli.help import Group, VerbCommand, VerbGroup, by_group
 from loadproof.errors import ExitCode, LoadproofError
 
 if TYPE_CHECKING:
-    from typer._click import Command, Context  # Typer carries its own Click
+    from typer._click import Command, Context, HelpFormatter  # Typer carries its own Click
 
 
 class Verb(NamedTuple):
     """Where a verb is, and the line that `loadproof --help` shows of it: asked for help, nothing is imported."""
 
     place: str  # module:name, a function or a Typer of more verbs
-    line: str
+    line: str  # of 60 characters at most
+    group: Group
 
 
 VERBS = {
-    "check": Verb("check.command:check", "Check deploy profiles and environments. Exit 0 (warnings allowed) or 2."),
+    "doctor": Verb("doctor.command:doctor", "Say what this machine lacks, and the command that mends it.", "Set up"),
+    "init": Verb("init.command:init", "Write a repository of your own.", "Set up"),
+    "check": Verb("check.command:check", "Check deploy profiles and environments.", "Predict"),
     "preflight": Verb(
-        "preflight.command:preflight",
-        "Look at the account before a deployment: quotas, weights, keys, names, addresses, images, alarms. Only reads.",
+        "preflight.command:preflight", "Look at the account before a deployment; only reads.", "Provision"
     ),
-    "plan": Verb(
-        "plan.command:plan",
-        "Predict memory, latency, throughput, cost and objectives of a profile, and rank what else could serve it.",
-    ),
-    "predict": Verb(
-        "predict.command:predict",
-        "Predict throughput, latency and TTFT for each row of a CSV file; a row it cannot predict gets a reason.",
-    ),
-    "simulate": Verb(
-        "simulate.command:simulate",
-        "Simulate a profile's endpoint under traffic: waiting, time-outs, copies coming and going, cost.",
-    ),
-    "bench": Verb(
-        "bench.command:bench",
-        "Load a deployed endpoint level by level, then judge it: PASS, FAIL, INCONCLUSIVE or INVALID, with evidence.",
-    ),
-    "run": Verb(
-        "run.command:run",
-        "Invoke a model for every line of a file: in parallel, tried again where that helps, never paid for twice.",
-    ),
-    "compare": Verb(
-        "compare:compare", "Hold runs against each other: containers, batching strategies, instance types, versions."
-    ),
-    "report": Verb(
-        "report:report",
-        "Show a run again: its table, verdict, page and files for other programs. Nothing is sent or judged again.",
-    ),
-    "verify": Verb(
-        "report:verify",
-        "Check that a run's files are those that were judged, that its verdict follows from them, and what it is for.",
-    ),
-    "import": Verb(
-        "import_results:import_results",
-        "Turn another program's results into a run folder: summary and report, requests too where the files hold them.",
-    ),
-    "calibrate": Verb(
-        "calibrate.command:calibrate",
-        "Refit server and fabric parameters to measured levels, with the shipped ones as priors, and write them down.",
-    ),
-    "demo": Verb(
-        "demo:demo", "Local cloud up, check, plan, cdk deploy, benchmark every profile, verdicts, reports, down."
-    ),
-    "review": Verb(
-        "review.command:review",
-        "Say what a change does to what is deployed: resources, costs, objectives, findings. Offline, no credentials.",
-    ),
-    "schema": Verb(
-        "schema:schema",
-        "Print the JSON Schema of a profile, an environment, a run's summary or a line of `bench --live`.",
-    ),
-    "queue": Verb("queue.command:app", "The buffer in front of a deployed profile: its queue and dead letters."),
-    "evidence": Verb(
-        "evidence.command:app", "Runs that are kept: what they prove of which profile, and how they differ."
-    ),
-    "catalog": Verb(
-        "catalog.command:app",
-        "Accelerators, instances, models and container images: figures with their source and date.",
-    ),
-    "local": Verb("local:app", "AWS on loopback: deploy and benchmark with no account."),
+    "plan": Verb("plan.command:plan", "Predict fit, latency, throughput, cost and objectives.", "Predict"),
+    "predict": Verb("predict.command:predict", "Predict each row of a CSV file.", "Predict"),
+    "simulate": Verb("simulate.command:simulate", "Simulate a profile's endpoint under traffic.", "Predict"),
+    "bench": Verb("bench.command:bench", "Load a deployed endpoint, then judge it, with evidence.", "Prove"),
+    "run": Verb("run.command:run", "Invoke a model for every line of a file.", "Prove"),
+    "compare": Verb("compare:compare", "Hold runs against each other.", "Prove"),
+    "report": Verb("report:report", "Show a run again; nothing is sent or judged.", "Prove"),
+    "verify": Verb("report:verify", "Check that a run is what was judged.", "Prove"),
+    "import": Verb("import_results:import_results", "Turn another program's results into a run.", "Prove"),
+    "calibrate": Verb("calibrate.command:calibrate", "Refit the planner to measured levels.", "Predict"),
+    "demo": Verb("demo:demo", "Deploy, drive, judge and take down, on this machine.", "Prove"),
+    "review": Verb("review.command:review", "Say what a change does to what is deployed.", "Review"),
+    "schema": Verb("schema:schema", "Print the JSON Schema of a file that is read or written.", "Set up"),
+    "queue": Verb("queue.command:app", "The buffer in front of a deployed profile.", "Prove"),
+    "evidence": Verb("evidence.command:app", "Runs that are kept: what they prove, how they differ.", "Review"),
+    "catalog": Verb("catalog.command:app", "Accelerators, instances, models and container images.", "Predict"),
+    "local": Verb("local:app", "AWS on loopback: deploy and benchmark with no account.", "Provision"),
 }
 
 
@@ -102,9 +63,9 @@ def verb(name: str) -> Command:
     found = getattr(import_module(f"loadproof.cli.{module}"), attribute)
     group = typer.Typer(rich_markup_mode=None)
     if isinstance(found, typer.Typer):
-        group.add_typer(found, name=name)
+        group.add_typer(found, name=name, cls=VerbGroup)
     else:
-        group.command(name)(found)
+        group.command(name, cls=VerbCommand)(found)
     return get_group(group).commands[name]
 
 
@@ -115,16 +76,34 @@ class Verbs(TyperGroup):
         name, _, rest = super().resolve_command(ctx, args)
         return name, verb(name) if name else None, rest
 
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        for group, lines in by_group({name: (verb.group, verb.line) for name, verb in VERBS.items()}):
+            with formatter.section(group):
+                formatter.write_dl(lines)
+
 
 app = typer.Typer(
     name="loadproof",
     cls=Verbs,
     help="LLM endpoints as code, proven under load.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as installed  # noqa: PLC0415  nobody else asks
+
+        print(f"loadproof {installed('loadproof')}")
+        raise typer.Exit
+
+
 for _name, _verb in VERBS.items():
     app.command(_name, help=_verb.line)(lambda: None)
 
@@ -136,6 +115,8 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")
     # No verb multiplies matrices, and numpy's threads for that spin while they wait.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Pydantic would read every installed package's metadata in search of plugins.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # What is imported stays: to walk it again and again on the way is a tenth of a short run's start.
     gc.set_threshold(10_000)
     code = run(sys.argv[1:])

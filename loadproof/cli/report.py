@@ -23,7 +23,9 @@ def report(
         "text"
     ),
 ) -> int:
-    """Show a run again: its table, verdict, page and files for other programs. Nothing is sent or judged again.
+    """Show a run again; nothing is sent or judged.
+
+    Its table, verdict, page and files for other programs.
 
     A run that was killed before it was judged is judged by what there is of it, as after Ctrl-C.
 
@@ -39,7 +41,9 @@ def verify(
         Path | None, typer.Option(help="profile the runs should be evidence for; default: each run's own")
     ] = None,
 ) -> int:
-    """Check that a run's files are those that were judged, that its verdict follows from them, and what it is for.
+    """Check that a run is what was judged.
+
+    Its files are those that were judged, its verdict follows from them, and what it is for.
 
     Hashes tell that a file changed, not who changed it: keep evidence.json where only the pipeline writes.
     Exit code: 0 all fits · 1 something does not · 2 not a judged run.

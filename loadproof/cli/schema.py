@@ -18,7 +18,10 @@ Kind = Literal["profile", "environment", "run", "live"]
 def schema(
     kind: Annotated[Kind, typer.Argument(help="which file the schema is for")] = "profile",
 ) -> int:
-    """Print the JSON Schema of a profile, an environment, a run's summary or a line of `bench --live`."""
+    """Print the JSON Schema of a file that is read or written.
+
+    Of a profile, an environment, a run's summary or a line of `bench --live`.
+    """
     schemas = {"profile": profile_schema, "environment": environment_schema, "run": summary_schema, "live": live_schema}
     print(json.dumps(schemas[kind](), indent=2))
     return ExitCode.OK

@@ -18,6 +18,7 @@ from loadproof.cli.bench.spec import Options, spec_from_profile, spec_from_targe
 from loadproof.cli.bench.watching import Watching, end_of
 from loadproof.cli.options import Format, grouped
 from loadproof.cli.outputs import Outputs, show
+from loadproof.cli.profile_names import argument
 from loadproof.errors import InputError, LoadproofError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 @grouped
 def bench(
     *,
-    profile: Annotated[Path | None, typer.Argument(help="profile whose deployed endpoint to load")] = None,
+    profile: Annotated[Path | None, argument("profile whose deployed endpoint to load")] = None,
     options: Options,
     out: Annotated[Path | None, typer.Option(help="new or empty folder for the results; default runs/<run-id>")] = None,
     resume: Annotated[Path | None, typer.Option(help="continue the run in this folder")] = None,
@@ -36,7 +37,9 @@ def bench(
     watching: Watching,
     format: Annotated[Format, typer.Option(help="text for people; json prints summary.json and nothing else")] = "text",
 ) -> int:
-    """Load a deployed endpoint level by level, then judge it: PASS, FAIL, INCONCLUSIVE or INVALID, with evidence.
+    """Load a deployed endpoint, then judge it, with evidence.
+
+    Level by level: PASS, FAIL, INCONCLUSIVE or INVALID.
 
     Exit code: 0 PASS · 1 FAIL, INCONCLUSIVE or a regression, also by any failed request unless an objective or
     --max-error-rate allows it · 2 bad usage · 3 could not run, or INVALID: the client's own share decides, or it did

@@ -38,7 +38,9 @@ def calibrate(
     date: Annotated[str | None, typer.Option(help="of the measurements, 2026-11-21; default: as the files say")] = None,
     format: TextOrJson = "text",
 ) -> int:
-    """Refit server and fabric parameters to measured levels, with the shipped ones as priors, and write them down.
+    """Refit the planner to measured levels.
+
+    Server and fabric parameters, with the shipped ones as priors, written down.
 
     All levels must be of one server and one accelerator. Shows the planner's error at each level before and after.
     """

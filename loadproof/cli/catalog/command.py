@@ -16,7 +16,7 @@ from loadproof.cli.options import TextOrJson
 from loadproof.errors import ExitCode
 
 app = typer.Typer(
-    help="Accelerators, instances, models and container images: figures with their source and date.",
+    help="Accelerators, instances, models and container images.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

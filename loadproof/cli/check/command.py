@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from loadproof.capacity.duration import gate_problem
 from loadproof.cli.check import formats as check_formats
 from loadproof.errors import ExitCode, Problem
 from loadproof.profiles import Checked, check_file, place_in
@@ -27,7 +26,10 @@ def check(
         "text"
     ),
 ) -> int:
-    """Check deploy profiles and environments. Exit 0 (warnings allowed) or 2."""
+    """Check deploy profiles and environments.
+
+    Exit 0 (warnings allowed) or 2.
+    """
     files = list(dict.fromkeys(file for path in paths or [default_folder()] for file in files_of(path)))
     outcome = check_formats.CheckedFiles.of([_with_gate(check_file(file)) for file in files])
     # File names may hold anything, and a terminal may know little: show escapes, never a traceback.
@@ -44,6 +46,8 @@ def _with_gate(checked: Checked) -> Checked:
     """What the planner has to say: rules know the profile, not how long its benchmark takes."""
     if checked.profile is None or checked.profile.benchmark.gate != "rollback":
         return checked
+    from loadproof.capacity.duration import gate_problem  # noqa: PLC0415  most profiles need no planner
+
     found = gate_problem(checked.profile)
     if found is None:
         return checked

@@ -34,7 +34,7 @@ from loadproof.cli.printing import print_json, say
 from loadproof.errors import ExitCode, InputError
 
 app = typer.Typer(
-    help="Runs that are kept: what they prove of which profile, and how they differ.",
+    help="Runs that are kept: what they prove, how they differ.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

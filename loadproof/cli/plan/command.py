@@ -20,6 +20,7 @@ from loadproof.cli.plan import text as plan_text
 from loadproof.cli.plan import write as plan_write
 from loadproof.cli.plan.bedrock import as_json, as_text
 from loadproof.cli.printing import NARROWEST, print_parts, tables_on
+from loadproof.cli.profile_names import ProfileFile
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import Environment, Profile, check_file, load_profile
 from loadproof.terminal import Terminal
@@ -37,7 +38,7 @@ GoalName = Literal[
 
 
 def plan(
-    profile: Annotated[Path, typer.Argument(help="profile file, for example deploy_profiles/dev/chat.yaml")],
+    profile: ProfileFile,
     format: Annotated[Format, typer.Option(help="text for people, json for programs, html: a page")] = "text",
     output: Annotated[
         Path | None, typer.Option(help="where --format html writes; default: plan-<profile>.html here")
@@ -56,7 +57,9 @@ def plan(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="with --write: print the diff, change nothing")] = False,
 ) -> int:
-    """Predict memory, latency, throughput, cost and objectives of a profile, and rank what else could serve it.
+    """Predict fit, latency, throughput, cost and objectives.
+
+    Of a profile, and ranks what else could serve its workload.
 
     Of a model on Bedrock: what AWS's published quotas let through.
 

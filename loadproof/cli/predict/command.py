@@ -19,7 +19,9 @@ def predict(
         Path | None, typer.Option(help="from `loadproof calibrate`: counts for rows of its server and accelerator")
     ] = None,
 ) -> int:
-    """Predict throughput, latency and TTFT for each row of a CSV file; a row it cannot predict gets a reason.
+    """Predict each row of a CSV file.
+
+    Throughput, latency and TTFT; a row it cannot predict gets a reason.
 
     Models, servers and instance types are read as tables write them (Llama-2-7B, tgi1.1.0, g5.2xlarge). A column
     cached_input_tokens, where there is one, says how much of each prompt a prefix cache holds; a column quantization

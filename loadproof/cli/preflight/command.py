@@ -64,7 +64,9 @@ def preflight(
         bool, typer.Option("--rights", help="print the rights it needs as an IAM policy, and ask nothing")
     ] = False,
 ) -> int:
-    """Look at the account before a deployment: quotas, weights, keys, names, addresses, images, alarms. Only reads.
+    """Look at the account before a deployment; only reads.
+
+    Quotas, weights, keys, names, addresses, images, alarms.
 
     Exit 0; 1 with findings at --fail-on or above; 2 bad input; 3 could not run: no credentials, or of another account.
     """

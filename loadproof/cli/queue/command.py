@@ -14,6 +14,7 @@ import typer
 
 from loadproof.cli.options import EndpointUrl, Env, OneDocument
 from loadproof.cli.printing import print_json, say
+from loadproof.cli.profile_names import argument
 from loadproof.cli.queue.input import Defaults, check_lines, message_of_prompt, messages_in
 from loadproof.cli.queue.places import Deployed, buffered, deployed, payload_maker, slots_of
 from loadproof.cli.queue.send import Rows, Tally, open_output, queue_now_ms, send_all, wait_for
@@ -22,9 +23,9 @@ from loadproof.errors import ExitCode, InputError
 from loadproof.invocation.buffer import DeadLetter, DeadLetters, Producer, status_of
 from loadproof.invocation.buffer.status import count_claims
 
-app = typer.Typer(help="The buffer in front of a deployed profile: its queue and dead letters.", no_args_is_help=True)
+app = typer.Typer(help="The buffer in front of a deployed profile.", no_args_is_help=True)
 
-Profile = Annotated[Path, typer.Argument(help="profile with a buffer, as deployed")]
+Profile = Annotated[Path, argument("profile with a buffer, as deployed")]
 _SLACK_S = 5.0
 _REPORT_EVERY_S = 5.0
 

@@ -70,7 +70,9 @@ def review(
         str | None, typer.Option(metavar="URL", help="where docs/review-findings.md is read, for findings to link to")
     ] = None,
 ) -> int:
-    """Say what a change does to what is deployed: resources, costs, objectives, findings. Offline, no credentials.
+    """Say what a change does to what is deployed.
+
+    Resources, costs, objectives, findings. Offline, no credentials.
 
     Profiles that the change touches are synthesized on both sides, each by the code of its own side, exactly as
     `cdk synth` would run it: review a stranger's branch where there is nothing to steal.

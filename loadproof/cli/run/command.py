@@ -15,6 +15,7 @@ from loadproof.capacity import deployment_of
 from loadproof.capacity.memory import batch_limits
 from loadproof.cli.bench.spec import Options, Source, spec_from_profile, spec_from_target
 from loadproof.cli.options import Format, grouped
+from loadproof.cli.profile_names import argument
 from loadproof.cli.run.drive import SendingPlan, drive, print_ended, target_name
 from loadproof.errors import InputError
 from loadproof.invocation import GenerationRequest
@@ -88,12 +89,14 @@ class RunOptions:
 @grouped
 def run(
     *,
-    profile: Annotated[Path | None, typer.Argument(help="profile whose deployed model to invoke")] = None,
+    profile: Annotated[Path | None, argument("profile whose deployed model to invoke")] = None,
     source: RunSource,
     options: RunOptions,
     format: Annotated[Format, typer.Option(help="text for people; json prints the totals as one document")] = "text",
 ) -> int:
-    """Invoke a model for every line of a file: in parallel, tried again where that helps, never paid for twice.
+    """Invoke a model for every line of a file.
+
+    In parallel, tried again where that helps, never paid for twice.
 
     Results are appended as they end; a run that was killed goes on with --resume. Ctrl-C sends nothing more and waits
     for what is in flight; a second one drops it.

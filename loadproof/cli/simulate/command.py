@@ -14,6 +14,7 @@ from loadproof.bench.workload.traces import read_trace
 from loadproof.capacity import deployment_of
 from loadproof.cli.bench.load import Arrivals
 from loadproof.cli.options import TextOrJson, grouped
+from loadproof.cli.profile_names import ProfileFile
 from loadproof.cli.simulate.text import print_simulation
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import load_profile
@@ -52,7 +53,7 @@ class TrafficOptions:
 @grouped
 def simulate(
     *,
-    profile: Annotated[Path, typer.Argument(help="profile file, for example deploy_profiles/prod/chat.yaml")],
+    profile: ProfileFile,
     options: TrafficOptions,
     instance_start_s: Annotated[
         float | None, typer.Option(min=0, help="new instance, image included, in seconds")
@@ -64,7 +65,9 @@ def simulate(
     seed: Annotated[int, typer.Option(min=0, help="chance of arrivals, sizes and routing")] = 0,
     format: TextOrJson = "text",
 ) -> int:
-    """Simulate a profile's endpoint under traffic: waiting, time-outs, copies coming and going, cost.
+    """Simulate a profile's endpoint under traffic.
+
+    Waiting, time-outs, copies coming and going, cost.
 
     Without a load, the workload's own: its arrivals, or the objectives' concurrency. Exit 1 when nothing was served.
     """

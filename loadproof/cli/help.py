@@ -1,0 +1,92 @@
+"""How verbs show themselves: options under headings, examples at the end, no word cut at 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, Literal
+
+from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    from typer._click import Context, HelpFormatter  # Typer carries its own Click
+
+Group = Literal["Set up", "Predict", "Provision", "Prove", "Review"]
+GROUPS: Final[tuple[Group, ...]] = ("Set up", "Predict", "Provision", "Prove", "Review")
+EXAMPLES: Final = {
+    "init": ("loadproof init endpoints", "loadproof init endpoints --model Qwen/Qwen3-8B --p95 10000 --traffic 2/s"),
+    "doctor": ("loadproof doctor", "loadproof doctor --format json"),
+    "check": ("loadproof check", "loadproof check deploy_profiles/prod --format sarif"),
+    "preflight": ("loadproof preflight prod", "loadproof preflight dev/llama-3-1-8b --format json"),
+    "plan": (
+        "loadproof plan dev/llama-3-1-8b",
+        "loadproof plan dev/llama-3-1-8b --format html",
+        "loadproof plan dev/llama-3-1-8b --write --dry-run",
+    ),
+    "predict": ("loadproof predict --input rows.csv --output predictions.csv",),
+    "simulate": (
+        "loadproof simulate dev/llama-3-1-8b --rate 10 --minutes 30",
+        "loadproof simulate dev/llama-3-1-8b --rate 10 --ramp-from 0.5 --ramp-minutes 10",
+    ),
+    "calibrate": ("loadproof calibrate runs/RUN", "loadproof calibrate measured.csv --profile dev/llama-3-1-8b"),
+    "catalog": ("loadproof catalog list instances", "loadproof catalog show Qwen/Qwen3-32B"),
+    "local": ("loadproof local up", 'eval "$(loadproof local env)"', "loadproof local down"),
+    "demo": ("loadproof demo",),
+    "bench": (
+        "loadproof bench dev/llama-3-1-8b",
+        "loadproof bench dev/llama-3-1-8b --find-max --rate 1..64",
+        "loadproof bench --target http://127.0.0.1:8000 --protocol openai --objective ttft_p95_ms=500",
+    ),
+    "run": ("loadproof run dev/llama-3-1-8b --input prompts.jsonl --output answers.jsonl",),
+    "queue": (
+        "loadproof queue send dev/llama-3-1-8b 'Once upon a time'",
+        "loadproof queue status dev/llama-3-1-8b",
+    ),
+    "report": ("loadproof report runs/RUN --junit junit.xml",),
+    "verify": ("loadproof verify runs/RUN --profile dev/llama-3-1-8b",),
+    "compare": ("loadproof compare runs/BEFORE runs/AFTER",),
+    "import": ("loadproof import profile_export.json --as runs/imported",),
+    "evidence": ("loadproof evidence list", "loadproof evidence add runs/RUN", "loadproof evidence check"),
+    "review": ("loadproof review origin/main", "loadproof review HEAD --format html"),
+    "schema": ("loadproof schema profile",),
+}
+
+
+class VerbCommand(TyperCommand):
+    """A verb: its options by their headings, those without one under *Options*; its examples."""
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        headings: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                heading = getattr(param, "rich_help_panel", None)
+                usual = "Arguments" if param.param_type_name == "argument" else "Options"
+                headings.setdefault(heading or usual, []).append(record)
+        last = headings.pop("Options", [])
+        for heading, records in (*headings.items(), ("Options", last)):
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
+        show_examples(self.name, formatter)
+
+
+class VerbGroup(TyperGroup):
+    """A verb with verbs of its own."""
+
+    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
+        show_examples(self.name, formatter)
+
+
+def show_examples(name: str | None, formatter: HelpFormatter) -> None:
+    """As they are typed: not wrapped, so that they can be copied."""
+    if found := EXAMPLES.get(name or ""):
+        with formatter.section("Examples"):
+            for example in found:
+                formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+def by_group(lines: dict[str, tuple[Group, str]]) -> Iterator[tuple[Group, list[tuple[str, str]]]]:
+    """(group, (verb, its line) each) in the order of an endpoint's life."""
+    for group in GROUPS:
+        yield group, [(name, line) for name, (of, line) in lines.items() if of == group]

@@ -1,0 +1,61 @@
+"""A profile where a verb asks for one: its file, or its name (`chat`, `prod/chat`), which completion knows too."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadproof.errors import InputError
+from loadproof.profiles.folders import default_folder, files_of
+
+
+def named(given: Path | None) -> Path | None:
+    """The file of a profile that was named; what is or looks like a path stays as it is.
+
+    Raises InputError for a name that no profile has, or several have.
+    """
+    if given is None or given.exists() or given.suffix or len(given.parts) > 2:
+        return given
+    wanted = given.as_posix()
+    known = dict(_known())
+    found = [file for name, file in known.items() if wanted in (name, name.partition("/")[2])]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = sorted(name for name, file in known.items() if file in found)
+        raise InputError(f"`{wanted}` is the name of {len(found)} profiles; say which: {', '.join(names)}")
+    near = difflib.get_close_matches(wanted, [*known, *(name.partition("/")[2] for name in known)], n=3, cutoff=0.4)
+    raise InputError(
+        f"no profile is called `{wanted}`; "
+        + (
+            f"did you mean {', '.join(dict.fromkeys(near))}?"
+            if near
+            else f"known: {', '.join(sorted(known)) or 'none'}"
+        )
+    )
+
+
+def complete(incomplete: str) -> list[str]:
+    """Names that begin so, with their environment."""
+    try:
+        return [name for name, _ in _known() if name.startswith(incomplete)]
+    except InputError:
+        return []
+
+
+def _known() -> Iterator[tuple[str, Path]]:
+    folder = default_folder()
+    for file in files_of(folder):
+        if file.stem != "environment" and file.parent != folder:
+            yield f"{file.parent.name}/{file.stem}", file
+
+
+def argument(help: str) -> typer.models.ArgumentInfo:
+    return typer.Argument(help=f"{help}: its file, or its name", callback=named, autocompletion=complete)
+
+
+ProfileFile = Annotated[Path, argument("profile")]
