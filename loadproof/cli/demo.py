@@ -42,7 +42,7 @@ def demo(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the runs.  [default: runs/ of the repository]")] = None,
 ) -> int:
-    """Local cloud up, check, plan, cdk deploy, benchmark every profile, verdicts, reports, down."""
+    """Deploy, drive, judge and take down, on this machine."""
     if not (REPOSITORY / "deploy_profiles").is_dir():
         raise InputError(
             "the demo deploys example profiles of Loadproof's repository, which an installed package does not hold; "
