@@ -47,7 +47,7 @@ VERBS = {
     "verify": Verb("report:verify", "Check that a run is what was judged.", "Prove"),
     "import": Verb("import_results:import_results", "Turn another program's results into a run.", "Prove"),
     "calibrate": Verb("calibrate.command:calibrate", "Refit the planner to measured levels.", "Predict"),
-    "demo": Verb("demo:demo", "Deploy, drive, judge and take down, on this machine.", "Prove"),
+    "demo": Verb("demo.command:demo", "Deploy, drive, judge and take down, on this machine.", "Prove"),
     "review": Verb("review.command:review", "Say what a change does to what is deployed.", "Review"),
     "schema": Verb("schema:schema", "Print the JSON Schema of a file that is read or written.", "Set up"),
     "queue": Verb("queue.command:app", "The buffer in front of a deployed profile.", "Prove"),
