@@ -87,7 +87,7 @@ class Steps:
 
     def proven(self, profile: Path, levels: Sequence[str]) -> Proven:
         """Benchmarks a deployed profile; what this machine was too busy to tell is measured once more."""
-        self.heading(f"bench {profile.stem}", "load through SageMaker's runtime protocol, judged by its objectives")
+        self.heading(f"bench {profile.stem}", "load by SageMaker's protocol, judged by its objectives")
         found = self.benchmarked(profile, profile.stem, levels)
         if found.outcome in UNPROVEN:
             self.say(f"{found.outcome}: {found.why}")
