@@ -19,7 +19,7 @@ _FIGURE: dict[Goal, str] = {
     "minimum latency": "{:,.0f} ms a request",
     "maximum throughput": "{:,.0f} tokens/s at the knee",
     "least cost per hour": "{:,.2f} USD an hour",
-    "least cost per million tokens": "{:,.2f} USD a million tokens at the knee",
+    "least cost per million tokens": "{:,.2f} USD a million output tokens at the knee",
     "least cost that meets the objectives": "{:,.2f} USD an hour",
 }
 

@@ -33,7 +33,7 @@ def outlook_of(
     bounds = objectives.model_dump(exclude={"at_concurrency"}, exclude_none=True)
     rows = []
     for name, bound in bounds.items():
-        predicted = None if level is None else _predicted(name, level, workload)
+        predicted = None if level is None else predicted_value(name, level, workload)
         in_doubt = level is not None and level.near_limit
         rows.append(_outlook(name, bound, predicted, confidence, near_limit=in_doubt))
     return tuple(rows)
@@ -56,8 +56,10 @@ def _outlook(
     return ObjectiveOutlook(name, comparison, bound, predicted, low, high, expected)
 
 
-def _predicted(name: str, level: PredictedLevel, workload: PlannedWorkload) -> float:
-    """The closed form knows equal requests: their TTFT spreads by the order of their prefills, nothing else. Answers
+def predicted_value(name: str, level: PredictedLevel, workload: PlannedWorkload) -> float:
+    """What the objective `name` is held against at this level: ms, a rate, tokens/s, or a share of requests.
+
+    The closed form knows equal requests: their TTFT spreads by the order of their prefills, nothing else. Answers
     of spread lengths take `TPOT` for each token more or less than the mean: E2E(q) = E2E + (tokens(q) - mean) · TPOT.
     """
     if name == "error_rate_max":

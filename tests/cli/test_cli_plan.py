@@ -30,11 +30,11 @@ def printed(profile: str, *, width: int, ascii_only: bool = False) -> str:
 
 
 def test_no_figure_is_cut_in_80_columns() -> None:
-    """Headings fold at their spaces; every row keeps its nine columns, the knee's mark among them."""
+    """Headings fold at their spaces; every row keeps its eleven columns, two of them percentiles that are judged."""
     said = printed("local-vllm/tiny-llama.yaml", width=80)
     rows = [line for line in said.splitlines() if re.match(r" +\d+│", line)]
     assert [int(row.split("│")[0]) for row in rows] == [1, 2, 4, 8, 16]
-    assert all(len(row.split("│")) == 9 for row in rows)
+    assert all(len(row.split("│")) == 11 for row in rows)
     assert [row.split("│")[-1].strip() for row in rows] == ["", "", "", "knee", ""]
 
 

@@ -104,7 +104,7 @@ _LATENCIES = (
     ("\np95", "e2e_ms", "p95"),
 )
 _COUNTS = ("requests", "errors")
-_RATES = ("requests\n/s", "output\ntokens/s", "USD per\nM tokens", "valid")
+_RATES = ("requests\n/s", "output\ntokens/s", "USD / M\noutput\ntokens", "valid")
 
 
 def _levels_tables(levels: Sequence[Level], console: Console) -> list[Table]:

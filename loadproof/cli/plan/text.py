@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from loadproof.advice.alternatives import Alternatives
 from loadproof.capacity import Knee, MemoryFit, Plan, PredictedLevel
+from loadproof.capacity.outlook import predicted_value
 from loadproof.capacity.search import InvocationLimit
 from loadproof.cli.plan.alternatives_text import render_alternatives, settings_table
 from loadproof.cli.printing import table_of
@@ -132,14 +134,30 @@ def _level(plan: Plan, at: int, *, wide: bool) -> dict[str, str]:
         "TTFT\nms": f"{level.ttft_ms:,.0f}",
         "TPOT\nms": f"{level.tpot_ms:,.1f}",
         "E2E\nms": f"{level.e2e_ms:,.0f}",
+        **_judged(plan, level),
+    }
+    row |= {
         "% queue,\nprefill,\ndecode": f"{shares.queue:.0%} {shares.prefill:.0%} {shares.decode:.0%}".replace("%", ""),
         "tokens\n/s": f"{level.output_tokens_per_s:,.0f}",
     }
     if wide:
         row["requests\n/s"] = f"{level.requests_per_s:,.2f}"
-    row["USD /\nM tokens"] = "unknown" if cost is None else f"{cost:,.2f}"
+    row["USD / M\noutput\ntokens"] = "unknown" if cost is None else f"{cost:,.2f}"
     row["remark"] = ", ".join(_remarks(plan, level))
     return row
+
+
+_DECIMALS: Final = {"ttft": 0, "itl": 1, "tpot": 1, "e2e": 0}
+
+
+def _judged(plan: Plan, level: PredictedLevel) -> dict[str, str]:
+    """The percentiles that the objectives name, beside the means: `ttft_p95_ms` under "TTFT / p95 / ms"."""
+    names = [row.name for row in plan.outlook if row.name.endswith("_ms")]
+    parts = [(name, *name.removesuffix("_ms").rsplit("_", 1)) for name in names]
+    return {
+        f"{latency.upper()}\n{percentile}\nms": f"{predicted_value(name, level, plan.workload):,.{_DECIMALS[latency]}f}"
+        for name, latency, percentile in parts
+    }
 
 
 def _remarks(plan: Plan, level: PredictedLevel) -> Iterator[str]:

@@ -17,7 +17,9 @@ def status_lines(
     status: BufferStatus, reasons: Counter[str], claims: Counter[str] | None, slots: int | None, now_s: float
 ) -> list[str]:
     """A table in plain text, its reasons below it."""
-    age = "none of late" if status.oldest_age_s is None else duration(status.oldest_age_s)
+    empty = not (status.waiting or status.in_flight or status.delayed)
+    # CloudWatch's age stays for minutes after the last message has gone.
+    age = "none" if empty else "none of late" if status.oldest_age_s is None else duration(status.oldest_age_s)
     rows = [
         ("waiting", f"{status.waiting:,}"),
         ("in flight", f"{status.in_flight:,}"),

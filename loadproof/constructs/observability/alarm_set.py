@@ -23,6 +23,11 @@ from loadproof.profiles.schema import Objectives
 PERCENTILES: Final = ("p50", "p90", "p95", "p99")
 # Three bad minutes of five: one slow minute wakes nobody.
 SUSTAINED: Final = (5, 3)
+CONSOLES: Final = (
+    ("cn-", "console.amazonaws.cn"),
+    ("us-gov-", "console.amazonaws-us-gov.com"),
+    ("", "console.aws.amazon.com"),
+)
 
 
 class AlarmSet(Construct):
@@ -44,7 +49,7 @@ class AlarmSet(Construct):
         properties = {
             "AlarmName": self._name("objectives-at-risk"),
             "AlarmRule": " OR ".join(f'ALARM("{name}")' for name in self._at_risk),
-            "AlarmDescription": self._described("objectives-at-risk", words),
+            "AlarmDescription": self._described("objectives-at-risk", "objectives-at-risk", words),
             "AlarmActions": self._topics,
         }
         tags = self._environment.tags
@@ -91,7 +96,7 @@ class AlarmSet(Construct):
     def _alarm(
         self, kind: str, section: str, on: Metric | Formula, rule: AlarmRule, words: str, topics: Sequence[str]
     ) -> CfnResource:
-        name, description, tags = self._name(kind), self._described(section, words), self._environment.tags
+        name, description, tags = self._name(kind), self._described(kind, section, words), self._environment.tags
         return alarm(self, kind, name=name, on=on, rule=rule, description=description, actions=topics, tags=tags)
 
     def _name(self, kind: str) -> str:
@@ -101,8 +106,16 @@ class AlarmSet(Construct):
             self.names.append(name)
         return name
 
-    def _described(self, section: str, words: str) -> str:
-        return f"{self._of}: {words} Runbook: {self._environment.runbook_url}#{section}"
+    def _described(self, kind: str, section: str, words: str) -> str:
+        """A notification shows this: where the alarm is, for whoever reads it on a phone, and what to do."""
+        page = f"{console_url(self._environment.region)}#alarmsV2:alarm/{alarm_name(self._of, kind)}"
+        return f"{self._of}: {words} {page} Runbook: {self._environment.runbook_url}#{section}"
+
+
+def console_url(region: str) -> str:
+    """CloudWatch's pages in the console of a region."""
+    domain = next(domain for prefix, domain in CONSOLES if region.startswith(prefix))
+    return f"https://{region}.{domain}/cloudwatch/home?region={region}"
 
 
 def unseen_objectives(objectives: Objectives, alarmed: frozenset[str]) -> tuple[str, ...]:
