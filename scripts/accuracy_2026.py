@@ -19,8 +19,8 @@ sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "scripts"), str(REPOSITORY / "
 import numpy as np  # noqa: E402
 from accuracy_cells import rows_of  # noqa: E402
 
-from loadproof.capacity.confidence import GENERATION  # noqa: E402
 from loadproof.capacity.rows import model_shape, predict_row  # noqa: E402
+from loadproof.capacity.servers import GENERATION  # noqa: E402
 from loadproof.catalog import instances  # noqa: E402
 
 # (what is said, measured column, predicted column)
@@ -79,11 +79,12 @@ def lines_of(cells: Sequence[Cell]) -> list[str]:
             for what, _, _ in FIGURES:
                 errors = [cell for cell in cells if key(cell.row) == label and cell.what == what]
                 if errors:
-                    lines.append(f"| {group} {label} | {what} | {_spread(errors)} |".replace("|  ", "| "))
+                    lines.append(f"| {group} {label} | {what} | {spread(errors)} |".replace("|  ", "| "))
     return lines
 
 
-def _spread(cells: Sequence[Cell]) -> str:
+def spread(cells: Sequence[Cell]) -> str:
+    """The last five cells of a table's line."""
     errors = np.array([cell.error for cell in cells])
     size = np.abs(errors)
     inside = np.mean([cell.inside for cell in cells])
