@@ -98,7 +98,7 @@ def applied(deployment: PlannedDeployment, parameters: Parameters) -> PlannedDep
     chosen = {name: value for name, value in parameters.items() if not name.startswith(_OTHERS)}
     kind = f"{GENERATION.get(deployment.accelerator.name)}_{int(bool(deployment.architecture.experts))}"
     chosen["compute_efficiency"] = parameters.get(kind, server.compute_efficiency)
-    return replace(deployment, fabric=fabric, server=replace(server, **chosen))
+    return replace(deployment, fabric=fabric, server=replace(server, **chosen))  # type: ignore[arg-type]
 
 
 def errors_of(row: Row, parameters: Parameters) -> dict[str, float]:

@@ -114,7 +114,7 @@ class EfficiencyRow:
 
 def compute_efficiency(server: ServerRow, accelerator: str, *, mixture: bool) -> float:
     """Of this server on this accelerator, by name; the server row's own where no row of efficiencies speaks of it."""
-    wanted = (server.family, GENERATION.get(accelerator), mixture)
+    wanted = (server.family, GENERATION.get(accelerator, ""), mixture)
     rows = {(row.server, row.generation, row.mixture): row.compute_efficiency for row in _efficiencies()}
     return rows.get(wanted, server.compute_efficiency)
 
