@@ -91,7 +91,7 @@ def test_the_fabric_is_fitted_where_a_copy_has_several_accelerators() -> None:
 
 
 def test_own_hardware_is_found_from_far_away() -> None:
-    """A machine of 30 GB/s and 0.5 TFLOP/s in place of an L40S: its levels 1, 2, 4 give the throughput of 16 within 20%,
+    """30 GB/s and 0.5 TFLOP/s in place of an L40S: its levels 1, 2, 4 give the throughput of 16 within 20%,
     for what of a step is read and what is constant shows late, and its TTFT within 15%."""
     base = slower(20.0, 1.0)
     truth = replace(
