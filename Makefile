@@ -10,17 +10,17 @@ unexport PYTHONDONTWRITEBYTECODE  # every command would compile the whole house 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-.venv/.runtime: requirements.txt pyproject.toml
+# By uv, which pip fetches first; INSTALLER=pip does without it.
+.venv/.runtime: requirements.txt requirements-build.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "Loadproof needs Python 3.11 or newer, not what $(PYTHON) is; name another: make PYTHON=/path/to/python"; exit 2; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@scripts/install.sh requirements.txt requirements-build.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 .venv/.dev: .venv/.runtime requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@scripts/install.sh requirements-dev.txt
 	@touch $@
 
 node_modules/.ready: package-lock.json
@@ -92,9 +92,9 @@ site: .venv/.dev  ## build the documentation site into site/, strictly: a broken
 docs-serve: .venv/.dev  ## the documentation site on http://127.0.0.1:8000, rebuilt as pages change
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
 
-.venv-scan/.ready: requirements-scan.txt
+.venv-scan/.ready: requirements-scan.txt .venv/.runtime
 	@test -x .venv-scan/bin/python || $(PYTHON) -m venv .venv-scan
-	.venv-scan/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@VENV=.venv-scan scripts/install.sh $<
 	@touch $@
 
 scan: setup .venv/.dev .venv-scan/.ready  ## a second scanner (checkov) over every example and capability (300 MB to install)

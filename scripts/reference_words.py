@@ -28,7 +28,6 @@ FIELDS: Final[dict[str, str]] = {
     "AsyncInference.output_s3_uri": "prefix for answers",
     "AsyncInference.failure_s3_uri": "prefix for failures; none: only the topic is told",
     "AsyncInference.max_concurrent_invocations_per_instance": "requests SageMaker sends to an instance at once",
-    "Benchmark.concurrency": "levels of the closed loop: requests in flight of each",
     "Benchmark.requests_per_level": "measured requests of each level, at least two a slot",
     "Benchmark.warmup_requests": "requests before each level that count in no figure",
     "Benchmark.request_timeout_s": "longest wait for one answer",

@@ -13,8 +13,7 @@ from loadproof.constructs.gate.in_cloud import benchmark_in_cloud
 from loadproof.constructs.observability.alarms import Alarms
 from loadproof.constructs.observability.dashboard import Dashboard
 from loadproof.constructs.scaling.every_copy import scale_copies
-from loadproof.constructs.staging.infrastructure import StagedWeights
-from loadproof.profiles import is_staged
+from loadproof.constructs.staging.infrastructure import staged_weights
 from stacks.profile_stack import ProfileStack
 
 
@@ -23,14 +22,12 @@ class EndpointStack(ProfileStack):
 
     def __init__(self, scope: Construct, *, deployment: Deployment) -> None:
         super().__init__(scope, deployment=deployment)
-        profile = deployment.profile
-        staged = any(is_staged(component.model, profile) for component in deployment.components)
-        weights = StagedWeights(self, "Weights", deployment=deployment) if staged else None
+        weights = staged_weights(self, deployment)
         role = ExecutionRole(self, "ExecutionRole", deployment=deployment, weights=weights)
         self.endpoint = ModelEndpoint(self, "Endpoint", deployment=deployment, role=role, weights=weights)
         self._add_buffer(sagemaker_target(self.endpoint))
         scaling = scale_copies(self, endpoint=self.endpoint, buffer=self.buffer)
-        alarms = Alarms(self, "Alarms", endpoint=self.endpoint, objectives=profile.objectives, buffer=self.buffer)
+        alarms = Alarms(self, "Alarms", endpoint=self.endpoint, buffer=self.buffer)
         self.endpoint.update_under(alarms.on_objectives)
         Dashboard(self, "Dashboard", deployment=deployment, buffer=self.buffer, alarm_names=alarms.names)
         self._outputs()

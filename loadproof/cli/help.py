@@ -1,14 +1,12 @@
-"""How verbs show themselves: options under headings, examples at the end, no word cut at 80 columns."""
+"""How verbs show themselves: options under headings, examples at the end, no word cut at any width."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
 
+from typer._click import Context, HelpFormatter  # Typer carries its own Click
 from typer.core import TyperCommand, TyperGroup
-
-if TYPE_CHECKING:
-    from typer._click import Context, HelpFormatter  # Typer carries its own Click
 
 Group = Literal["Set up", "Predict", "Provision", "Prove", "Review"]
 GROUPS: Final[tuple[Group, ...]] = ("Set up", "Predict", "Provision", "Prove", "Review")
@@ -51,8 +49,35 @@ EXAMPLES: Final = {
 }
 
 
-class VerbCommand(TyperCommand):
-    """A verb: its options by their headings, those without one under *Options*; its examples."""
+LONGEST_OPTION: Final = 60
+
+
+class WholeWords(HelpFormatter):
+    """Wraps between words alone: an option, a file or a choice with hyphens can be copied."""
+
+    _HYPHEN_THAT_STAYS: Final = "\u2011"
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", self._HYPHEN_THAT_STAYS))
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        kept = [(name, said.replace("-", self._HYPHEN_THAT_STAYS)) for name, said in rows]
+        super().write_dl(kept, col_max, col_spacing)
+
+    def getvalue(self) -> str:
+        return super().getvalue().replace(self._HYPHEN_THAT_STAYS, "-")
+
+
+class VerbContext(Context):
+    """Where help is formatted so."""
+
+    formatter_class = WholeWords
+
+
+class HelpfulCommand(TyperCommand):
+    """Options by their headings, those without one under *Options*."""
+
+    context_class = VerbContext
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         headings: dict[str, list[tuple[str, str]]] = {}
@@ -60,19 +85,39 @@ class VerbCommand(TyperCommand):
             if (record := param.get_help_record(ctx)) is not None:
                 heading = getattr(param, "rich_help_panel", None)
                 usual = "Arguments" if param.param_type_name == "argument" else "Options"
-                headings.setdefault(heading or usual, []).append(record)
+                headings.setdefault(heading or usual, []).append(_folded(*record))
         last = headings.pop("Options", [])
         for heading, records in (*headings.items(), ("Options", last)):
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
 
+
+class VerbCommand(HelpfulCommand):
+    """A verb, with its examples."""
+
     def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
         show_examples(self.name, formatter)
 
 
+def _folded(option: str, help: str) -> tuple[str, str]:
+    """Many words to choose from, where they are wrapped as the rest: no line is longer than the terminal."""
+    name, _, choices = option.partition(" <")
+    if "|" not in choices or len(option) <= LONGEST_OPTION:
+        return option, help
+    said, gap, default = help.partition("  [default")
+    return f"{name} <choice>", f"{said}: {choices.removesuffix('>').replace('|', ', ')}{gap}{default}"
+
+
 class VerbGroup(TyperGroup):
-    """A verb with verbs of its own."""
+    """A verb with verbs of its own, each with the whole first paragraph of its help."""
+
+    context_class = VerbContext
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            every = ((name, self.commands[name].help or "") for name in self.list_commands(ctx))
+            formatter.write_dl([(name, " ".join(said.partition("\n\n")[0].split())) for name, said in every])
 
     def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
         show_examples(self.name, formatter)

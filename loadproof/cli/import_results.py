@@ -14,6 +14,7 @@ from loadproof.bench.job import new_folder
 from loadproof.bench.objectives import parse_objective
 from loadproof.bench.output.console import print_result
 from loadproof.bench.plan import run_id_of
+from loadproof.cli.profile_names import option
 from loadproof.errors import InputError
 from loadproof.profiles import load_profile
 from loadproof.terminal import Terminal
@@ -25,7 +26,7 @@ def import_results(
         typer.Argument(help="files or folders of AIPerf, guidellm, vLLM bench, llmeter or FMBench; a level each"),
     ],
     run: Annotated[Path | None, typer.Option("--as", help="new folder for the run; default runs/<run-id>")] = None,
-    profile: Annotated[Path | None, typer.Option(help="profile whose objectives to judge by")] = None,
+    profile: Annotated[Path | None, option("profile whose objectives to judge by")] = None,
     objective: Annotated[
         list[str] | None, typer.Option(help="bound to judge by, repeatable: ttft_p95_ms=500; before the profile's")
     ] = None,

@@ -123,6 +123,7 @@ def env(name: Name = "default") -> int:
     """Print the shell lines that point the AWS CLI, SDKs and the CDK CLI at a local cloud."""
     state = local.find(name)
     if state is None:
+        print("false  # nothing was set")  # what a shell evaluates fails, instead of leaving it pointed elsewhere
         raise CouldNotRunError(
             f"local cloud {name} is not running; start it with: loadproof local up{_name_option(name)}"
         )

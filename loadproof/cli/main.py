@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_group
 
-from loadproof.cli.help import Group, VerbCommand, VerbGroup, by_group
+from loadproof.cli.help import Group, HelpfulCommand, VerbCommand, VerbGroup, by_group
 from loadproof.errors import ExitCode, LoadproofError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ VERBS = {
     "verify": Verb("report:verify", "Check that a run is what was judged.", "Prove"),
     "import": Verb("import_results:import_results", "Turn another program's results into a run.", "Prove"),
     "calibrate": Verb("calibrate.command:calibrate", "Refit the planner to measured levels.", "Predict"),
-    "demo": Verb("demo:demo", "Deploy, drive, judge and take down, on this machine.", "Prove"),
+    "demo": Verb("demo.command:demo", "Deploy, drive, judge and take down, on this machine.", "Prove"),
     "review": Verb("review.command:review", "Say what a change does to what is deployed.", "Review"),
     "schema": Verb("schema:schema", "Print the JSON Schema of a file that is read or written.", "Set up"),
     "queue": Verb("queue.command:app", "The buffer in front of a deployed profile.", "Prove"),
@@ -63,6 +63,8 @@ def verb(name: str) -> Command:
     found = getattr(import_module(f"loadproof.cli.{module}"), attribute)
     group = typer.Typer(rich_markup_mode=None)
     if isinstance(found, typer.Typer):
+        for one in found.registered_commands:
+            one.cls = HelpfulCommand
         group.add_typer(found, name=name, cls=VerbGroup)
     else:
         group.command(name, cls=VerbCommand)(found)
@@ -93,15 +95,21 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
-) -> None:
-    if version:
+def _show_version(asked: bool) -> None:
+    if asked:
         from importlib.metadata import version as installed  # noqa: PLC0415  nobody else asks
 
         print(f"loadproof {installed('loadproof')}")
         raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Options of all verbs."""
 
 
 for _name, _verb in VERBS.items():

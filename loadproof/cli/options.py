@@ -1,12 +1,16 @@
-"""Options that go together: a frozen dataclass a group, each field an option, as Typer's `Annotated` says it."""
+"""Options that go together: a frozen dataclass a group, each field an option, as Typer's `Annotated` says it.
+
+A group with a `HEADING` is shown under it in the verb's help; what a group inherits is shown where it was first said.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import wraps
-from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, Literal, get_type_hints
+from inspect import Parameter, Signature, get_annotations, signature
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
@@ -48,7 +52,24 @@ def _options(group: Any) -> Iterator[Parameter]:
     hints = get_type_hints(group, include_extras=True)
     for one in fields(group):
         hint = hints[one.name]
-        yield from _options(hint) if is_dataclass(hint) else [_option(one.name, one.default, hint)]
+        if is_dataclass(hint):
+            yield from _options(hint)
+        else:
+            yield _option(one.name, one.default, _under(_heading(group, one.name), hint))
+
+
+def _heading(group: Any, name: str) -> str | None:
+    """Of the class that said the option first: a group inherits options together with their place."""
+    first = next(above for above in reversed(group.__mro__) if name in get_annotations(above))
+    return getattr(first, "HEADING", None)
+
+
+def _under(heading: str | None, hint: Any) -> Any:
+    """The same option, shown under a heading."""
+    kind, *said = get_args(hint)
+    option = copy(said[0])
+    option.rich_help_panel = heading
+    return Annotated[(kind, option, *said[1:])]
 
 
 def _made(group: Any, given: Mapping[str, Any]) -> Any:

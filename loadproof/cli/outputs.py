@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import orjson
 import typer
@@ -28,6 +28,8 @@ Tolerance = Annotated[float, typer.Option(min=0, max=10, help="change that count
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """The options as given."""
+
+    HEADING: ClassVar = "Results"
 
     against: Annotated[
         Path | None, typer.Option(help="folder of an earlier run: exit 1 if this one is a regression")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +19,7 @@ def named(given: Path | None) -> Path | None:
 
     Raises InputError for a name that no profile has, or several have.
     """
-    if given is None or given.exists() or given.suffix or len(given.parts) > 2:
+    if given is None or os.path.exists(given) or given.suffix or len(given.parts) > 2:  # noqa: PTH110  never raises
         return given
     wanted = given.as_posix()
     known = dict(_known())
@@ -54,8 +55,27 @@ def _known() -> Iterator[tuple[str, Path]]:
             yield f"{file.parent.name}/{file.stem}", file
 
 
+def place_of(given: Path) -> Path:
+    """The folder of an environment or the file of a profile, where it is the name of one; else as it was given."""
+    if os.path.exists(given) or given.suffix:  # noqa: PTH110  never raises
+        return given
+    try:
+        folder = default_folder() / given
+        return folder if folder.is_dir() else named(given) or given
+    except InputError:
+        return given
+
+
 def argument(help: str) -> typer.models.ArgumentInfo:
-    return typer.Argument(help=f"{help}: its file, or its name", callback=named, autocompletion=complete)
+    info: typer.models.ArgumentInfo = typer.Argument(
+        help=f"{help}: its file, or its name", callback=named, autocompletion=complete
+    )
+    return info
+
+
+def option(help: str) -> typer.models.OptionInfo:
+    info: typer.models.OptionInfo = typer.Option(help=help, callback=named, autocompletion=complete)
+    return info
 
 
 ProfileFile = Annotated[Path, argument("profile")]

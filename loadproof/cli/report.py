@@ -12,6 +12,7 @@ from loadproof.bench.judge.run import shown_again
 from loadproof.cli.options import Format, grouped
 from loadproof.cli.outputs import Outputs, show
 from loadproof.cli.printing import say
+from loadproof.cli.profile_names import option
 from loadproof.errors import ExitCode
 
 
@@ -37,9 +38,7 @@ def report(
 
 def verify(
     run: Annotated[list[Path], typer.Argument(help="folders of runs")],
-    profile: Annotated[
-        Path | None, typer.Option(help="profile the runs should be evidence for; default: each run's own")
-    ] = None,
+    profile: Annotated[Path | None, option("profile the runs should be evidence for; default: each run's own")] = None,
 ) -> int:
     """Check that a run is what was judged.
 

@@ -18,6 +18,7 @@ class Deployment:
 
     `components` are the profile's models, their scaling in numbers. `scaling_paused` leaves it out of the template, so
     that a plain variant's instance type may change. `file` is the profile's own, where its relative paths begin.
+    `own_stack_name` is that of a stack of somebody's own.
     Raises InputError where an `auto` of the scaling has no number.
     """
 
@@ -26,6 +27,7 @@ class Deployment:
     profile: Profile
     scaling_paused: bool = False
     file: Path | None = None
+    own_stack_name: str | None = None
     components: tuple[Component, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -40,7 +42,7 @@ class Deployment:
 
     @property
     def stack_name(self) -> str:
-        return names.stack_name(self.environment_name, self.profile.name)
+        return self.own_stack_name or names.stack_name(self.environment_name, self.profile.name)
 
     @property
     def endpoint_name(self) -> str:

@@ -199,10 +199,10 @@ def _arm(shape: Either, node: Node) -> Shape:
     """The arm that fits the kind of node, so that the message speaks of what was meant."""
     for arm in shape.arms:
         fits_map = isinstance(node, Map) and isinstance(arm, (PartOf, MapOf, Tagged))
-        is_number = isinstance(node, Scalar) and isinstance(node.value, (int, float))
+        is_number = isinstance(node, Scalar) and type(node.value) in (int, float)
         is_word = isinstance(node, Scalar) and isinstance(node.value, str)
         fits_number = is_number and isinstance(arm, Number)
-        fits_word = is_word and isinstance(arm, OneOf) and not _reads_as_number(node)
+        fits_word = is_word and (isinstance(arm, Text) or (isinstance(arm, OneOf) and not _reads_as_number(node)))
         if fits_map or fits_number or fits_word:
             return arm
     return shape.arms[0]

@@ -21,7 +21,7 @@ _WRITTEN: Final = {  # a template -> where it stands
     "pre-commit-config.yaml": ".pre-commit-config.yaml",
     "tests/test_synthesizes.py": "tests/test_synthesizes.py",
 }
-EXTRAS: Final = "local"
+EXTRAS: Final = "cdk,local"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from loadproof.errors import InputError, Problem
+from loadproof.errors import CouldNotRunError, InputError, Problem
 from loadproof.profiles import Checked, check_file
 from loadproof.profiles.inheritance import read_with_parents
 from loadproof.profiles.names import stack_name
@@ -195,7 +195,13 @@ def _stack(place: Place) -> str:
 
 @cache
 def _cdk_version() -> str:
-    return version("aws-cdk-lib")
+    """Raises CouldNotRunError without the extra that brings it."""
+    try:
+        return version("aws-cdk-lib")
+    except PackageNotFoundError:
+        raise CouldNotRunError(
+            "a review synthesizes both sides, which needs an extra; install it: pip install 'loadproof[cdk]'"
+        ) from None
 
 
 @cache

@@ -100,6 +100,8 @@ def test_a_merge_is_deployed_benchmarked_and_quiet_at_night(runner: Runner) -> N
     assert trusted["Principal"]["Federated"] == provider["Arn"]
 
     deploy = TEMPLATES / "deploy-environment.yml"
+    assert runner.run(deploy, "install") == 0, runner.ended[-1].stderr
+    assert (runner.checkout.parent / "asked").read_text(encoding="utf-8") == "setup\n"
     assert runner.run(deploy, "preflight") == 1
     assert {"LA101", "LA121"} <= set(re.findall(r"LA\d{3}", runner.ended[-1].stdout))
     make_ready(runner)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from fake_github import REPOSITORY, TOKEN, FakeGitHub, serving
 from workflow_steps import ROOT, WORKFLOWS, Runner, copy_of_the_code, without_make
 
@@ -127,6 +129,26 @@ def test_the_comment_is_what_was_reviewed(reviewed: tuple[Runner, int], tmp_path
     assert comment["body"].count("<!-- loadproof-review -->") == 1
     assert "LR031" in comment["body"]
     assert sarif["ref"] == "refs/pull/12/head"
+
+
+def test_the_action_reviews_the_same(reviewed: tuple[Runner, int], tmp_path: Path) -> None:
+    """action.yml's own step: the same files, the same exit code; an unknown command is named."""
+    runner, code = reviewed
+    steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    file = tmp_path / "as-a-job.yml"
+    file.write_text(
+        yaml.safe_dump({"defaults": {"run": {"shell": "bash"}}, "jobs": {"action": {"steps": steps}}}), "utf-8"
+    )
+    given = {"inputs.command": "review", "inputs.environment": "", "inputs.fail-on": "break", "inputs.base": "HEAD^1"}
+    shutil.copytree(runner.checkout, tmp_path / "checkout", symlinks=True)
+    shutil.rmtree(tmp_path / "checkout" / "review")
+    action = Runner(tmp_path / "checkout", tmp_path / "scratch", given)
+    assert action.run(file, "action", only="Do") == code
+    assert action.expressions["steps.do.outputs.report"] == "review"
+    written = tmp_path / "checkout" / "review" / "review.sarif"
+    assert written.read_bytes() == (runner.checkout / "review" / "review.sarif").read_bytes()
+    unknown = Runner(tmp_path / "checkout", tmp_path / "scratch", {**given, "inputs.command": "destroy"})
+    assert unknown.run(file, "action", only="Do") == 2
 
 
 def test_gitlab_gets_the_same_findings(reviewed: tuple[Runner, int]) -> None:

@@ -14,6 +14,7 @@ from workflow_steps import ROOT, TEMPLATES, WORKFLOWS, workflow
 BIN = Path(sys.executable).parent
 OURS, COPIED = sorted(WORKFLOWS.glob("*.yml")), sorted(TEMPLATES.glob("*.yml"))
 GITLAB = ROOT / "docs" / "ci" / "gitlab" / "gitlab-ci.yml"
+ACTION = ROOT / "action.yml"
 TRIGGERS = True  # what YAML 1.1 makes of the key `on`
 
 
@@ -32,7 +33,7 @@ def zizmor(*files: Path) -> subprocess.CompletedProcess[str]:
 
 def test_zizmor_finds_nothing() -> None:
     """Its security audits, offline; what is ignored says why on its line."""
-    done = zizmor(*OURS, *COPIED)
+    done = zizmor(*OURS, *COPIED, ACTION)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -55,9 +56,10 @@ def test_every_ignored_audit_has_a_reason(file: Path) -> None:
     ("options", "files"),
     [
         (["--builtin-schema", "vendor.github-workflows"], [*OURS, *COPIED]),
+        (["--builtin-schema", "vendor.github-actions"], [ACTION]),
         (["--builtin-schema", "vendor.gitlab-ci", "--data-transform", "gitlab-ci"], [GITLAB]),
     ],
-    ids=["github", "gitlab"],
+    ids=["github", "action", "gitlab"],
 )
 def test_the_platforms_schema_holds(options: list[str], files: list[Path]) -> None:
     """No key that the platform would not know."""
@@ -74,6 +76,14 @@ def test_no_job_runs_for_ever(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", [*OURS, *COPIED], ids=shown)
+def test_where_a_token_can_be_had_nothing_is_installed(file: Path) -> None:
+    """What packages run while they are installed could ask for the job's identity, whatever step comes later."""
+    trusted = [job for job in workflow(file)["jobs"].values() if job["permissions"].get("id-token") == "write"]
+    scripts = [step.get("run", "") for job in trusted for step in job.get("steps", [])]
+    assert [script for script in scripts if re.search(r"make |pip|npm|uv |apt", script)] == []
+
+
+@pytest.mark.parametrize("file", [*OURS, *COPIED, ACTION], ids=shown)
 def test_actions_are_pinned_by_commit(file: Path) -> None:
     """Forty hexadecimal digits, the version beside them for people; a workflow of this repository needs none."""
     used = re.findall(r"uses: (\S+)(.*)", file.read_text(encoding="utf-8"))
@@ -126,6 +136,19 @@ def test_what_may_write_checks_out_the_default_branch_only(file: Path) -> None:
 def test_templates_are_what_this_repository_runs(name: str) -> None:
     """Whoever copies them gets what is tested here."""
     assert (TEMPLATES / name).read_bytes() == (WORKFLOWS / name).read_bytes()
+
+
+def test_the_guides_ten_lines_are_a_workflow(tmp_path: Path) -> None:
+    """docs/ci/README.md: by the platform's schema, with inputs that the action has."""
+    page = (ROOT / "docs" / "ci" / "README.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    file = tmp_path / "review.yml"
+    file.write_text(block, encoding="utf-8")
+    command = [str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.github-workflows", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout
+    [ours] = [step for step in steps(file) if "loadproof@" in step["uses"]]
+    assert set(ours["with"]) <= set(workflow(ACTION)["inputs"])
 
 
 def test_ci_runs_the_one_script() -> None:

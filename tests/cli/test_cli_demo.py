@@ -15,13 +15,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from loadproof.cli import demo
-from loadproof.cli.demo import _child, _finished
+from loadproof.cli.demo import command as demo
+from loadproof.cli.demo.children import child, finished
+from loadproof.cli.demo.steps import Steps
 from loadproof.cli.main import run
 from loadproof.errors import CouldNotRunError
+from loadproof.terminal import Terminal
 
 pytestmark = pytest.mark.cdk
 
+ROOT = Path(__file__).parents[2]
 IMPATIENT = Path(__file__).parents[1] / "localcloud" / "cdk" / "impatient.js"
 DEMO = [sys.executable, "-m", "loadproof", "demo"]
 
@@ -62,21 +65,21 @@ def test_the_demo_deploys_benchmarks_and_judges_every_profile_of_dev(
         check=False,
     )
 
-    outcomes = {}
-    for name in ("llama-3-1-8b", "qwen3-32b"):
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    for name, levels in (("llama-3-1-8b", 1), ("qwen3-32b", 4)):
         [run] = (tmp_path / "runs").glob(f"demo-*/{name}")
         summary = json.loads((run / "summary.json").read_text())
-        assert [level["requests"] for level in summary["levels"]] == [4, 4, 4, 4]
-        assert [level["errors"] for level in summary["levels"]] == [0, 0, 0, 0]
+        assert [level["requests"] for level in summary["levels"]] == [4] * levels
+        assert [level["errors"] for level in summary["levels"]] == [0] * levels
         assert (run / "report.html").exists()
-        assert f"{run}/report.html" in done.stdout
-        outcomes[name] = summary["verdict"]["outcome"]
-    assert (done.returncode == 0) == (set(outcomes.values()) == {"PASS"}), (outcomes, done.stdout, done.stderr)
+        assert f"{run}" in done.stdout
+    said = done.stdout.partition("Deployed, driven, judged and taken down")[2]
+    assert 0 < len(said.splitlines()) <= 10
     assert_nothing_left(environment)
 
 
 @pytest.mark.parametrize(
-    ("number", "after"), [(signal.SIGINT, "✨  Synthesis time"), (signal.SIGKILL, "cdk deploy")], ids=["ctrl-c", "kill"]
+    ("number", "after"), [(signal.SIGINT, "cdk deploy"), (signal.SIGKILL, "cdk deploy")], ids=["ctrl-c", "kill"]
 )
 def test_an_interruption_takes_everything_down(
     tmp_path: Path, environment: dict[str, str], number: int, after: str
@@ -94,14 +97,15 @@ def test_an_interruption_takes_everything_down(
     for line in process.stdout:
         if line.startswith(after):
             break
-    if (
-        number == signal.SIGINT
-    ):  # not in the repository's own cdk.out, which the CDK CLI would lock against a second demo
-        assert len(list((tmp_path / "runs").glob("demo-*/cdk.out/manifest.json"))) == 1
+    deadline_s = time.monotonic() + 120
+    while number == signal.SIGINT and not list((tmp_path / "runs").glob("demo-*/cdk.out/manifest.json")):
+        # Not in the repository's own cdk.out, which the CDK CLI would lock against a second demo.
+        assert time.monotonic() < deadline_s
+        time.sleep(0.1)
     process.send_signal(number)
     said, _ = process.communicate(timeout=120)
 
-    assert process.returncode == {signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}[number]
+    assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
     assert ("nothing is left running" in said) == (number == signal.SIGINT)
     assert_nothing_left(environment)
 
@@ -114,18 +118,41 @@ def test_an_interrupted_command_ends_in_its_own_time(tmp_path: Path) -> None:
         "signal.signal(signal.SIGINT, end); print('ready', flush=True); time.sleep(60)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "summary")]
-    with pytest.raises(KeyboardInterrupt), _child(command, os.environ, stdout=subprocess.PIPE) as process:
+    with pytest.raises(KeyboardInterrupt), child(command, os.environ, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
         raise KeyboardInterrupt
     assert (tmp_path / "summary").read_text() == "written"
     assert process.returncode == 130
 
 
+@pytest.mark.parametrize(("first", "names"), [("INVALID", ["chat", "chat-again"]), ("FAIL", ["chat"])])
+def test_what_the_machine_was_too_busy_for_is_measured_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, names: list[str]
+) -> None:
+    """An answer that was none is asked for again, at the objectives' level; a missed objective is an answer."""
+    asked: list[str] = []
+
+    def bench(command: list[str], folder: Path, allowed: tuple[int, ...] = (0,)) -> int:
+        out = Path(command[command.index("--out") + 1])
+        asked.append(out.name)
+        out.mkdir()
+        verdict = {"outcome": first if len(asked) == 1 else "PASS", "reasons": ["because"]}
+        (out / "summary.json").write_text(json.dumps({"verdict": verdict}), encoding="utf-8")
+        return 3
+
+    steps = Steps(Terminal(), ROOT, tmp_path, None)
+    monkeypatch.setattr(steps, "quietly", bench)
+    profile = tmp_path / "chat.yaml"
+    profile.write_text((ROOT / "deploy_profiles/dev/llama-3-1-8b.yaml").read_text().replace("llama-3-1-8b", "chat", 1))
+    found = steps.proven(profile, [])
+    assert (asked, found.outcome) == (names, "PASS" if first == "INVALID" else "FAIL")
+
+
 @pytest.mark.parametrize(("code", "words"), [(1, "ended with exit code 1"), (-9, "was ended by SIGKILL")])
 def test_a_command_that_fails_is_named(code: int, words: str) -> None:
     """A crash or a kill from outside is no interruption of ours: the message says which command, and how it ended."""
     with pytest.raises(CouldNotRunError, match=f"`cdk deploy` {words}; log: x"):
-        _finished(code, ["/a/cdk", "deploy"], (0,), "; log: x")
+        finished(code, ["/a/cdk", "deploy"], (0,), "; log: x")
 
 
 def test_profiles_with_mistakes_end_before_anything_starts(

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
 import pytest
+from typer._click import Context
+from typer.core import TyperGroup
 
-from loadproof.cli.main import VERBS, verb
+from loadproof.cli.help import EXAMPLES
+from loadproof.cli.main import VERBS, run, verb
+
+COMMANDS = [(name, *more) for name in VERBS for more in ((), *((sub,) for sub in getattr(verb(name), "commands", {})))]
+
+
+def help_of(words: tuple[str, ...], width: int) -> str:
+    """What a terminal of that width shows."""
+    command = verb(words[0])
+    for word in words[1:]:
+        command = command.commands[word]  # type: ignore[attr-defined]
+    context = command.context_class(command, info_name=" ".join(words), terminal_width=width, max_content_width=width)
+    return command.get_help(context)
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -25,3 +40,47 @@ def test_no_other_verb_is_imported(arguments: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verbs_line_is_whole_and_short(name: str) -> None:
+    """Of 60 characters at most, and it ends."""
+    assert len(VERBS[name].line) <= 60
+    assert VERBS[name].line.endswith(".")
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_at_80_columns_no_word_is_cut(words: tuple[str, ...]) -> None:
+    """Every word of the help on a wide terminal is a word of it on a narrow one, and no line is longer but examples."""
+    narrow, wide = (help_of(words, width) for width in (80, 500))
+    explained, _, examples = narrow.partition("\nExamples:")
+    assert set(wide.split()) == set(narrow.split())
+    assert max(map(len, explained.splitlines())) <= 80
+    assert bool(examples) == (words[0] in EXAMPLES and len(words) == 1)
+
+
+@pytest.mark.parametrize("example", [example for found in EXAMPLES.values() for example in found])
+def test_an_example_is_a_command_that_is_understood(example: str) -> None:
+    """By its verb, with options that it has."""
+    _, name, *arguments = shlex.split(example.removeprefix('eval "$(').removesuffix(')"'))
+    command, context = verb(name), Context(verb(name))
+    while isinstance(command, TyperGroup):
+        found, sub, arguments = command.resolve_command(context, arguments)
+        assert sub is not None, found
+        command = sub
+    command.make_context(name, list(arguments), resilient_parsing=True)
+
+
+@pytest.mark.parametrize("way", ["-h", "--help", "--version"])
+def test_what_anybody_tries_first_is_answered(way: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 0, and something is said."""
+    assert run([way]) == 0
+    assert capsys.readouterr().out
+
+
+def test_an_unknown_clouds_environment_fails_in_the_shell_that_asked() -> None:
+    """`eval` of what is printed is false, instead of leaving the shell pointed at AWS."""
+    line = f'eval "$({sys.executable} -m loadproof local env --name nobody-started-this)"'
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "loadproof local up --name nobody-started-this" in done.stderr

@@ -58,7 +58,7 @@ class Cloud:
         self._make_buckets(chosen)
         add_stacks(app, [deployment])
         assembly = app.synth()
-        self._upload(Path(assembly.directory), deployment.stack_name)
+        self.upload(Path(assembly.directory), deployment.stack_name)
         template: dict[str, Any] = assembly.get_stack_by_name(deployment.stack_name).template
         return template
 
@@ -115,7 +115,7 @@ class Cloud:
             if event["ResourceStatus"].endswith("_FAILED") and "ResourceStatusReason" in event
         ]
 
-    def _upload(self, assembly: Path, stack_name: str) -> None:
+    def upload(self, assembly: Path, stack_name: str) -> None:
         """The file assets of a stack, where its template looks for them."""
         s3 = self.client("s3")
         manifest = json.loads((assembly / f"{stack_name}.assets.json").read_text(encoding="utf-8"))

@@ -17,6 +17,7 @@ from loadproof.constructs.choosing import read_deployments
 from loadproof.constructs.network import SERVICES, NetworkStack
 from loadproof.constructs.security.synthesized import findings_of
 from loadproof.profiles import check_file, load_environment, load_profile
+from loadproof.profiles.schema.environment import Network
 from stacks.application import add_stacks
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -43,6 +44,23 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     with local_cloud(tmp_path_factory.mktemp("state"), "pages") as running:
         yield running
+
+
+def made(network: Network, cloud: Cloud) -> Network:
+    """The page's network, with a VPC, a subnet, a security group and a route table that are there."""
+    ec2 = cloud.client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.1.0/24")["Subnet"]["SubnetId"]
+    group = ec2.create_security_group(VpcId=vpc, GroupName="g", Description="g")["GroupId"]
+    routes = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
+    return network.model_copy(
+        update={
+            "vpc_id": vpc,
+            "subnet_ids": (subnet,),
+            "security_group_ids": (group,),
+            "route_table_ids": (routes,),
+        }
+    )
 
 
 def test_the_pages_have_the_files_this_test_knows() -> None:
@@ -76,24 +94,16 @@ def test_two_regions_are_one_synthesis(root: Path, tmp_path: Path) -> None:
 
 def test_the_vpc_endpoints_are_deployed_and_taken_down(root: Path, cloud: Cloud) -> None:
     """The stack of the environment's own, in a network that is there."""
-    ec2 = cloud.client("ec2")
-    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     environment = load_environment(root / "prod-us")
     assert environment.network is not None
-    network = environment.network.model_copy(
-        update={
-            "vpc_id": vpc,
-            "subnet_ids": (ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.1.0/24")["Subnet"]["SubnetId"],),
-            "security_group_ids": (ec2.create_security_group(VpcId=vpc, GroupName="g", Description="g")["GroupId"],),
-            "route_table_ids": (ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"],),
-        }
-    )
+    network = made(environment.network, cloud)
     app = App(builtin_cloud_formation_validation=False, context=FEATURE_FLAGS)
     NetworkStack(app, environment_name="test", environment=environment, network=network)
     template = app.synth().get_stack_by_name("loadproof-test-network").template
     assert cloud.apply("loadproof-test-network", template) == "CREATE_COMPLETE", cloud.reasons("loadproof-test-network")
-    made = ec2.describe_vpc_endpoints(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["VpcEndpoints"]
-    assert sorted(one["ServiceName"].removeprefix("com.amazonaws.us-east-1.") for one in made) == sorted(
+    of_this = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
+    endpoints = cloud.client("ec2").describe_vpc_endpoints(Filters=of_this)["VpcEndpoints"]
+    assert sorted(one["ServiceName"].removeprefix("com.amazonaws.us-east-1.") for one in endpoints) == sorted(
         [*SERVICES, "dynamodb", "s3"]
     )
     assert cloud.destroy("loadproof-test-network") == "DELETE_COMPLETE"
@@ -105,6 +115,8 @@ def test_an_environment_is_deployed_and_taken_down(environment_name: str, root: 
     environment = load_environment(root / environment_name)
     chosen = load_profile(root / environment_name / "chat.yaml")
     cloud = cloud.of(environment.region)
+    if environment.network is not None:
+        environment = environment.model_copy(update={"network": made(environment.network, cloud)})
     assert cloud.deploy(chosen, environment) == "CREATE_COMPLETE", cloud.reasons("loadproof-test-chat")
     assert cloud.destroy("loadproof-test-chat") == "DELETE_COMPLETE"
 

@@ -205,3 +205,23 @@ def test_a_constraint_that_the_grammar_does_not_know_is_refused() -> None:
     """A pattern given by Field alone would be passed over in silence, and any text taken for good."""
     with pytest.raises(TypeError, match="which the grammar does not know"):
         shape_of(str, [FieldInfo(annotation=str, pattern="^a$")])
+
+
+@pytest.mark.parametrize(
+    ("written", "levels"),
+    [
+        ("[1, 2, 4]", (1, 2, 4)),
+        ("4", (4,)),
+        ('"1,2, 4"', (1, 2, 4)),
+        ("1..32", (1, 2, 4, 8, 16, 32)),
+        ("1..11", (1, 2, 4, 8, 11)),
+        ('"4"', (4,)),
+    ],
+)
+def test_levels_take_the_forms_that_the_option_takes(tmp_path: Path, written: str, levels: tuple[int, ...]) -> None:
+    """A list, one level, text with commas, and a span that doubles."""
+    file = tmp_path / "chat.yaml"
+    file.write_text(f"{CHAT}benchmark: {{concurrency: {written}}}\n", encoding="utf-8")
+    profile = check_file(file).profile
+    assert isinstance(profile, Profile)
+    assert profile.benchmark.concurrency == levels

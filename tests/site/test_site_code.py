@@ -21,6 +21,7 @@ NAMED = re.compile(r"^# (?:deploy_profiles/)?(\S+\.yaml)$", re.MULTILINE)
 DEPLOYED = {
     "docs/bedrock.md": "tests/constructs/test_stacks_bedrock_cloud.py",
     "docs/buffer.md": "tests/constructs/test_stacks_buffer_page.py",
+    "docs/ci/README.md": "tests/ci/test_ci_workflows.py",
     "docs/endpoint.md": "tests/constructs/test_stacks_endpoint_page.py",
     "docs/environments.md": "tests/constructs/test_stacks_pages.py",
     "docs/gate.md": "tests/localcloud/cdk/test_cdk_gate.py",

@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -23,6 +23,8 @@ DEFAULT_SPAN = (1.0, 256.0)  # of --find-max
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
     """What was said about the load; None where the profile or the default decides."""
+
+    HEADING: ClassVar = "Load"
 
     concurrency: Annotated[
         str | None,
@@ -53,7 +55,7 @@ class LoadOptions:
     )
     phase: Annotated[
         list[str] | None,
-        typer.Option(help="a level of its own, repeatable: process=poisson,requests_per_s=2,duration_s=30"),
+        typer.Option(help="a level of its own, repeatable: process=gamma,requests_per_s=2,requests=90"),
     ] = None
     find_max: Annotated[
         bool, typer.Option("--find-max", help="search the highest --rate or --concurrency that meets the objectives")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import typer
 
 from loadproof.errors import InputError
-
-PANEL = "Several hosts, another engine"
 
 Engine = Literal["loadproof", "aiperf"]
 
@@ -19,11 +17,11 @@ Engine = Literal["loadproof", "aiperf"]
 class JobOptions:
     """The options as given."""
 
+    HEADING: ClassVar = "Several hosts, another engine"
+
     remote: Annotated[
         bool,
-        typer.Option(
-            "--remote", help="send from a SageMaker Processing job of --hosts instances", rich_help_panel=PANEL
-        ),
+        typer.Option("--remote", help="send from a SageMaker Processing job of --hosts instances"),
     ] = False
     hosts: Annotated[
         int | None,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 from urllib.parse import urlsplit
 
 import typer
@@ -36,6 +36,8 @@ DEFAULT_OUTPUT_TOKENS = 64
 class Source:
     """Which deployed model: what a PROFILE is asked for, or a --target."""
 
+    HEADING: ClassVar = "Which model"
+
     target: Annotated[
         str | None,
         typer.Option(
@@ -56,6 +58,8 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Options(Source):
     """The options as given; None where the profile or the default decides."""
+
+    HEADING: ClassVar = "Requests and objectives"
 
     service_tier: Annotated[
         str | None, typer.Option(help="of a model of Bedrock's: default, priority, flex or reserved")

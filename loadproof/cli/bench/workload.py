@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -26,6 +26,8 @@ _IMAGE = re.compile(r"(?P<width>\d{1,5})x(?P<height>\d{1,5})(x(?P<count>\d{1,2})
 @dataclass(frozen=True, slots=True)
 class WorkloadOptions:
     """What was said about requests; None where the profile or the default decides."""
+
+    HEADING: ClassVar = "Prompts and answers"
 
     name: Annotated[
         str | None,

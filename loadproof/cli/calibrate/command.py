@@ -14,6 +14,7 @@ from loadproof.cli.calibrate.levels import observed
 from loadproof.cli.calibrate.text import as_json, render
 from loadproof.cli.options import TextOrJson
 from loadproof.cli.printing import print_parts, tables_on
+from loadproof.cli.profile_names import option
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles.calibrating import is_calibration
 from loadproof.terminal import Terminal
@@ -25,7 +26,7 @@ def calibrate(
         typer.Argument(help="run folders, CSV, or exports of AIPerf, guidellm, vLLM bench, llmeter, FMBench"),
     ],
     profile: Annotated[
-        Path | None, typer.Option(help="what was measured, where the files do not say: model, server, instance type")
+        Path | None, option("what was measured, where the files do not say: model, server, instance type")
     ] = None,
     output: Annotated[Path, typer.Option(help="file to write; a profile names it under `calibration`")] = Path(
         "calibration.yaml"

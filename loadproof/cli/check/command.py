@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from loadproof.cli.check import formats as check_formats
+from loadproof.cli.profile_names import place_of
 from loadproof.errors import ExitCode, Problem
 from loadproof.profiles import Checked, check_file, place_in
 from loadproof.profiles.folders import default_folder, files_of
@@ -20,7 +21,7 @@ Format = Literal["text", "json", "sarif"]
 def check(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[PATH]...", help="files or folders; default: deploy_profiles, found upward from here"),
+        typer.Argument(metavar="[PATH]...", help="files, folders or names; default: deploy_profiles, found upward"),
     ] = None,
     format: Annotated[Format, typer.Option(help="text for people, json for programs, sarif for code review")] = (
         "text"
@@ -30,7 +31,7 @@ def check(
 
     Exit 0 (warnings allowed) or 2.
     """
-    files = list(dict.fromkeys(file for path in paths or [default_folder()] for file in files_of(path)))
+    files = list(dict.fromkeys(file for path in paths or [default_folder()] for file in files_of(place_of(path))))
     outcome = check_formats.CheckedFiles.of([_with_gate(check_file(file)) for file in files])
     # File names may hold anything, and a terminal may know little: show escapes, never a traceback.
     if hasattr(sys.stdout, "reconfigure"):

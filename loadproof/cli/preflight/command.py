@@ -14,9 +14,11 @@ import typer
 from loadproof.bench.connect import service_url
 from loadproof.cli.options import EndpointUrl, Env
 from loadproof.cli.preflight.formats import as_json, as_text
+from loadproof.cli.profile_names import place_of
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
 from loadproof.invocation.endpoints import Client, aws_client
 from loadproof.preflight.account import CONNECT_S, READ_S, Account
+from loadproof.preflight.bootstrapped import bootstrap_qualifier
 from loadproof.preflight.collect import Deployments, resources_of
 from loadproof.preflight.inspection import WHOLE_S
 from loadproof.preflight.inspection import preflight as inspected
@@ -26,8 +28,6 @@ from loadproof.profiles import load_environment, load_profile, profile_files
 from loadproof.profiles.folders import default_folder
 from loadproof.profiles.loader import ENVIRONMENT_FILE
 
-_QUALIFIER: Final = "@aws-cdk/core:bootstrapQualifier"
-_DEFAULT_QUALIFIER: Final = "hnb659fds"
 _CONNECTIONS: Final = 24
 
 
@@ -49,9 +49,7 @@ class FailOn(StrEnum):
 def preflight(
     place: Annotated[
         str,
-        typer.Argument(
-            metavar="PROFILE|ENVIRONMENT", help="a profile's file, an environment's folder, or an environment's name"
-        ),
+        typer.Argument(metavar="PROFILE|ENVIRONMENT", help="a profile's or an environment's file, folder or name"),
     ],
     env: Env = None,
     endpoint_url: EndpointUrl = None,
@@ -70,7 +68,7 @@ def preflight(
 
     Exit 0; 1 with findings at --fail-on or above; 2 bad input; 3 could not run: no credentials, or of another account.
     """
-    deployments = _deployments(Path(place), env)
+    deployments = _deployments(place_of(Path(place)), env)
     if rights:
         environment = deployments.environment
         unasked = Account(_no_client, account=environment.account, region=environment.region, until_s=0.0)
@@ -108,7 +106,7 @@ def _deployments(place: Path, environment_name: str | None) -> Deployments:
         folder.name,
         load_environment(folder),
         tuple(load_profile(file) for file in files),
-        _qualifier(folder.resolve()),
+        bootstrap_qualifier(folder.resolve()),
     )
 
 
@@ -124,19 +122,6 @@ def _chosen(place: Path, environment_name: str | None) -> tuple[Path, list[Path]
     else:
         folder = place.resolve() if place.is_dir() else default_folder() / place
     return folder, profile_files(folder.parent, folder.name)
-
-
-def _qualifier(folder: Path) -> str:
-    """The bootstrap's, as the nearest cdk.json above has it."""
-    for above in folder.parents:
-        file = above / "cdk.json"
-        if file.is_file():
-            try:
-                context = json.loads(file.read_text(encoding="utf-8")).get("context", {})
-            except ValueError as error:
-                raise InputError(f"{file}: is no JSON ({error}); mend it") from None
-            return str(context.get(_QUALIFIER, _DEFAULT_QUALIFIER))
-    return _DEFAULT_QUALIFIER
 
 
 def _no_client(service: str) -> Client:

@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, ClassVar, cast
 
 import typer
 
@@ -50,6 +50,8 @@ class RunSource(Source):
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """What is sent, how fast, and where the answers go."""
+
+    HEADING: ClassVar = "Items"
 
     input: Annotated[
         Path | None,

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -27,6 +27,8 @@ from loadproof.terminal import Terminal
 @dataclass(frozen=True, slots=True)
 class TrafficOptions:
     """What is sent, and how long."""
+
+    HEADING: ClassVar = "Traffic"
 
     minutes: Annotated[
         float | None, typer.Option(help="how long traffic is sent; default 60, or the trace's length")

@@ -13,10 +13,11 @@ from constructs import Construct
 
 from loadproof.capacity.targets import buffer_concurrency
 from loadproof.constructs.buffer.consumer import METRICS_NAMESPACE, Consumer, Stores
-from loadproof.constructs.buffer.target import BufferTarget
+from loadproof.constructs.buffer.target import BufferTarget, sagemaker_target
 from loadproof.constructs.cdk.cloudwatch import Metric
 from loadproof.constructs.cdk.emptied_bucket.infrastructure import EmptiedBucket
 from loadproof.constructs.cdk.results_bucket import goes_with_stack, results_bucket
+from loadproof.constructs.endpoint.model_endpoint import ModelEndpoint
 from loadproof.profiles.checks.buffering import RETENTION_MARGIN_S, consumer_timeout_s, kept_s
 from loadproof.profiles.names import dead_letter_queue_name, queue_name
 from loadproof.profiles.schema import Buffer as BufferSettings
@@ -27,10 +28,23 @@ RESULTS_EXPIRE_DAYS: Final = 30
 
 
 class Buffer(Construct):
-    """Messages in, `results/<key>.json` out: delivered at least once, stored once (docs/buffer.md)."""
+    """Messages in, `results/<key>.json` out: delivered at least once, stored once (docs/buffer.md).
 
-    def __init__(self, scope: Construct, construct_id: str, *, target: BufferTarget, settings: BufferSettings) -> None:
+    `settings`: the profile's, without any given.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        target: BufferTarget | ModelEndpoint,
+        settings: BufferSettings | None = None,
+    ) -> None:
         super().__init__(scope, construct_id)
+        if isinstance(target, ModelEndpoint):
+            target = sagemaker_target(target)
+        settings = settings or target.deployment.profile.buffer or BufferSettings()
         self._name = target.name
         environment = target.deployment.environment
         key_arn = environment.kms_key_arn

@@ -19,7 +19,7 @@ from loadproof.constructs.endpoint.execution_role import ExecutionRole
 from loadproof.constructs.endpoint.inference_component import InferenceComponent
 from loadproof.constructs.endpoint.kept_copies.infrastructure import KeptCopies
 from loadproof.constructs.endpoint.models import model_resource
-from loadproof.constructs.staging.infrastructure import StagedWeights
+from loadproof.constructs.staging.infrastructure import StagedWeights, staged_weights
 from loadproof.errors import InputError
 
 
@@ -27,7 +27,8 @@ class ModelEndpoint(Construct):
     """A SageMaker endpoint with inference components, or with one plain variant.
 
     The endpoint's logical id depends on nothing an edit may change: a new model, image or instance type replaces
-    the model and the configuration, and the endpoint moves over to them in place.
+    the model and the configuration, and the endpoint moves over to them in place. Without `role` it makes the role of
+    its containers itself, and stages the weights that the profile takes from a hub.
     """
 
     def __init__(
@@ -36,26 +37,19 @@ class ModelEndpoint(Construct):
         construct_id: str,
         *,
         deployment: Deployment,
-        role: ExecutionRole,
+        role: ExecutionRole | None = None,
         weights: StagedWeights | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
+        if role is None:
+            weights = weights or staged_weights(self, deployment)
+            role = ExecutionRole(self, "Role", deployment=deployment, weights=weights)
         endpoint = deployment.profile.endpoint
         if endpoint is None:
             raise InputError("endpoint: nothing is given, but backend sagemaker needs instances; add `endpoint:`")
         self.deployment = deployment
         self._machines = endpoint
-        models = {
-            component.name: model_resource(
-                self,
-                f"Model-{component.name}",
-                deployment=deployment,
-                component=component,
-                role_arn=role.arn,
-                staged_uri=weights.uris.get(component.name) if weights else None,
-            )
-            for component in deployment.components
-        }
+        models = self._models(role, weights)
         model_names = {name: attribute(model, "ModelName") for name, model in models.items()}
         self.model_names = list(model_names.values())
         config = endpoint_config_resource(
@@ -90,6 +84,20 @@ class ModelEndpoint(Construct):
             if deployment.hosts_components
             else []
         )
+
+    def _models(self, role: ExecutionRole, weights: StagedWeights | None) -> dict[str, CfnResource]:
+        """One of each component, by its name."""
+        return {
+            component.name: model_resource(
+                self,
+                f"Model-{component.name}",
+                deployment=self.deployment,
+                component=component,
+                role_arn=role.arn,
+                staged_uri=weights.uris.get(component.name) if weights else None,
+            )
+            for component in self.deployment.components
+        }
 
     def update_under(self, alarms: Sequence[CfnResource]) -> None:
         """How updates go on, turned back by `alarms` on the profile's own model; once, when the alarms exist."""

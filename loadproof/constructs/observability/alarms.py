@@ -44,10 +44,10 @@ class Alarms(AlarmSet):
         construct_id: str,
         *,
         endpoint: ModelEndpoint,
-        objectives: Objectives,
-        buffer: Buffer | None,
+        buffer: Buffer | None = None,
     ) -> None:
         super().__init__(scope, construct_id, deployment=endpoint.deployment)
+        objectives = endpoint.deployment.profile.objectives
         self._endpoint = endpoint
         models = served_models(endpoint.deployment)
         self._latency(models[0], objectives)

@@ -45,8 +45,8 @@ class Dashboard(Construct):
         construct_id: str,
         *,
         deployment: Deployment,
-        buffer: Buffer | None,
-        alarm_names: Sequence[str],
+        buffer: Buffer | None = None,
+        alarm_names: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, construct_id)
         dashboard_resource(self, deployment, _widgets(deployment, buffer, alarm_names))

@@ -9,7 +9,7 @@ from loadproof.constructs.endpoint.model_endpoint import ModelEndpoint
 from loadproof.constructs.scaling.copy_scaling import CopyScaling, ScaledCopies
 
 
-def scale_copies(scope: Construct, *, endpoint: ModelEndpoint, buffer: Buffer | None) -> tuple[CopyScaling, ...]:
+def scale_copies(scope: Construct, *, endpoint: ModelEndpoint, buffer: Buffer | None = None) -> tuple[CopyScaling, ...]:
     """One `CopyScaling` a component that wants it; none while scaling is paused.
 
     A plain variant has one copy an instance, so its copies are its instances.

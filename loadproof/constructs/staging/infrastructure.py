@@ -28,6 +28,12 @@ _WAIT_S: Final = 3600  # the longest a custom resource may take
 _MEMORY_MIB: Final = 1769  # one whole processor: checksums and four streams
 
 
+def staged_weights(scope: Construct, deployment: Deployment) -> StagedWeights | None:
+    """The weights that a profile takes from a hub; None where all are in S3 already."""
+    staged = any(is_staged(component.model, deployment.profile) for component in deployment.components)
+    return StagedWeights(scope, "Weights", deployment=deployment) if staged else None
+
+
 class StagedWeights(Construct):
     """Every repository of the hub that the profile's components are staged from, each once.
 

@@ -1,7 +1,7 @@
 """What protects and proves it: buffer, objectives, workload, benchmark."""
 
 from statistics import fmean
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -12,6 +12,35 @@ Process = Literal["closed", "constant", "poisson", "gamma", "trace"]
 WorkloadName = Literal["chat-256-256", "generate-32-128", "classify-256-32", "summarize-3840-256"]
 _OF_ITS_NAME: Any = None  # filled in from the workload's name; without one the key is required
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+if TYPE_CHECKING:
+    Levels = tuple[int, ...]  # once it is read
+else:
+    Levels = (
+        Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=32)]
+        | PositiveInt
+        | Annotated[
+            str,
+            StringConstraints(pattern=r"^[1-9][0-9]{0,5}((, ?[1-9][0-9]{0,5}){0,31}|\.\.[1-9][0-9]{0,5})$"),
+            Form("levels such as 1,2,4, or 1..64, which doubles", '"1,2,4"'),
+        ]
+    )
+
+
+def _levels(given: tuple[int, ...] | int | str) -> tuple[int, ...]:
+    """`8`, `1,2,4` and `1..64` (which doubles) as the levels they stand for."""
+    if isinstance(given, tuple):
+        return given
+    lowest, _, highest = str(given).partition("..")
+    if not highest:
+        return tuple(int(level) for level in lowest.split(","))
+    levels = [int(lowest)]
+    if int(highest) < levels[-1]:  # said to be out of order, as any list is
+        return (*levels, int(highest))
+    while levels[-1] < int(highest):
+        levels.append(min(2 * levels[-1], int(highest)))
+    return tuple(levels)
 
 
 CallbackArn = Annotated[
@@ -193,7 +222,10 @@ class Phase(Part):
 class Benchmark(Part):
     """What the companion job does after a deployment."""
 
-    concurrency: Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=32)] = (1, 2, 4, 8)
+    concurrency: Levels = Field(
+        default=(1, 2, 4, 8),
+        description="requests in flight, a level each: [1, 2, 4], as text 1,2,4, or 1..64 doubling",
+    )
     requests_per_level: PositiveInt = 32
     requests_at_objectives: PositiveInt | None = Field(
         default=None,
@@ -231,3 +263,7 @@ class Benchmark(Part):
         | None
     ) = Field(default=None, description="also run it in the cloud at these times, in `timezone`")
     timezone: str = "UTC"
+
+    def model_post_init(self, context: object) -> None:
+        """The levels, however they were written."""
+        self.__dict__["concurrency"] = _levels(self.concurrency)

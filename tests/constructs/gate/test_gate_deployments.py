@@ -41,7 +41,7 @@ def deploy(cloud: Cloud, wanted: Deployment) -> str:
     assembly = app.synth()
     status = ""
     for stack in assembly.stacks:  # dependencies first
-        cloud._upload(Path(assembly.directory), stack.stack_name)
+        cloud.upload(Path(assembly.directory), stack.stack_name)
         try:
             status = cloud.apply(stack.stack_name, stack.template)
         except Exception as error:

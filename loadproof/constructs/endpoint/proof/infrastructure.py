@@ -48,7 +48,7 @@ class Proof(Construct):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, endpoint: ModelEndpoint, scaling: Sequence[Scaled]
+        self, scope: Construct, construct_id: str, *, endpoint: ModelEndpoint, scaling: Sequence[Scaled] = ()
     ) -> None:
         super().__init__(scope, construct_id)
         deployment = endpoint.deployment

@@ -1,0 +1,1 @@
+"""The main job on this machine, from check to take-down."""

@@ -1,0 +1,62 @@
+"""`loadproof demo`: the main job end to end on this machine, with nothing left running."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadproof.bench.job import new_folder
+from loadproof.cli.demo.children import interrupted_by_signals
+from loadproof.cli.demo.steps import Steps
+from loadproof.errors import CouldNotRunError, ExitCode, InputError
+from loadproof.profiles import profile_files
+from loadproof.terminal import Terminal
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+def demo(
+    environment: Annotated[str, typer.Option(help="Folder of deploy_profiles to deploy and benchmark.")] = "dev",
+    backend: Annotated[
+        str | None, typer.Option(help="Base URL of a real model server to stand behind every component.")
+    ] = None,
+    requests_per_level: Annotated[
+        int | None, typer.Option(min=1, help="Requests at each concurrency.  [default: what each profile says]")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the runs.  [default: runs/ of the repository]")] = None,
+) -> int:
+    """Deploy, drive, judge and take down, on this machine.
+
+    A first endpoint is deployed and judged at its objectives' level, then the others with all their levels.
+
+    Exit 0 when all of it worked, whatever the verdicts; 2 for profiles with mistakes; 3 when a step did not work.
+    """
+    if not (REPOSITORY / "deploy_profiles").is_dir():
+        raise InputError(
+            "the demo deploys example profiles of Loadproof's repository, which an installed package does not hold; "
+            "clone the repository, run `make setup` and then `loadproof demo` there"
+        )
+    profiles = profile_files(REPOSITORY / "deploy_profiles", environment)
+    if not profiles:
+        raise InputError(f"deploy_profiles/{environment} holds no profile; use a folder that does")
+    if not (REPOSITORY / "node_modules" / ".bin" / "cdk").exists():
+        raise CouldNotRunError("the CDK CLI is not installed; run `make setup` in the repository")
+    runs = new_folder((out or REPOSITORY / "runs").resolve(), f"demo-{time.strftime('%Y%m%d-%H%M%S')}")
+    steps = Steps(Terminal(highlight=False), REPOSITORY, runs, requests_per_level)
+    try:
+        with interrupted_by_signals():
+            if not steps.checked(environment):
+                return ExitCode.BAD_INPUT
+            steps.main_job(environment, profiles, backend)
+    except KeyboardInterrupt:
+        steps.say(f"\nInterrupted after {steps.elapsed_s:.0f} s; nothing is left running.")
+        raise
+    finally:
+        shutil.rmtree(runs / "cdk.out", ignore_errors=True)
+        if not any(runs.iterdir()):
+            runs.rmdir()
+    return ExitCode.OK
