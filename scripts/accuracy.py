@@ -1,7 +1,8 @@
 """Writes docs/accuracy.md and its pictures: the planner beside every published cell, in sample and held out.
 
     .venv/bin/python scripts/accuracy.py                                      what needs no fit (a few seconds)
-    .venv/bin/python scripts/accuracy.py --refit [--published ROWS.csv]       everything (two minutes)
+    .venv/bin/python scripts/accuracy.py --refit [--published ROWS.csv --published-2026 ROWS.csv]
+                                                                              everything (two minutes)
 
 Held-out figures take a fit each, and `--published` names rows that are not ours to commit (only their errors are
 written); both are kept in docs/accuracy.json with a fingerprint of the model that made them. A test writes the page
@@ -14,12 +15,14 @@ import json
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "scripts")]
 
+import accuracy_2026  # noqa: E402
 import accuracy_batching  # noqa: E402
 import accuracy_decisions  # noqa: E402
 import accuracy_neuron  # noqa: E402
@@ -27,6 +30,7 @@ import accuracy_pictures  # noqa: E402
 import accuracy_published  # noqa: E402
 import accuracy_ranges  # noqa: E402
 import accuracy_unseen  # noqa: E402
+import fit_vllm  # noqa: E402
 from accuracy_cells import SPLITS, Cell, fingerprint, fit_held_out, goal, held_out_cells, shipped_cells, spread, table  # noqa: E402
 from fit_step_model import cases_of_tables  # noqa: E402
 
@@ -159,16 +163,19 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--refit", action="store_true", help="fit every held-out figure again")
     parser.add_argument("--published", type=Path, help="further published rows (CSV)")
+    parser.add_argument("--published-2026", type=Path, help="published rows of 2026 (CSV)")
     arguments = parser.parse_args()
     stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.is_file() else {"published": []}
     if arguments.refit:
         cases = cases_of_tables()
         stored["fingerprint"] = fingerprint(cases, shipped_cells(cases))
         stored["held_out"] = {split: fit_held_out(cases, split) for split in SPLITS}
-    if arguments.published:
-        path = arguments.published
+    if arguments.published and arguments.published_2026:
+        path, recent = arguments.published, fit_vllm.read(arguments.published_2026)
         stored["published"] = [
-            *accuracy_published.section(path),
+            *accuracy_published.section(path, partial(fit_vllm.fit, rows=recent), fit_vllm.applied),
+            *accuracy_2026.section(arguments.published_2026),
+            *fit_vllm.section(accuracy_published.read(path)[0], recent),
             *accuracy_neuron.section(path),
             *accuracy_published.others(path),
         ]

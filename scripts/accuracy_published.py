@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
 
 import numpy as np
-from accuracy_cells import applied, calibrated_on, goal, rows_of
+from accuracy_cells import calibrated_on, goal, rows_of
 
 from loadproof.capacity import PlannedDeployment, StepTimes, deployment_from_container, predict_run
 from loadproof.capacity.confidence import confidence_of
-from loadproof.capacity.fitting import Parameters, search
+from loadproof.capacity.fitting import Parameters
 from loadproof.capacity.rows import model_shape, predict_row
 from loadproof.errors import InputError
 
-# PCIe: as under TGI. An expert layer: what the roofline leaves of one stream's ms a token under vLLM, over the layers.
-# Qwen3 30B-A3B on an A100: 9.6 ms (github.com/tenstorrent/tt-inference-server, issue 340), 0.107 a layer; Qwen3
-# 235B-A22B on eight H200: 8.96 ms (github.com/aws-samples/sagemaker-genai-hosting-examples, report of 2026-03-11),
-# 0.043 a layer. The prior is their geometric mean.
-PRIORS = {
-    "step_ms": 1.1,
-    "step_ms_per_sequence": 0.01,
-    "step_ms_per_expert_layer": 0.068,
-    "single_token_gain": 1.0,
-    "bandwidth_efficiency": 0.84,
-    "PCIe_gb_per_s": 18.0,
-    "PCIe_latency_us": 11.0,
-}
 _VLLM = "vLLM (SageMaker"
 _BLOCK = 16  # tokens of vLLM's prefix cache; the last block of a repeated prompt is computed again
 
@@ -50,7 +37,11 @@ class Published:
         return self.deployment.model_id, self.deployment.instance.instance_type
 
 
-def section(path: Path) -> list[str]:
+Refit = Callable[[Sequence[Published]], Parameters]
+Applied = Callable[[PlannedDeployment, Parameters], PlannedDeployment]
+
+
+def section(path: Path, refit: Refit, applied: Applied) -> list[str]:
     """Errors of the vLLM rows, shipped parameters and one (model, instance type) out; what becomes of the others."""
     rows, skipped = read(path)
     groups = sorted({row.group for row in rows})
@@ -63,17 +54,17 @@ def section(path: Path) -> list[str]:
         "",
         "| | throughput: median | p90 | cells | grade | inside the range | goal |",
         "|---|---|---|---|---|---|---|",
-        _line("shipped rows", rows, [error_of(row, None) for row in rows], ("", "")),
+        _line("shipped rows", rows, [error_of(row) for row in rows], ("", "")),
     ]
     held: list[float] = []
     ordered: list[Published] = []
     for group in groups:
         seen = [row for row in rows if row.group != group]
-        fitted, deployments = fit(seen), [row.deployment for row in seen]
+        fitted, deployments = refit(seen), [row.deployment for row in seen]
         out = [
             replace(row, deployment=calibrated_on(row.deployment, deployments)) for row in rows if row.group == group
         ]
-        errors = [error_of(row, fitted) for row in out]
+        errors = [error_of(replace(row, deployment=applied(row.deployment, fitted))) for row in out]
         lines.append(_line(f"without {group[0]} on {group[1]}", out, errors, ("", "")))
         held += errors
         ordered += out
@@ -81,11 +72,6 @@ def section(path: Path) -> list[str]:
     goals = (f"8.0% {goal(median <= 0.08)}", "70 to 90%")
     lines.append(_line("leave one out, all", ordered, held, goals))
     return [*lines, "", *_ttfts(rows)]
-
-
-def fit(rows: Sequence[Published]) -> Parameters:
-    """The parameters of the vLLM rows; those shipped are of all published ones."""
-    return search(lambda p: [error_of(row, p) for row in rows], PRIORS, 12)
 
 
 def _ttfts(rows: Sequence[Published]) -> list[str]:
@@ -149,11 +135,9 @@ def read(path: Path) -> tuple[list[Published], int]:
     return rows, skipped
 
 
-def error_of(row: Published, parameters: Parameters | None) -> float:
+def error_of(row: Published) -> float:
     """log(predicted / measured) throughput of a batch that only decodes: B / decode(B, B · (input + output / 2))."""
     deployment = row.deployment
-    if parameters is not None:
-        deployment = applied(deployment, parameters, "PCIe", deployment.accelerators)
     batch = row.concurrency
     step_ms = StepTimes(deployment).decode_ms(batch, batch * (row.input_tokens + row.output_tokens / 2))
     return log(batch / step_ms * 1e3 / row.throughput_tok_s)

@@ -59,8 +59,8 @@ def own_hardware(
     server: ServerRow, accelerator: Accelerator, name: str, *, bandwidth_gb_per_s: float, bf16_tflops: float
 ) -> tuple[ServerRow, Accelerator]:
     """Both rows for hardware whose effective figures were fitted: no share of them is lost, and nothing is left of what
-    the shipped rows know of GPU kernels (a single token's faster read, multiprocessors to keep busy)."""
-    bare = replace(server, bandwidth_efficiency=1.0, compute_efficiency=1.0, single_token_gain=1.0)
+    the shipped rows know of GPUs and their hosts (a single token's faster read, multiprocessors to keep busy, HTTP)."""
+    bare = replace(server, bandwidth_efficiency=1.0, compute_efficiency=1.0, single_token_gain=1.0, ttft_ms=0.0)
     chip = replace(
         accelerator,
         name=name,

@@ -18,7 +18,7 @@ from loadproof.errors import InputError
 WEIGHTS: Mapping[FigureName, float] = {"ttft_ms": 0.5}
 # Being off its prior by a factor e costs a parameter as much as 1% on one figure: what the levels do not speak of
 # stays, what they say at all they may say. A server's time per step differs tenfold between versions and hosts.
-PRIOR_WEIGHT = 0.01
+PRIOR_WEIGHT = 0.005
 ROUNDS = 25
 # Server and own hardware: what a few levels of one model on one machine can speak of. `step_ms_per_layer` and
 # `step_ms_per_doubling` need several models or degrees, and stay as shipped.

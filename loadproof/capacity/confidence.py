@@ -8,24 +8,11 @@ from math import exp, log1p, sqrt
 from typing import Literal
 
 from loadproof.capacity.deployment import PlannedDeployment
-from loadproof.capacity.servers import OwnMeasurement
+from loadproof.capacity.servers import GENERATION, OwnMeasurement
 from loadproof.families import FAMILIES
 
 Grade = Literal["A", "B", "C", "D"]
 
-GENERATION = {
-    "T4": "Turing",
-    "A10G": "Ampere",
-    "A100-40": "Ampere",
-    "A100-80": "Ampere",
-    "L4": "Ada",
-    "L40S": "Ada",
-    "H100": "Hopper",
-    "H200": "Hopper",
-    "RTX PRO 6000 Server": "Blackwell",
-    "B200": "Blackwell",
-    "B300": "Blackwell",
-}
 MEANING: dict[Grade, str] = {
     "A": "server and accelerator calibrated against published measurements",
     "B": "calibrated on the same accelerator architecture or another version of the server",
@@ -36,13 +23,14 @@ MEANING: dict[Grade, str] = {
 # independent sources add as squares. Fitted on held-out cells (docs/accuracy.md, "Ranges") where that is said.
 _MODEL = 0.11  # fitted: all rows measured, a model that was not among them
 _MODEL_UNDER = {"neuron": 0.16}  # fitted: where one server's models differ more
-_DEGREE = 0.07  # fitted: the fabric was measured under this server, but not with so many accelerators
+_DEGREE = 0.07  # fitted: the fabric was measured under this server, but not with so many accelerators or not with these
 _FABRIC = 0.35  # fitted: this server was never measured on such a fabric
 _NEAR_LIMIT = 0.40  # fitted: a p90 where a little memory decides whether some requests wait for a whole round
 _CHIP: dict[Grade, float] = {"A": 0.0, "B": 0.10, "C": 0.20, "D": 0.68}  # not fitted: few were held out, and did better
 _VERSION = 0.15  # not fitted: another version of the server
 _PACKED = 0.35  # not fitted: weights of fewer than 16 bits, whose kernels differ by format and chip
-_PACKED_MEASURED = frozenset({"neuron"})  # servers with such rows among those fitted
+# Of those fitted, with which weights of fewer bits: server, format, generation.
+_PACKED_MEASURED = {("vllm", "mxfp4", "Hopper"), ("vllm", "mxfp4", "Ampere")}
 # TTFT is the least certain figure at any grade: routing, tokenization and prefix hits are not in the model. What lies
 # between client and server is only ever on top: measured TTFTs of cached prompts were 60 to 130 ms above the step's.
 _TTFT_BAND = 0.5
@@ -89,7 +77,8 @@ def confidence_of(deployment: PlannedDeployment) -> Confidence:
     doubts = [_MODEL_UNDER.get(server.family, _MODEL), _CHIP[grade], _fabric_doubt(deployment)]
     if not _same_version(deployment):
         doubts.append(_VERSION)
-    if deployment.quantization != "none" and server.family not in _PACKED_MEASURED:
+    packed = (server.family, deployment.quantization, GENERATION.get(deployment.accelerator.name))
+    if deployment.quantization != "none" and server.family != "neuron" and packed not in _PACKED_MEASURED:
         doubts.append(_PACKED)
     band = _factor(*doubts)
     return Confidence(
@@ -138,7 +127,8 @@ def _fabric_doubt(deployment: PlannedDeployment) -> float:
     degrees = deployment.fabric.calibrated_degrees
     if not degrees:
         return _FABRIC
-    return 0.0 if deployment.accelerators in degrees else _DEGREE
+    known = deployment.accelerators == 1 or deployment.accelerator.name in deployment.server.calibrated_on
+    return 0.0 if known and deployment.accelerators in degrees else _DEGREE
 
 
 def _grade(deployment: PlannedDeployment) -> Grade:

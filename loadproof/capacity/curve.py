@@ -92,16 +92,23 @@ def predict_level(
     batch = loop.batch
     groups, step_ms = _prefill(deployment, input_tokens, cached_tokens, 1.0 if staggered else batch)
     prefill_ms = step_ms * (batch if staggered else groups)
+    server = deployment.server
     decode_ms = StepTimes(deployment).decode_ms(batch, batch * (input_tokens + output_tokens / 2))
-    service_ms = prefill_ms + (output_tokens - 1) * decode_ms
+    service_ms = server.ttft_ms + prefill_ms + (output_tokens - 1) * decode_ms
     if staggered:
         others = prefill_ms / service_ms * (batch - 1) / batch  # share of the time another prompt is under way
         underway_ms = (others * step_ms + (1 - others) * min(decode_ms, step_ms)) / 2 if batch > 1 else 0.0
-        first_ms = step_ms + underway_ms + _held_back_ms(deployment.limits, batch, service_ms / batch, decode_ms)
+        first_ms = (
+            server.ttft_ms
+            + step_ms
+            + underway_ms
+            + _held_back_ms(deployment.limits, batch, service_ms / batch, decode_ms)
+        )
     elif deployment.limits.scheduler == "chunked":
         # A group decodes while the next one is prefilled, so it ends earlier too: after the first round the groups
-        # follow each other and none waits for another.
-        first_ms = step_ms
+        # follow each other, and a prompt finds but a share of the others' before its own.
+        _, alone_ms = _prefill(deployment, input_tokens, cached_tokens, 1.0)
+        first_ms = server.ttft_ms + alone_ms + server.prompts_ahead * (batch - 1) * prefill_ms / batch
     else:
         first_ms = (groups + 1) / 2 * step_ms
     e2e_ms = loop.e2e_ms(service_ms)

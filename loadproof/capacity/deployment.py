@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from loadproof import catalog
 from loadproof.capacity.calibrated import calibrated_rows
-from loadproof.capacity.servers import FabricRow, ServerRow, fabric_row, server_row
+from loadproof.capacity.servers import FabricRow, ServerRow, compute_efficiency, fabric_row, server_row
 from loadproof.catalog.weights import DTYPE_BYTES, QUANTIZED_BYTES
 from loadproof.errors import InputError
 from loadproof.families import FAMILIES, BatchLimits, Settings
@@ -187,6 +187,8 @@ def _deployment(
     family, version, settings = served_by
     known = FAMILIES[family]
     server = server_row(known.server_row(settings), version)
+    reached = compute_efficiency(server, accelerator.name, mixture=bool(architecture.experts))
+    server = replace(server, compute_efficiency=reached)
     return PlannedDeployment(
         model_id=model_id,
         architecture=architecture,

@@ -9,6 +9,19 @@ from pathlib import Path
 from loadproof.catalog.readers import table
 
 DATA = Path(__file__).parent / "data"
+GENERATION = {
+    "T4": "Turing",
+    "A10G": "Ampere",
+    "A100-40": "Ampere",
+    "A100-80": "Ampere",
+    "L4": "Ada",
+    "L40S": "Ada",
+    "H100": "Hopper",
+    "H200": "Hopper",
+    "RTX PRO 6000 Server": "Blackwell",
+    "B200": "Blackwell",
+    "B300": "Blackwell",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +45,10 @@ class ServerRow:
     One step costs `step_ms + step_ms_per_layer · layers + step_ms_per_doubling · log2(accelerators) +
     step_ms_per_sequence · sequences` beside the hardware's work, and each prompt token
     `prefill_us_per_token_per_doubling · log2(accelerators)`, beyond what all-reduce explains: its cause is not known.
-    Layers of many small kernels cost `step_ms_per_expert_layer` more: those of a mixture of experts (routing, sorting)
-    and those of linear attention, twice where a layer has both.
+    Layers of many small kernels cost more: those of a mixture of experts `step_ms_per_expert_layer` (routing, sorting),
+    those of linear attention `step_ms_per_linear_layer`, both where a layer has both. A first token comes `ttft_ms`
+    later than its step ends (HTTP, tokenization, scheduling), and finds the prompts of `prompts_ahead` of the other
+    requests in flight before its own, for clients of a closed loop start together and end nearly so.
     Efficiencies are shares of the datasheet's bandwidth and dense compute; a step of a single token, matrix times
     vector, reads weights `single_token_gain` times as fast, and KV caches are read at `kv_read_share` of the weights'
     rate. `split_kv` says that attention spreads one
@@ -48,6 +63,7 @@ class ServerRow:
     step_ms: float
     step_ms_per_layer: float
     step_ms_per_expert_layer: float
+    step_ms_per_linear_layer: float
     step_ms_per_doubling: float
     step_ms_per_sequence: float
     prefill_us_per_token_per_doubling: float
@@ -55,6 +71,8 @@ class ServerRow:
     compute_efficiency: float
     single_token_gain: float
     kv_read_share: float
+    ttft_ms: float
+    prompts_ahead: float
     split_kv: bool
     all_experts: bool
     layers_in_turn: bool
@@ -82,6 +100,25 @@ class FabricRow:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class EfficiencyRow:
+    """The share of the datasheet's dense compute that prompts reach under a server: by generation of accelerators, for
+    dense models and for a mixture, whose tokens are dealt out over many small products."""
+
+    server: str
+    generation: str
+    mixture: bool
+    compute_efficiency: float
+    source: str
+
+
+def compute_efficiency(server: ServerRow, accelerator: str, *, mixture: bool) -> float:
+    """Of this server on this accelerator, by name; the server row's own where no row of efficiencies speaks of it."""
+    wanted = (server.family, GENERATION.get(accelerator, ""), mixture)
+    rows = {(row.server, row.generation, row.mixture): row.compute_efficiency for row in _efficiencies()}
+    return rows.get(wanted, server.compute_efficiency)
+
+
 def server_row(family: str, version: str) -> ServerRow:
     """The row of a server whose version is the longest prefix of `version`, else its newest row."""
     of_family = [row for row in _servers() if row.family == family]
@@ -107,6 +144,11 @@ def _is_prefix(short: str, full: str) -> bool:
 @cache
 def _servers() -> tuple[ServerRow, ...]:
     return tuple(table(ServerRow, DATA / "servers.csv", between=";"))
+
+
+@cache
+def _efficiencies() -> tuple[EfficiencyRow, ...]:
+    return tuple(table(EfficiencyRow, DATA / "efficiencies.csv"))
 
 
 @cache

@@ -20,8 +20,8 @@ class StepTimes:
     - compute      = (2 · active parameters · tokens + attention) / (N · FLOP/s · efficiency)
     - read KV      = context tokens · KV bytes per token and accelerator / (bandwidth · efficiency · KV share)
     - all-reduce   = layers · reduces · (latency · log2 N + 2 (N-1)/N · tokens · hidden · 2 bytes / fabric bandwidth)
-    - server       = a + b · layers + x · layers of many small kernels + c · log2 N + d · sequences
-                     + e · log2 N · prompt tokens
+    - server       = a + b · layers + x · layers of experts + y · layers of linear attention + c · log2 N
+                     + d · sequences + e · log2 N · prompt tokens
     Source: the usual inference roofline (Pope et al. 2022, arXiv:2211.05102) with parameters from `data/*.csv`.
     """
 
@@ -61,8 +61,8 @@ class StepTimes:
         self._attention_ms_per_pair = 4 * shape.layers * shape.heads * shape.head_dim / (n * flops_per_ms)
         kv_bytes = kv_bytes_per_token if server.layers_in_turn else kv_bytes_per_token_per_accelerator
         self._kv_ms_per_token = kv_bytes(deployment) / (bytes_per_ms * server.kv_read_share)
-        # Without split KV, one thread block reads one sequence's one head: few sequences leave multiprocessors idle.
-        heads_here = max(1.0, shape.heads / n)
+        # Without split KV, one thread block reads one sequence's one key-value head: few leave multiprocessors idle.
+        heads_here = max(1.0, shape.kv_heads / n)
         self._full_blocks = 0.0 if server.split_kv else (chip.multiprocessors or 0) / heads_here
 
         fabric = deployment.fabric
@@ -70,9 +70,9 @@ class StepTimes:
         reduces = shape.layers * shape.allreduces_per_layer
         self._allreduce_base_ms = reduces * fabric.latency_us * 1e-3 * doublings
         self._allreduce_per_token_ms = reduces * 2 * (n - 1) / n * shape.hidden * 2 / (fabric.effective_gb_per_s * 1e6)
-        # Layers of many small kernels: experts, and linear attention beside them.
-        small_kernels = (shape.layers if shape.experts else 0) + shape.linear_layers
-        layers_ms = server.step_ms_per_layer * shape.layers + server.step_ms_per_expert_layer * small_kernels
+        layers_ms = server.step_ms_per_layer * shape.layers
+        layers_ms += server.step_ms_per_expert_layer * (shape.layers if shape.experts else 0)
+        layers_ms += server.step_ms_per_linear_layer * shape.linear_layers
         self._server_base_ms = server.step_ms + layers_ms + server.step_ms_per_doubling * doublings
         self._server_per_sequence_ms = server.step_ms_per_sequence
         self._server_per_prompt_token_ms = server.prefill_us_per_token_per_doubling * 1e-3 * doublings

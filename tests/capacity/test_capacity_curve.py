@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from loadproof import catalog
 from loadproof.capacity import PlannedDeployment, StepTimes, deployment_from_container, predict_level
+from loadproof.capacity.servers import compute_efficiency, server_row
 from loadproof.errors import InputError
 
 MODELS = ("meta-llama/Llama-3.2-1B", "meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen3-32B")
@@ -41,6 +42,7 @@ def bare(deployment: PlannedDeployment) -> PlannedDeployment:
         step_ms=0.0,
         step_ms_per_layer=0.0,
         step_ms_per_expert_layer=0.0,
+        step_ms_per_linear_layer=0.0,
         step_ms_per_doubling=0.0,
         step_ms_per_sequence=0.0,
         prefill_us_per_token_per_doubling=0.0,
@@ -48,6 +50,8 @@ def bare(deployment: PlannedDeployment) -> PlannedDeployment:
         compute_efficiency=1.0,
         single_token_gain=1.0,
         kv_read_share=1.0,
+        ttft_ms=0.0,
+        prompts_ahead=0.0,
         split_kv=True,
     )
     return replace(deployment, server=server)
@@ -70,9 +74,9 @@ def test_a_long_prefill_is_bound_by_compute() -> None:
 
 
 def test_all_reduce_moves_its_bytes_twice_over_the_ring() -> None:
-    """64 reduces over 4: 64 · 2 · 3/4 · 8,192 bytes at 5.488 GB/s are 0.143 ms a token; 64 · 4.01 us · 2 once."""
+    """64 reduces over 4: 64 · 2 · 3/4 · 8,192 bytes at 5.423 GB/s are 0.145 ms a token; 64 · 3.843 us · 2 once."""
     shares = StepTimes(bare(tgi_7b(4, "ml.g5.12xlarge"))).decode_shares(10, 0)
-    assert shares["fabric"] == pytest.approx(10 * 0.14330 + 0.51328, rel=1e-3)
+    assert shares["fabric"] == pytest.approx(10 * 0.14502 + 0.49190, rel=1e-3)
 
 
 def test_shares_sum_to_the_step() -> None:
@@ -213,12 +217,13 @@ def test_a_prompt_token_costs_more_on_more_accelerators() -> None:
 
 
 def test_layers_of_many_small_kernels_cost_their_launches_and_only_they() -> None:
-    """0.1 ms in each of Mixtral's 32 layers, nothing in Llama's; Qwen3.5 122B has 48 of experts and 36 of linear
-    attention, 8.4 ms."""
+    """0.1 ms in each of Mixtral's 32 layers, nothing in Llama's; Qwen3.5 122B has 48 of experts, and 36 of linear
+    attention at 0.2 ms: 4.8 + 7.2."""
     mixtral = bare(SeedRow("Mixtral 8x7B", "ml.p4d.24xlarge", 1, 8, 256, 256, 1, None, None).deployment())
     qwen = bare(vllm("Qwen/Qwen3.5-122B-A10B"))
-    for plain, added_ms in ((mixtral, 3.2), (bare(tgi_7b()), 0.0), (qwen, 8.4)):
-        dear = replace(plain, server=replace(plain.server, step_ms_per_expert_layer=0.1))
+    for plain, added_ms in ((mixtral, 3.2), (bare(tgi_7b()), 0.0), (qwen, 12.0)):
+        server = replace(plain.server, step_ms_per_expert_layer=0.1, step_ms_per_linear_layer=0.2)
+        dear = replace(plain, server=server)
         assert StepTimes(dear).decode_ms(4, 0) - StepTimes(plain).decode_ms(4, 0) == pytest.approx(added_ms)
 
 
@@ -237,3 +242,39 @@ def test_a_single_token_reads_weights_faster_and_kv_at_its_own_rate() -> None:
     assert steps.decode_ms(1, 0) == pytest.approx(20.021, rel=1e-3)
     assert steps.decode_ms(2, 0) == pytest.approx(22.023, rel=1e-3)
     assert steps.decode_ms(8, 10_000) - steps.decode_ms(8, 0) == pytest.approx(17.476, rel=1e-3)
+
+
+def test_a_first_token_finds_a_share_of_the_other_prompts_before_its_own() -> None:
+    """Eleven at once, a tenth of ten others ahead: one prompt's share of the groups' time, 20 ms of HTTP on top."""
+    plain = bare(vllm())
+    alone = predict_level(plain, 8000, 100, 1)
+    busy = replace(plain, server=replace(plain.server, prompts_ahead=0.1, ttft_ms=20.0))
+    level = predict_level(busy, 8000, 100, 11)
+    unshared = predict_level(plain, 8000, 100, 11)
+    assert alone is not None and level is not None and unshared is not None
+    assert level.ttft_ms == pytest.approx(unshared.ttft_ms + 20.0 + alone.ttft_ms, rel=0.02)
+    assert unshared.ttft_ms == pytest.approx(alone.ttft_ms)
+    assert level.e2e_ms == pytest.approx(unshared.e2e_ms + 20.0)
+
+
+def test_few_sequences_of_few_key_value_heads_leave_multiprocessors_idle() -> None:
+    """Llama 2 70B over 8 A100 has one key-value head on each: one sequence of 1,000 tokens is read by 1 of 108
+    multiprocessors, 108 sequences by all."""
+    plain = bare(SeedRow("Llama 2 70B", "ml.p4d.24xlarge", 1, 8, 256, 256, 1, None, None).deployment())
+    whole = StepTimes(plain)
+    blocks = StepTimes(replace(plain, server=replace(plain.server, split_kv=False)))
+
+    def kv_ms(steps: StepTimes, sequences: int) -> float:
+        return steps.decode_ms(sequences, 1000.0 * sequences) - steps.decode_ms(sequences, 0)
+
+    assert kv_ms(blocks, 1) == pytest.approx(108 * kv_ms(whole, 1))
+    assert kv_ms(blocks, 108) == pytest.approx(kv_ms(whole, 108))
+
+
+def test_prompts_reach_another_share_of_compute_by_generation_and_kind() -> None:
+    """The rows of efficiencies.csv; a server or a generation without one keeps the server row's own share."""
+    vllm_row, tgi_row = server_row("vllm", ""), server_row("tgi", "1")
+    assert compute_efficiency(vllm_row, "H100", mixture=False) == 0.3262
+    assert compute_efficiency(vllm_row, "H200", mixture=True) == 0.2935
+    assert compute_efficiency(vllm_row, "L40S", mixture=False) == vllm_row.compute_efficiency
+    assert compute_efficiency(tgi_row, "A100-80", mixture=True) == tgi_row.compute_efficiency

@@ -71,10 +71,10 @@ def test_a_model_is_known_by_catalog_name_or_hub_id(name: str) -> None:
 
 
 def test_a_cached_prompt_is_read_not_computed() -> None:
-    """With 1,599 of 1,600 prompt tokens cached, the first token comes in about one decode step, not 16 prefills."""
+    """With 1,599 of 1,600 prompt tokens cached, the first token comes after one decode step and HTTP, not a prefill."""
     row = ROW | {"model": "Qwen3 14B", "instance_type": "ml.g7e.2xlarge", "server": "vLLM", "input_tokens": "1600"}
     ttft = [float(predict_row(row | {"cached_input_tokens": text})["predicted_ttft_ms"]) for text in ("", "1599")]
-    assert ttft[1] < 40 < 500 < ttft[0]
+    assert ttft[1] < 60 < 300 < ttft[0]
 
 
 def test_a_level_that_takes_over_a_minute_times_out() -> None:
