@@ -127,12 +127,11 @@ accelerators, and eight PCIe accelerators being slower than their share. Rejecte
 prefill step (fixed, or by degree), per prompt token alike at all degrees, per sequence by degree. Rejected in sample
 already: prefill compute that falls with the degree, a cost per pair of prompt tokens (two forms), per layer and prompt
 token, an all-reduce bandwidth of its own per degree, dearer attention. TGI's own settings were not chosen: other
-prefill budgets and admission ratios were tried, and its documented defaults kept. Under vLLM two terms were added
-likewise, a cost of each layer of many small kernels (experts, linear attention) and a single token's gain; without the
-first, the mixture on eight H200 comes out 60 to 180% too fast. That linear attention shares this cost was found on rows
-never fitted: laid on the experts alone, it made a mixture without linear attention 64% too slow. The prior of the cost
-decides how well the mixture is predicted when it is held out: the median of all is 7.6 to 8.0% with 0.06 to 0.08 ms,
-9.1% with 0.045 and 9.6% with 0.1.
+prefill budgets and admission ratios were tried, and its documented defaults kept. Under vLLM terms were added
+likewise: a cost of each layer of experts and one of each layer of linear attention, a single token's gain, the compute
+that prompts reach by generation and kind of model, what a first token takes beside its steps, and the prompts that it
+finds before its own ([decision 33](decisions/0033-step-model-2026.md)). Experts and linear attention shared one cost
+until rows of a mixture without linear attention came out a quarter too slow.
 
 Why one TP degree out misses its goal: the search stops 0.1 to 0.5% above the least cost of its own objective, where the
 held-out medians are not settled. More of its rounds (60 for 12) give 6.21%, a start at the shipped rows 6.15%. A search

@@ -64,7 +64,7 @@ SPLITS: dict[str, Callable[[Row], str]] = {
     "prompt length": lambda row: "short" if row.input_tokens <= 2048 else "long",
 }
 _OTHERS = ("PCIe", "NVSwitch", "Hopper", "Ampere")
-_PRIOR_WEIGHT = 0.3  # 0.05 and 1 tried: chosen by SageMaker's groups held out (decision 32)
+_PRIOR_WEIGHT = 0.3  # 0.05 and 1 tried: chosen by SageMaker's groups held out (decision 33)
 _TTFT_WEIGHT = 0.3  # a TTFT is the least certain figure: it shall not pull the step's parameters
 _OFTEN, _OFTEN_WEIGHT = 24, 0.3  # a model with more rows than this counts less in each: its errors hang together
 
