@@ -64,6 +64,7 @@ def predict_level(
     concurrency: int,
     *,
     staggered: bool = False,
+    uneven: bool = False,
     cached_tokens: int = 0,
 ) -> PredictedLevel | None:
     """The level at `concurrency` requests in flight over all copies; None when no such request can be served.
@@ -74,7 +75,8 @@ def predict_level(
 
     Equal requests end together and are prefilled together: a request waits for the prompts before its own.
     `staggered` requests (of spread lengths) arrive one by one: each waits for its own prompt and what is under way,
-    and the others' prompts lengthen its TPOT instead.
+    and the others' prompts lengthen its TPOT instead. `uneven` requests, of which only the mean lengths are known, as
+    published tables give them, find under a chunked scheduler the server's fitted share of the others' prompts.
 
     `cached_tokens` of each prompt are found in the prefix cache: read, not computed. Raises InputError for counts
     below 1 and for a prompt that is wholly cached.
@@ -92,25 +94,20 @@ def predict_level(
     batch = loop.batch
     groups, step_ms = _prefill(deployment, input_tokens, cached_tokens, 1.0 if staggered else batch)
     prefill_ms = step_ms * (batch if staggered else groups)
-    server = deployment.server
     decode_ms = StepTimes(deployment).decode_ms(batch, batch * (input_tokens + output_tokens / 2))
-    service_ms = server.ttft_ms + prefill_ms + (output_tokens - 1) * decode_ms
+    service_ms = deployment.server.ttft_ms + prefill_ms + (output_tokens - 1) * decode_ms
     if staggered:
-        others = prefill_ms / service_ms * (batch - 1) / batch  # share of the time another prompt is under way
-        underway_ms = (others * step_ms + (1 - others) * min(decode_ms, step_ms)) / 2 if batch > 1 else 0.0
-        first_ms = (
-            server.ttft_ms
-            + step_ms
-            + underway_ms
-            + _held_back_ms(deployment.limits, batch, service_ms / batch, decode_ms)
-        )
-    elif deployment.limits.scheduler == "chunked":
-        # A group decodes while the next one is prefilled, so it ends earlier too: after the first round the groups
-        # follow each other, and a prompt finds but a share of the others' before its own.
-        _, alone_ms = _prefill(deployment, input_tokens, cached_tokens, 1.0)
-        first_ms = server.ttft_ms + alone_ms + server.prompts_ahead * (batch - 1) * prefill_ms / batch
-    else:
+        first_ms = step_ms + _underway_ms(deployment.limits, batch, service_ms, prefill_ms, decode_ms)
+    elif deployment.limits.scheduler != "chunked":
         first_ms = (groups + 1) / 2 * step_ms
+    elif uneven:
+        _, alone_ms = _prefill(deployment, input_tokens, cached_tokens, 1.0)
+        first_ms = alone_ms + deployment.server.prompts_ahead * (batch - 1) * prefill_ms / batch
+    else:
+        # A group decodes while the next one is prefilled, so it ends earlier too: after the first round the groups
+        # follow each other and none waits for another.
+        first_ms = step_ms
+    first_ms += deployment.server.ttft_ms
     e2e_ms = loop.e2e_ms(service_ms)
     queue_ms = e2e_ms - service_ms
     ttft_ms = queue_ms + min(first_ms, service_ms)
@@ -175,6 +172,14 @@ def _gathered(deployment: PlannedDeployment, input_tokens: int, output_tokens: i
     service_ms = delay_ms + prefill_ms + (output_tokens - 1) * decode_ms
     e2e_ms = loop.e2e_ms(service_ms)
     return loop.level(output_tokens, service_ms, prefill_ms, (e2e_ms, e2e_ms), 0.0)
+
+
+def _underway_ms(limits: BatchLimits, batch: float, service_ms: float, prefill_ms: float, decode_ms: float) -> float:
+    """Mean wait of a prompt that arrives by itself: for what is under way, and for company."""
+    step_ms = prefill_ms / batch
+    others = prefill_ms / service_ms * (batch - 1) / batch  # share of the time another prompt is under way
+    underway_ms = (others * step_ms + (1 - others) * min(decode_ms, step_ms)) / 2 if batch > 1 else 0.0
+    return underway_ms + _held_back_ms(limits, batch, service_ms / batch, decode_ms)
 
 
 def _held_back_ms(limits: BatchLimits, batch: float, between_ms: float, decode_ms: float) -> float:

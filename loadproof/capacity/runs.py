@@ -54,7 +54,9 @@ def predict_run(
         raise InputError("input tokens, output tokens and concurrency must each be at least 1")
     if cached_tokens and deployment.limits.scheduler != "chunked":
         raise InputError(f"cached tokens: {deployment.family} is planned without a prefix cache; expected 0")
-    level = predict_level(deployment, input_tokens, output_tokens, concurrency, cached_tokens=cached_tokens)
+    level = predict_level(
+        deployment, input_tokens, output_tokens, concurrency, uneven=True, cached_tokens=cached_tokens
+    )
     if level is None:
         return None
     if deployment.limits.scheduler != "prefill_first":

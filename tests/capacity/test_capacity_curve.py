@@ -249,8 +249,8 @@ def test_a_first_token_finds_a_share_of_the_other_prompts_before_its_own() -> No
     plain = bare(vllm())
     alone = predict_level(plain, 8000, 100, 1)
     busy = replace(plain, server=replace(plain.server, prompts_ahead=0.1, ttft_ms=20.0))
-    level = predict_level(busy, 8000, 100, 11)
-    unshared = predict_level(plain, 8000, 100, 11)
+    level = predict_level(busy, 8000, 100, 11, uneven=True)
+    unshared = predict_level(plain, 8000, 100, 11, uneven=True)
     assert alone is not None and level is not None and unshared is not None
     assert level.ttft_ms == pytest.approx(unshared.ttft_ms + 20.0 + alone.ttft_ms, rel=0.02)
     assert unshared.ttft_ms == pytest.approx(alone.ttft_ms)
