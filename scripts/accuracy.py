@@ -60,6 +60,7 @@ def pages(stored: dict[str, Any]) -> dict[Path, str]:
     outs = {split: held_out_cells(cases, split, stored["held_out"][split]) for split in SPLITS}
     lines = [
         HEAD,
+        *stored.get("league", []),
         *summary(shipped, outs),
         *accuracy_decisions.section(cases, shipped),
         *accuracy_ranges.section(shipped, outs),
@@ -158,6 +159,13 @@ beyond the published tables above.
 """
 
 
+def write(stored: dict[str, Any]) -> None:
+    """The stored figures, and the pages that are made of them."""
+    STORED.write_text(json.dumps(stored, separators=(",", ":")) + "\n", encoding="utf-8")
+    for file, content in pages(stored).items():
+        file.write_text(content, encoding="utf-8")
+
+
 def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--refit", action="store_true", help="fit every held-out figure again")
@@ -178,9 +186,7 @@ def main() -> None:
             *accuracy_neuron.section(path),
             *accuracy_published.others(path),
         ]
-    STORED.write_text(json.dumps(stored, separators=(",", ":")) + "\n", encoding="utf-8")
-    for file, content in pages(stored).items():
-        file.write_text(content, encoding="utf-8")
+    write(stored)
 
 
 if __name__ == "__main__":
