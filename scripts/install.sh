@@ -12,7 +12,10 @@ if [ "${INSTALLER:-uv}" = pip ]; then
   done
   exit
 fi
-[ -x .venv/bin/uv ] || .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.txt
+if [ ! .venv/bin/uv -nt requirements-uv.txt ]; then
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.txt
+  touch .venv/bin/uv
+fi
 # Where pip was told to look, uv looks too; a setting of uv's own goes before.
 index=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$(.venv/bin/python -m pip config get global.index-url 2>/dev/null || true)}}
 [ -z "$index" ] || export UV_DEFAULT_INDEX="$index"
