@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import ceil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from loadproof.capacity.deployment import PlannedDeployment
+from loadproof.capacity.instances import expected_instances, instance_bounds
 from loadproof.catalog import Instance
+from loadproof.knee import Knee
 from loadproof.profiles.schema import Profile
+
+HOURS_A_MONTH: Final = 730
 
 
 @dataclass(frozen=True, slots=True)
 class HourlyCost:
-    """Instances billed at the fewest and the most copies, and what they cost per hour (None: no known price)."""
+    """Instances billed at the fewest and the most copies, and what they cost per hour (None: no known price).
+
+    `instances_expected` is what the workload needs at its objectives, predicted; None where that is not known, and
+    `expected_note` then says why.
+    """
 
     instances_min: int
     instances_max: int
@@ -20,6 +29,9 @@ class HourlyCost:
     usd_per_hour_max: float | None
     price_source: str
     price_derived: bool
+    instances_expected: int | None = None
+    usd_per_hour_expected: float | None = None
+    expected_note: str = ""
 
 
 def hourly_cost(instance: Instance, instances_min: int, instances_max: int) -> HourlyCost:
@@ -41,15 +53,36 @@ def cost_of(profile: Profile, deployment: PlannedDeployment) -> HourlyCost:
     A plain variant scales its instances themselves. The profile must have an endpoint (`deployment_of` refuses it
     otherwise).
     """
-    endpoint = profile.endpoint
-    assert endpoint is not None
-    if endpoint.hosting == "plain_variant":
-        most = endpoint.max_instances if profile.scaling else endpoint.min_instances
-        return hourly_cost(deployment.instance, endpoint.min_instances, most)
-    per_instance = copies_on_instance(profile, deployment.instance, deployment.accelerators)
-    fewest = max(endpoint.min_instances, ceil(profile.copies.min / per_instance))
-    most = max(fewest, min(endpoint.max_instances, ceil(profile.copies.max / per_instance)))
-    return hourly_cost(deployment.instance, fewest, most)
+    return hourly_cost(deployment.instance, *instance_bounds(profile, deployment.instance))
+
+
+def with_expected(
+    cost: HourlyCost, profile: Profile, deployment: PlannedDeployment, knees: Sequence[Knee]
+) -> HourlyCost:
+    """The same with what the workload needs."""
+    expected, price = (
+        expected_instances(profile, deployment.instance, deployment, knees),
+        deployment.instance.usd_per_hour,
+    )
+    return replace(
+        cost,
+        instances_expected=expected.instances,
+        usd_per_hour_expected=None if price is None or expected.instances is None else price * expected.instances,
+        expected_note=expected.note,
+    )
+
+
+def usd_per_month(usd_per_hour: float | None) -> float | None:
+    """730 hours of it; None without a price."""
+    return None if usd_per_hour is None else usd_per_hour * HOURS_A_MONTH
+
+
+def price_of(instance: Instance) -> str:
+    """Whence an instance's price is: `ml.g5.2xlarge: on demand in us-west-2, seen 2026-07; SOURCE`; empty for none."""
+    if instance.usd_per_hour is None:
+        return ""
+    seen = f", seen {instance.price_date}" if instance.price_date else ""
+    return f"{instance.instance_type}: on demand in {instance.price_region}{seen}; {instance.price_source}"
 
 
 def copies_on_instance(profile: Profile, instance: Instance, accelerators: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loadproof.capacity.confidence import Confidence, confidence_of, unverified_rows
-from loadproof.capacity.cost import HourlyCost, cost_of, usd_per_million_tokens
+from loadproof.capacity.cost import HourlyCost, cost_of, usd_per_million_tokens, with_expected
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.knees import find_knees
@@ -107,7 +107,7 @@ def make_plan(profile: Profile) -> Plan:
         ),
         climbed=climbed,
         knees=knees,
-        cost=cost,
+        cost=with_expected(cost, profile, deployment, knees),
         objectives_at=profile.objectives.at_concurrency,
         at_objectives=at_objectives,
         outlook=outlook_of(profile.objectives, at_objectives, workload, confidence),

@@ -2,33 +2,21 @@
 
 On-demand prices of the instances alone: no storage, traffic, queue or logs. Every figure but the bounds is *predicted*.
 
-The copies that the workload needs come from the plan's ceiling of the profile's own model, the most requests in
-flight with which its latency objectives are predicted to hold, and never past the knee by marginal gain:
-
-- open arrivals: `copies = ceil(requests/s ÷ requests/s of one copy at its ceiling)`; a ramp counts at its higher end;
-- a closed loop: `copies = ceil(objectives.at_concurrency ÷ ceiling of one copy)`, the load the objectives name;
-
-within the fewest and the most copies, and the fewest where nothing scales. Where no load at all is predicted to meet
-the objectives, the knee alone is the ceiling, and a note says so. Further components count with their fewest:
-the workload says nothing about them. A recorded trace has no one rate, so nothing is expected of it.
+How many instances that is: `capacity/instances.py`, the plan's own reckoning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from math import ceil
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from loadproof import catalog
+from loadproof.capacity.cost import price_of
+from loadproof.capacity.instances import endpoint_of, expected_instances, instance_bounds, scheduled
 from loadproof.capacity.plan import Plan
-from loadproof.capacity.workload import planned_workload
 from loadproof.catalog import Instance
-from loadproof.knee import MARGINAL_GAIN, OBJECTIVE_BOUND
-from loadproof.profiles import Component, Environment, Profile, components_of
-from loadproof.profiles.checks.facts import copies_per_instance
-from loadproof.profiles.checks.rule import Placed
-from loadproof.profiles.schema import Endpoint, ScheduledScaling
+from loadproof.profiles import Environment, Profile, components_of
 from loadproof.review.model import CostChange, CostFigure, Side
 
 At = Literal["minimum", "expected", "maximum"]
@@ -59,7 +47,7 @@ def cost_changes(before: Side | None, after: Side | None, plan_before: Plan | No
         return Costs((), "", ())
     changes = tuple(CostChange(at, old.figures[at] if old else None, new.figures[at] if new else None) for at in _ORDER)
     shown = [side for side in (old, new) if side is not None]
-    prices = dict.fromkeys(_price_source(instance) for side in shown for instance in side.instances)
+    prices = dict.fromkeys(price_of(instance) for side in shown for instance in side.instances)
     # What holds for what is deployed now; the other side's only where it differs, marked as such.
     notes = list(new.notes) if new else []
     notes += [f"before: {note}" for note in (old.notes if old else ()) if note not in notes]
@@ -92,7 +80,7 @@ def _bedrock_cost(profile: Profile) -> _SideCost:
 
 
 def _endpoint_cost(profile: Profile, environment: Environment | None, plan: Plan | None) -> _SideCost:
-    endpoint = _endpoint(profile)
+    endpoint = endpoint_of(profile)
     pools = sorted(endpoint.instance_pools, key=lambda pool: pool.priority)
     names = [endpoint.instance_type] if endpoint.instance_type else [pool.instance_type for pool in pools]
     rows = [row for name in names if (row := catalog.instances().get(name)) is not None]
@@ -100,101 +88,14 @@ def _endpoint_cost(profile: Profile, environment: Environment | None, plan: Plan
         note = f"the catalog does not know {names[0]}, so its price is not known"
         return _SideCost(dict.fromkeys(_ORDER, _NOTHING_KNOWN), notes=(note,))
     machine = rows[0]
-    fewest, most = _bounds(profile, machine)
-    wanted, why = _expected_copies(profile, plan)
+    fewest, most = instance_bounds(profile, machine)
+    expected = expected_instances(profile, machine, plan.deployment if plan else None, plan.knees if plan else ())
     figures: dict[At, CostFigure] = {
         "minimum": _figure(machine, fewest),
-        "expected": _NOTHING_KNOWN
-        if wanted is None
-        else _figure(machine, _expected_instances(profile, machine, wanted)),
+        "expected": _NOTHING_KNOWN if expected.instances is None else _figure(machine, expected.instances),
         "maximum": _figure(machine, most),
     }
-    return _SideCost(figures, (machine,), tuple(_notes(profile, environment, rows, why)))
-
-
-def _endpoint(profile: Profile) -> Endpoint:
-    assert profile.endpoint is not None  # the checks refuse a profile without one
-    return profile.endpoint
-
-
-def _bounds(profile: Profile, machine: Instance) -> tuple[int, int]:
-    """(fewest, most) instances. A plain variant has one copy on each, and `copies` no say; nothing else moves them."""
-    endpoint = _endpoint(profile)
-    if endpoint.hosting == "plain_variant":
-        return endpoint.min_instances, endpoint.max_instances if profile.scaling else endpoint.min_instances
-    return _holding(profile, machine, lambda one: one.copies.min), _holding(profile, machine, _most)
-
-
-def _holding(profile: Profile, machine: Instance, copies: Callable[[Component], int]) -> int:
-    """Instances that hold so many copies of each model, within the endpoint's own bounds.
-
-    Models share machines: `instances = ceil(sum of copies ÷ copies an instance takes)`, and no fewer than any model
-    needs alone.
-    """
-    endpoint = _endpoint(profile)
-    shares = [
-        (copies(component), max(1, copies_per_instance(Placed(component, (), profile), machine)))
-        for component in components_of(profile)
-    ]
-    needed = ceil(round(sum(count / room for count, room in shares), 9))
-    most = max(endpoint.min_instances, endpoint.max_instances)
-    return min(most, max(endpoint.min_instances, needed))
-
-
-def _most(component: Component) -> int:
-    scheduled = (policy.max_copies or 0 for policy in _scheduled(component))
-    return max(component.copies.min, component.copies.max, *scheduled)
-
-
-def _scheduled(component: Component) -> list[ScheduledScaling]:
-    policies = component.scaling.policies if component.scaling else ()
-    return [policy for policy in policies if isinstance(policy, ScheduledScaling)]
-
-
-def _expected_instances(profile: Profile, machine: Instance, wanted: int) -> int:
-    endpoint = _endpoint(profile)
-    if endpoint.hosting == "plain_variant":
-        scaled = profile.scaling is not None
-        return max(endpoint.min_instances, min(wanted, endpoint.max_instances)) if scaled else endpoint.min_instances
-    return _holding(profile, machine, lambda one: wanted if one.name == "main" else one.copies.min)
-
-
-def _expected_copies(profile: Profile, plan: Plan | None) -> tuple[int | None, str]:
-    """(copies of the profile's own model that its workload needs, what to know about that)."""
-    endpoint, main = _endpoint(profile), components_of(profile)[0]
-    plain = endpoint.hosting == "plain_variant"
-    fewest = endpoint.min_instances if plain else main.copies.min
-    most = endpoint.max_instances if plain else _most(main)
-    if main.scaling is None:
-        return fewest, ""
-    if profile.workload.arrivals.process == "trace":
-        return None, "what is expected is not known: a recorded trace of arrivals has no one rate"
-    if plan is None:
-        return None, "what is expected is not known without a plan"
-    note = ""
-    load = _load(profile, plan, (OBJECTIVE_BOUND, MARGINAL_GAIN))
-    if load is None:
-        load = _load(profile, plan, (MARGINAL_GAIN,))
-        note = "the objectives are predicted to be missed at any load: what is expected is reckoned at the knee instead"
-    if load is None:
-        return None, "what is expected is not known: no request of this workload can be served"
-    needed = max(1, ceil(round(load, 9)))
-    if needed > most:
-        note = f"the workload needs {needed:,} copies, more than the most ({most:,})"
-    return min(most, max(fewest, needed)), note
-
-
-def _load(profile: Profile, plan: Plan, rules: tuple[str, ...]) -> float | None:
-    """The workload as a number of copies at their ceiling by these rules; None where one copy serves nothing so."""
-    ceilings = [knee.concurrency for knee in plan.knees if knee.rule in rules]
-    ceiling = min(ceilings, default=0) / plan.deployment.copies
-    if ceiling < 1:
-        return None
-    rate = profile.workload.arrivals.requests_per_s
-    if rate is None:
-        return profile.objectives.at_concurrency / ceiling
-    level = planned_workload(profile).level(replace(plan.deployment, copies=1), int(ceiling))
-    return None if level is None or not level.requests_per_s else rate / level.requests_per_s
+    return _SideCost(figures, (machine,), tuple(_notes(profile, environment, rows, expected.note)))
 
 
 def _figure(machine: Instance, instances: int) -> CostFigure:
@@ -202,12 +103,12 @@ def _figure(machine: Instance, instances: int) -> CostFigure:
 
 
 def _notes(profile: Profile, environment: Environment | None, rows: list[Instance], why: str) -> Iterator[str]:
-    machine, endpoint = rows[0], _endpoint(profile)
+    machine, endpoint = rows[0], endpoint_of(profile)
     if why:
         yield why
-    if _bounds(profile, machine)[0] == 0:
+    if instance_bounds(profile, machine)[0] == 0:
         yield "with no copy no instance runs: $0 while idle, and the first request then waits for a machine"
-    raised = max((policy.min_copies or 0 for policy in _scheduled(components_of(profile)[0])), default=0)
+    raised = max((policy.min_copies or 0 for policy in scheduled(components_of(profile)[0])), default=0)
     if raised > (endpoint.min_instances if endpoint.hosting == "plain_variant" else profile.copies.min):
         yield f"scheduled actions raise the fewest copies to {raised} at times"
     if machine.usd_per_hour is None:
@@ -231,10 +132,3 @@ def _notes(profile: Profile, environment: Environment | None, rows: list[Instanc
 
 def _hourly(machine: Instance) -> float:
     return machine.usd_per_hour or 0.0
-
-
-def _price_source(machine: Instance) -> str:
-    if machine.usd_per_hour is None:
-        return ""
-    seen = f", seen {machine.price_date}" if machine.price_date else ""
-    return f"{machine.instance_type}: on demand in {machine.price_region}{seen}; {machine.price_source}"

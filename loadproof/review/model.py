@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from loadproof import rules
+from loadproof.capacity.cost import usd_per_month
 from loadproof.errors import Problem
 from loadproof.profiles import Environment, Profile
 
@@ -93,7 +94,7 @@ class CostFigure:
 
     @property
     def usd_per_month(self) -> float | None:
-        return None if self.usd_per_hour is None else self.usd_per_hour * 730
+        return usd_per_month(self.usd_per_hour)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from loadproof.capacity.cost import HOURS_A_MONTH
 from loadproof.pages.wording import counted
 from loadproof.profiles import profile_hash
 from loadproof.profiles.schema import Objectives
@@ -17,7 +18,6 @@ from loadproof.templates.template import listed
 
 _ALARMS: Final = (ALARM, "AWS::CloudWatch::CompositeAlarm")
 _GATES: Final = ("none", "alarm", "rollback")  # the strictest last
-_HOURS: Final = 730
 _COMMITTED: Final = {"one_month": "a month", "six_months": "six months"}
 
 
@@ -112,7 +112,7 @@ def cost_doubles(change: Change) -> Iterator[Found]:
         if one.at == "expected" or before is None or after is None or after <= 0 or after < 2 * before:
             continue
         word = "at the least" if one.at == "minimum" else "at the most"
-        reported.append(f"${after * _HOURS:,.0f} a month {word} (until now ${before * _HOURS:,.0f})")
+        reported.append(f"${after * HOURS_A_MONTH:,.0f} a month {word} (until now ${before * HOURS_A_MONTH:,.0f})")
     if reported:
         subject = change.field("endpoint", "copies", "scaling", "components", otherwise="endpoint")
         yield Found(subject, ", ".join(reported), "say what it is for, or compare with `loadproof plan`")
