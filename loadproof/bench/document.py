@@ -150,6 +150,8 @@ class Conditions:
     """by Ctrl-C"""
     usd_per_hour: float | None = None
     """that costs are computed from"""
+    price: str | None = field(default=None, metadata=ABSENT)
+    """where that price is from, and when it was seen"""
     max_error_rate: float | None = field(default=None, metadata=ABSENT)
     """share of requests that may fail; only where no objective bounds it"""
     rules: Mapping[str, str] = field(default_factory=dict)

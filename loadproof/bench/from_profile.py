@@ -12,7 +12,7 @@ from loadproof.bench.objectives import NAMES, Objective
 from loadproof.bench.prediction import with_prediction
 from loadproof.bench.spec import BenchmarkSpec, ProfileRef, Target, TokenCounts, WorkloadSpec
 from loadproof.bench.workload.images import ImageSpec
-from loadproof.capacity.cost import hourly_cost
+from loadproof.capacity.cost import hourly_cost, price_of
 from loadproof.capacity.deployment import PlannedDeployment, deployment_of
 from loadproof.capacity.workload import mean_tokens, planned_workload
 from loadproof.errors import CouldNotRunError, InputError
@@ -63,10 +63,10 @@ def spec_of_profile(
     deployment = deployment_of(profile, component)
     if choice.ask:
         deployment = _with_copies(deployment, _in_service(target, choice.endpoint_url))
-    spec = adjust(replace(_spec(profile, choice, target), usd_per_hour=_usd_per_hour(profile, deployment)))
+    spec = adjust(_priced(_spec(profile, choice, target), profile, deployment))
     if spec.target.local_cloud == "http":
         # Another server answers in the instance's place: neither its price nor its prediction belongs beside that.
-        return replace(spec, usd_per_hour=None)
+        return replace(spec, usd_per_hour=None, price=None)
     cached = planned_workload(profile, component.container).cached_tokens
     return with_prediction(
         spec,
@@ -244,10 +244,11 @@ def _with_copies(deployment: PlannedDeployment, described: TargetDescription) ->
     return replace(deployment, copies=copies) if copies else deployment
 
 
-def _usd_per_hour(profile: Profile, deployment: PlannedDeployment) -> float | None:
-    """Price of the instances that hold the copies in service; None where several components share them."""
+def _priced(spec: BenchmarkSpec, profile: Profile, deployment: PlannedDeployment) -> BenchmarkSpec:
+    """With the price of the instances that hold the copies in service; unknown where several components share them."""
     assert profile.endpoint is not None
     if profile.components:
-        return None
+        return spec
     instances = max(profile.endpoint.min_instances, ceil(deployment.copies / deployment.copies_per_instance))
-    return hourly_cost(deployment.instance, instances, instances).usd_per_hour_min
+    cost = hourly_cost(deployment.instance, instances, instances)
+    return replace(spec, usd_per_hour=cost.usd_per_hour_min, price=price_of(deployment.instance) or None)

@@ -123,6 +123,7 @@ def _moved(planned: BenchmarkSpec, expected: BenchmarkSpec, folder: Path) -> Ben
         expected,
         workload=replace(expected.workload, salt=planned.workload.salt),
         usd_per_hour=planned.usd_per_hour,
+        price=planned.price,
         predicted=planned.predicted,
         target=replace(expected.target, local_cloud=planned.target.local_cloud),
         profile=expected.profile

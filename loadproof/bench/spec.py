@@ -259,6 +259,8 @@ class BenchmarkSpec:
     """what the run is evidence for"""
     usd_per_hour: float | None = None
     """of the instances in service; null: not known"""
+    price: str | None = None
+    """where the price is from, and when it was seen"""
     predicted: Prediction | None = None
     """what the planner or the twin expects"""
     loads: tuple[Load, ...] = ()

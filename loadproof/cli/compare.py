@@ -14,18 +14,20 @@ from rich.table import Table
 from loadproof.bench.evidence.repeats import kept_with
 from loadproof.bench.judge.between_runs import KeptRun
 from loadproof.bench.judge.regression import Comparison, compare_runs, read_run
+from loadproof.bench.report.brief import brief_of_runs
 from loadproof.bench.report.comparison import Shown, comparison_page, facts, read_runs, tables
 from loadproof.cli.options import TextOrJson
 from loadproof.cli.outputs import Tolerance
-from loadproof.cli.printing import cannot_write, print_json, say, tables_on
+from loadproof.cli.pictures import browser_for, write_page
+from loadproof.cli.printing import print_json, say, tables_on
 from loadproof.errors import CouldNotRunError, ExitCode, InputError
-from loadproof.pages.file import write_whole
 from loadproof.pages.wording import number
+from loadproof.terminal import labelled
 
 
 def compare(
     run: Annotated[list[Path], typer.Argument(help="folders of runs; the others are held to the first")],
-    output: Annotated[Path | None, typer.Option(help="write a self-contained page")] = None,
+    output: Annotated[Path | None, typer.Option(help="write a page; .png its head, .pdf all of it")] = None,
     label: Annotated[
         list[str] | None,
         typer.Option(help="name of a run, repeatable, in their order (default: its profile's, or the run id)"),
@@ -39,14 +41,12 @@ def compare(
 
     Exit code 0 whatever the outcome; `loadproof report RUN --against RUN` is the gate.
     """
+    browser_for(output)
     runs = read_runs(run, tuple(label or ()))
     kept = kept_with(run)
     comparisons = [_compared(run[0], other, tolerance, kept) for other in run[1:]]
     if output is not None:
-        try:
-            write_whole(comparison_page(runs, [one for one in comparisons if not isinstance(one, str)]), output)
-        except OSError as error:
-            raise cannot_write(output, "--output", error) from None
+        write_page(comparison_page(runs, [one for one in comparisons if not isinstance(one, str)]), output)
     if format == "json":
         _print_json(runs, comparisons)
     else:
@@ -85,6 +85,8 @@ def _print_json(runs: list[Shown], comparisons: list[Comparison | str]) -> None:
 
 def _print_text(runs: list[Shown], comparisons: list[Comparison | str], output: Path | None) -> None:
     console = tables_on(150)
+    changes = [one for one in comparisons if not isinstance(one, str)]
+    console.print(labelled(brief_of_runs([(run.name, run.summary) for run in runs], changes).rows))
     for load, rows in tables(runs):
         table = Table(title=f"At {load}", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
         table.add_column("")

@@ -18,6 +18,7 @@ from loadproof.bench.output.exports import to_csv, to_junit
 from loadproof.bench.output.markdown import to_markdown
 from loadproof.bench.plan import read_plan
 from loadproof.cli.options import Format
+from loadproof.cli.pictures import ENDINGS, browser_for, write_page
 from loadproof.cli.printing import cannot_write, no_place, print_json, say, write_file
 from loadproof.errors import ExitCode, InputError
 from loadproof.terminal import Terminal
@@ -42,12 +43,18 @@ class Outputs:
     markdown: Annotated[
         Path | None, typer.Option(help="write markdown for a pull request; appended where it is $GITHUB_STEP_SUMMARY")
     ] = None
+    picture: Annotated[
+        Path | None, typer.Option(help="write the page for a chat: .png its head, .pdf all of it, by a browser here")
+    ] = None
 
     def check(self) -> None:
         """Refuse before any load is sent what could not be done after it. Raises InputError."""
         if self.against is not None:
             read_plan(self.against)
-        for name in ("junit", "csv", "markdown"):
+        if self.picture is not None and self.picture.suffix not in ENDINGS:
+            raise InputError(f"--picture {self.picture}: no format by this ending; use one of: {', '.join(ENDINGS)}")
+        browser_for(self.picture)
+        for name in ("junit", "csv", "markdown", "picture"):
             path: Path | None = getattr(self, name)
             if path is not None:
                 if problem := no_place(path, f"--{name}"):
@@ -75,6 +82,8 @@ def show(result: RunResult, outputs: Outputs, format: Format, *, tables: bool = 
     """What was asked for of a run at its end: comparison, files, tables or JSON on stdout; and the exit code."""
     comparison = outputs.compared(result.folder)
     outputs.write(result.summary, comparison)
+    if outputs.picture is not None and result.report is not None:
+        write_page(result.report.read_text(encoding="utf-8"), outputs.picture, "--picture")
     if format == "json":
         print_json(_document(result.folder, comparison))
     elif tables:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from markupsafe import Markup, escape
+
 from loadproof.untrusted import with_escapes
 
 NO_DATA = "–"
@@ -37,6 +39,15 @@ def number(value: float | None) -> str:
     if size >= 0.9995:
         return f"{value:.2f}"
     return f"{value:.3g}"
+
+
+def usd(value: float | None) -> str:
+    """`$1,312`; cents below ten dollars."""
+    if value is None:
+        return "unknown"
+    size = abs(value)
+    text = f"${size:,.2f}" if 0 < size < 9.995 else f"${size:,.0f}"
+    return f"\N{MINUS SIGN}{text}" if value < 0 else text
 
 
 def counted(count: int, word: str, many: str = "") -> str:
@@ -97,3 +108,9 @@ def visible(value: object, longest: int = LONGEST_TEXT) -> str:
     text = value if isinstance(value, str) else str(value)
     shown = with_escapes(text[:longest])
     return shown if len(text) <= longest else f"{shown}… ({len(text):,} characters)"
+
+
+def code_in_html(text: str) -> Markup:
+    """A sentence, escaped, with what stands between backticks as code."""
+    shown = str(escape(visible(text, 1_000)))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", shown))

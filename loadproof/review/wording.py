@@ -11,6 +11,7 @@ from typing import Final
 from loadproof.pages.wording import NO_DATA as NO_DATA
 from loadproof.pages.wording import bound_text, objective_title, objective_value
 from loadproof.pages.wording import counted as counted
+from loadproof.pages.wording import usd as usd
 from loadproof.review.model import Severity
 from loadproof.review.shapes import (
     CostDocument,
@@ -65,15 +66,6 @@ def shortened(text: str, longest: int) -> str:
 
 def _fixed(text: str) -> str:
     return text.replace(" ", _FIXED)
-
-
-def usd(value: float | None) -> str:
-    """`$1,312`; cents below ten dollars."""
-    if value is None:
-        return "unknown"
-    size = abs(value)
-    text = f"${size:,.2f}" if 0 < size < 9.995 else f"${size:,.0f}"
-    return f"\N{MINUS SIGN}{text}" if value < 0 else text
 
 
 def usd_more(value: float | None) -> str:

@@ -14,14 +14,15 @@ from plan_page_samples import HOSTILE, PROFILES, alternatives, hostile, not_fitt
 from loadproof.advice.alternatives import GOALS
 from loadproof.advice.comparison import find_alternatives
 from loadproof.advice.document import plan_document
-from loadproof.advice.page import page_of, write_page
+from loadproof.advice.page import page_of
 from loadproof.advice.page.ladder import rungs_of
 from loadproof.advice.page.levels import rows_of
 from loadproof.advice.page.memory import memory_parts
 from loadproof.advice.page.wording import MARKS, outcome, sentence
 from loadproof.capacity import make_plan
-from loadproof.capacity.outlook import ObjectiveOutlook
+from loadproof.capacity.outlook import ObjectiveOutlook, predicted_value
 from loadproof.cli.main import run
+from loadproof.cli.pictures import write_page
 from loadproof.errors import InputError
 from loadproof.profiles import load_profile
 
@@ -86,11 +87,15 @@ def test_levels_are_those_of_the_document(profile: str) -> None:
     plan = plan_of(profile)
     document = plan_document(plan)
     table = {int(cells[0].replace(",", "")): cells for cells in rows(page_of(plan), "levels-title")}
+    predicted = {level.concurrency: level for level in plan.levels}
     for level in document["levels"]:
-        cells = [float(cell.split()[0].replace(",", "")) for cell in table[level["concurrency"]][1:12]]
+        *figures, shares = table[level["concurrency"]][1:-1]
+        cells = [float(cell.split()[0].replace(",", "")) for cell in [*figures, *shares.split(" · ")]]
+        names = [row.name for row in plan.outlook if row.name.endswith("_ms")]
         expected = [
             *(level["batch"], level["ttft_ms"], level["ttft_last_ms"], level["tpot_ms"], level["e2e_ms"]),
             *(level["output_tokens_per_s"], level["requests_per_s"], level["cost_per_million_output_tokens_usd"]),
+            *(predicted_value(name, predicted[level["concurrency"]], plan.workload) for name in names),
             *(100 * level["shares"][part] for part in ("queue", "prefill", "decode")),
         ]
         # Three significant digits are shown, and whole numbers from 100 on.
@@ -391,7 +396,7 @@ def test_output_without_html_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, place: str) -> None:
     """No traceback and no half-written file."""
     with pytest.raises(InputError, match="cannot be written"):
-        write_page(plan_of("dev/llama-3-1-8b"), tmp_path / place)
+        write_page(page_of(plan_of("dev/llama-3-1-8b")), tmp_path / place)
     assert list(tmp_path.iterdir()) == []
 
 

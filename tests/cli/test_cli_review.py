@@ -154,7 +154,7 @@ USAGE: dict[str, tuple[list[str], str]] = {
     "context": (["main", "-c", "prod"], "-c prod: expected KEY=VALUE"),
     "paused": (["main", "-c", "pause_scaling=chat"], "-c pause_scaling=chat: a review is about what stays deployed"),
     "environment": (["main", "-c", "env=moon"], "-c env=moon: neither side has moon"),
-    "ending": (["main", "--output", "review.pdf"], "--output review.pdf: no format by this ending"),
+    "ending": (["main", "--output", "review.doc"], "--output review.doc: no format by this ending"),
     "place": (["main", "--output", "no/such/r.md"], "--output no/such/r.md: is no place for a file"),
     "two formats": (["main", "--format", "json", *_outputs("a.md", "b.md")], "--format json: goes with one --output"),
     "evidence": (["main", "--evidence", "no/runs"], "no/runs: no such folder"),

@@ -75,7 +75,7 @@ def test_square_brackets_are_text() -> None:
 def test_new_and_refused_profiles_have_no_figures_to_compare() -> None:
     """A refused head has no objectives and no cost; below the verdict its problem is said once."""
     written = as_text(document(Review("a", "b", (refused(),), 0)))
-    assert "cost a month  " not in written and "objective " not in written
+    assert "cost a month  " not in written and "objective  " not in written
     assert written.count("expected 0..4, found 6") == 2
 
 

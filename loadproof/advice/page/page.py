@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from pathlib import Path
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from loadproof.advice.alternatives import Alternatives
 from loadproof.advice.page import curves, ladder, memory, shares, wording
+from loadproof.advice.page.brief import brief_of
 from loadproof.advice.page.levels import rows_of
 from loadproof.capacity import Plan, PredictedLevel
-from loadproof.capacity.cost import usd_per_million_tokens
-from loadproof.errors import InputError
+from loadproof.capacity.cost import price_of, usd_per_million_tokens
+from loadproof.capacity.outlook import predicted_value
+from loadproof.pages.brief import brief_in_html
 from loadproof.pages.figures import swatch
-from loadproof.pages.file import write_whole
 from loadproof.pages.style import house_style
 from loadproof.pages.wording import SHORT, TITLES, counted, objective_title, objective_value, visible
 from loadproof.pages.wording import number as number_text
 
 
-def write_page(plan: Plan, target: Path, alternatives: Alternatives | None = None) -> None:
-    """Write the page whole or not at all. Raises InputError where the folder cannot be written."""
-    page = page_of(plan, alternatives)
-    try:
-        write_whole(page, target)
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written ({error.strerror}); name another place with --output") from error
-
-
-def page_of(plan: Plan, alternatives: Alternatives | None = None) -> str:
-    """The page as text, with the alternatives where they are given.
+def page_of(plan: Plan, alternatives: Alternatives | None = None, profile: str = "") -> str:
+    """The page as text, with the alternatives where they are given; `profile` is how its commands name the profile.
 
     Untrusted text (names, notes) is escaped, and its control characters are spelled out.
     """
@@ -43,6 +34,7 @@ def page_of(plan: Plan, alternatives: Alternatives | None = None) -> str:
         plan=plan,
         wording=wording,
         mark=wording.MARKS[wording.outcome(plan)],
+        brief=brief_in_html(brief_of(plan, alternatives, profile), promise=False),
         titles=TITLES,
         curve_pictures={latency: curves.curve(plan, latency) for latency in TITLES},
         series={latency: curves.series_of(plan, latency) for latency in TITLES},
@@ -54,6 +46,8 @@ def page_of(plan: Plan, alternatives: Alternatives | None = None) -> str:
         memory_picture=memory.memory_bar(plan.memory),
         memory_parts=memory.memory_parts(plan.memory),
         rows=rows_of(plan),
+        judged={objective_title(row.name): row.name for row in plan.outlook if row.name.endswith("_ms")},
+        percentile=lambda level, name: predicted_value(name, level, plan.workload),
         alternatives=alternatives,
         ladders=_ladders(alternatives) if alternatives else {},
         key_figures=_key_figures(plan),
@@ -98,13 +92,13 @@ def _key_figures(plan: Plan) -> list[tuple[str, float | None, str, str]]:
 
 def _sources(plan: Plan) -> list[tuple[str, str]]:
     deployment = plan.deployment
-    instance, cost = deployment.instance, plan.cost
+    instance = deployment.instance
     return [
         ("Server parameters", deployment.server.source),
         ("Server calibrated on", ", ".join(deployment.server.calibrated_on) or "nothing yet"),
         (deployment.accelerator.name, deployment.accelerator.source),
         (instance.instance_type, instance.source),
-        ("Price", "none known" if cost.usd_per_hour_min is None else f"{instance.price_region}: {cost.price_source}"),
+        ("Price", price_of(instance) or "none known"),
     ]
 
 

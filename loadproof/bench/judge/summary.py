@@ -191,6 +191,12 @@ def conditions_of(plan: RunPlan, **found: Any) -> Conditions:
     """The plan's own conditions, and what was `found` since."""
     known = {one.name: plan.conditions[one.name] for one in fields(Conditions) if one.name in plan.conditions}
     backend = plan.spec.target.local_cloud
+    spec = plan.spec
     return Conditions(
-        **known, local_cloud=backend is not None, backend=backend, usd_per_hour=plan.spec.usd_per_hour, **found
+        **known,
+        local_cloud=backend is not None,
+        backend=backend,
+        usd_per_hour=spec.usd_per_hour,
+        price=spec.price,
+        **found,
     )

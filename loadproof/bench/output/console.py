@@ -13,7 +13,8 @@ from rich.text import Text
 
 from loadproof.bench.measure.scaling import scaling_lines
 from loadproof.bench.output.words import answer_length, client_shares
-from loadproof.terminal import Terminal
+from loadproof.bench.report.brief import brief_of
+from loadproof.terminal import Terminal, labelled
 
 if TYPE_CHECKING:
     from loadproof.bench.document import Level, Summary
@@ -44,6 +45,7 @@ def print_result(result: RunResult, console: Console) -> None:
     wide.print(Text(summary.verdict.outcome, style=VERDICT_STYLES[summary.verdict.outcome]), soft_wrap=True)
     for reason in summary.verdict.reasons:
         say(f"  {reason}")
+    wide.print(labelled(brief_of(summary).rows[1:]))
     if summary.conditions.interrupted:
         say(f"Go on with: loadproof bench --resume {result.folder}")
     say(f"Report: {result.report}" if result.report else f"No report: {result.report_problem}")

@@ -17,8 +17,10 @@ from loadproof.bench.judge.regression import Comparison
 from loadproof.bench.measure.histogram import Histogram
 from loadproof.bench.measure.scaling import Deployed
 from loadproof.bench.report import charts, wording
+from loadproof.bench.report.brief import brief_of_runs
 from loadproof.bench.report.page import POLICY, environment, histogram_of_row, style
 from loadproof.errors import InputError
+from loadproof.pages.brief import brief_in_html
 from loadproof.pages.figures import Figure, FigurePoint, Series, draw, figure_of, levels_ticks, swatch, tip_of
 from loadproof.pages.looks import RUNS, Look
 
@@ -79,6 +81,7 @@ def read_runs(folders: Sequence[Path], labels: Sequence[str] = ()) -> list[Shown
 
 def comparison_page(runs: Sequence[Shown], comparisons: Sequence[Comparison | None] = ()) -> str:
     """The page's text. `comparisons`: of each run but the first with the first, where both have their requests."""
+    changes = [one for one in comparisons if one is not None]
     return (
         environment()
         .get_template("comparison.html.j2")
@@ -88,7 +91,8 @@ def comparison_page(runs: Sequence[Shown], comparisons: Sequence[Comparison | No
             figures={place: draw(figure) for place, figure in _figures(runs).items()},
             tables=tables(runs),
             facts=facts(runs),
-            comparisons=[one for one in comparisons if one is not None],
+            comparisons=changes,
+            brief=brief_in_html(brief_of_runs([(run.name, run.summary) for run in runs], changes)),
             wording=wording,
             any_twin=any(run.summary.on_twin for run in runs),
             style=Markup(style()),
@@ -118,7 +122,7 @@ def facts(runs: Sequence[Shown]) -> list[tuple[str, tuple[str, ...], bool]]:
     rows: dict[str, list[str]] = {}
     for run in runs:
         for name, value in _facts(run.summary).items():
-            rows.setdefault(name, []).append(wording.NO_DATA if value in (None, "") else wording.visible(value, 80))
+            rows.setdefault(name, []).append(wording.NO_DATA if value in (None, "") else wording.visible(value, 400))
     return [
         (name, tuple(values), len(set(values)) > 1 and name not in _ALWAYS_DIFFERENT) for name, values in rows.items()
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
@@ -13,10 +12,11 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from loadproof.bench.document import Level, Summary, as_json, read_summary
-from loadproof.bench.judge.judgement import Judgement
 from loadproof.bench.measure.histogram import Histogram, HistogramRow
 from loadproof.bench.report import charts, timeline_charts, wording
+from loadproof.bench.report.brief import brief_of, verdict_sentence
 from loadproof.bench.report.timeline import Timeline, read_timeline
+from loadproof.pages.brief import brief_in_html
 from loadproof.pages.figures import Figure, draw
 from loadproof.pages.file import write_whole
 from loadproof.pages.looks import FAR_TAIL, MIDDLE, TAIL, Look
@@ -58,6 +58,7 @@ def page_of(summary: Summary, timeline: Timeline | None) -> str:
             at=charts.at,
             predicted_at=charts.predicted_at,
             verdict_sentence=verdict_sentence(summary),
+            brief=brief_in_html(brief_of(summary), promise=False),
             other_reasons=_other_reasons(summary),
             judged=_judged(summary),
             phased=[level for level in summary.levels if level.phases.baseline],
@@ -82,56 +83,6 @@ def environment() -> Environment:
 def style() -> str:
     """The style sheets, and the colours of series as variables."""
     return f"{house_style()}\n{_text('charts.css')}"
-
-
-def verdict_sentence(summary: Summary) -> str:
-    """Why the verdict is what it is, in one sentence; the verdict's own first reason where objectives do not say it."""
-    verdict = summary.verdict
-    where = f" at {verdict.at_concurrency} requests in flight" if verdict.at_concurrency else ""
-    if verdict.at_load and not verdict.at_load.endswith("in flight"):  # an open loop goes by its rate
-        where = f" at {wording.visible(verdict.at_load, 120)}"
-    decisive = [objective for objective in summary.objectives if objective.verdict == verdict.outcome]
-    if decisive and verdict.outcome in _SENTENCES:
-        closest = min(decisive, key=lambda objective: objective.margin if objective.margin is not None else math.inf)
-        return _SENTENCES[verdict.outcome](closest, len(decisive), where)
-    if verdict.reasons:
-        return wording.visible(verdict.reasons[0])
-    return {
-        "PASS": f"The objectives were met{where}.",
-        "FAIL": f"The objectives were not met{where}.",
-        "INCONCLUSIVE": f"The samples do not settle whether the objectives hold{where}.",
-        "INVALID": "The measurement itself cannot be trusted.",
-        "NOT JUDGED": "No objectives were given.",
-    }[verdict.outcome]
-
-
-def _passed(closest: Judgement, count: int, where: str) -> str:
-    objectives = {1: "The one objective was", 2: "Both objectives were"}.get(count, f"All {count} objectives were")
-    value = wording.objective_value(closest.name, closest.observed)
-    room = f", {wording.margin(closest.margin)} its bound" if closest.margin is not None else ""
-    return f"{objectives} met{where}; the closest is {wording.objective_title(closest.name)} with {value}{room}."
-
-
-def _failed(worst: Judgement, count: int, where: str) -> str:
-    value = wording.objective_value(worst.name, worst.observed)
-    more = f"; {count - 1} more missed" if count > 1 else ""
-    return f"{wording.objective_title(worst.name)} was {value}{where}, the objective is {wording.bound(worst)}{more}."
-
-
-def _undecided(closest: Judgement, count: int, where: str) -> str:
-    title, more = wording.objective_title(closest.name), f"; {count - 1} more undecided" if count > 1 else ""
-    if closest.observed is None:
-        return f"{title} has no data{where}, so {wording.bound(closest)} stays open{more}."
-    value = wording.objective_value(closest.name, closest.observed)
-    if closest.doubt:
-        return f"{title} was {value}{where}, which does not settle {wording.bound(closest)}: {closest.doubt}{more}."
-    spread = f" (95 % interval {wording.interval(closest)})" if closest.low is not None else ""
-    needed = closest.more_requests
-    advice = f"; about {needed:,} more requests like these would in 4 of 5 cases" if needed else ""
-    return f"{title} was {value}{spread}{where}: too few samples to settle {wording.bound(closest)}{advice}{more}."
-
-
-_SENTENCES = {"PASS": _passed, "FAIL": _failed, "INCONCLUSIVE": _undecided}
 
 
 def _figures(summary: Summary) -> dict[str, Figure]:

@@ -13,9 +13,10 @@ from rich.status import Status
 from loadproof.advice.alternatives import Alternatives, Goal
 from loadproof.advice.comparison import Constraints, find_alternatives, settle
 from loadproof.advice.document import plan_document
-from loadproof.advice.page import write_page
+from loadproof.advice.page import page_of
 from loadproof.capacity import Plan, make_plan
 from loadproof.capacity.bedrock import quota_outlook
+from loadproof.cli.pictures import browser_for, write_page
 from loadproof.cli.plan import text as plan_text
 from loadproof.cli.plan import write as plan_write
 from loadproof.cli.plan.bedrock import as_json, as_text
@@ -41,7 +42,8 @@ def plan(
     profile: ProfileFile,
     format: Annotated[Format, typer.Option(help="text for people, json for programs, html: a page")] = "text",
     output: Annotated[
-        Path | None, typer.Option(help="where --format html writes; default: plan-<profile>.html here")
+        Path | None,
+        typer.Option(help="where html goes: .html, .png its head, .pdf; default: plan-<profile>.html"),
     ] = None,
     goal: Annotated[
         GoalName, typer.Option(help="what alternatives are ranked by")
@@ -71,6 +73,7 @@ def plan(
         raise InputError("--dry-run goes with --write; add it, or leave --dry-run out")
     if write and format != "text":
         raise InputError(f"--write prints a diff, found --format {format}; leave one of them out")
+    browser_for(output)
     loaded = load_profile(profile)
     if loaded.backend == "bedrock":
         if write or instances is not None or max_usd_per_hour is not None or format == "html":
@@ -102,10 +105,10 @@ def _show(
         print(json.dumps(plan_document(made, alternatives), indent=2, allow_nan=False))
     elif format == "html":
         target = output or Path(f"plan-{made.profile_name}.html")
-        write_page(made, target, alternatives)
+        write_page(page_of(made, alternatives, str(file)), target)
         print(target)
     else:
-        _print_text(made, alternatives)
+        _print_text(made, alternatives, str(file))
     return ExitCode.MISSED if made.memory.fits == "no" else ExitCode.OK
 
 
@@ -139,7 +142,7 @@ def environment_beside(file: Path) -> Environment | None:
     return check_file(beside).environment if beside.is_file() else None
 
 
-def _print_text(made: Plan, alternatives: Alternatives) -> None:
+def _print_text(made: Plan, alternatives: Alternatives, profile: str) -> None:
     console = tables_on(120, NARROWEST)
     ascii_only = console.options.ascii_only
-    print_parts(plan_text.render(made, alternatives, width=console.width, ascii_only=ascii_only), console)
+    print_parts(plan_text.render(made, alternatives, profile, width=console.width, ascii_only=ascii_only), console)

@@ -11,12 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from loadproof.advice.alternatives import Alternatives
+from loadproof.advice.page.brief import brief_of
 from loadproof.capacity import Knee, MemoryFit, Plan, PredictedLevel
 from loadproof.capacity.outlook import predicted_value
 from loadproof.capacity.search import InvocationLimit
 from loadproof.cli.plan.alternatives_text import render_alternatives, settings_table
 from loadproof.cli.printing import table_of
 from loadproof.pages.wording import counted
+from loadproof.terminal import labelled
 
 BAR_CHARACTERS = 60
 WIDE = 100  # columns from which on every figure has room
@@ -24,21 +26,29 @@ _EXPECTED_STYLE = {"meets": "green", "near": "yellow", "misses": "bold red", "un
 
 
 def render(
-    plan: Plan, alternatives: Alternatives | None = None, *, width: int = 120, ascii_only: bool = False
+    plan: Plan,
+    alternatives: Alternatives | None = None,
+    profile: str = "",
+    *,
+    width: int = 120,
+    ascii_only: bool = False,
 ) -> Iterator[RenderableType]:
-    """The parts in reading order, for `width` columns; `ascii_only` for a terminal that knows nothing else."""
+    """The parts in reading order, for `width` columns; `ascii_only` for a terminal that knows nothing else.
+
+    `profile`: as the command line takes it.
+    """
     yield _title(plan)
     yield ""
+    yield labelled(brief_of(plan, alternatives, profile).rows)
+    yield ""
     yield from _memory(plan.memory, ascii_only)
-    if plan.memory.fits == "no":
-        yield from _does_not_fit(plan)
-    else:
+    if plan.memory.fits != "no":
         yield ""
         yield _curve(plan, wide=width >= WIDE)
-        yield _facts(plan)
+        yield labelled(_facts(plan))
         yield ""
         yield _objectives(plan)
-        yield _grade(plan)
+        yield labelled(("Note", note) for note in plan.notes)
     if plan.scaling:
         yield ""
         yield _scaling(plan)
@@ -91,18 +101,6 @@ def memory_bar(memory: MemoryFit, *, ascii_only: bool = False) -> Text:
         bar.append(character * max(0, end - filled), style)
         filled = max(filled, end)
     return bar.append("]")
-
-
-def _does_not_fit(plan: Plan) -> Iterator[str]:
-    memory = plan.memory
-    yield (
-        f"Verdict    does not fit: {-memory.margin_gib:,.1f} GiB short on each accelerator "
-        f"(weights, server and KV cache of one request of {memory.longest_request_tokens:,} tokens)"
-    )
-    yield (
-        "           raise the tensor parallel degree, take a larger accelerator, quantize the weights, "
-        "or lower the longest request"
-    )
 
 
 def _curve(plan: Plan, *, wide: bool) -> Table:
@@ -169,27 +167,16 @@ def _remarks(plan: Plan, level: PredictedLevel) -> Iterator[str]:
         yield "over 60 s" if plan.streaming else "over 60 s: SageMaker closes it; stream"
 
 
-def _facts(plan: Plan) -> Table:
-    """What follows from the curve, one line a fact; long reasons wrap below themselves."""
-    table = _labelled()
+def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What follows from the curve, one line a fact."""
     for at, knee in enumerate(plan.knees):
-        table.add_row("Knees" if at == 0 else "", f"{knee.rule}: {_knee(knee)}")
+        yield "Knees" if at == 0 else "", f"{knee.rule}: {_knee(knee)}"
     for at, binding in enumerate(plan.bindings):
         end = ", the knee" if plan.knee and plan.knee.reached else ", the end of the curve"
         where = f"{binding.concurrency:,} in flight" + (end if at else "")
-        table.add_row("Binds" if at == 0 else "", f"at {where}: {binding.reason}")
+        yield "Binds" if at == 0 else "", f"at {where}: {binding.reason}"
     if plan.invocation_limit is not None:
-        table.add_row("60 s limit", _limit(plan.invocation_limit))
-    table.add_row("Cost", _cost(plan))
-    return table
-
-
-def _labelled() -> Table:
-    """Lines with a word each at their left."""
-    table = Table.grid(padding=(0, 1))
-    table.add_column(min_width=10, no_wrap=True)
-    table.add_column(overflow="fold")
-    return table
+        yield "60 s limit", _limit(plan.invocation_limit)
 
 
 def _knee(knee: Knee) -> str:
@@ -207,46 +194,6 @@ def _limit(limit: InvocationLimit) -> str:
     if not limit.reached:
         return f"{kind} at every load up to {limit.concurrency:,} in flight, the highest tried"
     return f"{kind} up to {limit.concurrency:,} in flight (p95 {(limit.latency_p95_ms or 0) / 1e3:,.1f} s)"
-
-
-def _grade(plan: Plan) -> Table:
-    table = _labelled()
-    confidence = plan.confidence
-    table.add_row(
-        f"Grade {plan.grade}",
-        f"{confidence.meaning}; throughput and latency within a factor of {1 + confidence.band:.2f}, "
-        f"TTFT within {1 + confidence.ttft_band:.2f}{_on_top(plan)}",
-    )
-    for note in plan.notes:
-        table.add_row("Note", escape(note))
-    return table
-
-
-def _on_top(plan: Plan) -> str:
-    """What the ranges of TTFT and of the tails have besides the factor."""
-    confidence, level = plan.confidence, plan.at_objectives
-    later_ms = confidence.ttft_on_top_ms
-    said = f" and up to {later_ms:,.0f} ms later, between client and server" if later_ms else ""
-    if level is not None and level.near_limit:
-        factor = 1 + max(confidence.near_limit_band, confidence.ttft_band)
-        said += (
-            f"; at {level.concurrency:,} in flight a little memory decides whether requests wait, so there E2E "
-            f"percentiles are within {1 + confidence.near_limit_band:.2f} and TTFT within {factor:.2f}"
-        )
-    return said
-
-
-def _cost(plan: Plan) -> str:
-    cost = plan.cost
-    if cost.usd_per_hour_min is None or cost.usd_per_hour_max is None:
-        return "unknown: no on-demand price in the catalog"
-    low = f"{cost.usd_per_hour_min:,.2f} USD an hour with {counted(cost.instances_min, 'instance')}"
-    high = ""
-    if cost.instances_max > cost.instances_min:
-        high = f", {cost.usd_per_hour_max:,.2f} with {counted(cost.instances_max, 'instance')}"
-    # Prices of regions that were compared carry the comparison with them; the region is what a reader needs.
-    region = plan.deployment.instance.price_region.split(" ", 1)[0]
-    return f"{low}{high}; on-demand price of {region}"
 
 
 def _scaling(plan: Plan) -> Table:

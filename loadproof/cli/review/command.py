@@ -51,8 +51,8 @@ def review(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="file to write instead (.md .json .sarif .txt .html), repeatable; appended where it is "
-            "$GITHUB_STEP_SUMMARY",
+            help="file to write instead (.md .json .sarif .txt .html .png .pdf), repeatable; appended where "
+            "it is $GITHUB_STEP_SUMMARY",
         ),
     ] = None,
     fail_on: Annotated[Severity, typer.Option(help="exit 1 with a finding of this severity or above")] = "break",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from loadproof.cli.check.formats import wants_colour
+from loadproof.cli.pictures import ENDINGS, browser_for, write_page
 from loadproof.cli.printing import is_step_summary, no_place, write_file
 from loadproof.errors import InputError
 from loadproof.review.formats import Format, formatted
@@ -23,6 +24,8 @@ _BY_ENDING: Final[dict[str, Format]] = {
     ".sarif": "sarif",
     ".txt": "text",
     ".html": "html",
+    ".png": "html",
+    ".pdf": "html",
 }
 Target = tuple[Path | None, Format]  # None is standard output
 
@@ -41,6 +44,7 @@ def targets_of(format: Format | None, outputs: Sequence[Path]) -> list[Target]:
         elif problem := no_place(path, "--output"):
             problems.append(problem)
         else:
+            browser_for(path)
             targets.append((path, chosen))
     if format is not None and len(outputs) > 1:
         problems.append(f"--format {format}: goes with one --output; leave it out, the files' endings say it")
@@ -54,6 +58,8 @@ def write(document: Document, targets: Sequence[Target]) -> None:
     for path, format in targets:
         if path is None:
             _show(document, format)
+        elif path.suffix in ENDINGS:
+            write_page(formatted(document, format), path)
         else:
             write_file(path, formatted(document, format, width=WIDTH_OF_A_LOG), "--output")
 

@@ -8,12 +8,14 @@ from importlib.resources import files
 from typing import Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
+from loadproof.pages.brief import brief_in_html
 from loadproof.pages.figures import swatch
 from loadproof.pages.style import house_style
-from loadproof.pages.wording import SHORT, TITLES, on_a_bar, visible
+from loadproof.pages.wording import SHORT, TITLES, code_in_html, on_a_bar, visible
 from loadproof.review import wording
+from loadproof.review.brief import brief_of
 from loadproof.review.formats.pictures import pictures, series_of
 from loadproof.review.shapes import Document, FigureDocument
 
@@ -31,6 +33,7 @@ def as_html(document: Document) -> str:
         .get_template("page.html.j2")
         .render(
             document=document,
+            brief=brief_in_html(brief_of(document)),
             wording=wording,
             css=_CSS,
             outlook_css=_OUTLOOK_CSS,
@@ -53,14 +56,8 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"visible": visible, "said": said}
+    environment.filters |= {"visible": visible, "said": code_in_html}
     return environment
-
-
-def said(text: str) -> Markup:
-    """A sentence with what stands between backticks as code."""
-    shown = str(escape(visible(text, 1_000)))
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", shown))
 
 
 def place(figure: FigureDocument | None) -> dict[str, float] | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from loadproof.review import wording
+from loadproof.review.brief import brief_of
 from loadproof.review.formats.escaping import code, html, prose
 from loadproof.review.shapes import Document, FindingDocument, ObjectiveDocument, ProfileDocument
 
@@ -45,7 +46,7 @@ def as_markdown(document: Document, *, longest_bytes: int = LONGEST_BYTES) -> st
 
 
 def _joined(document: Document, blocks: Sequence[Block], left_out: str) -> str:
-    lines = [MARKER, _verdict(document), ""]
+    lines = [MARKER, _verdict(document), "", *_brief(document), ""]
     if left_out:
         lines += [f"> **Shortened to fit a comment.** Left out: {left_out}. `--format html` shows all.", ""]
     rows = [block.text for block in blocks if block.profile is None]
@@ -84,6 +85,10 @@ def _verdict(document: Document) -> str:
     verdict = document["verdict"]
     mark = wording.SEVERITY_MARKS[verdict["worst"]][0] if verdict["worst"] else "✓"
     return f"{mark} **{verdict['word']}** {prose(verdict['text'])}"
+
+
+def _brief(document: Document) -> list[str]:
+    return [f"- **{asked}**: {prose(said)}" for asked, said in brief_of(document).rows]
 
 
 def _footer(document: Document) -> str:

@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from loadproof.review import wording
+from loadproof.review.brief import brief_of
 from loadproof.review.shapes import Document, FindingDocument, ProfileDocument
-from loadproof.terminal import Terminal
+from loadproof.terminal import Terminal, labelled
 
 WIDE: Final = 100  # columns from which on the table stands beside itself, not below
 MOST_ROWS: Final = 50
@@ -59,6 +60,7 @@ class _Said:
         mark = wording.SEVERITY_MARKS[worst][0] if worst else "✓"
         style = _STYLES[worst] if worst and worst != "info" else "bold green"
         yield self._line((f"{mark} {verdict['word']} ", style), (verdict["text"], "bold"))
+        yield labelled((asked, self._shown(said)) for asked, said in brief_of(document).rows)
         if document["profiles"]:
             yield ""
             yield from self._overview() if self._wide else self._stacked()

@@ -1,0 +1,81 @@
+"""A review's brief: do the objectives hold after the change, what it costs a month, how sure that is, what next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from loadproof.pages.brief import Brief, in_a_command
+from loadproof.pages.wording import joined
+from loadproof.review.shapes import Document, FindingDocument, ProfileDocument
+from loadproof.review.wording import OUTLOOK_MARKS, counted, few, usd
+
+
+def brief_of(document: Document) -> Brief:
+    """Of all profiles that the change touches. Names and messages are in it as they are: whoever shows it escapes."""
+    touched = [profile for profile in document["profiles"] if profile["state"] != "unchanged"]
+    return Brief(_promise(touched), _cost(touched), _sure(touched), _next(touched))
+
+
+def _promise(touched: Sequence[ProfileDocument]) -> str:
+    """`4 objectives met, 1 in doubt`, as predicted for what would be deployed."""
+    after = [row["after"]["expected"] for profile in touched for row in profile["objectives"] if row["after"]]
+    said = [f"{after.count(key)} {word}" for key, (_, word) in OUTLOOK_MARKS.items() if key in after]
+    if not said:
+        return "no objective is predicted for what this changes"
+    return f"of {counted(len(after), 'objective')} {', '.join(said)}, as predicted"
+
+
+def _cost(touched: Sequence[ProfileDocument]) -> str:
+    """`$5,691 at the expected load, until now $4,092`; at the fewest copies where nothing is known of the load."""
+    for at, words in (("expected", "at the expected load"), ("minimum", "at the fewest copies")):
+        rows = [row for profile in touched for row in profile["costs"] if row["at"] == at]
+        sides = [(_usd_per_month(row["before"]), _usd_per_month(row["after"])) for row in rows]
+        known = [(before, after) for before, after in sides if before is not None and after is not None]
+        if known:
+            before, after = (sum(side) for side in zip(*known, strict=True))
+            until = "as until now" if round(after - before, 2) == 0 else f"until now {usd(before)}"
+            unknown = len(sides) - len(known)
+            less = f"; the price of {counted(unknown, 'profile')} is not known" if unknown else ""
+            return f"{usd(after)} {words}, {until}{less}"
+    return "not known" if touched else "nothing changes"
+
+
+def _usd_per_month(side: dict[str, float | None] | None) -> float | None:
+    """Where nothing runs costs nothing; None without a known price."""
+    return 0.0 if side is None else side["usd_per_month"]
+
+
+def _sure(touched: Sequence[ProfileDocument]) -> str:
+    """Which profiles were measured as they would be deployed, and the grades of what is predicted of the others."""
+    if not touched:
+        return "both sides were synthesized, and the same is deployed"
+    measured = [profile for profile in touched if profile["evidence"]["state"] == "current"]
+    predicted = [profile for profile in touched if profile["evidence"]["state"] != "current"]
+    grades = {row["after"]["grade"] for one in predicted for row in one["objectives"] if row["after"]}
+    said = [f"measured as it would be deployed: {few([_name(one) for one in measured], 3)}"] if measured else []
+    if predicted:
+        graded = f", grade {joined(sorted(grades), 'and')}" if grades else ""
+        said.append(f"predicted only{graded}: {few([_name(one) for one in predicted], 3)}")
+    return "; ".join(said)
+
+
+def _next(touched: Sequence[ProfileDocument]) -> str:
+    """The way to mend the gravest finding, else to prove what was only predicted."""
+    found = [(finding, one) for one in touched for finding in one["findings"]]
+    for severity in ("break", "risk", "warning"):
+        worst = [(finding, one) for finding, one in found if finding["severity"] == severity]
+        if worst:
+            finding, one = min(worst, key=lambda row: (row[0]["code"], _name(row[1])))
+            return f"{_name(one)}: {_mend(finding)}"
+    unproven = [_name(one) for one in touched if one["evidence"]["state"] != "current"]
+    if unproven:
+        return f"deploy it to a stage before production, then prove it: `loadproof bench {in_a_command(unproven[0])}`"
+    return "nothing is in the way of merging it"
+
+
+def _mend(finding: FindingDocument) -> str:
+    return f"{finding['mend'] or finding['title']} ({finding['code']})"
+
+
+def _name(profile: ProfileDocument) -> str:
+    return f"{profile['environment']}/{profile['profile']}"
