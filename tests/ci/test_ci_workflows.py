@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from workflow_steps import ROOT, TEMPLATES, WORKFLOWS, workflow
 
 BIN = Path(sys.executable).parent
 OURS, COPIED = sorted(WORKFLOWS.glob("*.yml")), sorted(TEMPLATES.glob("*.yml"))
+COMPONENTS = sorted((ROOT / "templates").glob("*.yml"))
 GITLAB = ROOT / "docs" / "ci" / "gitlab" / "gitlab-ci.yml"
 ACTION = ROOT / "action.yml"
 TRIGGERS = True  # what YAML 1.1 makes of the key `on`
@@ -141,7 +143,7 @@ def test_templates_are_what_this_repository_runs(name: str) -> None:
 def test_the_guides_ten_lines_are_a_workflow(tmp_path: Path) -> None:
     """docs/ci/README.md: by the platform's schema, with inputs that the action has."""
     page = (ROOT / "docs" / "ci" / "README.md").read_text(encoding="utf-8")
-    [block] = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    block, *_ = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     file = tmp_path / "review.yml"
     file.write_text(block, encoding="utf-8")
     command = [str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.github-workflows", str(file)]
@@ -164,3 +166,27 @@ def test_gitlabs_scripts_are_bash() -> None:
         script = "\n".join([*job.get("before_script", []), *job["script"]])
         done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("file", COMPONENTS, ids=lambda path: path.stem)
+def test_a_gitlab_component_holds_the_schema_once_its_inputs_are_filled_in(file: Path, tmp_path: Path) -> None:
+    """As GitLab does it: the header's inputs are put into the text below, which must be a pipeline whose scripts parse."""
+    header, below = file.read_text(encoding="utf-8").split("\n---\n")
+    inputs = yaml.safe_load(header)["spec"]["inputs"]
+    assert all(said["description"] for said in inputs.values())
+    assert set(re.findall(r"\$\[\[ inputs\.([a-z-]+) \]\]", below)) == set(inputs)
+    filled = re.sub(r"\$\[\[ inputs\.([a-z-]+) \]\]", lambda found: inputs[found[1]].get("default", "dev"), below)
+    pipeline = tmp_path / "pipeline.yml"
+    pipeline.write_text(filled, encoding="utf-8")
+    schema = ["--builtin-schema", "vendor.gitlab-ci", "--data-transform", "gitlab-ci"]
+    done = subprocess.run([str(BIN / "check-jsonschema"), *schema, str(pipeline)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    for job in yaml.safe_load(filled).values():
+        script = "\n".join([*job.get("before_script", []), *job.get("script", [])])
+        assert subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True).returncode == 0
+
+
+def test_a_gitlab_component_installs_without_the_identity() -> None:
+    """What packages run while they are installed never has the token in its environment."""
+    text = (ROOT / "templates" / "environment.yml").read_text(encoding="utf-8")
+    assert "env -u LOADPROOF_ID_TOKEN make setup" in text and text.count("make setup") == 1
