@@ -170,7 +170,7 @@ def test_gitlabs_scripts_are_bash() -> None:
 
 @pytest.mark.parametrize("file", COMPONENTS, ids=lambda path: path.stem)
 def test_a_gitlab_component_holds_the_schema_once_its_inputs_are_filled_in(file: Path, tmp_path: Path) -> None:
-    """As GitLab does it: the header's inputs are put into the text below, which must be a pipeline whose scripts parse."""
+    """As GitLab does it: the header's inputs go into the text below, which is a pipeline whose scripts parse."""
     header, below = file.read_text(encoding="utf-8").split("\n---\n")
     inputs = yaml.safe_load(header)["spec"]["inputs"]
     assert all(said["description"] for said in inputs.values())
