@@ -45,6 +45,15 @@ class Deployment:
         return self.own_stack_name or names.stack_name(self.environment_name, self.profile.name)
 
     @property
+    def tags(self) -> dict[str, str]:
+        """The environment's own, and whose a resource is: rights over an environment's endpoints ask for the latter."""
+        return {**self.environment.tags, **self.owner_tags}
+
+    @property
+    def owner_tags(self) -> dict[str, str]:
+        return {names.ENVIRONMENT_TAG: self.environment_name, names.PROFILE_TAG: self.profile.name}
+
+    @property
     def endpoint_name(self) -> str:
         return names.endpoint_name(self.environment_name, self.profile.name)
 
@@ -68,6 +77,11 @@ class Deployment:
         region = self.environment.region if region is None else region
         account = self.environment.account if account is None else account
         return f"arn:{self.partition}:{service}:{region}:{account}:{resource}"
+
+    @property
+    def in_this_account(self) -> dict[str, dict[str, str]]:
+        """The condition for a bucket that is named: names are the world's, and may come to be somebody else's."""
+        return {"StringEquals": {"aws:ResourceAccount": self.environment.account}}
 
     def s3_arn(self, bucket_and_key: str) -> str:
         return self.arn("s3", bucket_and_key, region="", account="")

@@ -8,6 +8,8 @@ from typing import Final
 SAGEMAKER_NAME_LIMIT: Final = 63
 BENCHMARK: Final = "benchmark"  # in a profile's place: the stack that runs an environment's benchmarks
 NETWORK: Final = "network"  # likewise: the stack of an environment's VPC endpoints
+ENVIRONMENT_TAG: Final = "loadproof:environment"  # whose a resource is: rights ask for it
+PROFILE_TAG: Final = "loadproof:profile"
 VARIANT_NAME: Final = "AllTraffic"  # the one production variant of every endpoint
 
 
@@ -34,6 +36,11 @@ def queue_name(endpoint: str) -> str:
 def dead_letter_queue_name(endpoint: str) -> str:
     """Where the buffer's messages go that failed too often."""
     return f"{endpoint}-dead-letters"
+
+
+def jobs_prefix(environment_name: str) -> str:
+    """How an environment's processing jobs are called first, and no other environment's: 19 of 63 characters."""
+    return f"loadproof-{hashlib.sha256(environment_name.encode()).hexdigest()[:8]}-"
 
 
 def alarm_name(endpoint: str, kind: str) -> str:

@@ -1,9 +1,9 @@
-"""Rules about images, weights, secrets, networks, keys and rights (LS0xx)."""
+"""Rules about images, weights, secrets, networks and keys (LS0xx)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from loadproof.catalog import instances
@@ -20,22 +20,6 @@ _REVISIONS: Final = {
     "SM_VLLM_MODEL": ("SM_VLLM_REVISION",),
     "SM_SGLANG_MODEL_PATH": ("SM_SGLANG_REVISION",),
 }
-_BROAD_POLICIES: Final = re.compile(r"(?:FullAccess|AdministratorAccess|PowerUserAccess)\Z")
-# What AWS's service authorization reference lists without a resource type, or what is asked for before there is a name.
-_NAMELESS: Final = re.compile(
-    r"""application-autoscaling:Describe\w+
-      | cloudwatch:(?:PutMetricData|GetMetricData|ListMetrics)
-      | ec2:(?:Describe\w+|CreateNetworkInterface(?:Permission)?|DeleteNetworkInterface(?:Permission)?
-             |(?:Una|A)ssignPrivateIpAddresses)
-      | ecr:GetAuthorizationToken
-      | logs:(?:(?:Create|Get|Update|Delete)LogDelivery|ListLogDeliveries|PutResourcePolicy|Describe\w+)
-      | sagemaker:List\w+ | servicequotas:\w+ | xray:(?:PutTraceSegments|PutTelemetryRecords|GetSampling\w+)
-    """,
-    re.VERBOSE,
-)
-_ALL_OF_A_KIND: Final = re.compile(
-    r"\*|arn:[^:]*:(?!s3:)[^:]*:[^:]*:[^:]*:(?:\*|[\w-]+[/:]\*)|arn:[^:]*:s3:::\*(?:/\*)?"
-)
 
 
 @rule(
@@ -139,20 +123,6 @@ def no_key(template: Template) -> Iterator[Found]:
 
 
 @rule(
-    "LS007",
-    "Right to invoke what is not named",
-    reason="A caller could reach every endpoint of the account, and spend their instances.",
-    mend="Name the endpoint and each of its components.",
-)
-def invokes_unnamed(template: Template) -> Iterator[Found]:
-    for resource, statement in template.statements():
-        actions = [action for action in _actions(statement) if action.startswith("sagemaker:Invoke")]
-        wide = [place for place in _resources(statement) if "*" in place]
-        if actions and wide:
-            yield found(resource, f"{actions[0]} on {wide[0]}", "name the endpoint and its components")
-
-
-@rule(
     "LS008",
     "Licence that nobody accepted",
     reason="JumpStart's gated artifacts are refused until AcceptEula says yes; the decision belongs into a diff.",
@@ -180,74 +150,6 @@ def no_copies(template: Template) -> Iterator[Found]:
         count = (resource.properties.get("RuntimeConfig") or {}).get("CopyCount")
         if count is not None and text(count) == "0":
             yield found(resource, "CopyCount is 0", "write 1 and scale down to 0")
-
-
-@rule(
-    "LS010",
-    "Rights to everything of a service",
-    reason="AmazonSageMakerFullAccess and its like let a container read every bucket and start every job.",
-    mend="List the actions on the resources.",
-)
-def broad_rights(template: Template) -> Iterator[Found]:
-    for resource in template.of("AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"):
-        for policy in listed(resource.properties, "ManagedPolicyArns"):
-            if _BROAD_POLICIES.search(text(policy)):
-                yield found(resource, f"has {text(policy).rpartition('/')[2]}", "list the actions it needs")
-    for resource, statement in template.statements():
-        wide = [action for action in _actions(statement) if action == "*" or action.endswith(":*")]
-        if wide or "NotAction" in statement or "NotResource" in statement:
-            message = f"allows {wide[0]}" if wide else "allows all but what it names"
-            yield found(resource, message, "list the actions on the resources")
-
-
-@rule(
-    "LS011",
-    "Role that may be handed to any service",
-    reason="Who may pass a role to any service may become that role.",
-    mend="Name the role, and the one service in the condition iam:PassedToService.",
-)
-def passes_roles(template: Template) -> Iterator[Found]:
-    for resource, statement in template.statements():
-        if "iam:PassRole" not in _actions(statement):
-            continue
-        condition = statement.get("Condition") or {}
-        if not any("iam:PassedToService" in keys for keys in condition.values()):
-            yield found(resource, "iam:PassRole without iam:PassedToService", "add the condition")
-        if any("*" in place for place in _resources(statement)):
-            yield found(resource, "iam:PassRole on roles that are not named", "name the role")
-
-
-@rule(
-    "LS012",
-    "Right on every resource",
-    reason="A right on `*` reaches what other teams own.",
-    mend="Name the resources; `*` stays for actions that know no narrower one.",
-)
-def every_resource(template: Template) -> Iterator[Found]:
-    for resource, statement in template.statements():
-        wide = [place for place in _resources(statement) if _ALL_OF_A_KIND.fullmatch(place)]
-        if not wide:
-            continue
-        for action in _actions(statement):
-            if _NAMELESS.fullmatch(action) is None:
-                yield found(resource, f"{action} on {wide[0]}", "name the resources")
-            elif action == "cloudwatch:PutMetricData" and "cloudwatch:namespace" not in str(statement.get("Condition")):
-                yield found(resource, f"{action} into every namespace", "add the condition cloudwatch:namespace")
-
-
-@rule(
-    "LS013",
-    "Role that SageMaker may take for anybody",
-    reason="Without a condition another account's job could be made to run under this role (the confused deputy).",
-    mend="Add aws:SourceAccount (or aws:SourceArn) to the trust.",
-)
-def trusts_any_account(template: Template) -> Iterator[Found]:
-    for resource in template.of("AWS::IAM::Role"):
-        for statement in listed(resource.properties.get("AssumeRolePolicyDocument") or {}, "Statement"):
-            services = listed(statement.get("Principal") or {}, "Service")
-            conditions = str(statement.get("Condition"))
-            if "sagemaker.amazonaws.com" in services and "aws:Source" not in conditions:
-                yield found(resource, "trusts SageMaker for every account", "add the condition aws:SourceAccount")
 
 
 def _variables(template: Template) -> Iterator[tuple[Resource, str, str]]:
@@ -300,11 +202,3 @@ def _has_local_disk(config: Resource) -> bool:
     kinds = [pool.get("InstanceType") for variant in variants for pool in (variant, *listed(variant, "InstancePools"))]
     known = [instances().get(kind) for kind in kinds if isinstance(kind, str)]
     return any(row is not None and row.has_local_disk for row in known)
-
-
-def _actions(statement: Mapping[str, object]) -> list[str]:
-    return [str(action) for action in listed(statement, "Action")]
-
-
-def _resources(statement: Mapping[str, object]) -> list[str]:
-    return [text(place) for place in listed(statement, "Resource")]

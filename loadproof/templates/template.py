@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 Block: TypeAlias = Mapping[str, Any]  # a map of a template: what it holds may have any shape
+_REFERENCE: Final = re.compile(r"\$\{(?!!)[^}]*\}")  # within an Fn::Sub
 UNKNOWN: Final = "${…}"  # stands in a text for what only the deployment knows
 
 
@@ -81,5 +83,5 @@ def text(value: object) -> str:
         if function == "Fn::Join" and isinstance(argument, list) and isinstance(argument[1], list):
             return str(argument[0]).join(text(part) for part in argument[1])
         if function == "Fn::Sub":
-            return str(argument[0] if isinstance(argument, list) else argument)
+            return _REFERENCE.sub(UNKNOWN, str(argument[0] if isinstance(argument, list) else argument))
     return UNKNOWN if isinstance(value, dict | list) else str(value)

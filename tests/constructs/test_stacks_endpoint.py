@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -142,9 +143,11 @@ def test_tags_name_the_model(tmp_path: Path) -> None:
             "Value": "layers=16 hidden=2048 heads=32 kv_heads=8 head_dim=64 intermediate=8192 vocab=128256 "
             "context=131072 parameters_b=1.24",
         },
+        {"Key": "loadproof:environment", "Value": "test"},
         {"Key": "loadproof:model-id", "Value": "my-team/tiny"},
+        {"Key": "loadproof:profile", "Value": "chat"},
     ]
-    assert stack.only(MODEL)["Tags"] == expected
+    assert sorted(stack.only(MODEL)["Tags"], key=itemgetter("Key")) == expected
     assert stack.only(COMPONENT)["Tags"] == expected
 
 

@@ -56,6 +56,13 @@ def trusting(condition: dict[str, Any] | None) -> dict[str, Any]:
     return {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": {"Statement": [statement]}}}
 
 
+def queue_policy(principal: Any, condition: dict[str, Any] | None) -> dict[str, Any]:
+    statement: dict[str, Any] = {"Effect": "Allow", "Principal": principal, "Action": "sqs:SendMessage"}
+    if condition:
+        statement["Condition"] = condition
+    return {"Type": "AWS::SQS::QueuePolicy", "Properties": {"PolicyDocument": {"Statement": statement}}}
+
+
 def log_group(**properties: Any) -> dict[str, Any]:
     return {"Type": "AWS::Logs::LogGroup", "Properties": properties}
 
@@ -205,6 +212,42 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         trusting({"StringEquals": {"aws:SourceAccount": "123456789012"}}),
         trusting(None),
         "trusts SageMaker for every account",
+    ),
+    (
+        "LS014",
+        role("s3:PutObject", on="arn:aws:s3:::captures/*", when={"StringEquals": {"aws:ResourceAccount": "123"}}),
+        role("s3:PutObject", on="arn:aws:s3:::captures/*"),
+        "s3:PutObject in captures, whoever owns it",
+    ),
+    (
+        "LS014",
+        role("s3:GetObject", on="arn:aws:s3:::weights/*"),
+        role("s3:GetObject", on="arn:aws:s3:::cdk-hnb659fds-assets-123456789012-us-east-1/*.zip"),
+        "code from cdk-hnb659fds-assets-123456789012-us-east-1, whoever owns it",
+    ),
+    (
+        "LS015",
+        role("iam:GetRole", on="arn:aws:iam::123456789012:role/x"),
+        role("iam:PutRolePolicy", on="arn:aws:iam::123456789012:role/x"),
+        "iam:PutRolePolicy: whoever has it can have any right",
+    ),
+    (
+        "LS015",
+        role("sts:AssumeRole", on="arn:aws:iam::123456789012:role/x"),
+        role("sts:AssumeRole", on="arn:aws:iam::123456789012:role/*"),
+        "sts:AssumeRole on roles that are not named",
+    ),
+    (
+        "LS016",
+        queue_policy({"Service": "events.amazonaws.com"}, {"ArnEquals": {"aws:SourceArn": "arn:aws:events:x"}}),
+        queue_policy({"Service": "events.amazonaws.com"}, None),
+        "allows events.amazonaws.com for every account",
+    ),
+    (
+        "LS016",
+        queue_policy({"AWS": "arn:aws:iam::123456789012:root"}, None),
+        queue_policy("*", None),
+        "allows everybody",
     ),
     (
         "LS101",

@@ -35,7 +35,7 @@ class HostedModel(Construct):
                 "Throughput",
                 deployment=deployment,
                 settings=settings.provisioned_throughput,
-                tags=self._tags(),
+                tags=deployment.tags,
             )
             self.resource, self.arn, self.metric_id = throughput.resource, throughput.arn, throughput.arn
             return
@@ -93,13 +93,8 @@ class HostedModel(Construct):
             model_source=bedrock.CfnApplicationInferenceProfile.InferenceProfileModelSourceProperty(
                 copy_from=self._source_arn()
             ),
-            tags=[CfnTag(key=name, value=value) for name, value in self._tags().items()],
+            tags=[CfnTag(key=name, value=value) for name, value in self.deployment.tags.items()],
         )
-
-    def _tags(self) -> dict[str, str]:
-        deployment = self.deployment
-        own = {"loadproof:environment": deployment.environment_name, "loadproof:profile": deployment.profile.name}
-        return {**deployment.environment.tags, **own}
 
     def _source_arn(self) -> str:
         """What the inference profile copies: the model here, or Bedrock's own cross-region profile."""

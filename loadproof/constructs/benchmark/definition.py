@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from loadproof.profiles.names import jobs_prefix
 from loadproof.profiles.schema import BenchmarkJob, Environment
 from loadproof.wire.documents import Document
 from loadproof.wire.job import PROGRAM
@@ -30,7 +31,7 @@ def definition(
     """`tells_topic`: there is a topic to be told of what is not PASS."""
     task = partial(_task_of, partition)
     states = {
-        **_running(task, environment, job),
+        **_running(task, environment_name, environment, job),
         **_judging(task),
         **_telling(task, environment_name, not_passed="Notify" if tells_topic else "Waiting"),
         **_answering(task),
@@ -39,7 +40,7 @@ def definition(
     return {"Comment": f"Benchmarks of {environment_name}", "StartAt": "Prepare", "States": states}
 
 
-def _running(task: Task, environment: Environment, job: BenchmarkJob) -> States:
+def _running(task: Task, environment_name: str, environment: Environment, job: BenchmarkJob) -> States:
     return {
         "Prepare": {
             "Comment": "The profile as deployed goes where the job may read it",
@@ -53,7 +54,7 @@ def _running(task: Task, environment: Environment, job: BenchmarkJob) -> States:
         },
         "Run": {
             **task("sagemaker:createProcessingJob.sync", next_state="Judge", on_failure="Judge"),
-            "Parameters": _job(environment, job),
+            "Parameters": _job(environment_name, environment, job),
             "TimeoutSecondsPath": "$.wait_s",
             "ResultPath": None,
         },
@@ -173,7 +174,7 @@ _LAMBDA_RETRY: Final = {
 _ANSWER_RETRY: Final = {"ErrorEquals": ["States.ALL"], "IntervalSeconds": 5, "MaxAttempts": 4, "BackoffRate": 2}
 
 
-def _job(environment: Environment, job: BenchmarkJob) -> State:
+def _job(environment_name: str, environment: Environment, job: BenchmarkJob) -> State:
     """CreateProcessingJob, as `loadproof.bench.remote.launchers` asks for it from a laptop."""
     cluster: State = {
         "InstanceCount.$": "$.hosts",
@@ -183,7 +184,7 @@ def _job(environment: Environment, job: BenchmarkJob) -> State:
     if environment.kms_key_arn:
         cluster["VolumeKmsKeyId"] = environment.kms_key_arn
     request: State = {
-        "ProcessingJobName.$": "States.Format('loadproof-{}', States.UUID())",
+        "ProcessingJobName.$": f"States.Format('{jobs_prefix(environment_name)}{{}}', States.UUID())",
         "RoleArn": "${JobRole}",
         "AppSpecification": {
             "ImageUri": job.image,

@@ -23,7 +23,7 @@ from loadproof.constructs.cdk.python_function import Program, PythonFunction
 from loadproof.constructs.cdk.results_bucket import goes_with_stack, results_bucket
 from loadproof.constructs.cdk.statements import Statement, allow, document, trust
 from loadproof.constructs.observability.alarm_topic import topic_arn
-from loadproof.profiles.names import BENCHMARK, stack_name
+from loadproof.profiles.names import BENCHMARK, jobs_prefix, stack_name
 from loadproof.profiles.schema import BenchmarkJob, Environment
 
 CODE: Final = Path(__file__).parent / "runtime" / "index.py"
@@ -134,8 +134,11 @@ class BenchmarkStack(Stack):
         )
 
     def _running_and_telling(self, job_role_arn: str, function_arn: str, topic: str | None) -> Iterator[Statement]:
-        jobs = self._arn("sagemaker", "processing-job/loadproof-*")
-        yield allow("s3:GetObject", on=self._arn("s3", f"{self._assets_bucket()}/*.zip", region="", account=""))
+        jobs = self._arn("sagemaker", f"processing-job/{jobs_prefix(self._environment_name)}*")
+        bundles = self._arn("s3", f"{self._assets_bucket()}/*.zip", region="", account="")
+        yield allow(
+            "s3:GetObject", on=bundles, when={"StringEquals": {"aws:ResourceAccount": self._environment.account}}
+        )
         yield allow("s3:PutObject", on=self.results.arn_for_objects("runs/*/input.zip"))
         yield allow(
             "sagemaker:AddTags",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -11,11 +10,8 @@ from constructs import Construct
 from loadproof.catalog import registry
 from loadproof.constructs.cdk.statements import Statement, allow, document, trust
 from loadproof.constructs.endpoint.execution_role import PULL_ACTIONS, VPC_ACTIONS, repository_arn
-from loadproof.profiles.names import stack_name
+from loadproof.profiles.names import ENVIRONMENT_TAG, stack_name
 from loadproof.profiles.schema import Environment
-
-_BY_PREFIX: Final = "the environment's own endpoints, by their prefix: profiles come and go without this role"
-_GENERATED: Final = "CloudFormation generates the names of endpoint configurations, and the right only reads them"
 
 
 class JobRole(Construct):
@@ -46,32 +42,39 @@ class JobRole(Construct):
                 )
             ],
         )
-        role.add_metadata("loadproof", {"acknowledged": {"LS007": _BY_PREFIX, "LS012": _GENERATED}})
         self.arn = role.attr_arn
 
 
-def job_statements(
-    environment_name: str, environment: Environment, image: str, results_arn: str
-) -> Iterator[Statement]:
-    partition = registry(environment.region).partition
-    here = f"{environment.region}:{environment.account}"
+def driving_statements(environment_name: str, environment: Environment) -> Iterator[Statement]:
+    """Load to an environment's endpoints, and looking at what is in service meanwhile.
+
+    By prefix and tag: profiles come and go without this role, and `prod`'s prefix is also how `prod-eu`'s names begin.
+    """
+    here = f"arn:{registry(environment.region).partition}:sagemaker:{environment.region}:{environment.account}"
     prefix = stack_name(environment_name, "*")
-    endpoints = [f"arn:{partition}:sagemaker:{here}:{kind}/{prefix}" for kind in ("endpoint", "inference-component")]
-    yield allow("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream", on=endpoints)
-    configs = f"arn:{partition}:sagemaker:{here}:endpoint-config/*"
-    yield allow("sagemaker:DescribeEndpoint", "sagemaker:DescribeInferenceComponent", on=endpoints)
-    # Configurations have generated names.
-    yield allow("sagemaker:DescribeEndpointConfig", on=configs)
+    endpoints = [f"{here}:{kind}/{prefix}" for kind in ("endpoint", "inference-component")]
+    ours = {"StringEquals": {f"aws:ResourceTag/{ENVIRONMENT_TAG}": environment_name}}
+    yield allow("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream", on=endpoints, when=ours)
+    yield allow("sagemaker:DescribeEndpoint", "sagemaker:DescribeInferenceComponent", on=endpoints, when=ours)
+    # Configurations have names that CloudFormation makes.
+    yield allow("sagemaker:DescribeEndpointConfig", on=f"{here}:endpoint-config/*", when=ours)
     yield allow(
         "application-autoscaling:DescribeScalingActivities",
         "cloudwatch:GetMetricData",
         "sagemaker:ListInferenceComponents",
         on="*",
     )
+
+
+def job_statements(
+    environment_name: str, environment: Environment, image: str, results_arn: str
+) -> Iterator[Statement]:
+    partition = registry(environment.region).partition
+    yield from driving_statements(environment_name, environment)
     yield allow("s3:GetObject", "s3:PutObject", on=f"{results_arn}/runs/*")
     yield allow("s3:ListBucket", on=results_arn, when={"StringLike": {"s3:prefix": "runs/*"}})
     # SageMaker's own group for every processing job of the account.
-    logs = f"arn:{partition}:logs:{here}:log-group:/aws/sagemaker/ProcessingJobs:*"
+    logs = f"arn:{partition}:logs:{environment.region}:{environment.account}:log-group:/aws/sagemaker/ProcessingJobs:*"
     yield allow("logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents", on=logs)
     yield allow("ecr:GetAuthorizationToken", on="*")
     yield allow(*PULL_ACTIONS, on=repository_arn(image, partition))

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loadproof.catalog import registry
+from loadproof.constructs.benchmark.job_role import driving_statements
 from loadproof.constructs.cdk.statements import Statement, allow
 from loadproof.constructs.ci.names import bootstrap_role_name, evidence_bucket_name
-from loadproof.profiles.names import stack_name
 from loadproof.profiles.schema import Environment
 
 
@@ -35,18 +35,7 @@ class Rights:
 
     def benchmarking(self) -> Iterator[Statement]:
         """Load to the environment's endpoints, what is in service while it runs, and evidence."""
-        here, prefix = self._here(), stack_name(self.environment_name, "*")
-        endpoints = [self.arn("sagemaker", f"{kind}/{prefix}", **here) for kind in ("endpoint", "inference-component")]
-        yield allow("sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream", on=endpoints)
-        yield allow("sagemaker:DescribeEndpoint", "sagemaker:DescribeInferenceComponent", on=endpoints)
-        # Configurations have names that CloudFormation makes.
-        yield allow("sagemaker:DescribeEndpointConfig", on=self.arn("sagemaker", "endpoint-config/*", **here))
-        yield allow(
-            "application-autoscaling:DescribeScalingActivities",
-            "cloudwatch:GetMetricData",
-            "sagemaker:ListInferenceComponents",
-            on="*",
-        )
+        yield from driving_statements(self.environment_name, self.environment)
         yield from self._evidence("s3:GetObject", "s3:PutObject")
         yield from self._with_key("kms:Decrypt", "kms:GenerateDataKey")
 
@@ -65,6 +54,3 @@ class Rights:
         if self.environment.kms_key_arn:
             service = f"s3.{self.environment.region}.amazonaws.com"
             yield allow(*actions, on=self.environment.kms_key_arn, when={"StringEquals": {"kms:ViaService": service}})
-
-    def _here(self) -> dict[str, str]:
-        return {"region": self.environment.region, "account": self.environment.account}

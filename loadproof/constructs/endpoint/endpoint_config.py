@@ -55,7 +55,7 @@ def endpoint_config_resource(
         "AsyncInferenceConfig": _async_inference(deployment, endpoint),
         "DataCaptureConfig": _data_capture(deployment, endpoint),
     }
-    return resource(scope, construct_id, "SageMaker::EndpointConfig", properties, tags=environment.tags)
+    return resource(scope, construct_id, "SageMaker::EndpointConfig", properties, tags=deployment.tags)
 
 
 def _variant(deployment: Deployment, endpoint: Endpoint, model_name: str | None) -> Document:

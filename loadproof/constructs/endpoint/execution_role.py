@@ -166,11 +166,12 @@ def _outputs(deployment: Deployment) -> Iterable[Statement]:
     prefixes = sorted({uri.removeprefix("s3://").rstrip("/") for uri in uris if uri})
     if prefixes:
         objects = [deployment.s3_arn(f"{prefix}/*") for prefix in prefixes]
-        yield allow("s3:PutObject", on=objects, sid="WriteOutputs")
+        yield allow("s3:PutObject", on=objects, when=deployment.in_this_account, sid="WriteOutputs")
     wanted = endpoint.async_inference
     if wanted is not None:
         requests = wanted.input_s3_uri.removeprefix("s3://").rstrip("/")
-        yield allow("s3:GetObject", on=deployment.s3_arn(f"{requests}/*"), sid="ReadRequests")
+        below = deployment.s3_arn(f"{requests}/*")
+        yield allow("s3:GetObject", on=below, when=deployment.in_this_account, sid="ReadRequests")
         topics = sorted({topic for topic in (wanted.success_topic_arn, wanted.error_topic_arn) if topic})
         if topics:
             yield allow("sns:Publish", on=topics, sid="TellResults")

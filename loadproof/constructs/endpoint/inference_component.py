@@ -47,7 +47,7 @@ class InferenceComponent(Construct):
         self.component = component
         self.name = deployment.component_name(component)
         self.model_name = model_name
-        self._tags = {**deployment.environment.tags, **model_tags(component.model)}
+        self._tags = {**deployment.tags, **model_tags(component.model)}
         self._count = kept_copies.count_of(self, component, self.name) if kept_copies and component.scaling else None
         self._specifications = _specifications(endpoint, component, model_name)
         self.resource = Resource(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import CfnResource
+from aws_cdk import CfnResource, Tags
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
@@ -48,6 +48,8 @@ class ModelEndpoint(Construct):
         if endpoint is None:
             raise InputError("endpoint: nothing is given, but backend sagemaker needs instances; add `endpoint:`")
         self.deployment = deployment
+        for name, value in deployment.owner_tags.items():
+            Tags.of(self).add(name, value)
         self._machines = endpoint
         models = self._models(role, weights)
         model_names = {name: attribute(model, "ModelName") for name, model in models.items()}

@@ -38,7 +38,7 @@ def model_resource(
         "VpcConfig": vpc_config(deployment.environment.network),
         "EnableNetworkIsolation": endpoint.network_isolation if endpoint else True,
     }
-    tags = {**deployment.environment.tags, **model_tags(component.model)}
+    tags = {**deployment.tags, **model_tags(component.model)}
     return resource(scope, construct_id, "SageMaker::Model", properties, tags=tags)
 
 

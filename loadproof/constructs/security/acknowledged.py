@@ -134,7 +134,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         "MachineRole",
-        _wildcard(r"arn:aws:sagemaker:[^*]*:processing-job/loadproof-\*"),
+        _wildcard(r"arn:aws:sagemaker:[^*]*:processing-job/loadproof-[0-9a-f]{8}-\*"),
         "a job is named after its execution",
     ),
     Acknowledgement(

@@ -129,7 +129,7 @@ def policy(stack: Synthesized, prefix: str, *, proof: bool = False) -> list[dict
 
 
 def test_the_jobs_rights_whole(tmp_path: Path) -> None:
-    """The environment's endpoints by prefix, its own results, its logs, its image: nothing else."""
+    """The environment's endpoints by prefix and tag, its own results, its logs, its image: nothing else."""
     benchmark, _ = stacks_of(tmp_path, GATED)
     bucket = {"Fn::GetAtt": [benchmark.logical_id("AWS::S3::Bucket"), "Arn"]}
     here = "us-east-1:123456789012"
@@ -140,11 +140,12 @@ def test_the_jobs_rights_whole(tmp_path: Path) -> None:
         "cloudwatch:GetMetricData",
         "sagemaker:ListInferenceComponents",
     ]
+    ours = {"StringEquals": {"aws:ResourceTag/loadproof:environment": "test"}}
     pulls = ["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"]
     rows: list[tuple[Any, Any, Any]] = [
-        (["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"], endpoints, None),
-        (["sagemaker:DescribeEndpoint", "sagemaker:DescribeInferenceComponent"], endpoints, None),
-        ("sagemaker:DescribeEndpointConfig", f"arn:aws:sagemaker:{here}:endpoint-config/*", None),
+        (["sagemaker:InvokeEndpoint", "sagemaker:InvokeEndpointWithResponseStream"], endpoints, ours),
+        (["sagemaker:DescribeEndpoint", "sagemaker:DescribeInferenceComponent"], endpoints, ours),
+        ("sagemaker:DescribeEndpointConfig", f"arn:aws:sagemaker:{here}:endpoint-config/*", ours),
         (asks, "*", None),
         (["s3:GetObject", "s3:PutObject"], {"Fn::Join": ["", [bucket, "/runs/*"]]}, None),
         ("s3:ListBucket", bucket, {"StringLike": {"s3:prefix": "runs/*"}}),

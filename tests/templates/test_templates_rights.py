@@ -1,0 +1,80 @@
+"""A wrong right is found however it is written: any case, any wildcard, any place that a template can keep it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadproof.templates import check_template
+
+# (code, action, resource): each alone is a finding.
+WRONG = (
+    ("LS007", "sagemaker:InvokeEndpoint", "arn:aws:sagemaker:us-east-1:123456789012:endpoint/loadproof-prod-*"),
+    ("LS007", "sagemaker:InvokeEndpointAsync", "arn:aws:sagemaker:us-east-1:123456789012:endpoint/chat?"),
+    ("LS011", "iam:PassRole", "arn:aws:iam::123456789012:role/job"),
+    ("LS014", "s3:PutObject", "arn:aws:s3:::captures/chat/*"),
+    ("LS014", "s3:DeleteObject", "arn:aws:s3:::captures/chat/*"),
+    ("LS015", "iam:CreatePolicyVersion", "arn:aws:iam::123456789012:policy/x"),
+    ("LS015", "lambda:UpdateFunctionCode", "arn:aws:lambda:us-east-1:123456789012:function:x"),
+)
+ABOUT_ELSE = {"StringEquals": {"aws:RequestedRegion": "us-east-1"}}
+
+
+@st.composite
+def written(draw: st.DrawFn, action: str) -> str:
+    """The action, or a pattern that reaches it: letters in any case, an end or a letter left to a wildcard."""
+    service, _, name = action.partition(":")
+    cut = draw(st.integers(min_value=3, max_value=len(name)))
+    way = draw(st.sampled_from(["whole", "end", "letter"]))
+    name = {"whole": name, "end": f"{name[:cut]}*", "letter": f"{name[: cut - 1]}?{name[cut:]}"}[way]
+    cased = draw(st.lists(st.booleans(), min_size=len(name), max_size=len(name)))
+    return service + ":" + "".join(one.upper() if up else one.lower() for one, up in zip(name, cased, strict=True))
+
+
+@st.composite
+def hidden(draw: st.DrawFn, action: str, resource: str) -> dict[str, Any]:
+    """A template with the right somewhere: a list or a text, among harmless rights, inline, attached or managed."""
+    also = draw(st.lists(st.sampled_from(["logs:PutLogEvents", "sqs:SendMessage"]), max_size=2))
+    actions: Any = draw(st.permutations([draw(written(action)), *also]))
+    parts = resource.split("aws")
+    place: Any = draw(
+        st.sampled_from(
+            [
+                resource,
+                {"Fn::Sub": "${AWS::Partition}".join(parts)},
+                {"Fn::Join": ["", [parts[0], {"Ref": "AWS::Partition"}, parts[1]]]},
+            ]
+        )
+    )
+    statement: dict[str, Any] = {
+        "Effect": "Allow",
+        "Action": actions[0] if len(actions) == 1 and draw(st.booleans()) else actions,
+        "Resource": place if draw(st.booleans()) else [place],
+    }
+    if draw(st.booleans()):
+        statement["Condition"] = ABOUT_ELSE
+    harmless = {"Effect": "Deny", "Action": "*", "Resource": "*"}
+    document = {"Statement": draw(st.sampled_from([statement, [statement], [harmless, statement]]))}
+    kind = draw(st.sampled_from(["Role", "Policy", "ManagedPolicy"]))
+    properties = {"Policies": [{"PolicyDocument": document}]} if kind == "Role" else {"PolicyDocument": document}
+    return {"Resources": {"Hidden": {"Type": f"AWS::IAM::{kind}", "Properties": properties}}}
+
+
+@given(st.data(), st.sampled_from(WRONG))
+def test_a_wrong_right_is_found_however_it_is_written(data: st.DataObject, wrong: tuple[str, str, str]) -> None:
+    """Its code is among the findings."""
+    code, action, resource = wrong
+    template = data.draw(hidden(action, resource))
+    assert code in {finding.code for finding in check_template(template, {})}
+
+
+@given(st.data(), st.sampled_from(WRONG))
+def test_a_denied_right_is_none(data: st.DataObject, wrong: tuple[str, str, str]) -> None:
+    """The same, denied."""
+    _, action, resource = wrong
+    template = data.draw(hidden(action, resource))
+    denied = json.loads(json.dumps(template).replace("Allow", "Deny"))
+    assert check_template(denied, {}) == ()
