@@ -37,7 +37,7 @@ def replay(profile: Profile, concurrency: int) -> TwinRun:
         deployment, shared_prefix_tokens=cached, request_tokens=workload.input_tokens + workload.output_tokens
     )
     requests = min(max(_FEWEST, _ROUNDS * concurrency), max(_MOST, 2 * concurrency))
-    sizes = islice(request_sizes(profile.workload), requests)
+    sizes = islice(request_sizes(profile.workload, kept_share=workload.kept_share(deployment, concurrency)), requests)
     summary = summarise(simulate_fleet(copies, ClosedLoop(concurrency), sizes))
     return TwinRun(
         refused=summary.refused,

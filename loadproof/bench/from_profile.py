@@ -67,11 +67,12 @@ def spec_of_profile(
     if spec.target.local_cloud == "http":
         # Another server answers in the instance's place: neither its price nor its prediction belongs beside that.
         return replace(spec, usd_per_hour=None, price=None)
-    cached = planned_workload(profile, component.container).cached_tokens
+    planned = planned_workload(profile, component.container)
     return with_prediction(
         spec,
         deployment,
-        cached_tokens=min(cached, spec.workload.shared_prefix_tokens),
+        cached_tokens=min(planned.cached_tokens, spec.workload.shared_prefix_tokens),
+        history=planned.history,
         routing="random" if profile.endpoint.routing.strategy == "random" else "least_outstanding",
     )
 

@@ -18,7 +18,7 @@ from loadproof.capacity.confidence import Confidence, confidence_of
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import memory_fit
-from loadproof.capacity.workload import PlannedWorkload
+from loadproof.capacity.workload import History, conversation_of
 from loadproof.loads import Load
 from loadproof.simulation import OpenLoop, fresh_copies, simulate_fleet, summarise
 
@@ -31,18 +31,22 @@ def with_prediction(
     deployment: PlannedDeployment,
     *,
     cached_tokens: int = 0,
+    history: History = "computed",
     routing: Routing = "least_outstanding",
 ) -> BenchmarkSpec:
     """The spec with what its levels are expected to measure, for the copies that are in service.
 
-    `cached_tokens` of each prompt are planned as found in the server's prefix cache.
+    `cached_tokens` of each prompt are planned as found in the server's prefix cache; `history` is what becomes of a
+    conversation's earlier turns.
     """
     if memory_fit(deployment).fits == "no":
         return spec
-    counts, confidence = spec.workload, confidence_of(deployment)
-    workload = PlannedWorkload(
-        input_tokens=round(counts.input_tokens.mean),
-        output_tokens=round(counts.output_tokens.mean),
+    counts, confidence = spec.workload, confidence_of(deployment, spec.workload.turns)
+    workload = conversation_of(
+        counts.turns,
+        round(counts.input_tokens.mean),
+        round(counts.output_tokens.mean),
+        history=history,
         staggered=counts.output_tokens.distribution != "fixed",
         cached_tokens=cached_tokens,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log1p, sqrt
 from typing import Literal
 
@@ -28,6 +28,8 @@ _FABRIC = 0.35  # fitted: this server was never measured on such a fabric
 _NEAR_LIMIT = 0.40  # fitted: a p90 where a little memory decides whether some requests wait for a whole round
 _CHIP: dict[Grade, float] = {"A": 0.0, "B": 0.10, "C": 0.20, "D": 0.68}  # not fitted: few were held out, and did better
 _VERSION = 0.15  # not fitted: another version of the server
+_CONVERSATION = 0.25  # not fitted: how much of a history is still in the cache
+_LOWER: dict[Grade, Grade] = {"A": "B", "B": "C", "C": "D", "D": "D"}
 _PACKED = 0.35  # not fitted: weights of fewer than 16 bits, whose kernels differ by format and chip
 # Of those fitted, with which weights of fewer bits: server, format, generation.
 _PACKED_MEASURED = {("vllm", "mxfp4", "Hopper"), ("vllm", "mxfp4", "Ampere")}
@@ -68,8 +70,21 @@ def near_limit(in_flight: float, capacity: int) -> bool:
     return _NEAR[0] * capacity <= in_flight <= _NEAR[1] * capacity
 
 
-def confidence_of(deployment: PlannedDeployment) -> Confidence:
-    """The grade of a deployment from what its server's row was calibrated on, and bands from all sources of doubt."""
+def confidence_of(deployment: PlannedDeployment, turns: int = 1) -> Confidence:
+    """The grade of a deployment from what its server's row was calibrated on, and bands from all sources of doubt.
+
+    `turns` of a conversation: no such measurement was ever fitted, so a grade is lost.
+    """
+    found = _of_requests(deployment)
+    if turns == 1:
+        return found
+    grade: Grade = _LOWER[found.grade]
+    band, ttft_band = (_factor(log1p(band), _CONVERSATION) for band in (found.band, found.ttft_band))
+    meaning = f"{found.meaning}; but never with conversations, whose caches are reckoned"
+    return replace(found, grade=grade, meaning=meaning, band=band, ttft_band=ttft_band)
+
+
+def _of_requests(deployment: PlannedDeployment) -> Confidence:
     server = deployment.server
     if server.own is not None:
         return _measured(deployment, server.own)

@@ -82,7 +82,7 @@ def make_plan(profile: Profile) -> Plan:
     or the catalog lacks the model or the instance type.
     """
     deployment, workload = planned_deployment(profile), planned_workload(profile)
-    memory, confidence = memory_fit(deployment), confidence_of(deployment)
+    memory, confidence = memory_fit(deployment), confidence_of(deployment, workload.turns)
     cost, streaming = cost_of(profile, deployment), profile.workload.streaming
     fits = memory.fits != "no"
 
@@ -147,6 +147,8 @@ def _notes(profile: Profile, deployment: PlannedDeployment, cost: HourlyCost) ->
         yield f"planned as a closed loop; the workload's arrivals are {workload.arrivals.process}"
     if workload.shared_prefix_tokens and getattr(settings, "enable_prefix_caching", None):
         yield f"{workload.shared_prefix_tokens:,} tokens of each prompt are planned as found in the prefix cache"
+    if workload.turns > 1:
+        yield _conversation(planned_workload(profile), deployment, profile.objectives.at_concurrency)
     if deployment.limits.scheduler == "dynamic":
         yield "dynamic batching answers whole batches: TTFT is the whole latency, TPOT nothing"
     if getattr(profile.container, "speculative", None) is not None:
@@ -161,3 +163,23 @@ def _notes(profile: Profile, deployment: PlannedDeployment, cost: HourlyCost) ->
         yield f"no on-demand price is known for {deployment.instance.instance_type}"
     elif cost.price_derived:
         yield f"the price of {deployment.instance.instance_type} is derived: {cost.price_source}"
+
+
+def _conversation(workload: PlannedWorkload, deployment: PlannedDeployment, concurrency: int) -> str:
+    """What the figures of a conversation lean on."""
+    said = f"planned at the mean prompt of {workload.turns} turns, {workload.input_tokens:,} tokens with all before it"
+    if workload.history == "computed" or deployment.limits.scheduler != "chunked":
+        return f"{said}; each turn computes its whole prompt: no cache of prompts is planned for this server"
+    share = workload.kept_share(deployment, concurrency)
+    routed = (
+        ""
+        if workload.history == "followed" or deployment.copies == 1
+        else (
+            f", as a turn comes back to its own copy once in {deployment.copies} times (routing.strategy: prefix_aware "
+            "leads it there)"
+        )
+    )
+    return (
+        f"{said}; {share:.0%} of what came before is planned as in the cache at {concurrency:,} in flight{routed}; "
+        "no published measurement of conversations was fitted, and think time is left out"
+    )

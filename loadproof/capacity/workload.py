@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, exp, inf, log, log1p, sqrt
-from statistics import NormalDist
+from statistics import NormalDist, mean
+from typing import Literal, TypeAlias
 
 from loadproof.capacity.curve import PredictedLevel, predict_level
 from loadproof.capacity.deployment import PlannedDeployment, deployment_of
+from loadproof.capacity.memory import memory_fit
+from loadproof.families import FAMILIES
 from loadproof.profiles.checks.facts import most_tokens
+from loadproof.profiles.conversation import history_tokens, prompt_tokens
 from loadproof.profiles.schema import Container, Profile, TokenDistribution
+
+# Computed anew at each turn; kept by the copy that computed it; kept, and the next turn is led there.
+History: TypeAlias = Literal["computed", "kept", "followed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +24,8 @@ class PlannedWorkload:
     """Requests as they are planned: token counts at their means, `cached_tokens` of each prompt in the prefix cache.
 
     `staggered`: answers of spread lengths end at different times, so their prefills spread out too. `answers` is their
-    distribution, which percentiles of E2E follow; None: all are `output_tokens` long.
+    distribution, which percentiles of E2E follow; None: all are `output_tokens` long. Of a conversation of several
+    `turns` the prompt is the mean over them, `history_tokens` of it what came before, which a server may still have.
     """
 
     input_tokens: int
@@ -25,6 +33,9 @@ class PlannedWorkload:
     staggered: bool = False
     cached_tokens: int = 0
     answers: TokenDistribution | None = None
+    turns: int = 1
+    history_tokens: int = 0
+    history: History = "computed"
 
     def output_tokens_at(self, quantile: float) -> int:
         """The length within which this share of the answers stays."""
@@ -36,8 +47,9 @@ class PlannedWorkload:
         The one place that puts a workload to `predict_level`: plans, alternatives and benchmarks' predictions all come
         here. Only a chunked scheduler is planned with a prefix cache.
         """
-        cached = min(self.cached_tokens, self.input_tokens - 1) if deployment.limits.scheduler == "chunked" else 0
-        return predict_level(
+        cached = self.cached_tokens + round(self.kept_share(deployment, concurrency) * self.history_tokens)
+        cached = min(cached, self.input_tokens - 1) if deployment.limits.scheduler == "chunked" else 0
+        level = predict_level(
             deployment,
             self.input_tokens,
             self.output_tokens,
@@ -45,6 +57,30 @@ class PlannedWorkload:
             staggered=self.staggered,
             cached_tokens=cached,
         )
+        return (
+            None if level is None else replace(level, ttft_last_ms=level.ttft_last_ms * self._longest_prefill(cached))
+        )
+
+    def kept_share(self, deployment: PlannedDeployment, concurrency: int) -> float:
+        """The share of the history that a turn still finds in the cache of the copy that it comes to.
+
+        All of it where the memory beside the running batch holds every conversation's, else as much as it holds; and
+        where nothing leads a turn to its own copy again, one copy's share of that.
+        """
+        if self.history == "computed" or self.turns == 1:
+            return 0.0
+        conversations = ceil(concurrency / deployment.copies)
+        room = memory_fit(deployment).kv_token_capacity / (conversations * (self.input_tokens + self.output_tokens))
+        return min(1.0, room) / (1 if self.history == "followed" else deployment.copies)
+
+    def _longest_prefill(self, cached: int) -> float:
+        """The last turn's prompt tokens to compute over the mean's: percentiles of TTFT are those of long turns."""
+        if self.turns == 1:
+            return 1.0
+        prompt = 2 * (self.input_tokens - (self.turns - 1) * self.output_tokens / 2) / (self.turns + 1)
+        last = prompt_tokens(self.turns, prompt, self.output_tokens)
+        kept = cached * history_tokens(self.turns, prompt, self.output_tokens) / max(1, self.history_tokens)
+        return max(1.0, (last - kept) / max(1.0, self.input_tokens - cached))
 
 
 def planned_workload(profile: Profile, container: Container | None = None) -> PlannedWorkload:
@@ -55,13 +91,47 @@ def planned_workload(profile: Profile, container: Container | None = None) -> Pl
     workload, container = profile.workload, container or profile.container
     settings = container.settings if container else None
     caches = getattr(settings, "enable_prefix_caching", None) is True
-    return PlannedWorkload(
-        input_tokens=mean_tokens(workload.input_tokens),
-        output_tokens=mean_tokens(workload.output_tokens),
+    return conversation_of(
+        workload.turns,
+        mean_tokens(workload.input_tokens),
+        mean_tokens(workload.output_tokens),
+        history=_history(profile, container),
         staggered=not isinstance(workload.output_tokens, int),
         cached_tokens=workload.shared_prefix_tokens if caches else 0,
         answers=None if isinstance(workload.output_tokens, int) else workload.output_tokens,
     )
+
+
+def conversation_of(
+    turns: int,
+    prompt: int,
+    answer: int,
+    *,
+    history: History,
+    staggered: bool,
+    cached_tokens: int,
+    answers: TokenDistribution | None = None,
+) -> PlannedWorkload:
+    """Conversations of equal turns at their means; single requests are those of one turn."""
+    every = range(1, turns + 1)
+    return PlannedWorkload(
+        input_tokens=round(mean(prompt_tokens(turn, prompt, answer) for turn in every)),
+        output_tokens=answer,
+        staggered=staggered,
+        cached_tokens=cached_tokens,
+        answers=answers,
+        turns=turns,
+        history_tokens=round(mean(history_tokens(turn, prompt, answer) for turn in every)),
+        history=history,
+    )
+
+
+def _history(profile: Profile, container: Container | None) -> History:
+    """What becomes of a conversation's history between its turns."""
+    if container is None or not FAMILIES[container.family].keeps_prompts(container.settings):
+        return "computed"
+    routing = profile.endpoint.routing.strategy if profile.endpoint else ""
+    return "followed" if routing == "prefix_aware" else "kept"
 
 
 def planned_deployment(profile: Profile) -> PlannedDeployment:
@@ -108,4 +178,6 @@ def tokens_at(counts: TokenDistribution, quantile: float) -> int:
 def longest_request_tokens(profile: Profile) -> int | None:
     """Prompt plus answer of the longest request the workload may send; None where a tail has no end."""
     prompt, answer = most_tokens(profile.workload.input_tokens), most_tokens(profile.workload.output_tokens)
-    return None if prompt is None or answer is None else prompt + answer
+    if prompt is None or answer is None:
+        return None
+    return round(prompt_tokens(profile.workload.turns, prompt, answer)) + answer

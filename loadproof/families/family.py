@@ -192,6 +192,11 @@ def written_false(variable: str) -> dict[str, str]:
     return {variable: "false"}
 
 
+def never(settings: Settings) -> bool:
+    """Not with any setting."""
+    return False
+
+
 def nothing(container: Container) -> None:
     """Every setting has a counterpart in other families."""
 
@@ -232,6 +237,7 @@ class ContainerFamily(Generic[C, S]):
     former_variables: Mapping[str, str] = field(default_factory=dict)  # once or still read -> the field that says it
     switched_off: Callable[[str], Mapping[str, str]] = written_false  # for a variable whose setting is false
     holds_longest: bool = True  # starts only where the cache holds the longest request; else it cuts requests down
+    keeps_prompts: Callable[[S], bool] = never  # the KV cache of what ended serves prompts that begin alike
     bare_flags: bool = False  # an empty variable is a flag that is on
     speculation: Speculation[C, Any] | None = None
     refusals: tuple[Refusal[C], ...] = ()

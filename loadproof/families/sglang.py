@@ -136,4 +136,5 @@ FAMILY = ContainerFamily(
     limits=engine_limits,
     frees_past_window=lambda settings: True,
     alike_since=None,
+    keeps_prompts=lambda settings: settings.disable_radix_cache is not True,
 )

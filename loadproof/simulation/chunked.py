@@ -60,7 +60,7 @@ class Chunked(Scheduler):
         else:
             self._stop_decoding(request)
             self.held -= request.input_tokens + request.generated - 1
-        request.cached = 0
+        request.cached = request.kept = 0
         self.waiting.appendleft(request)
 
     def _take_chunks(self, now_ms: float, budget_tokens: int) -> None:
@@ -111,8 +111,8 @@ class Chunked(Scheduler):
             return None
         self.held += context
         self.running[self.waiting.popleft()] = None
-        if self._reusable_tokens:  # the last token is always computed: it brings the first one out
-            reused = min(self._reusable_tokens, request.input_tokens, context - 1)
+        if found := max(self._reusable_tokens, request.kept):  # the last token is always computed: it brings the first
+            reused = min(found, request.input_tokens, context - 1)
             request.cached = reused // BLOCK_TOKENS * BLOCK_TOKENS
         return request
 

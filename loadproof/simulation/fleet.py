@@ -19,7 +19,7 @@ from loadproof.simulation.scheduling import Request, Scheduler
 from loadproof.simulation.traffic import ClosedLoop, OpenLoop
 
 Routing = Literal["random", "least_outstanding"]
-Sizes = Iterable[tuple[int, int]]  # (input tokens, output tokens) of each request in turn
+Sizes = Iterable[tuple[int, ...]]  # (input tokens, output tokens, cached input tokens: 0) of each request in turn
 
 
 class Resizing(Protocol):
@@ -97,7 +97,7 @@ class _Fleet:
         serving: list[int],
         resizing: Resizing | None,
         traffic: ClosedLoop | OpenLoop,
-        sizes: Iterator[tuple[int, int]],
+        sizes: Iterator[tuple[int, ...]],
         route: Callable[[], int],
         patience_ms: float,
         until_ms: float,
@@ -184,7 +184,7 @@ class _Fleet:
             self._times, self._next_time_ms = iter(()), inf
             self._returning.clear()
             return None
-        input_tokens, output_tokens = size
+        input_tokens, output_tokens, *kept = size
         if input_tokens < 1 or output_tokens < 1:
             raise InputError(f"expected at least 1 input and 1 output token, found {input_tokens} and {output_tokens}")
         if self._timed and not self._serving:
@@ -196,6 +196,8 @@ class _Fleet:
                 self._returning.append(now_ms + self._closed.pause_after_refusal_ms)
             return RefusedRequest(now_ms, reason, input_tokens, output_tokens, index)
         request = Request("", input_tokens, output_tokens, now_ms)
+        if kept:
+            request.kept = kept[0]
         copy.waiting.append(request)
         if self._timed:
             self._expect(request, index, now_ms)

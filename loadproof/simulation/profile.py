@@ -122,8 +122,12 @@ def _left_out(profile: Profile) -> list[str]:
         notes.append(f"further components on the endpoint are not simulated: {names}")
     if profile.endpoint and len(profile.endpoint.instance_pools) > 1:
         notes.append("all copies run on the first instance pool")
-    if profile.workload.turns > 1 or profile.workload.images:
-        notes.append("turns of a conversation are requests of their own, sent without waiting, and images cost nothing")
+    if profile.workload.turns > 1:
+        notes.append(
+            "turns have all before them, and find in the cache what the plan says, but do not wait for answers"
+        )
+    if profile.workload.images:
+        notes.append("images cost nothing")
     if profile.workload.dataset:
         notes.append("the dataset is not read: requests are of input_tokens and output_tokens")
     if profile.buffer and profile.buffer.enabled:

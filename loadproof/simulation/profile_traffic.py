@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Final
 
-from loadproof.capacity.workload import mean_tokens
+from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.errors import InputError
 from loadproof.profiles.schema import Profile
 from loadproof.simulation.sizes import request_sizes
@@ -21,7 +21,7 @@ class Traffic:
     """What is sent: when, of which sizes, and in words."""
 
     load: ClosedLoop | OpenLoop
-    sizes: Iterable[tuple[int, int]]
+    sizes: Iterable[tuple[int, ...]]
     words: str
 
 
@@ -43,7 +43,9 @@ def traffic_of(
     Raises InputError for a load that means nothing.
     """
     arrivals = profile.workload.arrivals
-    sizes = request_sizes(profile.workload, seed)
+    in_flight = concurrency or profile.objectives.at_concurrency
+    planned = planned_workload(profile)
+    sizes = request_sizes(profile.workload, seed, planned.kept_share(planned_deployment(profile), in_flight))
     if concurrency is not None and requests_per_s is not None:
         raise InputError("expected a concurrency or a rate, found both; leave one out")
     if concurrency is not None or (requests_per_s is None and arrivals.process == "closed"):
@@ -81,7 +83,8 @@ def request_tokens(profile: Profile, traffic: Traffic) -> float:
     """Prompt plus answer: a trace's mean, else the workload's."""
     if isinstance(traffic.sizes, Sequence) and traffic.sizes:
         return sum(map(sum, traffic.sizes)) / len(traffic.sizes)
-    return mean_tokens(profile.workload.input_tokens) + mean_tokens(profile.workload.output_tokens)
+    planned = planned_workload(profile)
+    return planned.input_tokens + planned.output_tokens
 
 
 def until(load: ClosedLoop | OpenLoop, end_ms: float) -> ClosedLoop | OpenLoop:

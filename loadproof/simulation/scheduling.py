@@ -25,7 +25,17 @@ class Request:
     While it decodes, `ends_at` is the decode round that brings its last token and `generated` is as of its prefill.
     """
 
-    __slots__ = ("cached", "ends_at", "first_ms", "generated", "input_tokens", "name", "output_tokens", "sent_ms")
+    __slots__ = (
+        "cached",
+        "ends_at",
+        "first_ms",
+        "generated",
+        "input_tokens",
+        "kept",
+        "name",
+        "output_tokens",
+        "sent_ms",
+    )
 
     def __init__(self, name: str, input_tokens: int, output_tokens: int, sent_ms: float) -> None:
         self.name = name
@@ -34,6 +44,7 @@ class Request:
         self.sent_ms = sent_ms
         self.first_ms = 0.0
         self.generated = 0
+        self.kept = 0  # prompt tokens that the cache has from an earlier turn (chunked only)
         self.cached = 0  # prompt tokens whose KV is computed (chunked only)
         self.ends_at = NOT_DECODING
 

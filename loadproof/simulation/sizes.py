@@ -12,11 +12,27 @@ from loadproof.profiles.schema import TokenDistribution, Workload
 Counts = int | TokenDistribution
 
 
-def request_sizes(workload: Workload, seed: int = 0) -> Iterator[tuple[int, int]]:
-    """(input tokens, output tokens) of one request after another, without end."""
+def request_sizes(workload: Workload, seed: int = 0, kept_share: float = 0.0) -> Iterator[tuple[int, ...]]:
+    """(input tokens, output tokens) of one request after another, without end.
+
+    Of conversations one turn after another, with all before it; the third number is then how many of its prompt tokens
+    the cache still has, `kept_share` of what the turn before ended with.
+    """
+    if workload.turns > 1:
+        return _turns(workload, Random(seed), kept_share)
     if isinstance(workload.input_tokens, int) and isinstance(workload.output_tokens, int):
         return repeat((workload.input_tokens, workload.output_tokens))
     return _drawn(workload.input_tokens, workload.output_tokens, Random(seed))
+
+
+def _turns(workload: Workload, chance: Random, kept_share: float) -> Iterator[tuple[int, int, int]]:
+    while True:
+        history = 0
+        for _ in range(workload.turns):
+            prompt = history + drawn_tokens(workload.input_tokens, chance)
+            answer = drawn_tokens(workload.output_tokens, chance)
+            yield prompt, answer, int(kept_share * history)
+            history = prompt + answer
 
 
 def _drawn(prompts: Counts, answers: Counts, chance: Random) -> Iterator[tuple[int, int]]:

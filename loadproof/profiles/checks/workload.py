@@ -7,6 +7,7 @@ from typing import Final
 
 from loadproof.profiles.checks.facts import longest_request_limit, most_tokens
 from loadproof.profiles.checks.rule import Found, Subject, rule
+from loadproof.profiles.conversation import first_turn_above, prompt_tokens
 from loadproof.profiles.schema import TokenDistribution
 
 _ARRIVALS_MENDS: Final = {
@@ -94,15 +95,31 @@ def request_too_long(subject: Subject) -> Iterator[Found]:
             )
     if not subject.components or prompt is None:
         return
-    main = subject.components[0]
+    main, turns = subject.components[0], workload.turns
     prompt_limit = getattr(main.component.container.settings, "max_input_tokens", None)
     if prompt_limit is not None and prompt > prompt_limit:
         found = f"prompts of up to {prompt} tokens exceed max_input_tokens {prompt_limit}"
         yield Found(("workload", "input_tokens"), found, f"shorten them to {prompt_limit}, or raise the setting")
+    elif prompt_limit is not None and answer is not None:
+        turn = first_turn_above(prompt_limit, turns, prompt, answer, with_answer=False)
+        if turn is not None:
+            found = _growth(turn, turns, prompt, answer, f"over max_input_tokens {prompt_limit}")
+            yield Found(("workload", "turns"), found, f"at most {turn - 1:,}, shorter turns, or raise the setting")
     limit = longest_request_limit(main)
     if limit is not None and answer is not None and prompt + answer > limit[1]:
         found = f"{prompt} prompt and {answer} answer tokens exceed {limit[1]} ({limit[0]})"
         yield Found(("workload", "output_tokens"), found, "shorten the requests, or raise the limit")
+    elif limit is not None and answer is not None:
+        turn = first_turn_above(limit[1], turns, prompt, answer, with_answer=True)
+        if turn is not None:
+            found = _growth(turn, turns, prompt, answer, f"over {limit[1]:,} ({limit[0]})")
+            yield Found(("workload", "turns"), found, f"at most {turn - 1:,}, shorter turns, or raise the limit")
+
+
+def _growth(turn: int, turns: int, prompt: int, answer: int, limit: str) -> str:
+    """Turns are sent with all before them: which is the first too long, and how long it is."""
+    tokens = prompt_tokens(turn, prompt, answer)
+    return f"turn {turn} of {turns} has {tokens:,} prompt tokens, with all before it, and {answer:,} of answer: {limit}"
 
 
 @rule(

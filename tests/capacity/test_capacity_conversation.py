@@ -1,0 +1,127 @@
+"""Conversations: prompts grow with each turn, and what they cost hangs on what the cache still has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from loadproof.capacity import make_plan
+from loadproof.capacity.workload import planned_deployment, planned_workload
+from loadproof.profiles import check_file, load_profile
+from loadproof.profiles.conversation import history_tokens, prompt_tokens
+from loadproof.profiles.schema import Profile
+from loadproof.simulation.profile import simulate_profile
+from loadproof.simulation.sizes import request_sizes
+
+# What `bench --turns 6 --input-tokens 3072 --output-tokens 256` was seen to send.
+SENT = (3_072, 6_400, 9_728, 13_056, 16_384, 19_712)
+LED_BACK = "prefix_aware, concurrency_threshold: 16, prefix_length_bytes: 4096"
+CHAT = """
+name: chat
+model: {id: Qwen/Qwen3-32B, source: {type: s3, s3_uri: s3://my-models/qwen/}}
+container:
+  family: vllm
+  settings: {tensor_parallel_degree: 4, max_model_len: LONGEST, enable_prefix_caching: CACHES}
+endpoint: {instance_type: ml.g6e.12xlarge, min_instances: COPIES, max_instances: COPIES, routing: {strategy: ROUTING}}
+copies: {min: COPIES, max: COPIES}
+objectives: {at_concurrency: 8, tpot_p95_ms: 60}
+workload: {input_tokens: 3072, output_tokens: 256, turns: 6}
+"""
+
+
+def file_of(folder: Path, **values: object) -> Path:
+    """The profile as a file, with these in place of its words in capitals."""
+    text = dedent(CHAT)
+    found = {"longest": 32_768, "caches": "true", "copies": 1, "routing": "least_outstanding_requests"} | values
+    for name, value in found.items():
+        text = text.replace(name.upper(), str(value))
+    file = folder / "chat.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def chat(folder: Path, **values: object) -> Profile:
+    return load_profile(file_of(folder, **values))
+
+
+def test_a_turn_has_all_before_it() -> None:
+    """The prompts that were seen on the wire."""
+    assert tuple(prompt_tokens(turn, 3_072, 256) for turn in range(1, 7)) == SENT
+
+
+def test_history_is_what_the_turn_before_ended_with() -> None:
+    """Its prompt and its answer."""
+    assert history_tokens(3, 3_072, 256) == SENT[1] + 256
+
+
+def test_the_twin_is_sent_the_same_prompts(tmp_path: Path) -> None:
+    """Two conversations, one after the other."""
+    sizes = request_sizes(chat(tmp_path).workload)
+    assert tuple(next(sizes)[0] for _ in range(12)) == SENT * 2
+
+
+@pytest.mark.parametrize(
+    ("longest", "turn"),
+    [(3_327, None), (4_096, 2), (6_655, 2), (6_656, 3), (19_967, 6), (19_968, None)],
+)
+def test_the_first_turn_that_cannot_be_served_is_told(tmp_path: Path, longest: int, turn: int | None) -> None:
+    """Turn 2 and its answer are 6,656 tokens, turn 6 19,968; a first turn that is too long is another finding."""
+    problems = [one.message for one in check_file(file_of(tmp_path, longest=longest)).problems if one.code == "LP252"]
+    told = [message for message in problems if " of 6 has " in message]
+    assert len(told) == (turn is not None)
+    if turn is not None:
+        assert f"turn {turn} of 6 has {SENT[turn - 1]:,} prompt tokens" in told[0]
+
+
+def test_a_plan_is_of_the_mean_prompt(tmp_path: Path) -> None:
+    """68,352 tokens in six turns: 11,392 each."""
+    assert make_plan(chat(tmp_path)).input_tokens == sum(SENT) / 6 == 11_392
+
+
+def test_a_plan_says_what_it_leans_on_and_loses_a_grade(tmp_path: Path) -> None:
+    """vLLM on an L40S is grade A for single requests."""
+    plan = make_plan(chat(tmp_path))
+    assert plan.grade == "B"
+    assert any("100% of what came before is planned as in the cache" in note for note in plan.notes)
+
+
+def test_without_a_cache_each_turn_computes_its_whole_prompt(tmp_path: Path) -> None:
+    """11,392 tokens where 3,072 are new: between 3 and 4 times the TTFT of one alone."""
+    alone = [make_plan(chat(tmp_path, caches=caches)).levels[0].ttft_ms for caches in ("true", "false")]
+    assert 3.0 < alone[1] / alone[0] < 4.0
+
+
+@pytest.mark.parametrize(("routing", "share"), [("least_outstanding_requests", 0.5), (LED_BACK, 1.0)])
+def test_two_copies_halve_what_a_turn_finds_unless_it_is_led_back(tmp_path: Path, routing: str, share: float) -> None:
+    """Whoever has least to do is the copy of the turn before once in two times."""
+    profile = chat(tmp_path, copies=2, routing=routing)
+    assert planned_workload(profile).kept_share(planned_deployment(profile), 8) == share
+
+
+def test_conversations_that_do_not_fit_the_memory_are_computed_anew(tmp_path: Path) -> None:
+    """At twice the conversations that the cache holds half of their history is found."""
+    profile = chat(tmp_path)
+    deployment, workload = planned_deployment(profile), planned_workload(profile)
+    held = make_plan(profile).memory.kv_token_capacity / (11_392 + 256)
+    assert workload.kept_share(deployment, int(held)) == 1.0
+    assert workload.kept_share(deployment, 2 * int(held)) == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("caches", ["true", "false"])
+def test_plan_and_twin_agree_on_a_conversation(tmp_path: Path, caches: str) -> None:
+    """Tokens a second and the mean latency of eight in flight, within 5 and 10%: two ways to reckon the same."""
+    profile = chat(tmp_path, caches=caches)
+    planned, simulated = make_plan(profile).at_objectives, simulate_profile(profile, minutes=30).summary
+    assert planned is not None and simulated.e2e.mean_ms is not None
+    assert simulated.output_tokens_per_s == pytest.approx(planned.output_tokens_per_s, rel=0.05)
+    assert simulated.e2e.mean_ms == pytest.approx(planned.e2e_ms, rel=0.10)
+
+
+def test_one_turn_is_a_request_as_before(tmp_path: Path) -> None:
+    """No history, no growth, no lost grade."""
+    file = file_of(tmp_path)
+    file.write_text(file.read_text(encoding="utf-8").replace("turns: 6", "turns: 1"), encoding="utf-8")
+    plan = make_plan(load_profile(file))
+    assert (plan.input_tokens, plan.grade, plan.workload.history_tokens) == (3_072, "A", 0)
