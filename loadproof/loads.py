@@ -39,6 +39,8 @@ class Load:
     """shape of gamma arrivals; 1 is Poisson"""
     trace: str | None = None
     """file of recorded traffic"""
+    speed: float | None = None
+    """how many times as fast a trace is played; default: as it was recorded"""
     requests: int | None = None
     """ends the level"""
     duration_s: float | None = None
@@ -77,7 +79,8 @@ class Load:
         if self.process == "closed":
             return f"{self.concurrency} in flight"
         if self.process == "trace":
-            return f"trace {PurePath(self.trace or '').name}"
+            fast = "" if self.speed in (None, 1) else f" at {self.speed:g} times its speed"
+            return f"trace {PurePath(self.trace or '').name}{fast}"
         start = "" if self.from_requests_per_s is None else f"{self.from_requests_per_s:g} to "
         burst = "" if self.burstiness is None else f" (burstiness {self.burstiness:g})"
         return f"{self.process} {start}{self.requests_per_s:g} requests/s{burst}"

@@ -174,6 +174,8 @@ class Planned:
     """the rate of an open loop"""
     from_requests_per_s: float | None = field(default=None, metadata=ABSENT)
     """the rate that a ramp starts from"""
+    speed: float | None = field(default=None, metadata=ABSENT)
+    """how many times as fast a trace was played"""
     burstiness: float | None = field(default=None, metadata=ABSENT)
     """shape of gamma arrivals; 1 is Poisson"""
     trace: str | None = field(default=None, metadata=ABSENT)

@@ -120,7 +120,11 @@ def test_every_bad_row_of_a_trace_is_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
-        ("t.csv", "time,input_tokens\n1,2\n", "no column timestamp_s, output_tokens"),
+        (
+            "t.csv",
+            "time,input_tokens\n1,2\n",
+            "columns of no known trace: time, input_tokens; expected timestamp_s",
+        ),
         ("t.csv", "timestamp_s,input_tokens,output_tokens\n", "no rows"),
         ("t.jsonl", "[1]\n", "expected an object"),
         ("t.jsonl", "{\n", "not JSON"),

@@ -84,7 +84,7 @@ def _due_times_ns(load: Load, seed: int) -> list[int]:
 
 
 def _recorded(load: Load, path: Path) -> Schedule:
-    rows = read_trace(path)
+    rows = read_trace(path, load.speed or 1.0)
     last_s = load.duration_s if load.duration_s is not None else float("inf")
     kept = [row for row in rows[: load.requests] if row.due_s < last_s]
     tokens = tuple((row.input_tokens, row.output_tokens) for row in kept)

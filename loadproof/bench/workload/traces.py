@@ -1,71 +1,113 @@
-"""Recorded traffic: a CSV or JSON Lines file with `timestamp_s`, `input_tokens`, `output_tokens` in each row."""
+"""Recorded traffic: when each request came and how long it was, read from any of the formats of `trace_formats`."""
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import orjson
 
+from loadproof.bench.workload.trace_formats import FORMATS, OWN, Row, TraceFormat, format_of, spans_of
 from loadproof.errors import InputError
 from loadproof.loads import MOST_REQUESTS
 
-COLUMNS = ("timestamp_s", "input_tokens", "output_tokens")
-MOST_TOKENS = 10_000_000
-MOST_PROBLEMS = 20
+MOST_TOKENS: Final = 10_000_000
+MOST_PROBLEMS: Final = 20
+_KNOWN: Final = "; ".join(f"{', '.join(one.fields)} ({one.name})" for one in FORMATS)
 
 
 @dataclass(frozen=True, slots=True)
 class TraceRow:
-    """One recorded request; `due_s` counts from the first one."""
+    """One recorded request; `due_s` counts from the first one. `blocks` are the ids of its prompt's blocks, if told."""
 
     due_s: float
     input_tokens: int
     output_tokens: int
+    blocks: tuple[int, ...] = ()
 
 
-def read_trace(path: Path) -> tuple[TraceRow, ...]:
-    """The rows of a trace, its first request at 0. Raises InputError with every bad row (up to 20)."""
-    rows: list[TraceRow] = []
-    problems: list[str] = []
-    first_s, before_s = 0.0, -math.inf
+def read_trace(path: Path, speed: float = 1.0) -> tuple[TraceRow, ...]:
+    """The rows of a trace, its first request at 0, `speed` times as fast as they came.
+
+    Raises InputError with every bad row (up to 20).
+    """
+    read = _Reading(path, speed)
     for number, row in _rows(path):
-        try:
-            stamp_s = _number(row, "timestamp_s", -math.inf)
-            counts = [int(_number(row, name, 1)) for name in COLUMNS[1:]]
-        except ValueError as error:
-            problems.append(f"{path}:{number}: {error}")
-        else:
-            if stamp_s < before_s:
-                problems.append(f"{path}:{number}: timestamp_s {stamp_s:g} after {before_s:g}; sort the rows by time")
-            first_s = first_s if rows else stamp_s
-            before_s = max(before_s, stamp_s)
-            rows.append(TraceRow(stamp_s - first_s, counts[0], counts[1]))
-        if len(problems) >= MOST_PROBLEMS or len(rows) > MOST_REQUESTS:
+        read.add(number, row)
+        if len(read.problems) >= MOST_PROBLEMS or len(read.rows) > MOST_REQUESTS:
             break
-    if len(rows) > MOST_REQUESTS:
-        problems.append(f"{path}: more than {MOST_REQUESTS:,} rows; cut it into several phases")
-    if not rows and not problems:
-        problems.append(f"{path}: no rows; expected {', '.join(COLUMNS)}")
-    if problems:
-        raise InputError("\n".join(problems))
-    return tuple(rows)
+    return read.result()
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """(line number, row) of either format; `.jsonl` by its name, anything else is CSV."""
+def trace_notes(path: Path, rows: tuple[TraceRow, ...], *, blocks_used: bool) -> list[str]:
+    """What a trace has and is not used, in words."""
+    shared = sum(1 for row in rows if row.blocks)
+    if not shared or blocks_used:
+        return []
+    return [f"{path.name}: hash_ids of {shared:,} requests are not used: prompts are sent that share nothing"]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A trace while it is read."""
+
+    path: Path
+    speed: float
+    rows: list[TraceRow] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    _format: TraceFormat | None = None
+    _first_s: float = 0.0
+    _before_s: float = -math.inf
+    _before: object = None
+
+    def add(self, number: int, row: Row) -> None:
+        place = f"{self.path}:{number}"
+        self._format = self._format or format_of(list(row))
+        if self._format is None:
+            named = ", ".join(list(row)[:8])
+            raise InputError(f"{place}: fields of no known trace: {named}; expected {_KNOWN}")
+        time, prompt, answer = self._format.fields
+        try:
+            stamp_s = _time(row, time, self._format)
+            if self._format.failed and _failed(row, prompt, answer):
+                return
+            counts = [_count(row, name) for name in (prompt, answer)]
+            blocks = _blocks(row, self._format.blocks)
+        except ValueError as error:
+            self.problems.append(f"{place}: {error}")
+            return
+        if stamp_s < self._before_s:
+            self.problems.append(f"{place}: {time} {row[time]} after {self._before}; sort the rows by time")
+        self._first_s = self._first_s if self.rows else stamp_s
+        if stamp_s >= self._before_s:
+            self._before_s, self._before = stamp_s, row[time]
+        self.rows.append(TraceRow((stamp_s - self._first_s) / self.speed, counts[0], counts[1], blocks))
+
+    def result(self) -> tuple[TraceRow, ...]:
+        if len(self.rows) > MOST_REQUESTS:
+            self.problems.append(f"{self.path}: more than {MOST_REQUESTS:,} rows; cut it into several phases")
+        if not self.rows and not self.problems:
+            self.problems.append(f"{self.path}: no rows; expected {', '.join(OWN.fields)}")
+        if self.problems:
+            raise InputError("\n".join(self.problems))
+        return tuple(self.rows)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Row]]:
+    """(line number, row) of either kind of file; `.jsonl` by its name, anything else is CSV."""
     try:
         if path.suffix in (".jsonl", ".ndjson"):
             yield from _json_rows(path)
             return
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
-            missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
-            if missing:
-                raise InputError(f"{path}:1: no column {', '.join(missing)}; the first line names {', '.join(COLUMNS)}")
+            if format_of(reader.fieldnames or ()) is None:
+                found = ", ".join(reader.fieldnames or ()) or "nothing"
+                raise InputError(f"{path}:1: columns of no known trace: {found}; expected {_KNOWN}")
             for row in reader:
                 yield reader.line_num, row
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -73,26 +115,48 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
         raise InputError(f"{path}: cannot be read as a trace ({why}); give a CSV or JSON Lines file") from None
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise InputError(f"{path}:{number}: not JSON ({error}); one object a line") from None
-        if not isinstance(row, dict):
-            raise InputError(f"{path}:{number}: expected an object with {', '.join(COLUMNS)}")
-        yield number, row
+def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise InputError(f"{path}:{number}: not JSON ({error}); one object a line") from None
+            if not isinstance(row, dict):
+                raise InputError(f"{path}:{number}: expected an object with {', '.join(OWN.fields)}")
+            for one in spans_of(row):
+                yield number, one
 
 
-def _number(row: Mapping[str, object], name: str, lowest: float) -> float:
+def _time(row: Row, name: str, format: TraceFormat) -> float:
+    try:
+        return format.seconds(row.get(name))
+    except (ValueError, OverflowError):
+        raise ValueError(f"{name} {row.get(name)!r}: expected {format.allowed}") from None
+
+
+def _count(row: Row, name: str) -> int:
     found = row.get(name)
     try:
         value = float(found) if isinstance(found, str | int | float) and not isinstance(found, bool) else math.nan
     except ValueError:
         value = math.nan
-    whole = name == "timestamp_s" or value == value // 1
-    if not (math.isfinite(value) and value >= lowest and whole and value <= (1e18 if lowest < 0 else MOST_TOKENS)):
-        raise ValueError(f"{name} {found!r}: expected {'seconds' if lowest < 0 else 'a whole number from 1'}")
-    return value
+    if not (1 <= value <= MOST_TOKENS and value == value // 1):
+        raise ValueError(f"{name} {found!r}: expected a whole number from 1")
+    return int(value)
+
+
+def _failed(row: Row, *names: str) -> bool:
+    """BurstGPT writes a request that failed as one without tokens."""
+    return any(str(row.get(name)).strip() in ("0", "0.0") for name in names)
+
+
+def _blocks(row: Row, name: str | None) -> tuple[int, ...]:
+    found = row.get(name) if name else None
+    if found is None:
+        return ()
+    if not isinstance(found, list) or not all(isinstance(one, int) for one in found):
+        raise ValueError(f"{name} {str(found)[:40]!r}: expected a list of whole numbers")
+    return tuple(found)

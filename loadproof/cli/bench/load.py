@@ -48,8 +48,9 @@ class LoadOptions:
     ] = None
     ramp_s: Annotated[float | None, typer.Option(min=0, help="open a closed loop's slots over that long")] = None
     trace: Annotated[
-        Path | None, typer.Option(help="recorded traffic: CSV or JSONL with timestamp_s, input_tokens, output_tokens")
+        Path | None, typer.Option(help="recorded traffic (Mooncake, Azure, BurstGPT, OpenTelemetry, our own)")
     ] = None
+    speed: Annotated[float | None, typer.Option(min=0.001, help="play --trace so many times as fast")] = None
     duration_s: Annotated[float | None, typer.Option(min=0.001, help="end a level after that long (a soak: hours)")] = (
         None
     )
@@ -96,7 +97,11 @@ def with_load(spec: BenchmarkSpec, options: LoadOptions) -> BenchmarkSpec:
         return replace(spec, loads=tuple(_phase(text, spec) for text in options.phase), search=None)
     if options.trace is not None:
         load = Load(
-            "trace", trace=str(options.trace), requests=options.requests_per_level, duration_s=options.duration_s
+            "trace",
+            trace=str(options.trace),
+            speed=options.speed,
+            requests=options.requests_per_level,
+            duration_s=options.duration_s,
         )
         return replace(spec, loads=(checked(load, "--trace"),), search=None)
     if options.rate is not None or (options.find_max and _opens(spec, options)):
@@ -307,6 +312,8 @@ def _refuse_mixtures(options: LoadOptions) -> None:
         found.append("--ramp-from: goes with --rate")
     if options.ramp_s is not None and (options.rate is not None or options.trace is not None):
         found.append("--ramp-s: goes with --concurrency; a rate ramps with --ramp-from and --duration-s")
+    if options.speed is not None and options.trace is None:
+        found.append("--speed: goes with --trace")
     if options.repeats is not None and not options.find_max:
         found.append("--repeats: goes with --find-max")
     if options.find_max and (options.trace is not None or options.phase):

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
+from loadproof.bench.workload.trace_formats import BLOCK_TOKENS
 from loadproof.bench.workload.traces import read_trace
 from loadproof.capacity import deployment_of
 from loadproof.cli.bench.load import Arrivals
@@ -21,6 +22,7 @@ from loadproof.profiles import load_profile
 from loadproof.profiles.schema import Profile
 from loadproof.simulation import OpenLoop, StartUp, Traffic, simulate_profile, start_up_of, traffic_of
 from loadproof.simulation.document import simulation_document
+from loadproof.simulation.prefixes import found_in_caches
 from loadproof.terminal import Terminal
 
 
@@ -48,8 +50,9 @@ class TrafficOptions:
     ramp_minutes: Annotated[float | None, typer.Option(help="how long the ramp takes; default 10")] = None
     concurrency: Annotated[int | None, typer.Option(min=1, help="closed loop with so many requests in flight")] = None
     trace: Annotated[
-        Path | None, typer.Option(help="CSV or JSON Lines: timestamp_s, input_tokens, output_tokens of each request")
+        Path | None, typer.Option(help="recorded traffic (Mooncake, Azure, BurstGPT, OpenTelemetry, our own)")
     ] = None
+    speed: Annotated[float | None, typer.Option(min=0.001, help="play --trace so many times as fast")] = None
 
 
 @grouped
@@ -101,6 +104,8 @@ def _traffic(loaded: Profile, file: Path, options: TrafficOptions, seed: int) ->
     if trace is None and options.concurrency is None and options.requests_per_s is None and recorded:
         trace = file.parent / recorded
     if trace is None:
+        if options.speed is not None:
+            raise InputError("--speed: goes with --trace; a rate or a number in flight says its own")
         load = traffic_of(
             loaded,
             concurrency=options.concurrency,
@@ -112,18 +117,23 @@ def _traffic(loaded: Profile, file: Path, options: TrafficOptions, seed: int) ->
             seed=seed,
         )
         return load, 60.0 if options.minutes is None else options.minutes
-    if replace(options, minutes=None, trace=None) != TrafficOptions():
+    if replace(options, minutes=None, trace=None, speed=None) != TrafficOptions():
         raise InputError("--trace brings its own load; leave --concurrency, --rate, --arrivals and the ramp out")
-    load, lasts_minutes = _recorded(trace)
+    load, lasts_minutes = _recorded(trace, options.speed or 1.0, loaded, seed)
     return load, lasts_minutes if options.minutes is None else options.minutes
 
 
-def _recorded(trace: Path) -> tuple[Traffic, float]:
+def _recorded(trace: Path, speed: float, profile: Profile, seed: int) -> tuple[Traffic, float]:
     """The recorded traffic, and the minutes it lasts (its last request included)."""
-    rows = read_trace(trace)
+    rows = read_trace(trace, speed)
     times = [row.due_s * 1000 for row in rows]
-    sizes = [(row.input_tokens, row.output_tokens) for row in rows]
-    traffic = Traffic(OpenLoop(times), sizes, f"trace {trace.name}, {len(rows):,} requests")
+    found = found_in_caches(profile, [row.blocks for row in rows], BLOCK_TOKENS, seed)
+    found = [min(kept, row.input_tokens) for row, kept in zip(rows, found, strict=True)]  # a last block may not be full
+    sizes = [(row.input_tokens, row.output_tokens, kept) for row, kept in zip(rows, found, strict=True)]
+    words = f"trace {trace.name}, {len(rows):,} requests"
+    if any(row.blocks for row in rows):
+        words += f", {sum(found) / sum(row.input_tokens for row in rows):.1%} of prompt tokens found in caches"
+    traffic = Traffic(OpenLoop(times), sizes, words)
     return traffic, max(1.0, times[-1] / 60_000 + 1e-3)
 
 

@@ -1,0 +1,111 @@
+"""Formats of recorded traffic: their fields, how they tell time, and what they lack.
+
+Mooncake (milliseconds since the first request, blocks of 512 tokens by id), Azure's LLM inference traces of 2023 and
+2024 (dates), BurstGPT (seconds; a row without tokens is a request that failed), OpenTelemetry's spans of generative AI
+(one span a line as the SDKs print it, or OTLP's JSON as the collector's file exporter writes it), and Loadproof's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+Row = Mapping[str, object]
+BLOCK_TOKENS: Final = 512  # of Mooncake's hash_ids
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFormat:
+    """The fields of one format's rows, in the order time, input tokens, output tokens.
+
+    `seconds` reads the time, and raises ValueError for what is none: `allowed` says what one looks like. With `failed`
+    a row without tokens is a request that failed, and is left out.
+    """
+
+    name: str
+    fields: tuple[str, str, str]
+    seconds: Callable[[object], float]
+    allowed: str
+    blocks: str | None = None
+    failed: bool = False
+
+
+def _seconds(found: object) -> float:
+    if isinstance(found, bool) or not isinstance(found, str | int | float):
+        raise ValueError
+    value = float(found)
+    if not math.isfinite(value) or abs(value) > 1e18:
+        raise ValueError
+    return value
+
+
+def _date(found: object) -> float:
+    """Seconds since 1970 of `2023-11-16 18:17:03.9799600` or `2024-05-10 00:00:00.009930+00:00`; UTC unless it says."""
+    if not isinstance(found, str):
+        raise ValueError
+    read = datetime.fromisoformat(found.strip())
+    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+
+
+OWN: Final = TraceFormat("Loadproof", ("timestamp_s", "input_tokens", "output_tokens"), _seconds, "seconds")
+SPANS: Final = TraceFormat(
+    "OpenTelemetry",
+    ("start_time", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"),
+    lambda found: found / 1e9 if isinstance(found, int) else _date(found),
+    "a date, or nanoseconds since 1970",
+)
+FORMATS: Final = (
+    OWN,
+    TraceFormat(
+        "Mooncake",
+        ("timestamp", "input_length", "output_length"),
+        lambda found: _seconds(found) / 1000,
+        "milliseconds",
+        blocks="hash_ids",
+    ),
+    TraceFormat("Azure", ("TIMESTAMP", "ContextTokens", "GeneratedTokens"), _date, "a date"),
+    TraceFormat("BurstGPT", ("Timestamp", "Request tokens", "Response tokens"), _seconds, "seconds", failed=True),
+    SPANS,
+)
+
+
+def format_of(fields: Sequence[str]) -> TraceFormat | None:
+    """The format whose fields these rows have; None for an unknown one."""
+    return next((one for one in FORMATS if set(one.fields) <= set(fields)), None)
+
+
+def spans_of(line: Row) -> Iterator[Row]:
+    """The spans of one line that say how many tokens they took, as flat rows; a line of anything else is itself."""
+    if "resourceSpans" in line:
+        for resource in _listed(line, "resourceSpans"):
+            for scope in _listed(resource, "scopeSpans"):
+                for span in _listed(scope, "spans"):
+                    yield from _span(span, {str(one.get("key")): _value(one) for one in _listed(span, "attributes")})
+    elif "attributes" in line and ("start_time" in line or "startTimeUnixNano" in line):
+        attributes = line["attributes"]
+        yield from _span(line, attributes if isinstance(attributes, dict) else {})
+    else:
+        yield line
+
+
+def _span(span: Row, attributes: Row) -> Iterator[Row]:
+    """A span that tells tokens; others, such as tools and retrieval, are no requests to a model."""
+    counted = {name: attributes[name] for name in SPANS.fields[1:] if name in attributes}
+    if counted:
+        nanoseconds = span.get("startTimeUnixNano")
+        start = int(nanoseconds) if isinstance(nanoseconds, str | int) else span.get("start_time")
+        yield {"start_time": start, **counted}
+
+
+def _listed(row: Row, name: str) -> list[Row]:
+    found = row.get(name)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _value(attribute: Row) -> object:
+    """OTLP writes `{"intValue": "12"}`."""
+    value = attribute.get("value")
+    return next(iter(value.values()), None) if isinstance(value, dict) else value

@@ -1,0 +1,169 @@
+"""Public formats of recorded traffic: small excerpts of our own making, in the shape that their publishers document."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from loadproof.bench.workload.arrivals import schedule_of
+from loadproof.bench.workload.traces import TraceRow, read_trace, trace_notes
+from loadproof.errors import InputError
+from loadproof.loads import Load
+from loadproof.simulation.prefixes import BlockCache
+
+MOONCAKE = """\
+{"timestamp": 0, "input_length": 1200, "output_length": 52, "hash_ids": [46, 47, 48]}
+{"timestamp": 10535, "input_length": 1100, "output_length": 26, "hash_ids": [46, 47, 49]}
+"""
+AZURE_2023 = """\
+TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:17:03.9799600,4808,10
+2023-11-16 18:17:04.4799600,3180,8
+"""
+AZURE_2024 = """\
+TIMESTAMP,ContextTokens,GeneratedTokens
+2024-05-10 00:00:00.009930+00:00,2162,5
+2024-05-10 02:00:01.009930+02:00,2399,6
+"""
+BURST = """\
+Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
+5,ChatGPT,472,18,490,Conversation log
+20,ChatGPT,0,0,0,Conversation log
+45,GPT-4,1087,230,1317,Conversation log
+"""
+SDK_SPANS = "\n".join(
+    json.dumps(span)
+    for span in (
+        {
+            "name": "chat llama",
+            "start_time": "2026-01-05T10:00:00.000000Z",
+            "attributes": {"gen_ai.usage.input_tokens": 12, "gen_ai.usage.output_tokens": 3},
+        },
+        {"name": "execute_tool", "start_time": "2026-01-05T10:00:00.500000Z", "attributes": {"gen_ai.tool.name": "x"}},
+        {
+            "name": "chat llama",
+            "start_time": "2026-01-05T10:00:01.250000Z",
+            "attributes": {"gen_ai.usage.input_tokens": 40, "gen_ai.usage.output_tokens": 7},
+        },
+    )
+)
+
+
+def otlp(*spans: tuple[int, int, int]) -> str:
+    """One line as the collector's file exporter writes it."""
+    written = [
+        {
+            "name": "chat",
+            "startTimeUnixNano": str(start_ns),
+            "attributes": [
+                {"key": "gen_ai.usage.input_tokens", "value": {"intValue": str(read)}},
+                {"key": "gen_ai.usage.output_tokens", "value": {"intValue": str(made)}},
+            ],
+        }
+        for start_ns, read, made in spans
+    ]
+    return json.dumps({"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {}, "spans": written}]}]})
+
+
+CASES = {
+    "mooncake.jsonl": (MOONCAKE, [(0, 1200, 52), (10.535, 1100, 26)]),
+    "azure-2023.csv": (AZURE_2023, [(0, 4808, 10), (0.5, 3180, 8)]),
+    "azure-2024.csv": (AZURE_2024, [(0, 2162, 5), (1, 2399, 6)]),
+    "burstgpt.csv": (BURST, [(0, 472, 18), (40, 1087, 230)]),
+    "spans.jsonl": (SDK_SPANS, [(0, 12, 3), (1.25, 40, 7)]),
+    "otlp.jsonl": (
+        otlp((1_767_607_200_000_000_000, 9, 1), (1_767_607_202_500_000_000, 8, 2)),
+        [(0, 9, 1), (2.5, 8, 2)],
+    ),
+}
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_public_trace_is_read(tmp_path: Path, name: str) -> None:
+    """By its fields alone: when each request came, counted from the first, and its two lengths."""
+    text, expected = CASES[name]
+    rows = read_trace(written(tmp_path, name, text))
+    assert [(row.input_tokens, row.output_tokens) for row in rows] == [row[1:] for row in expected]
+    assert [row.due_s for row in rows] == pytest.approx([row[0] for row in expected], abs=1e-5)
+
+
+def test_blocks_are_kept(tmp_path: Path) -> None:
+    """Two prompts that begin alike."""
+    rows = read_trace(written(tmp_path, "m.jsonl", MOONCAKE))
+    assert [row.blocks for row in rows] == [(46, 47, 48), (46, 47, 49)]
+
+
+def test_what_is_not_used_is_said(tmp_path: Path) -> None:
+    """A benchmark's prompts share nothing, whatever the trace's did."""
+    path = written(tmp_path, "m.jsonl", MOONCAKE)
+    assert trace_notes(path, read_trace(path), blocks_used=False) == [
+        "m.jsonl: hash_ids of 2 requests are not used: prompts are sent that share nothing"
+    ]
+
+
+def test_a_trace_is_played_twice_as_fast(tmp_path: Path) -> None:
+    """10.535 s become 5.2675."""
+    path = written(tmp_path, "m.jsonl", MOONCAKE)
+    load = Load("trace", trace=str(path), speed=2.0)
+    assert list(schedule_of(load, 0, 0).due_ns) == [0, 5_267_500_000]
+    assert load.words == "trace m.jsonl at 2 times its speed"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.csv", "when,in,out\n1,2,3\n", "columns of no known trace: when, in, out; expected timestamp_s"),
+        ("a.jsonl", '{"when": 1}\n', "fields of no known trace: when; expected timestamp_s"),
+        ("a.csv", AZURE_2023.replace("2023-11-16 18:17:04.4799600", "noon"), ":3: TIMESTAMP 'noon': expected a date"),
+        ("a.jsonl", MOONCAKE.replace("10535", "-1"), ":2: timestamp -1 after 0; sort the rows by time"),
+        ("a.jsonl", MOONCAKE.replace("[46, 47, 49]", '"x"'), ":2: hash_ids 'x': expected a list of whole numbers"),
+        ("a.jsonl", MOONCAKE.replace("1100", "true"), ":2: input_length True: expected a whole number from 1"),
+        ("a.jsonl", SDK_SPANS.replace("2026-01-05T10:00:01.250000Z", "1e999"), ":3: start_time '1e999': expected a da"),
+    ],
+)
+def test_a_bad_row_is_told_with_its_place(tmp_path: Path, name: str, text: str, told: str) -> None:
+    """File, line, field, what was found and what is allowed."""
+    with pytest.raises(InputError) as raised:
+        read_trace(written(tmp_path, name, text))
+    assert told in str(raised.value)
+
+
+def test_a_trace_of_failures_alone_has_no_rows(tmp_path: Path) -> None:
+    """BurstGPT's rows without tokens are requests that failed."""
+    text = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n20,ChatGPT,0,0,0,API log\n"
+    with pytest.raises(InputError, match="no rows"):
+        read_trace(written(tmp_path, "b.csv", text))
+
+
+def test_found_blocks_are_those_of_a_plain_replay() -> None:
+    """Against a cache of lists: 2,000 prompts over trees of prefixes, room for 64 blocks."""
+    chance, cache, plain = Random(7), BlockCache(64), OrderedDict[int, bool]()
+    for _ in range(2_000):
+        root = chance.randrange(6)
+        prompt = [root * 1000 + depth * 10 + chance.randrange(2) for depth in range(chance.randrange(1, 12))]
+        expected = 0
+        for block in prompt:
+            if block not in plain:
+                break
+            expected += 1
+        for block in reversed(prompt):
+            plain.pop(block, None)
+            plain[block] = True
+        while len(plain) > 64:
+            plain.popitem(last=False)
+        assert cache.use(prompt) == expected
+
+
+def test_rows_compare_by_what_they_say() -> None:
+    """A row without blocks is one of before."""
+    assert TraceRow(0, 10, 3) == TraceRow(0.0, 10, 3, ())
