@@ -23,6 +23,7 @@ from loadproof.review.model import (
 from loadproof.review.shapes import (
     CostDocument,
     Document,
+    EvidenceDocument,
     FindingDocument,
     ProfileDocument,
 )
@@ -129,12 +130,21 @@ def _cost(row: CostChange) -> CostDocument:
     }
 
 
-def _evidence(evidence: EvidenceState) -> dict[str, object]:
-    names = ("run_id", "created_utc", "profile_sha256", "verdict", "measured", "link")
+def _evidence(evidence: EvidenceState) -> EvidenceDocument:
+    run = evidence.run
     return {
         "state": evidence.state,
         "changed_since": list(evidence.changed_since),
-        "run": evidence.run and {name: plain(getattr(evidence.run, name)) for name in names},
+        "run": None
+        if run is None
+        else {
+            "run_id": run.run_id,
+            "created_utc": run.created_utc,
+            "profile_sha256": run.profile_sha256,
+            "verdict": run.verdict,
+            "measured": plain(run.measured),
+            "link": run.link,
+        },
     }
 
 

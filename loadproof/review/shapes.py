@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Literal
+
+from typing_extensions import TypedDict  # before Python 3.12 pydantic reads no other
 
 from loadproof.review.model import Action, Severity
 
@@ -91,6 +93,25 @@ class ObjectiveDocument(TypedDict):
     after: FigureDocument | None
 
 
+class RunDocument(TypedDict):
+    """A stored run, as far as a review shows it; `measured` is by the objective's name."""
+
+    run_id: str
+    created_utc: str
+    profile_sha256: str
+    verdict: str
+    measured: dict[str, float | None]
+    link: str
+
+
+class EvidenceDocument(TypedDict):
+    """The newest run of a profile: `current` where it measured what would be deployed."""
+
+    state: Literal["current", "stale", "none"]
+    changed_since: list[str]
+    run: RunDocument | None
+
+
 class ProfileDocument(TypedDict):
     """Everything about one profile."""
 
@@ -107,7 +128,7 @@ class ProfileDocument(TypedDict):
     costs: list[CostDocument]
     price_source: str
     objectives: list[ObjectiveDocument]
-    evidence: dict[str, Any]
+    evidence: EvidenceDocument
     curves: dict[str, list[dict[str, float]]]
     notes: list[str]
 

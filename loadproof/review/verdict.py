@@ -41,11 +41,19 @@ def verdict_of(review: Review) -> ReviewVerdict:
     worst = max((finding.severity for finding, _ in found), key=SEVERITIES.index, default=None)
     after = "; ".join(part for part in (_cost(judged), _objectives(judged)) if part)
     ending = f"; {after}." if after else "."
+    word = word_of(worst, changed=bool(changed))
     if worst is not None and worst in _WORDS:
-        return ReviewVerdict(worst, _WORDS[worst], _gravest(found, worst) + ending)
+        return ReviewVerdict(worst, word, _gravest(found, worst) + ending)
     if not changed:
-        return ReviewVerdict(worst, "Nothing changes", f"{_looked_at(review)}.")
-    return ReviewVerdict(worst, "Nothing breaks:", f"{counted(len(changed), 'profile')} changed{ending}")
+        return ReviewVerdict(worst, word, f"{_looked_at(review)}.")
+    return ReviewVerdict(worst, word, f"{counted(len(changed), 'profile')} changed{ending}")
+
+
+def word_of(worst: Severity | None, *, changed: bool) -> str:
+    """What the sentence begins with."""
+    if worst is not None and worst in _WORDS:
+        return _WORDS[worst]
+    return "Nothing breaks:" if changed else "Nothing changes"
 
 
 def state_of(one: ProfileReview) -> State:

@@ -5,6 +5,7 @@ IAM compares actions without regard to case and takes `*` and `?` anywhere in th
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -203,9 +204,19 @@ def allows(statement: Block, action: str) -> bool:
 def _resource_statements(template: Template) -> Iterator[tuple[Resource, Block]]:
     """Every Allow of a policy that stands at a bucket, a queue, a topic, a key or a secret."""
     for resource in template.of(*_POLICY_OF):
-        for statement in listed(resource.properties.get(_POLICY_OF[resource.type]) or {}, "Statement"):
-            if statement.get("Effect") == "Allow":
+        for statement in listed(_document(resource.properties.get(_POLICY_OF[resource.type])), "Statement"):
+            if isinstance(statement, dict) and statement.get("Effect") == "Allow":
                 yield resource, statement
+
+
+def _document(value: object) -> Block:
+    """A policy as a map; CloudFormation also takes it as text."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _asks(statement: Block, key: str) -> bool:

@@ -1,9 +1,11 @@
 """Shows a pull request what its review found: one comment, updated in place, and SARIF for code scanning.
 
-Runs in the `workflow_run` that follows the review, with a token that may write. The review itself ran the pull
-request's own code, so whatever it left behind is a stranger's: an archive of limited size, of which three files are
-read, none executed, and none unpacked. Which pull request it is about is believed only if GitHub says the same of the
-run: its head commit, repository and branch.
+Runs in the `workflow_run` that follows the review, in two jobs. The review itself ran the pull request's own code, so
+whatever it left behind is a stranger's: an archive of limited size, of which two files are read, none executed, and
+none unpacked. `fetch FOLDER`, with a token that may only read, puts the review's document there, which this branch's
+own `loadproof review --from` checks and writes out; what that wrote `publish` publishes, with a token that may write.
+Which pull request it is about is believed only if GitHub says the same of the run: its head commit, repository and
+branch.
 
 Exit code: 0 published, or nothing to publish any more; 1 refused; 3 GitHub could not be asked.
 """
@@ -26,17 +28,12 @@ from typing import Any, Final
 from github_api import ApiError, GitHub, one_line
 
 MARKER: Final = "<!-- loadproof-review -->"
-ARTIFACT: Final = "loadproof-review"
+LEFT: Final = "loadproof-review"  # by the pull request's code
+RENDERED: Final = "loadproof-rendered"  # by this branch's
 MOST_ARCHIVE_BYTES: Final = 8 * 2**20
 MOST_FILE_BYTES: Final = 8 * 2**20
 MOST_COMMENT_CHARACTERS: Final = 60_000  # GitHub refuses more than 65,536
 _ME: Final = "github-actions[bot]"
-# However it is written in Markdown; after a letter or digit (an address, an image's digest) it mentions nobody.
-_AT: Final = re.compile(
-    r"(?:(?<![A-Za-z0-9])@|&commat;|&#0*64;|&#x0*40;)(?=[A-Za-z0-9&])",
-    re.IGNORECASE,
-)
-_ZERO_WIDTH_SPACE: Final = "\u200b"
 
 
 class RefusedError(Exception):
@@ -44,8 +41,8 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """What the review of a pull request left behind."""
+class Rendered:
+    """A review as this branch's code wrote it out."""
 
     number: int
     markdown: str
@@ -60,7 +57,11 @@ def main() -> int:
             os.environ["GITHUB_REPOSITORY"],
             os.environ["GITHUB_TOKEN"],
         )
-        print(publish(github, event["workflow_run"]))
+        what, *folder = sys.argv[1:]
+        if what == "fetch":
+            print(fetch(github, event["workflow_run"], Path(folder[0])))
+        else:
+            print(publish(github, event["workflow_run"], int(os.environ["GITHUB_RUN_ID"])))
     except RefusedError as refusal:
         print(f"::error::{one_line(str(refusal))}")
         return 1
@@ -70,9 +71,24 @@ def main() -> int:
     return 0
 
 
-def publish(github: GitHub, run: dict[str, Any]) -> str:
-    """Comment and SARIF of one finished review; says what was done. Raises RefusedError and ApiError."""
-    archive = _archive(github, int(run["id"]))
+def fetch(github: GitHub, run: dict[str, Any], folder: Path) -> str:
+    """What a review left, as `pull_request.txt` and `review.json` in the folder. Raises RefusedError and ApiError."""
+    archive = _archive(github, int(run["id"]), LEFT)
+    if archive is None:
+        return f"::warning::the review {run['html_url']} left nothing to show; its log says why"
+    number, review = _read(archive, "review.json")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pull_request.txt").write_text(f"{number}\n", encoding="utf-8")
+    (folder / "review.json").write_bytes(review)
+    return f"the review of pull request {number}, as it says"
+
+
+def publish(github: GitHub, run: dict[str, Any], here: int) -> str:
+    """Comment and SARIF that the run `here` rendered of a finished review; says what was done.
+
+    Raises RefusedError and ApiError.
+    """
+    archive = _archive(github, here, RENDERED)
     if archive is None:
         return f"::warning::the review {run['html_url']} left nothing to show; its log says why"
     left = read(archive)
@@ -87,29 +103,35 @@ def publish(github: GitHub, run: dict[str, Any]) -> str:
     return f"{said}; {_code_scanning(github, left, run)}"
 
 
-def _archive(github: GitHub, run_id: int) -> bytes | None:
-    for artifact in github.get(f"/actions/runs/{run_id}/artifacts?name={ARTIFACT}&per_page=10")["artifacts"]:
-        if artifact["name"] == ARTIFACT and not artifact["expired"]:
+def _archive(github: GitHub, run_id: int, name: str) -> bytes | None:
+    for artifact in github.get(f"/actions/runs/{run_id}/artifacts?name={name}&per_page=10")["artifacts"]:
+        if artifact["name"] == name and not artifact["expired"]:
             if artifact["size_in_bytes"] > MOST_ARCHIVE_BYTES:
                 raise RefusedError(f"the artifact has {artifact['size_in_bytes']} bytes, {MOST_ARCHIVE_BYTES} are read")
             return github.download(f"/actions/artifacts/{int(artifact['id'])}/zip", MOST_ARCHIVE_BYTES)
     return None
 
 
-def read(archive: bytes) -> Left:
+def read(archive: bytes) -> Rendered:
     """Three files by name; whatever else is in there is not looked at. Raises RefusedError."""
+    number, markdown = _read(archive, "review.md")
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        return Rendered(number, markdown.decode(errors="replace"), _file(opened, "review.sarif"))
+
+
+def _read(archive: bytes, name: str) -> tuple[int, bytes]:
+    """The pull request's number and one file. Raises RefusedError."""
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             number = (_file(opened, "pull_request.txt") or b"").decode(errors="replace").strip()
-            markdown = _file(opened, "review.md")
-            sarif = _file(opened, "review.sarif")
+            content = _file(opened, name)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError, ValueError) as error:
         raise RefusedError(f"the artifact cannot be read: {error}") from None
     if not re.fullmatch(r"[1-9][0-9]{0,8}", number):
         raise RefusedError(f"pull_request.txt says {number[:40]!r}, not a number")
-    if markdown is None:
-        raise RefusedError("the artifact has no review.md")
-    return Left(int(number), markdown.decode(errors="replace"), sarif)
+    if content is None:
+        raise RefusedError(f"the artifact has no {name}")
+    return int(number), content
 
 
 def _file(archive: zipfile.ZipFile, name: str) -> bytes | None:
@@ -139,7 +161,7 @@ def _same_branch(run: dict[str, Any], pull: dict[str, Any], repository: str) -> 
     )
 
 
-def _comment(github: GitHub, left: Left, run: dict[str, Any]) -> str:
+def _comment(github: GitHub, left: Rendered, run: dict[str, Any]) -> str:
     body = comment_body(left.markdown, run["head_sha"], run["html_url"])
     for comment in github.pages(f"/issues/{left.number}/comments"):
         # The marker alone could be anybody's.
@@ -152,10 +174,10 @@ def _comment(github: GitHub, left: Left, run: dict[str, Any]) -> str:
 
 
 def comment_body(markdown: str, head_sha: str, run_url: str) -> str:
-    """What the comment holds. Mentions lose their effect: a review notifies nobody whom GitHub does not already."""
-    origin = f"Review of {head_sha[:12]}, by that commit's own code and without credentials: [run]({run_url})"
+    """What the comment holds."""
+    origin = f"Review of {head_sha[:12]}: its figures are that commit's own, its words ours: [run]({run_url})"
     footer = f"\n\n<sub>{origin}</sub>\n"
-    quiet = _AT.sub(f"@{_ZERO_WIDTH_SPACE}", markdown.replace(MARKER, "").strip())
+    quiet = markdown.replace(MARKER, "").strip()
     room = MOST_COMMENT_CHARACTERS - len(footer)
     if len(quiet) > room:
         notice = f"**Longer than a comment may be: [the run]({run_url}) has all of it.**\n\n"
@@ -163,7 +185,7 @@ def comment_body(markdown: str, head_sha: str, run_url: str) -> str:
     return f"{MARKER}\n{quiet}{footer}"
 
 
-def _code_scanning(github: GitHub, left: Left, run: dict[str, Any]) -> str:
+def _code_scanning(github: GitHub, left: Rendered, run: dict[str, Any]) -> str:
     if left.sarif is None:
         return "no SARIF"
     body = {

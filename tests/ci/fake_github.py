@@ -22,7 +22,7 @@ FORK_ID = 77
 
 @dataclass
 class FakeGitHub:
-    """Pull request 12 comes from a fork's branch `faster`; its review is run 500."""
+    """Pull request 12 comes from a fork's branch `faster`; its review is run 500, published by run 600."""
 
     archive: bytes = b""
     pulls: dict[int, dict[str, Any]] = field(default_factory=lambda: {12: pull()})
@@ -48,8 +48,9 @@ class FakeGitHub:
 
     def answer(self, method: str, path: str, query: Mapping[str, list[str]], body: Any) -> tuple[int, Any]:
         """(status, JSON); a text is a redirect."""
-        if path == "/actions/runs/500/artifacts":
-            artifact = {"id": 9, "name": "loadproof-review", "expired": False, "size_in_bytes": len(self.archive)}
+        if found := re.fullmatch(r"/actions/runs/(500|600)/artifacts", path):
+            name = "loadproof-review" if found[1] == "500" else "loadproof-rendered"
+            artifact = {"id": 9, "name": name, "expired": False, "size_in_bytes": len(self.archive)}
             return 200, {"artifacts": [artifact] if self.archive else []}
         if path == "/actions/artifacts/9/zip":
             return 302, f"{self.url}/storage?signature=1"
@@ -84,7 +85,7 @@ def left(packing: int = zipfile.ZIP_DEFLATED, **files: str | bytes) -> bytes:
     kept = io.BytesIO()
     with zipfile.ZipFile(kept, "w", packing) as archive:
         for name, content in files.items():
-            archive.writestr(re.sub(r"_(txt|md|sarif)$", r".\1", name), content)
+            archive.writestr(re.sub(r"_(txt|md|sarif|json)$", r".\1", name), content)
     return kept.getvalue()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import html
 import json
 import os
 import subprocess
@@ -27,17 +26,19 @@ def github() -> Iterator[FakeGitHub]:
         yield served
 
 
-def publish(github: FakeGitHub, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+def publish(github: FakeGitHub, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     event = tmp_path / "event.json"
     event.write_text(json.dumps(github.event()), encoding="utf-8")
     told = {
         "GITHUB_API_URL": github.url,
         "GITHUB_EVENT_PATH": str(event),
         "GITHUB_REPOSITORY": REPOSITORY,
+        "GITHUB_RUN_ID": "600",
         "GITHUB_TOKEN": TOKEN,
         "PATH": os.environ["PATH"],
     }
-    return subprocess.run([sys.executable, str(PROGRAM)], env=told, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, str(PROGRAM), *(arguments or ("publish",))]
+    return subprocess.run(command, env=told, capture_output=True, text=True, timeout=120)
 
 
 def test_the_first_review_makes_a_comment(github: FakeGitHub, tmp_path: Path) -> None:
@@ -163,23 +164,25 @@ def test_the_storage_is_asked_without_the_token(github: FakeGitHub, tmp_path: Pa
     assert ["Authorization" in headers for headers in github.storage_headers] == [False]
 
 
-def test_a_mention_notifies_nobody(github: FakeGitHub, tmp_path: Path) -> None:
-    """The text is a stranger's; an image's digest and an address stay as they are."""
-    github.archive = left(pull_request_txt="12", review_md="@acme/all see vllm@sha256:00 and (@bob)")
-    publish(github, tmp_path)
-    assert "@\u200bacme/all see vllm@sha256:00 and (@\u200bbob)" in github.comments[0]["body"]
+def test_a_review_is_fetched_as_data(github: FakeGitHub, tmp_path: Path) -> None:
+    """Its number and its document, and nothing else of the archive."""
+    github.archive = left(pull_request_txt="12", review_json="{}", review_md="@acme/all", evil_txt="x")
+    assert publish(github, tmp_path, "fetch", str(tmp_path / "left")).returncode == 0
+    assert {path.name: path.read_text("utf-8") for path in (tmp_path / "left").iterdir()} == {
+        "pull_request.txt": "12\n",
+        "review.json": "{}",
+    }
+    assert (github.comments, github.sarif) == ([], [])
 
 
-def test_a_mention_in_disguise_notifies_nobody(github: FakeGitHub, tmp_path: Path) -> None:
-    """Any punctuation may stand before one, and Markdown knows other ways to write it."""
-    disguised = [
-        ".@octocat", "-@octocat", "/@octocat", "+@octocat", "`@octocat", "_a_@octocat", "&commat;octocat",
-        "&#64;octocat", "&#0064;octocat", "&#x40;octocat", "&#X40;octocat", "@&#111;ctocat", "a&#64;&#111;ctocat",
-    ]  # fmt: skip
-    github.archive = left(pull_request_txt="12", review_md="\n".join(disguised))
-    publish(github, tmp_path)
-    said = html.unescape(github.comments[0]["body"])
-    assert said.count("@\u200boctocat") == len(disguised) and "@octocat" not in said
+@pytest.mark.parametrize(
+    "archive", [b"no zip", left(pull_request_txt="12"), left(pull_request_txt="../1", review_json="{}")]
+)
+def test_what_is_no_review_is_not_fetched(github: FakeGitHub, tmp_path: Path, archive: bytes) -> None:
+    """One line, exit 1, no file."""
+    github.archive = archive
+    ended = publish(github, tmp_path, "fetch", str(tmp_path / "left"))
+    assert (ended.returncode, ended.stderr, (tmp_path / "left").exists()) == (1, "", False)
 
 
 def test_a_review_too_long_for_a_comment_is_cut_and_says_so(github: FakeGitHub, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_what_is_uploaded(reviewed: tuple[Runner, int]) -> None:
     """What review-comment.yml reads, and a page for people."""
     runner, _ = reviewed
     files = sorted(file.name for file in (runner.checkout / "review").iterdir())
-    assert files == ["pull_request.txt", "review.html", "review.md", "review.sarif"]
+    assert files == ["pull_request.txt", "review.html", "review.json", "review.md", "review.sarif"]
 
 
 def test_what_breaks_fails_the_check(reviewed: tuple[Runner, int]) -> None:
@@ -112,18 +112,31 @@ def test_the_checkout_stays_as_it_was(reviewed: tuple[Runner, int]) -> None:
     assert shown.stdout == "?? review/\n"
 
 
+def packed_folder(folder: Path) -> bytes:
+    """As an artifact."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for file in folder.iterdir():
+            archive.write(file, file.name)
+    return packed.getvalue()
+
+
 def test_the_comment_is_what_was_reviewed(reviewed: tuple[Runner, int], tmp_path: Path) -> None:
     """The second workflow's steps post what the first's left, through an archive and real HTTP."""
     runner, _ = reviewed
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for file in (runner.checkout / "review").iterdir():
-            archive.write(file, file.name)
     event = tmp_path / "event.json"
-    with serving(FakeGitHub(packed.getvalue())) as github:
+    with serving(FakeGitHub(packed_folder(runner.checkout / "review"))) as github:
         event.write_text(json.dumps(github.event()), encoding="utf-8")
-        told = {"GITHUB_API_URL": github.url, "GITHUB_EVENT_PATH": str(event), "GITHUB_REPOSITORY": REPOSITORY}
-        second = Runner(ROOT, tmp_path / "scratch", {"github.token": TOKEN}, told)
+        told = {
+            "GITHUB_API_URL": github.url,
+            "GITHUB_EVENT_PATH": str(event),
+            "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_RUN_ID": "600",
+            "PATH": without_make(tmp_path),
+        }
+        second = Runner(runner.checkout, tmp_path / "scratch", {"github.token": TOKEN}, told)
+        assert second.run(WORKFLOWS / "review-comment.yml", "render") == 0, second.ended
+        github.archive = packed_folder(runner.checkout / "rendered")
         assert second.run(WORKFLOWS / "review-comment.yml", "publish") == 0, second.ended
         [comment], [sarif] = github.comments, github.sarif
     assert comment["body"].count("<!-- loadproof-review -->") == 1

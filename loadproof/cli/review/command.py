@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,12 +15,13 @@ from typing import Annotated, Final
 import typer
 
 from loadproof.cli.review.evidence import runs_for
-from loadproof.cli.review.write import targets_of, write
+from loadproof.cli.review.write import Target, targets_of, write
 from loadproof.errors import ExitCode, InputError
 from loadproof.review.assemble import review as assembled
 from loadproof.review.document import DOCS_PAGE, document
 from loadproof.review.formats import Format
 from loadproof.review.model import SEVERITIES, Review, Severity
+from loadproof.review.reading import MOST_BYTES, read_document
 from loadproof.review.verdict import verdict_of
 from loadproof.sides.cache import Cache, cache_folder
 from loadproof.sides.pairs import Choice, find_sides
@@ -31,7 +32,9 @@ _HTTPS: Final = re.compile(r"https://[\w./?=&%:~+-]+")
 
 
 def review(
-    base: Annotated[str, typer.Argument(help="git ref or folder that the change starts from, e.g. origin/main")],
+    base: Annotated[
+        str | None, typer.Argument(help="git ref or folder that the change starts from, e.g. origin/main")
+    ] = None,
     head: Annotated[
         str | None, typer.Argument(help="git ref or folder with the change; default: the working tree, uncommitted too")
     ] = None,
@@ -69,6 +72,10 @@ def review(
     docs: Annotated[
         str | None, typer.Option(metavar="URL", help="where docs/review-findings.md is read, for findings to link to")
     ] = None,
+    again: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="show a review again from its .json, as a stranger's: no BASE"),
+    ] = None,
 ) -> int:
     """Say what a change does to what is deployed.
 
@@ -82,13 +89,35 @@ def review(
     if docs is not None and not _HTTPS.fullmatch(docs):
         raise InputError(f"--docs {docs}: expected an https:// address without `#`; it is the page of all findings")
     targets = targets_of(format, output or [])
+    if again is not None:
+        return _shown_again(again, (base, head), targets, docs or DOCS_PAGE, fail_on)
+    if base is None:
+        raise InputError("review: expected BASE, a git ref or folder that the change starts from, or --from FILE")
     made = _made(base, head, _choice(context or []), evidence or [], cache=cache, direct=direct)
     write(document(made, docs=docs or DOCS_PAGE), targets)
     verdict = verdict_of(made)
     if output:  # a log should still say how it went
         print(with_escapes(verdict.line))
-    failed = verdict.worst is not None and SEVERITIES.index(verdict.worst) >= SEVERITIES.index(fail_on)
+    return _exit_code(verdict.worst, fail_on)
+
+
+def _exit_code(worst: Severity | None, fail_on: Severity) -> ExitCode:
+    failed = worst is not None and SEVERITIES.index(worst) >= SEVERITIES.index(fail_on)
     return ExitCode.MISSED if failed else ExitCode.OK
+
+
+def _shown_again(
+    file: Path, trees: tuple[str | None, str | None], targets: Sequence[Target], docs: str, fail_on: Severity
+) -> ExitCode:
+    if any(trees):
+        raise InputError("--from: a review that was made already; leave BASE and HEAD out")
+    try:
+        with file.open("rb") as opened:
+            found = read_document(opened.read(MOST_BYTES + 1), docs=docs)
+    except OSError as error:
+        raise InputError(f"--from {file}: cannot be read ({error.strerror}); give a review's .json") from None
+    write(found, targets)
+    return _exit_code(found["verdict"]["worst"], fail_on)
 
 
 def _made(base: str, head: str | None, choice: Choice, evidence: list[str], *, cache: bool, direct: bool) -> Review:

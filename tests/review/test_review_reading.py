@@ -1,0 +1,219 @@
+"""A document that a stranger left: what fits the schema is shown in our words, everything else is refused in one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import cmarkgfm
+import pytest
+from cmarkgfm.cmark import Options
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from review_samples import chat, hostile, ordinary
+
+from loadproof.cli.main import run
+from loadproof.errors import InputError
+from loadproof.review.document import document
+from loadproof.review.formats import formatted
+from loadproof.review.formats.escaping import LONGEST_NAME
+from loadproof.review.model import Review
+from loadproof.review.reading import read_document
+
+DOCS = "https://github.com/acme/endpoints/blob/main/docs/review-findings.md"
+PAYLOADS = (
+    "@octocat",
+    "<p>&#64octocat</p>", "&#x40octocat", "&nbsp@octocat", "&amp@octocat", "&commat;octocat", "&#64;octocat",
+    "[x](https://evil.example)", "<a href=https://evil.example>x</a>", "https://evil.example", "www.evil.example",
+    "![x](https://evil.example/p.png)", "<img src=//evil.example>", "</details></summary>",
+    "<!-- loadproof-review -->",
+    "#1", "acme/endpoints#1", "/close", "\n\n@octocat", "\n| a |\n|---|\n", "`@octocat", "``` \n@octocat\n```",
+    "::error::x",
+    "\u202e", "&lt;script&gt;alert(1)&lt;/script&gt;", "mailto:a@evil.example",
+    "\\@octocat", "$\\href{https://evil.example}{x}$",
+)  # fmt: skip
+ALLOWED_TAGS = {"details", "summary", "code", "sub", "br", "p", "ul", "li", "strong", "em", "table", "thead", "tbody"}
+ALLOWED_TAGS |= {"tr", "th", "td", "a", "del", "blockquote"}
+
+
+class Seen(HTMLParser):
+    """What a reader's page would hold, and what a host would look for mentions in: text outside of code and links."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+        self.words = ""
+        self.comments: list[str] = []
+        self._quiet = 0
+        self.feed(html)
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.links += [str(value) for name, value in attributes if name in ("href", "src", "action")]
+        self._quiet += tag in ("code", "pre", "a")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._quiet -= tag in ("code", "pre", "a")
+
+    def handle_data(self, data: str) -> None:
+        self.words += " " if self._quiet else data
+
+
+def left() -> dict[str, Any]:
+    """A whole document as JSON: three profiles with findings, costs, objectives and evidence."""
+    found: dict[str, Any] = json.loads(formatted(document(ordinary()), "json"))
+    return found
+
+
+def read(found: object) -> Any:
+    return read_document(json.dumps(found).encode(), docs=DOCS)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every text in it."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from leaves(one, (*path, name))
+    elif isinstance(value, list):
+        for at, one in enumerate(value):
+            yield from leaves(one, (*path, at))
+    elif isinstance(value, str):
+        yield path
+
+
+def put(value: Any, path: tuple[Any, ...], found: object) -> None:
+    for step in path[:-1]:
+        value = value[step]
+    value[path[-1]] = found
+
+
+PLACES = list(leaves(left()))
+
+
+def test_an_honest_document_is_shown_as_it_was_made() -> None:
+    """The same Markdown, but for the page that its findings link to."""
+    made = document(ordinary(), docs=DOCS)
+    for profile in made["profiles"]:
+        if profile["evidence"]["run"] is not None:
+            profile["evidence"]["run"]["link"] = ""
+    assert formatted(read(left()), "markdown") == formatted(made, "markdown")
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(PLACES), st.sampled_from(PAYLOADS), st.booleans())
+def test_no_text_of_a_document_is_more_than_text(place: tuple[Any, ...], payload: str, within: bool) -> None:
+    """In GitHub's own renderer: no mention, no link but ours, no element that we do not write."""
+    found = left()
+    put(found, place, f"prod {payload} chat" if within else payload)
+    try:
+        shown = read(found)
+    except InputError:
+        return
+    markdown = formatted(shown, "markdown")
+    seen = Seen(cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE))
+    assert seen.tags <= ALLOWED_TAGS
+    assert all(link.startswith(f"{DOCS}#l") for link in seen.links)
+    assert not re.search(r"(?<![\w\u2060])@(?=[A-Za-z0-9])", seen.words)
+    assert seen.comments == [" loadproof-review "]
+    json.loads(formatted(shown, "sarif"))
+
+
+def test_sarifs_tool_and_category_are_ours() -> None:
+    """Whatever the document says: it has no place for them."""
+    sarif = json.loads(formatted(read(left()), "sarif"))["runs"][0]
+    assert sarif["tool"]["driver"]["name"] == "Loadproof"
+    assert sarif["automationDetails"]["id"] == "loadproof-review/"
+
+
+def test_a_break_cannot_call_itself_harmless() -> None:
+    """The word of the verdict and the counts follow from the findings."""
+    found = left()
+    found["verdict"] |= {"worst": None, "word": "Nothing breaks:"}
+    found["findings"] = dict.fromkeys(found["findings"], 0)
+    shown = read(found)
+    assert shown["verdict"]["word"] == "BREAKS" and shown["verdict"]["worst"] == "break"
+    assert shown["findings"]["break"] == sum(
+        finding["severity"] == "break" for profile in shown["profiles"] for finding in profile["findings"]
+    )
+
+
+def test_a_findings_title_is_its_rules() -> None:
+    """A stranger's words stand where his words are expected."""
+    found = left()
+    found["profiles"][0]["findings"][0]["title"] = "Approved by security"
+    assert "Approved by security" not in formatted(read(found), "markdown")
+
+
+@pytest.mark.parametrize("file", ["/etc/passwd", "../../x", "a/../../x", "a\\b", "a\0b"])
+def test_a_file_outside_of_the_repository_is_refused(file: str) -> None:
+    """Findings lie in the repository."""
+    found = left()
+    found["profiles"][0]["findings"][0]["file"] = file
+    with pytest.raises(InputError, match="no path within a repository"):
+        read(found)
+
+
+def deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+FORGED: dict[str, tuple[tuple[Any, ...], object, str]] = {
+    "another version": (("schema_version",), 2, "schema_version 2, expected 1"),
+    "an unknown key": (("run",), "rm -rf", "Extra inputs are not permitted"),
+    "a number for a text": (("base",), 7, "base: Input should be a valid string"),
+    "a text for a number": (("unaffected",), "7", "unaffected: Input should be a valid integer"),
+    "an unknown state": (("profiles", 0, "state"), "approved", "profiles.0.state"),
+    "an unknown severity": (("profiles", 0, "findings", 0, "severity"), "fine", "severity"),
+    "a code that is none": (("profiles", 0, "findings", 0, "code"), "x](y", "is of no review"),
+    "a line that is none": (("profiles", 0, "findings", 0, "line"), -1, "is of no review"),
+    "deep": (("profiles", 0, "fields", 0, "before"), deep(60), "nested deeper"),
+    "long": (("verdict", "text"), "x" * 20_001, "a text of 20,001 characters"),
+    "many": (("profiles", 0, "notes"), ["x"] * 20_001, "20,001 items"),
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_what_no_review_writes_is_refused(case: str) -> None:
+    """With its place and what was expected."""
+    path, value, told = FORGED[case]
+    found = left()
+    put(found, path, value)
+    with pytest.raises(InputError) as raised:
+        read(found)
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"null", b"[]", b"{", b'{"a": NaN}', b"\xff", b" " * (8 * 2**20 + 1), b"[" * 100_000]
+)
+def test_what_is_no_document_is_refused(data: bytes) -> None:
+    """One error of ours, whatever it is."""
+    with pytest.raises(InputError):
+        read_document(data)
+
+
+def test_the_verb_shows_a_stranger_s_review_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--from FILE`: the files that were asked for, and the exit code of its findings."""
+    (tmp_path / "left.json").write_text(formatted(document(Review("a", "b", (chat(),), 0)), "json"), encoding="utf-8")
+    told = ["review", "--from", str(tmp_path / "left.json"), "--docs", DOCS]
+    assert run([*told, "--output", str(tmp_path / "r.md"), "--output", str(tmp_path / "r.sarif")]) == 1
+    assert "BREAKS" in (tmp_path / "r.md").read_text(encoding="utf-8")
+    assert run([*told, "main"]) == 2
+    assert "leave BASE and HEAD out" in capsys.readouterr().err
+
+
+def test_a_hostile_review_is_bounded_on_the_page() -> None:
+    """Names are cut, however long they are."""
+    shown = formatted(read_document(formatted(document(hostile()), "json").encode()), "markdown")
+    assert "W" * (LONGEST_NAME + 2) not in shown
