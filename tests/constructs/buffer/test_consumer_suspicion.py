@@ -12,7 +12,8 @@ from loadproof.constructs.buffer.runtime.consumer.suspicion import MOST, Met, su
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
-        (Met(0, 0), 52),  # log10(0.3 / 1) = -0.523
+        (Met(0, 0), 0),  # nobody to compare with
+        (Met(1, 0), 82),  # log10(0.3 / 2) = -0.824
         (Met(99, 0), 252),  # log10(0.3 / 100) = -2.523
         (Met(9, 1), 68),  # log10(2.3 / 11) = -0.680
         (Met(91, 9), 91),  # log10(12.3 / 101) = -0.914

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 # Hundredths of a decade, a whole number in the table. Beside many that are answered: two time-outs.
 MOST: Final = 400
-# Nobody else was there to compare with: as if 0.3 of one other had timed out. Alone, a message has eight time-outs.
-_KNOWN_BEFORE: Final = 0.3
+_KNOWN_BEFORE: Final = 0.3  # as if that much of one other had timed out: few that are answered prove little
 MANY: Final = 3  # others that time out as well: it is the endpoint's, and no attempt is spent
 
 
@@ -32,8 +31,10 @@ def suspicion(others: Met) -> int:
     """Of one time-out, in hundredths: `-100 · log10(p)`, `p = (t + √t + 0.3) / (answered + t + 1)`, `t` timed out.
 
     `others` is what other requests met from when it was sent until it timed out. The root is a time-out's own chance:
-    few are easily too few.
+    few are easily too few. Where nobody else was there, nothing is said; then attempts are counted, as of any accident.
     """
+    if others == (0, 0):
+        return 0
     struck = others.timed_out
     share = (struck + sqrt(struck) + _KNOWN_BEFORE) / (others.answered + struck + 1)
     return max(0, round(-100 * log10(share)))
