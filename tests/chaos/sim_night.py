@@ -1,4 +1,4 @@
-"""Many simulated schedules, on all cores: `sim_night.py [number] [first seed]`; exit 1 where one breaks the contract."""
+"""Many simulated schedules, on all cores: `sim_night.py [number] [first seed]`; exit 1 if one breaks the contract."""
 
 from __future__ import annotations
 
