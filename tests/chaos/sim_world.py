@@ -213,7 +213,8 @@ class World:
     def asked(self, process: Process, key: str) -> Ask:
         now_s, send = self.kernel.now_s, self.sends[key]
         for earlier in self.asks.get(key, ()):
-            self._check_repeat(earlier)
+            if not process.hurt:  # one that froze over its lease finds out only when it puts its answer
+                self._check_repeat(earlier)
         if send.deadline_s and now_s > self.sent_s[key] + send.deadline_s + 16:
             self.violated(f"{key} is asked for after its deadline")
         ask = Ask(process, send, now_s)
@@ -229,7 +230,8 @@ class World:
         if earlier.excused or (earlier.ended_s is not None and not earlier.complete):
             return
         excused = (
-            self.removed.get(key, 0.0) >= earlier.began_s
+            (earlier.process.hurt and earlier.ended_s is None)  # frozen, it goes on with a claim that has ended
+            or self.removed.get(key, 0.0) >= earlier.began_s
             or self.overlaps("outage of the table", earlier.began_s - 25, 10)
             or (self.overlaps("outage of the bucket", earlier.began_s, 10) and self._gave_up(earlier, now_s))
             or self.overlaps("stale listing", earlier.began_s)
