@@ -81,7 +81,7 @@ class FigureDocument(TypedDict):
     low: float | None
     high: float | None
     expected: Literal["meets", "near", "misses", "unknown"]
-    grade: str
+    grade: Literal["A", "B", "C", "D", ""]
 
 
 class ObjectiveDocument(TypedDict):

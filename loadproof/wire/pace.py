@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 Gate = Literal["open", "no_capacity", "unavailable"]
 RECORD_KEY: Final[dict[str, Any]] = {"id": {"S": "#pace"}}
 RECOVERY_S: Final = 3.0
-_TIMES: Final = ("cut_ms", "answered_ms", "gate_ms", "probe_ms", "closed_ms")
+_WHOLE: Final = ("cut_ms", "answered_ms", "gate_ms", "probe_ms", "closed_ms", "answers", "time_outs", "timed_out_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,9 @@ class Record:
     gate_ms: int = 0
     probe_ms: int = 0
     closed_ms: int = 0  # when it was closed first; `gate_ms` is when that was last found to be so
+    answers: int = 0  # counted from a time-out on
+    time_outs: int = 0
+    timed_out_ms: int = 0
 
     def share(self, now_s: float) -> float:
         """Which part of all slots may invoke, at most 1: `peak + (peak - low) · x³`, `x = (now - cut) / 3 s - 1`."""
@@ -37,5 +40,5 @@ def record_of(item: Mapping[str, Any]) -> Record:
         peak=float(item["peak"]["N"]) if "peak" in item else 1.0,
         low=float(item["low"]["N"]) if "low" in item else 1.0,
         gate=item["gate"]["S"] if "gate" in item else "open",
-        **{name: int(item[name]["N"]) for name in _TIMES if name in item},
+        **{name: int(item[name]["N"]) for name in _WHOLE if name in item},
     )

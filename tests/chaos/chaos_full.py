@@ -23,6 +23,7 @@ from chaos_faults import attempts, errors, half_open, outage, stall, store_down,
 from chaos_messages import bodies, frames, redrive, sizes
 from chaos_mutants import CAUGHT
 from chaos_world import ROOT, stores, world
+from sim_night import defects, simulated
 
 PAGE = ROOT / "docs" / "chaos.md"
 HEAD = """\
@@ -34,6 +35,12 @@ mapping feeds them, against an SQS, an S3 and a DynamoDB on loopback and a scrip
 generation is in it with its key and the process that asked. A repeat counts as explained only where the process that
 asked died with that key in hand. A bucket with versions counts how often each result was written. `make test` runs the
 same arms in small, and `tests/chaos/chaos_mutants.py` breaks the consumer to show that the checks see it.
+
+The same code also runs in virtual time: `tests/chaos/sim_run.py` takes consumers, SQS's engine, a table, a bucket and
+a model through schedules drawn from a seed: crashes at any call, SIGTERM, freezes, skewed clocks, stores that are
+slow, down or answer an error after they did what was asked, stale reads, duplicate and undeleted messages,
+deployments with both versions at work, throttles, starvation. One that breaks the contract is made small.
+`make test` runs 2,000, `make chaos` a million, and `tests/chaos/sim_mutants.py` plants defects.
 
 What this does not show: AWS itself. S3 and DynamoDB are moto's, SQS is Loadproof's own, and Lambda's poller is a short
 loop. A process that dies between receiving and its first heartbeat leaves its messages hidden for the queue's own
@@ -47,6 +54,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The chaos suite at full size.")
     parser.add_argument("--messages", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--schedules", type=int, default=1_000_000, help="that are simulated")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument(
         "--only", default="", help="arms and mutants whose name holds this word; written only with --renew or --out"
@@ -62,7 +70,7 @@ def main() -> int:
         def start(setting, **behaviour):  # type: ignore[no-untyped-def]
             return world(where, Path(folder) / f"{next(numbers)}.jsonl", setting, **behaviour)
 
-        for name, arm in _arms(asked.messages, asked.kills, asked.seeds).items():
+        for name, arm in _arms(asked.messages, asked.kills, asked.seeds, asked.schedules).items():
             if asked.only in name:
                 rows.append(_run(name, arm, start))
         caught = _mutants(start, Path(folder), asked.only)
@@ -74,7 +82,7 @@ def main() -> int:
     return int(any(outcome.missed for outcome, _ in rows) or any("not caught" in row for row in caught))
 
 
-def _arms(messages: int, times: int, seeds: int) -> dict[str, Callable[[Start], Outcome]]:
+def _arms(messages: int, times: int, seeds: int, schedules: int) -> dict[str, Callable[[Start], Outcome]]:
     def killing(seed: int) -> Callable[[Start], Outcome]:
         return lambda start: kills(start, replace(KILLS, seed=seed), messages=messages, times=times)
 
@@ -98,6 +106,8 @@ def _arms(messages: int, times: int, seeds: int) -> dict[str, Callable[[Start], 
         "store down": lambda start: store_down(start, down_s=10),
         "store down, past the function's time": lambda start: store_down(start, down_s=25, function_s=20),
         "redrive": redrive,
+        "simulated": lambda _: simulated(schedules),
+        "planted": lambda _: defects(),
     }
 
 

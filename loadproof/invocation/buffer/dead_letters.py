@@ -149,7 +149,7 @@ class DeadLetters:
                 lambda: self._dynamodb.update_item(
                     TableName=self._places.claims_table,
                     Key={"id": {"S": key}},
-                    UpdateExpression="SET attempts = :none, timeouts = :none",
+                    UpdateExpression="SET attempts = :none, suspicion = :none",
                     ConditionExpression="attribute_exists(id) AND phase <> :done",
                     ExpressionAttributeValues={":none": {"N": "0"}, ":done": {"S": "done"}},
                 ),

@@ -167,7 +167,7 @@ class MemoryClaims:
     def reopen(self, key: str) -> None:
         def effect() -> None:
             if self._world.claims.get(key, {}).get("phase") == "done":
-                self._world.claims[key] |= {"phase": "released", "attempts": 0, "timeouts": 0}
+                self._world.claims[key] |= {"phase": "released", "attempts": 0, "suspicion": 0}
 
         self._do(effect)
 
@@ -191,7 +191,7 @@ class MemoryClaims:
                 return Taken("done")
             return Taken("held", free_s=before["lease_s"])
         spent = before if before is not None and before["phase"] != "done" else {}
-        claim = Claim(key, owner, before is None, spent.get("attempts", 0), spent.get("timeouts", 0))
+        claim = Claim(key, owner, before is None, spent.get("attempts", 0), spent.get("suspicion", 0))
         self._world.claims[key] = (before or {}) | {
             "phase": "claimed",
             "holder": owner,
@@ -204,7 +204,7 @@ class MemoryClaims:
         held = self._world.claims.get(claim.key)
         if held is None or held["phase"] != "claimed" or held["holder"] != claim.owner:
             return False
-        held.update(change, attempts=claim.attempts, timeouts=claim.timeouts)
+        held.update(change, attempts=claim.attempts, suspicion=claim.suspicion)
         return True
 
 
@@ -278,6 +278,11 @@ class MemoryBoard:
         return self._set(
             lambda now: 0 < now.gate_ms < started_ms, gate="open", gate_ms=now_ms, cut_ms=now_ms, peak=1.0, low=0.5
         )
+
+    def count(self, answers: int, time_outs: int, now_ms: int) -> bool:
+        now = self._world.record
+        timed = {"timed_out_ms": now_ms} if time_outs else {}
+        return self._set(lambda _: True, answers=now.answers + answers, time_outs=now.time_outs + time_outs, **timed)
 
     def _set(self, condition: Callable[[Record], bool], **values: Any) -> bool:
         def effect() -> bool:

@@ -30,7 +30,7 @@ steps = st.lists(
 )
 board_steps = st.lists(
     st.tuples(
-        st.sampled_from(("cut", "answered", "close", "close_lonely", "probe", "open")),
+        st.sampled_from(("cut", "answered", "close", "close_lonely", "probe", "open", "count")),
         st.integers(1, 40),
         st.integers(1, 40),
         st.sampled_from(("unavailable", "no_capacity")),
@@ -110,6 +110,8 @@ def moved(board: Any, script: list[tuple[str, int, int, str]]) -> list[Any]:
         elif step == "probe" and board.read().gate_ms:
             answers.append(board.take_probe(board.read().probe_ms, now_ms))
             answers.append(board.take_probe(now_ms + 1, 0))
+        elif step == "count":
+            answers.append(board.count(started_ms, now_ms % 3, now_ms))
         elif step == "open":
             answers.append(board.open(now_ms, started_ms=started_ms))
         answers.append(board.read())

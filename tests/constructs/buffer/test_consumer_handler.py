@@ -219,6 +219,7 @@ def test_a_stalled_stream_is_one_request_and_found_by_its_silence(
 ) -> None:
     """Nothing comes for the idle timeout of 1 s: given up then, asked once more and no more, by nobody below us."""
     monkeypatch.setenv("IDLE_TIMEOUT_S", "1")
+    monkeypatch.setenv("MAX_ATTEMPTS", "2")
     door._consumer.cache_clear()
     released = threading.Event()
     endpoint.before = lambda: bool(released.wait(60))
@@ -227,7 +228,7 @@ def test_a_stalled_stream_is_one_request_and_found_by_its_silence(
     released.set()
     (dead,) = cloud.received(cloud.dead)
     reason = dead["MessageAttributes"]["reason"]["StringValue"]
-    assert reason == "timed out 2 times: nothing came for the idle timeout"
+    assert reason == "failed 2 times, the last time: nothing came for the idle timeout"
     assert len(endpoint.asked) == 2
 
 

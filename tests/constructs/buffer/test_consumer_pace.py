@@ -12,6 +12,7 @@ from consumer_memory import Life, MemoryBoard, World
 
 from loadproof.constructs.buffer.runtime.consumer.failures import Kind
 from loadproof.constructs.buffer.runtime.consumer.pace import Pace
+from loadproof.constructs.buffer.runtime.consumer.stores import StoreDownError
 from loadproof.wire.pace import Record
 
 
@@ -207,3 +208,38 @@ def test_a_gate_says_since_when_it_is_closed() -> None:
     pace.answered(world.clock.now_s() - 0.5)
     refused_at(90)
     assert world.record.closed_ms == int((begun_s + 90) * 1000)
+
+
+def test_after_a_time_out_all_know_what_others_meet() -> None:
+    """One answer before it is nobody's business; those after it are told once a second, and known a second later."""
+    world = World()
+    one, other = (Pace(MemoryBoard(world, Life()), world.clock, max_in_flight=4, seed=seed) for seed in (1, 2))
+    other.answered(world.clock.now_s())
+    assert world.record == Record()
+    one.refused(Kind.TIMED_OUT, world.clock.now_s() - 1)
+    before = one.met()
+    world.clock.sleep(2)
+    other.met()  # looks at the record, as whoever invokes does
+    for _ in range(3):
+        world.clock.sleep(1.5)
+        other.answered(world.clock.now_s() - 1)
+    world.clock.sleep(2)
+    assert one.met().since(before) == (3, 0)
+    assert other.met() == (4, 1)
+
+
+def test_the_own_counts_need_no_table() -> None:
+    """What this process met is known at once, though nothing can be written."""
+
+    class Down(MemoryBoard):
+        def read(self) -> Record:
+            raise StoreDownError("test")
+
+        def count(self, answers: int, time_outs: int, now_ms: int) -> bool:
+            raise StoreDownError("test")
+
+    world = World()
+    pace = Pace(Down(world, Life()), world.clock, max_in_flight=4, seed=1)
+    pace.refused(Kind.TIMED_OUT, world.clock.now_s() - 1)
+    pace.answered(world.clock.now_s() - 1)
+    assert pace.met() == (1, 1)

@@ -228,11 +228,65 @@ def test_after_its_attempts_a_message_is_dead_lettered(world: World) -> None:
     assert attributes["reason"] == "failed 8 times, the last time: test says try_again"
 
 
-def test_a_timeout_is_repeated_once(world: World) -> None:
-    """The model may have worked all that time: the second timeout is the last."""
+def test_a_time_out_while_others_are_answered_is_the_message_s_own(world: World) -> None:
+    """100 others answered and none timed out, twice: -100 log10(0.3 / 101) = 253 each, and 400 bury it."""
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        for _ in range(100):
+            process.pace.answered(world.clock.now_s())
+        raise ModelFailure(Kind.TIMED_OUT, "test says so")
+
+    process = Process(world, answer)
     world.send(body_of("a"))
-    assert Process(world, sequence(*[Kind.TIMED_OUT] * 3)).serve_one() is Ending.DEAD_LETTERED
+    assert process.serve_one() is Ending.DEAD_LETTERED
     assert world.generations["a"] == 2
+    assert letters(world, world.dead_letters)[0][1]["reason"] == "timed out more often than others: test says so"
+
+
+def test_a_message_alone_times_out_as_often_as_anything_may_fail(world: World) -> None:
+    """With nobody to compare with, a time-out is an accident like others: three allowed, three made."""
+    world.send(body_of("a"))
+    assert Process(world, sequence(*[Kind.TIMED_OUT] * 9), max_attempts=3).serve_one() is Ending.DEAD_LETTERED
+    assert world.generations["a"] == 3
+
+
+def test_time_outs_that_strike_many_at_once_bury_nobody(world: World) -> None:
+    """Nine of ten others time out as well, 20 times over: no attempt is spent, and the answer is stored at last."""
+    left = [Kind.TIMED_OUT] * 20
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        for other in range(10):
+            if other:
+                process.pace.refused(Kind.TIMED_OUT, world.clock.now_s())
+            else:
+                process.pace.answered(world.clock.now_s())
+        if left:
+            raise ModelFailure(left.pop(), "test says so")
+        return answered(request)
+
+    process = Process(world, answer, max_attempts=3)
+    world.send(body_of("a"))
+    endings = [process.serve_one() for _ in range(3) if not world.clock.sleep(120)]
+    assert Ending.STORED in endings
+    assert not world.queued(world.dead_letters)
+
+
+def test_suspicion_outlives_postponing(world: World) -> None:
+    """It goes with the key's record from consumer to consumer."""
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        for _ in range(100):
+            process.pace.answered(world.clock.now_s())
+        world.clock.sleep(300)  # leaves no time for another attempt
+        raise ModelFailure(Kind.TIMED_OUT, "test says so")
+
+    process = Process(world, answer)
+    world.send(body_of("a"))
+    assert process.serve_one() is Ending.POSTPONED
+    assert world.claims["a"]["suspicion"] == 253
+    world.clock.sleep(60)
+    process = Process(world, answer)
+    assert process.serve_one() is Ending.DEAD_LETTERED
 
 
 @pytest.mark.parametrize("kind", [Kind.SLOW_DOWN, Kind.UNAVAILABLE, Kind.NO_RIGHT, Kind.NO_CAPACITY_YET])

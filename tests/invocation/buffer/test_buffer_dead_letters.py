@@ -78,7 +78,7 @@ def test_a_letter_without_a_reason_was_moved_by_sqs(cloud: BufferCloud) -> None:
 
 def test_redriven_letters_begin_a_new_life(cloud: BufferCloud) -> None:
     """Body, group and reason are kept; the age is the consumer's to count from now, the failures are forgotten."""
-    cloud.claim("again", phase="released", attempts=8, timeouts=1)
+    cloud.claim("again", phase="released", attempts=8, suspicion=150)
     cloud.dead_letter(body("again"), "no answer after 8 attempts", attempts=8, MessageGroupId="blue")
     redriven = cloud.dead_letters().redrive()
     assert (redriven.sent, redriven.done, dict(redriven.left)) == (1, 0, {})
@@ -87,7 +87,7 @@ def test_redriven_letters_begin_a_new_life(cloud: BufferCloud) -> None:
     assert told == {"reason": "no answer after 8 attempts", "attempts": "8"}
     assert (message["Body"], message["Attributes"]["MessageGroupId"]) == (body("again"), "blue")
     record = cloud.record("again")
-    assert (record["attempts"], record["timeouts"], record["phase"]) == ({"N": "0"}, {"N": "0"}, {"S": "released"})
+    assert (record["attempts"], record["suspicion"], record["phase"]) == ({"N": "0"}, {"N": "0"}, {"S": "released"})
     assert dead_keys(cloud) == []
 
 

@@ -32,7 +32,7 @@ class Claim:
     owner: str
     fresh: bool  # no record was there before: so no result either
     attempts: int = 0
-    timeouts: int = 0
+    suspicion: int = 0  # of its time-outs, added up (suspicion.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Claims:
                 return Taken("done")
             return Taken("held", free_s=int(error.found.get("lease_ms", 0)) / 1000)
         spent = before if before.get("phase") != "done" else {}
-        counts = int(spent.get("attempts", 0)), int(spent.get("timeouts", 0))
+        counts = int(spent.get("attempts", 0)), int(spent.get("suspicion", 0))
         return Taken("ours", Claim(key, owner, not before, *counts))
 
     def renew(self, claim: Claim, lease_s: float) -> bool:
@@ -97,18 +97,21 @@ class Claims:
 
         Nothing changes where somebody works on it already.
         """
-        change = "SET phase = :released REMOVE attempts, timeouts"
+        change = "SET phase = :released REMOVE attempts, suspicion"
         try:
             self._update(key, change, "phase = :done", {":released": "released", ":done": "done"})
         except _ConditionError:
             return
 
     def _mine(self, claim: Claim, change: str, values: Mapping[str, str | int]) -> bool:
-        spent: dict[str, str | int] = {":attempts": claim.attempts, ":timeouts": claim.timeouts}
+        spent: dict[str, str | int] = {":attempts": claim.attempts, ":suspicion": claim.suspicion}
         owned: dict[str, str | int] = {":me": claim.owner, ":claimed": "claimed"}
         try:
             self._update(
-                claim.key, f"{change}, attempts = :attempts, timeouts = :timeouts", _MINE, {**owned, **spent, **values}
+                claim.key,
+                f"{change}, attempts = :attempts, suspicion = :suspicion",
+                _MINE,
+                {**owned, **spent, **values},
             )
         except _ConditionError:
             return False

@@ -15,7 +15,7 @@ class Kind(StrEnum):
 
     POISON = "poison"  # never again: it would fail again
     TRY_AGAIN = "try_again"  # an accident; counts as an attempt
-    TIMED_OUT = "timed_out"  # an attempt too, repeated once at most: the model may have worked all that time
+    TIMED_OUT = "timed_out"  # an attempt too, unless others time out as well: the model may have worked all that time
     SLOW_DOWN = "slow_down"  # too many in flight; no attempt is spent
     UNAVAILABLE = "unavailable"  # nothing is served just now; no attempt is spent
     NO_RIGHT = "no_right"  # as unavailable; unless others are served meanwhile, then it is the request's own

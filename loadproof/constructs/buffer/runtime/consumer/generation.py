@@ -13,11 +13,11 @@ from .clock import Clock
 from .emf import Metrics
 from .failures import Kind, ModelFailure, failure_of
 from .pace import Pace
+from .suspicion import MANY, MOST, Met, suspicion
 
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 20.0
 _REFUSED_PAUSE_S: Final = 2.0
-_MOST_TIMEOUTS: Final = 2
 _ASK_AGAIN_S: Final = 1.0  # a wait for the pace is looked at again after this long
 
 
@@ -85,7 +85,7 @@ class Generation:
         failures, reason, no_right_s = 0, "", 0.0
         while True:
             self._await_turn(limits, slot, first=failures == 0, reason=reason)
-            started_s = self._clock.now_s()
+            started_s, before = self._clock.now_s(), self._pace.met()
             self._metrics.add("Invocations")
             try:
                 answer = self._model.answer(request, deadline_s=min(started_s + self._timeout_s, limits.end_s))
@@ -100,9 +100,10 @@ class Generation:
                 no_right_s = no_right_s or self._clock.now_s()
                 if self._pace.served_since(no_right_s):
                     failure = ModelFailure(Kind.TRY_AGAIN, f"{failure.reason} while others are served", sent=False)
+            others = self._pace.met().since(before)
             if failure.sent:
                 self._pace.refused(failure.kind, started_s)
-            _count(claim, failure, self._max_attempts)
+            _count(claim, failure, others, self._max_attempts)
             failures, reason = failures + 1, failure.reason
             self._pause(limits, failures, failure)
 
@@ -140,15 +141,16 @@ class Generation:
         return self._random.uniform(5, most_s)
 
 
-def _count(claim: Claim, failure: ModelFailure, max_attempts: int) -> None:
-    """Raises PoisonError where no further attempt is allowed."""
+def _count(claim: Claim, failure: ModelFailure, others: Met, max_attempts: int) -> None:
+    """Raises PoisonError where no further attempt is allowed. A time-out that many share spends no attempt."""
     if failure.kind is Kind.POISON:
         claim.attempts += 1
         raise PoisonError(failure.reason)
-    if failure.kind in (Kind.TRY_AGAIN, Kind.TIMED_OUT):
+    if failure.kind is Kind.TIMED_OUT:
+        claim.suspicion += suspicion(others)
+    if failure.kind is Kind.TRY_AGAIN or (failure.kind is Kind.TIMED_OUT and others.timed_out < MANY):
         claim.attempts += 1
-        claim.timeouts += failure.kind is Kind.TIMED_OUT
-        if claim.timeouts >= _MOST_TIMEOUTS:
-            raise PoisonError(f"timed out {claim.timeouts} times: {failure.reason}")
-        if claim.attempts >= max_attempts:
-            raise PoisonError(f"failed {claim.attempts} times, the last time: {failure.reason}")
+    if claim.suspicion >= MOST:
+        raise PoisonError(f"timed out more often than others: {failure.reason}")
+    if claim.attempts >= max_attempts:
+        raise PoisonError(f"failed {claim.attempts} times, the last time: {failure.reason}")

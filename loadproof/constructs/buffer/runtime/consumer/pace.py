@@ -7,6 +7,7 @@ Every write to it is conditional and says all there is to say, so a crash leaves
   `peak + (peak - low) · x³`: low at the cut, the old peak within 3 s, then slowly and ever faster beyond it (after
   CUBIC, RFC 9438). A slot has a place between 0 and 1, drawn once, that goes round in two minutes; it may invoke while
   its place is below the share. So nobody counts anybody, a crash leaves no count wrong, and everybody has his turn.
+- **Met**: how many requests were answered and how many timed out, counted by all for a while after any time-out.
 - **Gate**: closed while nothing is served. Then one slot at a time may send a probe, and its answer opens the gate.
 """
 
@@ -26,6 +27,7 @@ from loadproof.wire.pace import RECORD_KEY, Gate, Record, record_of
 
 from .failures import Kind
 from .stores import StoreDownError, Time, persevere
+from .suspicion import Met
 
 PROBE_EVERY_S: Final = {"unavailable": 5.0, "no_capacity": 20.0}
 _SEEN_FOR_S: Final = 1.0  # a view of the record is used this long
@@ -33,6 +35,8 @@ _LONELY_S: Final = 3.0  # refusals all around and nothing heard by anybody for s
 _PATIENCE: Final = {Kind.UNAVAILABLE: 2, Kind.NO_RIGHT: 2, Kind.SLOW_DOWN: 3, Kind.TRY_AGAIN: 5, Kind.TIMED_OUT: 5}
 _CLOSING: Final = ("gate", "gate_ms", "probe_ms", "closed_ms")
 _ROUND_S: Final = 120.0
+_WATCHED_S: Final = 900.0  # after a time-out all tell what they meet; longer than a function lives
+_TOLD_EVERY_S: Final = 1.0
 _CUT: Final = 0.1
 _OPENED: Final[Document] = {"peak": 1.0, "low": 0.5}  # an endpoint that was away begins with half of the slots
 
@@ -46,6 +50,7 @@ class Board(Protocol):
     def close(self, record: Record, *, started_ms: int, lonely_since_ms: int | None) -> bool: ...
     def take_probe(self, seen_ms: int, next_ms: int) -> bool: ...
     def open(self, now_ms: int, *, started_ms: int) -> bool: ...
+    def count(self, answers: int, time_outs: int, now_ms: int) -> bool: ...
 
 
 class Pace:
@@ -63,6 +68,8 @@ class Pace:
         self._last_refusal_s = 0.0
         self._served_s = 0.0  # when the latest request that was answered here had been sent
         self._refusals: dict[Kind, int] = {}
+        self._own, self._told, self._untold = Met(), Met(), 0  # met here; of that, written; answers still to be
+        self._told_s = 0.0
 
     def wait_s(self, slot: int) -> float:
         """0: go, and at a closed gate the probe is yours. Else ask again after so many seconds."""
@@ -95,11 +102,20 @@ class Pace:
             opened = self._record.gate == "open" and self._record.gate_ms > _ms(moment_s)
             return opened or self._served_s > moment_s
 
+    def met(self) -> Met:
+        """What is known of all requests so far: of this process's own, and of others' after a time-out."""
+        with self._lock:
+            self._look(self._clock.now_s())
+            record, own, told = self._record, self._own, self._told
+            answered = own.answered + max(0, record.answers - told.answered)
+            return Met(answered, own.timed_out + max(0, record.time_outs - told.timed_out))
+
     def answered(self, started_s: float) -> None:
         """The model answered what was sent at `started_s`."""
         with self._lock:
             now_s = self._clock.now_s()
             self._served(now_s, started_s)
+            self._count(now_s, timed_out=False)
             self._tell(now_s)
 
     def heard(self) -> None:
@@ -119,6 +135,8 @@ class Pace:
             if started_s > self._last_refusal_s or kind not in self._refusals:
                 self._refusals[kind] = self._refusals.get(kind, 0) + 1
             self._last_refusal_s = now_s
+            if kind is Kind.TIMED_OUT:
+                self._count(now_s, timed_out=True)
             if kind is Kind.SLOW_DOWN and self._record.gate == "open":
                 self._cut(now_s, started_s)
             if kind is Kind.NO_CAPACITY_YET:
@@ -130,6 +148,24 @@ class Pace:
         if self._share(now_s) < 1 and now_s - self._record.answered_ms / 1000 > 1:
             self._write(self._board.answered, _ms(now_s), not_since_ms=_ms(now_s - 1))
             self._record = replace(self._record, answered_ms=_ms(now_s))
+
+    def _count(self, now_s: float, *, timed_out: bool) -> None:
+        """Own counts are always kept; they are written only while somebody has timed out of late."""
+        self._own = Met(self._own.answered + (not timed_out), self._own.timed_out + timed_out)
+        watched = timed_out or now_s - self._record.timed_out_ms / 1000 < _WATCHED_S
+        self._untold = self._untold + (not timed_out) if watched else 0
+        if not watched or (not timed_out and now_s - self._told_s < _TOLD_EVERY_S):
+            return
+        news, self._untold, self._told_s = Met(self._untold, int(timed_out)), 0, now_s
+        if self._write(self._board.count, news.answered, news.timed_out, _ms(now_s)):
+            record = self._record
+            self._told = Met(self._told.answered + news.answered, self._told.timed_out + news.timed_out)
+            self._record = replace(
+                record,
+                answers=record.answers + news.answered,
+                time_outs=record.time_outs + news.timed_out,
+                timed_out_ms=_ms(now_s) if timed_out else record.timed_out_ms,
+            )
 
     def _served(self, now_s: float, started_s: float) -> None:
         self._refusals.clear()
@@ -234,21 +270,32 @@ class TableBoard:
         values: dict[str, float | str] = {"gate": "open", "gate_ms": now_ms, "cut_ms": now_ms, **_OPENED}
         return self._set(values, "gate_ms < :started", started=started_ms)
 
+    def count(self, answers: int, time_outs: int, now_ms: int) -> bool:
+        change = "ADD answers :answers, time_outs :time_outs"
+        if time_outs:
+            change += " SET timed_out_ms = :now"
+        named = {"answers": answers, "time_outs": time_outs} | ({"now": now_ms} if time_outs else {})
+        return self._update(change, None, named)
+
     def _set(self, values: Mapping[str, float | str], condition: str, **named: int) -> bool:
+        change = "SET " + ", ".join(f"{name} = :{name}" for name in values)
+        return self._update(change, condition, {**values, **named})
+
+    def _update(self, change: str, condition: str | None, named: Mapping[str, float | str]) -> bool:
         """One try: what it says is old a moment later. Raises StoreDownError, ClientError."""
-        coded = {f":{name}": value for name, value in {**values, **named}.items()}
+        more: Document = {"ConditionExpression": condition} if condition else {}
+        values = {
+            f":{name}": {"S": value} if isinstance(value, str) else {"N": str(value)} for name, value in named.items()
+        }
         try:
             persevere(
                 "the claims table",
                 lambda: self._dynamodb.update_item(
                     TableName=self._table,
                     Key=RECORD_KEY,
-                    UpdateExpression="SET " + ", ".join(f"{name} = :{name}" for name in values),
-                    ConditionExpression=condition,
-                    ExpressionAttributeValues={
-                        name: {"S": value} if isinstance(value, str) else {"N": str(value)}
-                        for name, value in coded.items()
-                    },
+                    UpdateExpression=change,
+                    ExpressionAttributeValues=values,
+                    **more,
                 ),
                 self._clock,
                 self._clock.now_s(),

@@ -266,7 +266,7 @@ class Worker:
         except TooLargeError:
             return self._release(turn, reason)  # not to be shortened: SQS moves it after its receives, without a reason
         if turn.claim is not None:
-            turn.claim.attempts = turn.claim.timeouts = 0
+            turn.claim.attempts = turn.claim.suspicion = 0
         self._let_go(turn)
         self._ports.metrics.add("Expired" if isinstance(error, ExpiredError) else "Poisoned")
         self._ports.note("dead-lettered", turn.delivery, reason=reason, attempts=attempts)

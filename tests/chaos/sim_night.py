@@ -1,0 +1,57 @@
+"""Many simulated schedules, on all cores: `sim_night.py [number] [first seed]`; exit 1 if one breaks the contract."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from multiprocessing import get_context
+from typing import Final
+
+from chaos_crashes import Outcome
+from sim_mutants import caught, planted
+from sim_run import violations
+from sim_schedule import drawn, shrunk
+from sim_versions import versions
+
+_PART: Final = 500
+
+
+def _part(first: int) -> tuple[float, list[str]]:
+    """CPU seconds, and the least schedule of each that broke the contract."""
+    began_s, found = time.process_time(), []
+    for seed in range(first, first + _PART):
+        if violations(drawn(seed), versions()):
+            least = shrunk(drawn(seed), lambda schedule: bool(violations(schedule, versions())))
+            found.append(f"seed {seed}: {violations(least, versions())} in {least}")
+    return time.process_time() - began_s, found
+
+
+def simulated(number: int, first: int = 0) -> Outcome:
+    """So many schedules, rounded up to parts of 500."""
+    parts = range(first, first + number, _PART)
+    with get_context("spawn").Pool(os.cpu_count()) as pool:
+        ended = list(pool.imap_unordered(_part, parts))
+    total, cpu_s = len(parts) * _PART, sum(one for one, _ in ended)
+    found = [words for _, some in ended for words in some]
+    for words in found:
+        print(words, flush=True)
+    figures = f"{total:,} from seed {first:,}: {len(found)} broke the contract; {total / cpu_s:.0f} a CPU-second"
+    return Outcome("simulated schedules of composed faults", figures, ("contract",) if found else ())
+
+
+def defects() -> Outcome:
+    """What is planted, and how much of it the simulator sees."""
+    alive = [name for name, changes in planted().items() if not caught(changes)]
+    for name in alive:
+        print(f"survived: {name}", flush=True)
+    number = len(planted())
+    enough = len(alive) <= 0.05 * number
+    figures = f"{number - len(alive)} of {number} seen within 2,000 schedules"
+    return Outcome("defects planted in consumer and queue, simulated", figures, () if enough else ("seen",))
+
+
+if __name__ == "__main__":
+    outcome = simulated(*map(int, sys.argv[1:] or ["1000000"]))
+    print(f"{outcome.fault}: {outcome.figures}")
+    sys.exit(bool(outcome.missed))
