@@ -150,7 +150,7 @@ def test_an_unreachable_endpoint_exits_3(tmp_path: Path) -> None:
         ([*DEMO, "--find-max", "--rate", "1..8"], "--find-max needs objectives"),
         ([*DEMO, "--find-max", "--rate", "4", "--objective", "e2e_p50_ms=9"], "expected LOWEST..HIGHEST"),
         ([*DEMO, "--phase", "process=storm"], "unknown process 'storm'"),
-        ([*DEMO, "--phase", "speed=3"], "unknown `speed`; use process, concurrency"),
+        ([*DEMO, "--phase", "tempo=3"], "unknown `tempo`; use process, concurrency"),
         ([*DEMO, "--phase", "process=poisson,duration_s=9"], "no requests_per_s; poisson needs a rate"),
         ([*DEMO, "--trace", "missing.csv"], "missing.csv: cannot be read as a trace"),
         ([*DEMO, "--workload", "chat-256"], "did you mean chat-256-256?"),

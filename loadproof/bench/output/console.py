@@ -13,7 +13,6 @@ from rich.text import Text
 
 from loadproof.bench.measure.scaling import scaling_lines
 from loadproof.bench.output.words import answer_length, client_shares
-from loadproof.bench.report.brief import brief_of
 from loadproof.terminal import Terminal, labelled
 
 if TYPE_CHECKING:
@@ -34,6 +33,8 @@ VERDICT_STYLES = {
 
 def print_result(result: RunResult, console: Console) -> None:
     """The table of levels, the knee, the objectives, the verdict and where the report is."""
+    from loadproof.bench.report.brief import brief_of  # noqa: PLC0415  judging's numpy, which no sender needs
+
     summary = result.summary
     wide = console if console.is_terminal else Terminal(file=console.file, width=PLAIN_WIDTH, highlight=False)
     say = partial(wide.print, markup=False, soft_wrap=True)
