@@ -31,6 +31,7 @@ requires, every run has. [The benchmark](benchmark.md#figures) has each figure's
 | `observed.jsonl` | what AWS said of the copies meanwhile | as it is seen |
 | `summary.json` | figures, objectives, verdict: follows from the above | at the end; again by `loadproof report RUN` |
 | `evidence.json` | hashes of the others: what the verdict rests on | at the end; `loadproof verify RUN` checks it |
+| `evidence.dsse.json` | [a signed statement](evidence.md#who-measured) about them | `--sign`, `evidence sign` |
 | `report.html` | one page for people; needs no network | at the end |
 
 `--live FILE` writes [one JSON object a line](benchmark.md#while-it-runs) while the run goes, each with `seq` (its
@@ -43,9 +44,9 @@ Other results: [`loadproof run`](run.md) writes a line an item, [the buffer](buf
 `loadproof plan --format json` a plan, `loadproof check --format json` [problems](checks.md#formats).
 
 Each line of `observed.jsonl` has `schema_version`, `at_ns` and `kind`: `deployed` (`image`, `instance_type`,
-`clock_speed`, `poll_s`), `copies` (`current`, `desired`, `status`; at each change), `activity` (`id`, `start_ns`,
-`end_ns`, `status`, `description`: of Application Auto Scaling), `metric` (`name`, `statistic`, `period_s`, `value`: of
-CloudWatch) or `problem` (`what`, `message`: what could not be read).
+`image_digest`, `endpoint_config`, `clock_speed`, `poll_s`), `copies` (`current`, `desired`, `status`; at each change),
+`activity` (`id`, `start_ns`, `end_ns`, `status`, `description`: of Application Auto Scaling), `metric` (`name`,
+`statistic`, `period_s`, `value`: of CloudWatch) or `problem` (`what`, `message`: what could not be read).
 """
 _FILES: Final[tuple[tuple[str, type, tuple[type, ...]], ...]] = (
     ("plan.json", RunPlan, (ProfileBrief,)),

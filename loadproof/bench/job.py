@@ -20,6 +20,7 @@ from loadproof.bench.live.lines import OnLine
 from loadproof.bench.load.process import heard_signals, loop_factory, raised_priority
 from loadproof.bench.load.sweep import Sweep, anything_left
 from loadproof.bench.load.workers import Crew
+from loadproof.bench.measure.hash_tree import TreeHead
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
 from loadproof.bench.measure.observer import observing
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
@@ -75,21 +76,22 @@ def resume_benchmark(
 
 def _run_session(folder: Path, plan: RunPlan, invoker: Invoker, on_line: OnLine, observe: bool) -> RunResult:
     try:
-        return _judged(folder, interrupted=_load(folder, plan, invoker, on_line, observe))
+        stopped, sent = _load(folder, plan, invoker, on_line, observe)
+        return _judged(folder, interrupted=stopped, sent=sent)
     except OSError as error:  # the endpoint's own faults are outcomes; what is left is the disk
         raise CouldNotRunError(
             f"{folder}: cannot be written ({error.strerror}); mend that, then go on with --resume {folder}"
         ) from error
 
 
-def _judged(folder: Path, *, interrupted: bool = False) -> RunResult:
+def _judged(folder: Path, *, interrupted: bool = False, sent: TreeHead | None = None) -> RunResult:
     from loadproof.bench.judge.run import judge_run  # noqa: PLC0415  a sender comes up without numpy
 
-    return judge_run(folder, interrupted=interrupted)
+    return judge_run(folder, interrupted=interrupted, sent=sent)
 
 
-def _load(folder: Path, plan: RunPlan, invoker: Invoker, on_line: OnLine, observe: bool) -> bool:
-    """Send what is left of the plan; True if it was stopped."""
+def _load(folder: Path, plan: RunPlan, invoker: Invoker, on_line: OnLine, observe: bool) -> tuple[bool, TreeHead]:
+    """Send what is left of the plan; True if it was stopped, and what names the requests."""
     # Times of every session count from the run's first zero, so that later sessions lie after earlier ones.
     zero_ns = time.perf_counter_ns() - (time.time_ns() - plan.zero_unix_ns)
     write_plan(folder, plan)
@@ -101,7 +103,7 @@ def _load(folder: Path, plan: RunPlan, invoker: Invoker, on_line: OnLine, observ
         sweep = Sweep(plan, sender, writer.append, save, on_line, zero_ns, records)
         with raised_priority(), asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_drive(sweep, sender, ask_observer))
-    return sweep.runner.stopped
+    return sweep.runner.stopped, writer.head
 
 
 async def _drive(sweep: Sweep, sender: Invoker | Crew, ask_observer: Callable[[], None]) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from loadproof.bench.evidence.document import mismatches
+from loadproof.bench.evidence.standing import standing_of, stored_run
 from loadproof.bench.judge.run import shown_again
 from loadproof.cli.options import Format, grouped
 from loadproof.cli.outputs import Outputs, show
 from loadproof.cli.printing import say
 from loadproof.cli.profile_names import option
+from loadproof.cli.signers import SignersFile, signers_here
 from loadproof.errors import ExitCode
+
+Wanted = Literal["gate", "person", "anybody"]
 
 
 @grouped
@@ -39,17 +43,26 @@ def report(
 def verify(
     run: Annotated[list[Path], typer.Argument(help="folders of runs")],
     profile: Annotated[Path | None, option("profile the runs should be evidence for; default: each run's own")] = None,
+    signers: SignersFile = None,
+    signed_by: Annotated[
+        Wanted, typer.Option(help="exit 1 unless a listed key signed it: the gate's, or any's (person)")
+    ] = "anybody",
 ) -> int:
     """Check that a run is what was judged.
 
-    Its files are those that were judged, its verdict follows from them, and what it is for.
+    Its files are those that were judged, its verdict follows from them, what it is for, and who signed it: the gate,
+    a person, or nobody whose key is listed. Such a run is only claimed: whoever made its files up made them fit.
 
-    Hashes tell that a file changed, not who changed it: keep evidence.json where only the pipeline writes.
     Exit code: 0 all fits · 1 something does not · 2 not a judged run.
     """
-    code = ExitCode.OK
+    code, listed = ExitCode.OK, signers_here(signers)
     for folder in run:
         found = mismatches(folder, profile)
-        say(*(f"{folder}: {problem}" for problem in found or ["the evidence fits"]))
+        standing = standing_of(stored_run(folder), listed)
+        claimed = standing.by == "claimed"
+        if standing.broken or (claimed and signed_by == "person") or (signed_by == "gate" and standing.by != "gate"):
+            found.append(standing.words)
+        fits = "its files fit together, which proves nothing of who measured" if claimed else "the evidence fits"
+        say(*(f"{folder}: {problem}" for problem in found or [f"{fits}; {standing.words}"]))
         code = ExitCode.MISSED if found else code
     return code

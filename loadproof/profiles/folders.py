@@ -8,6 +8,7 @@ from pathlib import Path
 
 from loadproof.errors import InputError
 from loadproof.profiles.calibrating import is_calibration
+from loadproof.profiles.signers import is_signers
 
 
 def default_folder() -> Path:
@@ -35,7 +36,7 @@ def files_of(path: Path) -> Iterator[Path]:
         file
         for suffix in ("*.yaml", "*.yml")
         for file in path.rglob(suffix)
-        if not is_calibration(file) and not os.path.isdir(file)  # noqa: PTH112
+        if not is_calibration(file) and not is_signers(file) and not os.path.isdir(file)  # noqa: PTH112
     )
     if not found:
         raise InputError(f"{path}: no .yaml or .yml file in this folder; name another")

@@ -140,7 +140,8 @@ def profile_files(root: Path, environment: str) -> list[Path]:
 def profile_hash(profile: Profile) -> str:
     """SHA-256 (hexadecimal) over the profile as canonical JSON, defaults included: what evidence is tied to.
 
-    Without `acknowledged`: who accepted what says nothing about what runs, so evidence stays valid.
+    Without `acknowledged` and `benchmark.evidence_from`: who accepted what, and whose word counts, says nothing about
+    what runs, so evidence stays valid.
     """
     return document_hash(profile_document(profile))
 
@@ -152,8 +153,8 @@ def document_hash(document: Mapping[str, object]) -> str:
 
 
 def profile_document(profile: Profile) -> dict[str, Any]:
-    """What `profile_hash` is over: the profile as plain values, defaults included, without `acknowledged`."""
-    return profile.model_dump(mode="json", exclude={"acknowledged"})
+    """What `profile_hash` is over: the profile as plain values, defaults included, without what changes no run."""
+    return profile.model_dump(mode="json", exclude={"acknowledged": True, "benchmark": {"evidence_from"}})
 
 
 def _built(

@@ -144,6 +144,8 @@ def _evidence(evidence: EvidenceState) -> EvidenceDocument:
             "verdict": run.verdict,
             "measured": plain(run.measured),
             "link": run.link,
+            "signed_by": run.signed_by,
+            "signer": run.signer,
         },
     }
 

@@ -18,12 +18,15 @@ def evidence_of(
 
     Runs of another environment say nothing here; one that names none counts. A run of exactly this profile counts
     even where a newer one measured another: it is still true. Without a profile (removed, refused) the newest run is
-    stale.
+    stale. Runs that prove nothing are passed over; where there are no others, the newest is `claimed`.
     """
-    own = [run for run in runs if run.profile_name == name and run.environment_name in (None, environment_name)]
-    if not own:
+    claimed = [run for run in runs if run.profile_name == name and run.environment_name in (None, environment_name)]
+    own = [run for run in claimed if run.proves]
+    if not claimed:
         return EvidenceState("none")
-    newest_first = sorted(own, key=lambda run: (run.created_utc, run.run_id), reverse=True)
+    newest_first = sorted(own or claimed, key=lambda run: (run.created_utc, run.run_id), reverse=True)
+    if not own:
+        return EvidenceState("claimed", newest_first[0])
     if profile is None:
         return EvidenceState("stale", newest_first[0])
     own_hash = profile_hash(profile)
@@ -37,7 +40,8 @@ def evidence_of(
 def _changed_since(run: MeasuredRun, profile: Profile) -> tuple[str, ...]:
     if run.profile is None:
         return (_HASH_ONLY,)
-    # Who accepted what says nothing about what runs: no hash is over it, and older runs may hold it all the same.
+    # Who accepted what, and whose word counts, says nothing about what runs: no hash is over it, and runs may hold it.
     measured = {name: value for name, value in run.profile.items() if name != "acknowledged"}
-    changed = tuple(dict.fromkeys(change.path for change in data_fields(measured, profile_document(profile))))
+    paths = (change.path for change in data_fields(measured, profile_document(profile)))
+    changed = tuple(dict.fromkeys(path for path in paths if path != "benchmark.evidence_from"))
     return changed or (_HASH_ONLY,)

@@ -15,6 +15,7 @@ Severity = Literal["info", "warning", "risk", "break"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "risk", "break")  # the worst last
 Finding: TypeAlias = rules.Finding[str, Severity]  # at a field path or a logical id
 Action = Literal["add", "update", "replace", "remove"]
+SignedBy = Literal["gate", "person", "claimed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +149,19 @@ class MeasuredRun:
     measured: Mapping[str, float | None]  # objective name -> figure
     profile: Mapping[str, object] | None = None
     link: str = ""
+    signed_by: SignedBy = "claimed"
+    signer: str = ""  # as BASE's signers.yaml names it; empty: claimed
+    proves: bool = True  # False: nobody signed it whose word this profile takes
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceState:
-    """The newest run of the profile: `current` if its hash is the head's, else `stale` with what changed since."""
+    """The newest run of the profile: `current` if its hash is the head's, else `stale` with what changed since.
 
-    state: Literal["current", "stale", "none"]
+    `claimed`: there are only runs that prove nothing, since nobody signed them whose word counts.
+    """
+
+    state: Literal["current", "stale", "claimed", "none"]
     run: MeasuredRun | None = None
     changed_since: tuple[str, ...] = ()
 

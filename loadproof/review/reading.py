@@ -78,7 +78,8 @@ def _in_our_words(document: Document, docs: str) -> Document:
             finding["doc"] = f"{docs}#{finding['code'].lower()}"
             finding["file"] = _inside(finding["file"])
         if profile["evidence"]["run"] is not None:
-            profile["evidence"]["run"]["link"] = ""
+            # Who signed it was looked up by the stranger, too.
+            profile["evidence"]["run"] |= {"link": "", "signed_by": "claimed", "signer": ""}
     worst = _worst(severities)
     document["verdict"] = {
         "worst": worst,

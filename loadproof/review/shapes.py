@@ -6,7 +6,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict  # before Python 3.12 pydantic reads no other
 
-from loadproof.review.model import Action, Severity
+from loadproof.review.model import Action, Severity, SignedBy
 
 State = Literal["added", "changed", "removed", "refused", "unchanged"]
 
@@ -102,12 +102,14 @@ class RunDocument(TypedDict):
     verdict: str
     measured: dict[str, float | None]
     link: str
+    signed_by: SignedBy
+    signer: str
 
 
 class EvidenceDocument(TypedDict):
     """The newest run of a profile: `current` where it measured what would be deployed."""
 
-    state: Literal["current", "stale", "none"]
+    state: Literal["current", "stale", "claimed", "none"]
     changed_since: list[str]
     run: RunDocument | None
 

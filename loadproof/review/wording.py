@@ -248,7 +248,7 @@ def grade(profile: ProfileDocument) -> str:
 
 def measured(profile: ProfileDocument, name: str) -> str:
     """What the newest run measured of an objective; empty where it did not."""
-    run = profile["evidence"]["run"]
+    run = profile["evidence"]["run"] if profile["evidence"]["state"] != "claimed" else None
     figure = run["measured"].get(name) if run else None
     return "" if figure is None else objective_value(name, figure)
 
@@ -259,7 +259,11 @@ def evidence(profile: ProfileDocument) -> str:
     run = found["run"]
     if not run:
         return "Nothing measured is stored for this profile: every figure here is predicted."
-    what = f"Run {run['run_id']} of {run['created_utc']}: {run['verdict']}"
+    who = {"gate": "signed by the gate", "person": "signed by a person", "claimed": "claimed"}[run["signed_by"]]
+    what = f"Run {run['run_id']} of {run['created_utc']}: {run['verdict']}, {who}"
+    what += f" ({run['signer']})" if run["signer"] else ""
+    if found["state"] == "claimed":
+        return f"{what}. It proves nothing here: nobody signed it whose word this profile takes."
     if found["state"] == "current":
         return f"{what}. It measured exactly this profile."
     since = few(found["changed_since"], 5) or "the profile"

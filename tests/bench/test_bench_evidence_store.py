@@ -226,8 +226,8 @@ def test_a_run_judged_by_less_is_none_of_a_reviews(tmp_path: Path, chat: Path) -
     project = chat.parents[2]
     (project / "head").symlink_to(project)  # where a review lays the head out
     side = Side(chat.relative_to(project).as_posix(), None, profile, {})
-    _, head, _ = find_trees(str(project), str(project), direct=True)
-    found = runs_for(head, [Pair("dev", "chat", None, side)], [str(tmp_path / "runs")], project)
+    base, head, _ = find_trees(str(project), str(project), direct=True)
+    found = runs_for(base, head, [Pair("dev", "chat", None, side)], [str(tmp_path / "runs")], project)
     assert [Path(run.link).name for run in found] == ["own"]
 
 

@@ -54,7 +54,7 @@ def test_runs_are_listed_newest_first_with_what_changed_since(chat: Path, capsys
     assert loadproof(["evidence", "list"]) == 0
     said = words(capsys)
     assert said.index("slow dev/chat") < said.index("again dev/chat") < said.index("main dev/chat")
-    assert "PASS 3 days current runs/main" in said
+    assert "PASS claimed 3 days current runs/main" in said
     raised(chat)
     assert loadproof(["evidence", "list", "--format", "json"]) == 0
     rows = document(capsys)["runs"]
@@ -179,7 +179,9 @@ def test_every_other_verb_reads_what_is_kept(chat: Path, capsys: pytest.CaptureF
 def test_a_profile_is_proven_until_it_changes(chat: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """0 by the newest PASS; 1 once the profile is another, naming what changed; 1 once it is too old for the gate."""
     assert loadproof(["evidence", "check"]) == 0
-    assert "deploy_profiles/dev/chat.yaml: proven by runs/slow, 25 hours old 1 of 1 profiles proven" in words(capsys)
+    assert "deploy_profiles/dev/chat.yaml: proven by runs/slow, 25 hours old, claimed 1 of 1 profiles proven" in words(
+        capsys
+    )
     assert loadproof(["evidence", "check", "deploy_profiles/dev", "--max-age", "12h"]) == 1
     assert "not proven: 25 hours old, at most 12 hours are wanted (runs/slow)" in words(capsys)
     raised(chat)

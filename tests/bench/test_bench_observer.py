@@ -129,9 +129,9 @@ def test_what_may_not_be_read_is_said_once() -> None:
 
 
 def test_what_runs_is_noted() -> None:
-    """Image of the component, instance type of the endpoint's configuration."""
+    """Image of the component, instance type of the endpoint's configuration, and which that is."""
     rows = watched(Cloud([(1, 1)]), lambda watcher: watcher.deployed())
-    assert deployed_of(rows) == Deployed("tgi:3.3", "ml.g5.2xlarge")
+    assert deployed_of(rows) == Deployed("tgi:3.3", "ml.g5.2xlarge", endpoint_config="config")
 
 
 def test_a_scale_out_takes_from_wanted_to_there() -> None:

@@ -13,7 +13,7 @@ from loadproof.constructs.benchmark.job_role import job_statements
 from loadproof.constructs.deployment import Deployment
 from loadproof.constructs.network import SERVICES
 from loadproof.errors import InputError
-from loadproof.profiles.schema import Environment
+from loadproof.profiles.schema import BenchmarkJob, Environment
 from stacks.application import add_stacks
 
 WITH_ENDPOINTS = ENVIRONMENT.model_copy(
@@ -59,10 +59,11 @@ def test_endpoints_are_made_where_the_environment_says_so(tmp_path: Path) -> Non
 def test_everything_that_a_benchmarks_host_asks_has_its_endpoint(tmp_path: Path) -> None:
     """A host inside a network without a way out could not even ask whether the endpoint is in service."""
     image = "123456789012.dkr.ecr.us-east-1.amazonaws.com/bench:1.0"
+    settings = BenchmarkJob(image=image, signing_kms_key_arn=KEY_ARN)
     inside = WITH_ENDPOINTS.model_copy(update={"kms_key_arn": KEY_ARN})
     asked = {
         action
-        for statement in job_statements("test", inside, image, "arn:aws:s3:::results")
+        for statement in job_statements("test", inside, settings, "arn:aws:s3:::results")
         for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
     }
     names = {"cloudwatch": "monitoring", "ecr": "ecr.api", "sagemaker": "sagemaker.api"}

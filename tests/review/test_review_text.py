@@ -90,6 +90,6 @@ def test_measured_evidence_says_whether_it_still_holds() -> None:
     """A stale run names what changed since."""
     written = as_text(document(Review("a", "b", (chat(),), 0)), width=250)
     assert (
-        "Run 20261102T081500Z-chat of 2026-11-02T08:15:00Z: PASS. It is stale: since then endpoint.instance_type, "
-        "container.settings.tensor_parallel_degree changed." in written
+        "Run 20261102T081500Z-chat of 2026-11-02T08:15:00Z: PASS, claimed. It is stale: since then "
+        "endpoint.instance_type, container.settings.tensor_parallel_degree changed." in written
     )

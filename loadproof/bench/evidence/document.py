@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -24,12 +24,13 @@ from loadproof.bench.document import (
 )
 from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.judge.verdict import Outcome
+from loadproof.bench.measure.hash_tree import TreeHead
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
-from loadproof.bench.measure.records import opened_records, read_records
+from loadproof.bench.measure.records import opened_records, read_records, tree_of
 from loadproof.bench.measure.scaling import Deployed, read_observed
+from loadproof.bench.plan import ABSENT, RunPlan, read_document, read_plan, write_json
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
-from loadproof.bench.plan import RunPlan, read_document, read_plan, write_json
 from loadproof.bench.spec import ProfileBrief
 
 FILE_NAME = "evidence.json"
@@ -61,6 +62,8 @@ class Evidence:
     """Loadproof, Python, platform, event loop"""
     sha256: Mapping[str, str]
     """of each file that was there; `report.html` follows from them"""
+    requests: TreeHead | None = field(default=None, metadata=ABSENT)
+    """the hash tree over `requests.jsonl` that the client kept as they ended; absent in older runs"""
 
 
 def write_evidence(folder: Path, plan: RunPlan, summary: Summary) -> None:
@@ -80,6 +83,7 @@ def _evidence(folder: Path, plan: RunPlan, summary: Summary) -> Evidence:
         seed=plan.spec.workload.seed,
         versions={name: plan.conditions.get(name) for name in ("loadproof", "python", "platform", "event_loop")},
         sha256={name: found for name in HASHED if (found := sha256_of(folder / name))},
+        requests=tree_of(folder / RECORDS_FILE).head,
     )
 
 
@@ -116,14 +120,19 @@ def misfits(folder: Path) -> list[str]:
     evidence = read_document(folder / FILE_NAME, missing, "restore it, or benchmark again", SCHEMA_VERSIONS)
     found = _changed_files(folder, evidence)
     plan, summary = read_plan(folder), read_summary(folder)
-    rebuilt = build_summary(
-        plan,
-        read_records(folder / RECORDS_FILE),
-        observed=read_observed(folder),
-        interrupted=summary.conditions.interrupted,
-    )
+    try:
+        rebuilt = build_summary(
+            plan,
+            read_records(folder / RECORDS_FILE),
+            observed=read_observed(folder),
+            interrupted=summary.conditions.interrupted,
+        )
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # of values that no client writes
+        return [*found, f"{RECORDS_FILE}: holds what no run of {PLAN_FILE} sends or is answered"]
     found += _not_following(summary, rebuilt) if summary.schema_version == rebuilt.schema_version else _older(summary)
     said = as_json(_evidence(folder, plan, summary))
+    if "requests" not in evidence:  # an older run's
+        del said["requests"]
     found += [
         f"{FILE_NAME}: {name} {evidence.get(name)}, but {PLAN_FILE} and {SUMMARY_FILE} say {said[name]}"
         for name in said

@@ -14,7 +14,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from loadproof.bench.evidence.document import misfits
-from loadproof.bench.evidence.places import EVIDENCE, PACKED, PLAN, REQUESTS, SUMMARY, FolderPlace, Place
+from loadproof.bench.evidence.places import (
+    EVIDENCE,
+    PACKED,
+    PLAN,
+    REQUESTS,
+    SIGNATURE,
+    SUMMARY,
+    FolderPlace,
+    Place,
+)
 from loadproof.bench.evidence.store import StoredRun
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED
 from loadproof.bench.measure.records import opened_records
@@ -46,8 +55,7 @@ def file_run(folder: Path, place: Place, *, requests: bool = True, report: bool 
         raise InputError("\n".join(f"{folder}: {one}" for one in found))
     name = name_of(folder)
     bodies = {file: (folder / file).read_bytes() for file in (PLAN, SUMMARY) if (folder / file).exists()}
-    if (folder / OBSERVED).exists():
-        bodies[OBSERVED] = (folder / OBSERVED).read_bytes()
+    bodies |= {file: (folder / file).read_bytes() for file in (OBSERVED, SIGNATURE) if (folder / file).exists()}
     if requests:
         bodies[REQUESTS + PACKED] = _packed(folder, place)
     if report and (folder / REPORT).exists():
@@ -104,7 +112,7 @@ def at_hand(run: StoredRun) -> Iterator[Path]:
         return
     with TemporaryDirectory(prefix="loadproof-evidence-") as name:
         folder = Path(name)
-        for file in (PLAN, SUMMARY, EVIDENCE, OBSERVED, REQUESTS, REQUESTS + PACKED):
+        for file in (PLAN, SUMMARY, EVIDENCE, SIGNATURE, OBSERVED, REQUESTS, REQUESTS + PACKED):
             if file not in run.files:
                 continue
             body = run.place.read(run.name, file)

@@ -16,6 +16,7 @@ from loadproof.errors import InputError
 
 # As the modules that write them call them; those load numpy, and a review reads no request.
 PLAN, SUMMARY, EVIDENCE, REQUESTS = "plan.json", "summary.json", "evidence.json", "requests.jsonl"
+SIGNATURE = "evidence.dsse.json"
 PACKED = ".gz"
 DEFAULT_PLACES = ("evidence", "runs")
 _DEEPEST = 6  # folders below a place

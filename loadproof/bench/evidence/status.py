@@ -10,10 +10,12 @@ from typing import Literal
 
 import orjson
 
+from loadproof.bench.evidence.standing import proves, standing_of
 from loadproof.bench.evidence.store import StoredRun, measured_run, part_of
 from loadproof.bench.from_profile import judged_at, objectives_of, workload_of
 from loadproof.bench.objectives import ERROR_RATE
 from loadproof.profiles import Profile, profile_hash
+from loadproof.profiles.signers import Signers
 from loadproof.review.evidence import evidence_of
 
 _CLOCKS_DIFFER = timedelta(minutes=10)  # between the machine that measured and this one
@@ -63,11 +65,18 @@ def status_of(run: StoredRun, profiles: Sequence[TreeProfile]) -> EvidenceStatus
 
 
 def proof_of(
-    profile: TreeProfile, runs: Sequence[StoredRun], now: datetime, most: timedelta | None, *, local_cloud: bool = False
+    profile: TreeProfile,
+    runs: Sequence[StoredRun],
+    now: datetime,
+    most: timedelta | None,
+    *,
+    local_cloud: bool = False,
+    signers: Signers | None = None,
 ) -> Proof:
     """By the newest run of exactly this profile, whatever older ones said. `runs`: the newest first.
 
-    Runs against a local cloud count only where asked for: nothing was measured at AWS.
+    Runs against a local cloud count only where asked for: nothing was measured at AWS. Runs that are only claimed
+    count where nobody is listed who could sign; else they prove nothing, and disprove nothing either.
     """
     if profile.profile is None:
         return Proof(profile, None, ("refused by the checks: loadproof check says why",))
@@ -76,7 +85,13 @@ def proof_of(
     if not counted:
         aside = f"; {len(own)} against a local cloud (--local-cloud counts them)" if own else ""
         return Proof(profile, None, (f"no run{aside}",))
-    current = next((run for run in counted if run.profile.get("sha256") == profile_hash(profile.profile)), None)
+    own_hash = profile_hash(profile.profile)
+    of_this = [run for run in counted if run.profile.get("sha256") == own_hash]
+    current = next((run for run in of_this if proves(standing_of(run, signers), profile.profile, signers)), None)
+    if current is None and of_this:
+        alone = profile.profile.benchmark.evidence_from == "gate"
+        words = standing_of(of_this[0], signers).words
+        return Proof(profile, of_this[0], (f"{words}{'; the profile takes the gate alone' if alone else ''}",))
     if current is None:
         since = ", ".join(status_of(counted[0], [profile]).since)
         return Proof(profile, counted[0], (f"stale: changed since the run: {since}",))

@@ -17,6 +17,7 @@ from loadproof.bench.evidence.places import (
     PACKED,
     PLAN,
     REQUESTS,
+    SIGNATURE,
     SUMMARY,
     Files,
     Place,
@@ -27,7 +28,7 @@ from loadproof.profiles import document_hash
 from loadproof.review.model import MeasuredRun
 
 __all__ = [
-    "DEFAULT_PLACES", "EVIDENCE", "PLAN", "REQUESTS", "SUMMARY", "StoredRun", "measured_run", "part_of",
+    "DEFAULT_PLACES", "EVIDENCE", "PLAN", "REQUESTS", "SIGNATURE", "SUMMARY", "StoredRun", "measured_run", "part_of",
     "read_run_of", "read_stored", "stored_runs",
 ]  # fmt: skip
 Row = Mapping[str, object]  # what a file that may hold anything says
@@ -52,6 +53,9 @@ class StoredRun:
     files: Files
     problem: str = ""
     misfits: tuple[str, ...] = ()
+    signature: bytes | None = None
+    """`evidence.dsse.json` as it is; nothing of it was checked"""
+    evidence_sha256: str = ""
 
     @property
     def run_id(self) -> str:
@@ -96,15 +100,20 @@ def read_stored(places: Iterable[Place]) -> tuple[StoredRun, ...]:
 
 
 def stored_runs(
-    place: str | Path, *, local_cloud: bool = False, counts: Callable[[StoredRun], bool] = lambda run: True
+    place: str | Path,
+    *,
+    local_cloud: bool = False,
+    counts: Callable[[StoredRun], bool] = lambda run: True,
+    measured: Callable[[StoredRun], MeasuredRun] | None = None,
 ) -> tuple[MeasuredRun, ...]:
     """The judged runs of a profile in one place, the newest first, as a review needs them.
 
     Runs against a local cloud measured no endpoint of AWS's and are left out unless asked for (`local_cloud`); so is
-    one whose files do not fit together, or that `counts` refuses. Raises InputError for a place that is not there.
+    one whose files do not fit together, or that `counts` refuses. `measured` says what a review needs of a run,
+    `measured_run` unless given. Raises InputError for a place that is not there.
     """
     return tuple(
-        measured_run(run)
+        (measured or measured_run)(run)
         for run in read_stored(places_of([place]))
         if not (run.problem or run.misfits)
         and run.profile
@@ -167,7 +176,19 @@ def read_run_of(place: Place, name: str, files: Files) -> StoredRun:
     except InputError as error:
         problems.append(str(error).replace("\n", "; "))
     misfits = () if problems else tuple(_misfits(plan, summary, evidence, hashes))
-    return StoredRun(place, name, plan, summary, evidence, dict(files), "; ".join(problems), misfits)
+    signature = place.read(name, SIGNATURE) if 0 < files.get(SIGNATURE, 0) <= _MOST_BYTES else None
+    return StoredRun(
+        place=place,
+        name=name,
+        plan=plan,
+        summary=summary,
+        evidence=evidence,
+        files=dict(files),
+        problem="; ".join(problems),
+        misfits=misfits,
+        signature=signature,
+        evidence_sha256=hashes.get(EVIDENCE, ""),
+    )
 
 
 def _misfits(plan: Row, summary: Summary | None, evidence: Row, hashes: Mapping[str, str]) -> Iterator[str]:

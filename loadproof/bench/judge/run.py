@@ -8,10 +8,12 @@ from pathlib import Path
 from loadproof.bench.document import FILE_NAME as SUMMARY_FILE
 from loadproof.bench.document import Summary, read_summary
 from loadproof.bench.evidence.document import write_evidence
+from loadproof.bench.evidence.places import SIGNATURE as SIGNATURE_FILE
 from loadproof.bench.judge.summary import build_summary
 from loadproof.bench.load.sweep import why_never_ran
+from loadproof.bench.measure.hash_tree import TreeHead
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
-from loadproof.bench.measure.records import read_records
+from loadproof.bench.measure.records import read_records, tree_of
 from loadproof.bench.measure.scaling import read_observed
 from loadproof.bench.plan import FILE_NAME as PLAN_FILE
 from loadproof.bench.plan import read_plan, write_json
@@ -38,16 +40,25 @@ class RunResult:
     exit_code: ExitCode
 
 
-def judge_run(folder: Path, *, interrupted: bool = False) -> RunResult:
-    """Write summary.json and report.html of what a run folder holds. Raises CouldNotRunError if nothing got through."""
+def judge_run(folder: Path, *, interrupted: bool = False, sent: TreeHead | None = None) -> RunResult:
+    """Write summary.json and report.html of what a run folder holds. Raises CouldNotRunError if nothing got through.
+
+    `sent`: what the client itself kept of its requests; a file that holds others is refused: CouldNotRunError.
+    """
     plan = read_plan(folder)
     file = read_records(folder / RECORDS_FILE)
+    if sent is not None and tree_of(folder / RECORDS_FILE).head != sent:
+        raise CouldNotRunError(
+            f"{folder / RECORDS_FILE}: holds other requests than this client wrote: something changed it while the run "
+            "went; benchmark again"
+        )
     reason = None if interrupted else why_never_ran(file.records)
     if reason:
         raise CouldNotRunError(f"no request got through: {reason}")
     summary = build_summary(plan, file, interrupted=interrupted, observed=read_observed(folder))
     del file  # the page reads for itself what it needs
     write_json(folder / SUMMARY_FILE, summary)
+    (folder / SIGNATURE_FILE).unlink(missing_ok=True)  # what was signed is no more
     write_evidence(folder, plan, summary)
     return _rendered(folder, summary, interrupted)
 

@@ -23,6 +23,7 @@ from typing import IO, Literal, Self, cast, overload
 
 import orjson
 
+from loadproof.bench.measure.hash_tree import HashTree, TreeHead
 from loadproof.errors import CouldNotRunError
 
 SCHEMA_VERSION = 1
@@ -171,14 +172,23 @@ _REQUIRED = frozenset(field.name for field in fields(RequestRecord) if field.def
 
 
 class RecordWriter:
-    """Appends records to one file. Every line reaches the operating system before the next request is planned."""
+    """Appends records to one file. Every line reaches the operating system before the next request is planned.
+
+    `head`: of the hash tree over what this writer found and wrote, whatever becomes of the file.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: IO[bytes] | None = None
+        self._tree = HashTree()
+
+    @property
+    def head(self) -> TreeHead:
+        return self._tree.head
 
     def __enter__(self) -> Self:
         mend_torn_line(self._path)
+        self._tree = tree_of(self._path)
         self._file = self._path.open("ab", buffering=0)
         return self
 
@@ -190,6 +200,7 @@ class RecordWriter:
     def append(self, record: RequestRecord) -> None:
         assert self._file is not None, "use RecordWriter as a context manager"
         line = line_of(record)
+        self._tree.append(line)
         if self._file.write(line) < len(line):  # what is left of a disk takes a part of it
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -238,6 +249,12 @@ def opened_records(path: Path) -> Iterator[IO[bytes] | None]:
             raise CouldNotRunError(f"{packed}: damaged ({error}); restore it") from None
     else:
         yield None
+
+
+def tree_of(path: Path) -> HashTree:
+    """The hash tree over the lines of a requests.jsonl, packed or not; empty where there is none."""
+    with opened_records(path) as file:
+        return HashTree(file or ())
 
 
 def _lines(path: Path) -> Iterator[RequestRecord | None]:

@@ -10,7 +10,7 @@ run `clock_speed` times as fast, and then AWS would have taken that much longer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ import orjson
 
 from loadproof.bench.measure.observer import FILE_NAME as OBSERVED_FILE
 from loadproof.bench.measure.observer import POLL_S, SCHEMA_VERSION, Row
+from loadproof.bench.plan import ABSENT
 
 _Part = TypeVar("_Part", "Activity", "Metric", "Deployed")
 
@@ -96,6 +97,10 @@ class Deployed:
     """of the container"""
     instance_type: str | None = None
     """several are separated by commas"""
+    image_digest: str | None = field(default=None, metadata=ABSENT)
+    """what AWS resolved the image to: `…@sha256:…`"""
+    endpoint_config: str | None = field(default=None, metadata=ABSENT)
+    """name of the endpoint's configuration"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,9 +74,17 @@ class Watcher:
         if found is None:
             return
         container = found.get("Specification", {}).get("Container", {})
-        image = container.get("DeployedImage", {}).get("SpecifiedImage") or container.get("Image")
-        kinds = self._asked("instance type", self._instance_type)
-        self._say("deployed", image=image, instance_type=kinds, clock_speed=self._clock_speed, poll_s=self.poll_s)
+        deployed = container.get("DeployedImage", {})
+        config, kinds = self._asked("instance type", self._configuration) or (None, None)
+        resolved = {"image_digest": deployed.get("ResolvedImage"), "endpoint_config": config}
+        self._say(
+            "deployed",
+            image=deployed.get("SpecifiedImage") or container.get("Image"),
+            instance_type=kinds,
+            clock_speed=self._clock_speed,
+            poll_s=self.poll_s,
+            **{name: value for name, value in resolved.items() if value is not None},
+        )
 
     def copies(self, *, always: bool = False) -> None:
         """Note the copies where they changed since the last time."""
@@ -105,12 +113,13 @@ class Watcher:
         self._clock_speed = float(headers.get(SPEED_HEADER, 1.0))
         return found
 
-    def _instance_type(self) -> str | None:
+    def _configuration(self) -> tuple[str, str | None]:
+        """Its name, and the instance types in it."""
         client = self._clients("sagemaker")
         endpoint = client.describe_endpoint(EndpointName=self._target.endpoint)
         config = client.describe_endpoint_config(EndpointConfigName=endpoint["EndpointConfigName"])
         kinds = {variant.get("InstanceType") for variant in config["ProductionVariants"]} - {None}
-        return ", ".join(sorted(kinds)) or None
+        return endpoint["EndpointConfigName"], ", ".join(sorted(kinds)) or None
 
     def _activities(self) -> list[Row]:
         answer = self._clients("application-autoscaling").describe_scaling_activities(

@@ -21,10 +21,13 @@ from pathlib import Path
 
 import orjson
 
+from loadproof.bench.evidence.keys import signing_key
+from loadproof.bench.evidence.standing import sign_run
 from loadproof.bench.job import machine_conditions
 from loadproof.bench.judge.run import RunResult, judge_run
 from loadproof.bench.load.process import loop_factory, raised_priority
 from loadproof.bench.load.sweep import Sweep
+from loadproof.bench.measure.hash_tree import TreeHead
 from loadproof.bench.measure.observer import observing
 from loadproof.bench.measure.records import FILE_NAME as RECORDS_FILE
 from loadproof.bench.measure.records import RecordWriter, latest, read_records
@@ -46,6 +49,7 @@ from loadproof.bench.remote.settings import (
 )
 from loadproof.bench.remote.store import S3Store, Store, s3_client
 from loadproof.errors import ExitCode, LoadproofError
+from loadproof.wire.job import SIGNING_KEY
 
 DONE = "done.json"
 RESULTS = (".json", ".jsonl", ".html")
@@ -100,7 +104,9 @@ def _lead(store: Store, hosts: Hosts, folder: Path, terms: Terms, agent: Agent, 
     with watched, RecordWriter(folder / RECORDS_FILE) as writer:
         sweep = Sweep(plan, fleet, writer.append, save, fleet.show, zero_ns)
         runner.run(_both(sweep, fleet, agent))
-    result = conclude(folder, hosts.names, fleet.lost, interrupted=sweep.runner.stopped)
+    result = conclude(folder, hosts.names, fleet.lost, interrupted=sweep.runner.stopped, sent=writer.head)
+    if key := os.environ.get(SIGNING_KEY):
+        _sign(folder, key)
     files = sorted(path for path in folder.iterdir() if path.suffix in RESULTS)
     for path in files:
         store.put(path.name, path.read_bytes())
@@ -114,7 +120,9 @@ def _lead(store: Store, hosts: Hosts, folder: Path, terms: Terms, agent: Agent, 
     store.put(DONE, orjson.dumps(done))
 
 
-def conclude(folder: Path, hosts: tuple[str, ...], lost: dict[str, str], *, interrupted: bool) -> RunResult:
+def conclude(
+    folder: Path, hosts: tuple[str, ...], lost: dict[str, str], *, interrupted: bool, sent: TreeHead | None = None
+) -> RunResult:
     """Judge what the hosts sent, with each one's account among the conditions. Raises as `judge_run` does."""
     plan = read_plan(folder)
     records = latest(read_records(folder / RECORDS_FILE).records)
@@ -123,7 +131,15 @@ def conclude(folder: Path, hosts: tuple[str, ...], lost: dict[str, str], *, inte
         folder,
         replace(plan, conditions=plan.conditions | {"hosts": {account.host: account.words for account in accounts}}),
     )
-    return judge_run(folder, interrupted=interrupted)
+    return judge_run(folder, interrupted=interrupted, sent=sent)
+
+
+def _sign(folder: Path, key: str) -> None:
+    """A verdict stands without its signature: the run is then only claimed, and the job's log says why."""
+    try:
+        sign_run(folder, signing_key(key))
+    except LoadproofError as error:
+        sys.stderr.write(f"loadproof: the run is not signed: {error}\n")
 
 
 async def _both(sweep: Sweep, fleet: Fleet, agent: Agent) -> None:

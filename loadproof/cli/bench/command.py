@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from loadproof.bench.evidence.keys import signing_key
+from loadproof.bench.evidence.standing import sign_run
 from loadproof.bench.job import resume_benchmark, run_benchmark
 from loadproof.bench.live.lines import End, OnLine
 from loadproof.bench.live.view import View
@@ -19,10 +22,33 @@ from loadproof.cli.bench.watching import Watching, end_of
 from loadproof.cli.options import Format, grouped
 from loadproof.cli.outputs import Outputs, show
 from loadproof.cli.profile_names import argument
-from loadproof.errors import InputError, LoadproofError
+from loadproof.cli.signers import SIGN_HELP
+from loadproof.errors import CouldNotRunError, InputError, LoadproofError
 
 if TYPE_CHECKING:
     from loadproof.bench.judge.run import RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class SignedOutputs(Outputs):
+    """With who says that it was measured."""
+
+    sign: Annotated[str | None, typer.Option(metavar="KEY", help=SIGN_HELP)] = None
+
+    def check(self) -> None:
+        Outputs.check(self)
+        if self.sign is not None:
+            signing_key(self.sign)
+
+    def sign_run(self, folder: Path) -> None:
+        """Raises CouldNotRunError, the run being judged all the same."""
+        if self.sign is None:
+            return
+        try:
+            sign_run(folder, signing_key(self.sign))
+        except CouldNotRunError as error:
+            again = f"loadproof evidence sign {folder} --key {self.sign}"
+            raise CouldNotRunError(f"{folder} is judged and not signed: {error}; sign it later: {again}") from None
 
 
 @grouped
@@ -33,7 +59,7 @@ def bench(
     out: Annotated[Path | None, typer.Option(help="new or empty folder for the results; default runs/<run-id>")] = None,
     resume: Annotated[Path | None, typer.Option(help="continue the run in this folder")] = None,
     job: JobOptions,
-    outputs: Outputs,
+    outputs: SignedOutputs,
     watching: Watching,
     format: Annotated[Format, typer.Option(help="text for people; json prints summary.json and nothing else")] = "text",
 ) -> int:
@@ -83,7 +109,7 @@ def _run(
     out: Path | None,
     resume: Path | None,
     format: Format,
-    outputs: Outputs,
+    outputs: SignedOutputs,
     job: JobOptions,
     watching: Watching,
 ) -> int:
@@ -94,6 +120,7 @@ def _run(
     with watching.view() as view:
         try:
             result = _result(spec, out, resume, job, view)
+            outputs.sign_run(result.folder)
             code = show(result, outputs, format, tables=not watching.takes_stdout)
         except LoadproofError as error:
             view.tell(End(None, (str(error),), int(error.exit_code), None))

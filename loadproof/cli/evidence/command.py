@@ -1,4 +1,4 @@
-"""`loadproof evidence list|show|compare|add|check`: runs that are kept, and what they prove."""
+"""`loadproof evidence list|show|compare|add|sign|check`: runs that are kept, and what they prove."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Annotated, Literal
 import typer
 
 from loadproof.bench.evidence.filing import at_hand, file_run
+from loadproof.bench.evidence.keys import SigningKey, signing_key
 from loadproof.bench.evidence.places import place_of, places_of
 from loadproof.bench.evidence.repeats import kept_with
+from loadproof.bench.evidence.standing import sign_run, standing_of
 from loadproof.bench.evidence.status import proof_of, status_of
 from loadproof.bench.evidence.store import read_stored
 from loadproof.bench.judge.regression import compare_runs, read_run
@@ -19,6 +21,7 @@ from loadproof.cli.attempts import Complaints
 from loadproof.cli.evidence.compare import Progress, print_comparison
 from loadproof.cli.evidence.find import find_run, profiles_of, profiles_to_prove
 from loadproof.cli.evidence.text import (
+    Row,
     age_limit,
     print_proofs,
     print_run,
@@ -31,6 +34,7 @@ from loadproof.cli.evidence.text import (
 from loadproof.cli.options import OneDocument
 from loadproof.cli.outputs import Tolerance
 from loadproof.cli.printing import print_json, say
+from loadproof.cli.signers import SignersFile, signers_here
 from loadproof.errors import ExitCode, InputError
 
 app = typer.Typer(
@@ -62,6 +66,7 @@ def list_runs(
         list[str] | None, typer.Argument(help="folder or s3://BUCKET/PREFIX of runs; default: evidence and runs")
     ] = None,
     profile: Profiles = None,
+    signers: SignersFile = None,
     format: OneDocument = "text",
 ) -> int:
     """List the runs kept, the newest first: verdict, age, and whether their profile has changed since.
@@ -70,9 +75,10 @@ def list_runs(
     """
     runs = read_stored(places_of(place or ()))
     profiles = profiles_of(profile, runs)
-    rows, now = [(run, status_of(run, profiles)) for run in runs], _now()
+    listed, now = signers_here(signers), _now()
+    rows = [Row(run, status_of(run, profiles), standing_of(run, listed)) for run in runs]
     if format == "json":
-        print_json({"schema_version": 1, "runs": [run_document(run, status, now) for run, status in rows]})
+        print_json({"schema_version": 1, "runs": [run_document(row, now) for row in rows]})
     else:
         print_runs(rows, now)
     return ExitCode.OK
@@ -83,15 +89,17 @@ def show(
     run: Annotated[str, typer.Argument(help=_RUN)],
     place: Places = None,
     profile: Profiles = None,
+    signers: SignersFile = None,
     format: OneDocument = "text",
 ) -> int:
     """Show what a run's verdict rests on: objectives, figures and intervals, conditions, versions, hashes, where."""
     found = find_run(run, place or ())
-    status, now = status_of(found, profiles_of(profile, [found])), _now()
+    standing, now = standing_of(found, signers_here(signers)), _now()
+    row = Row(found, status_of(found, profiles_of(profile, [found])), standing)
     if format == "json":
-        print_json(shown_document(found, status, now))
+        print_json(shown_document(row, now))
     else:
-        print_run(found, status, now)
+        print_run(row, now)
     return ExitCode.OK
 
 
@@ -154,11 +162,35 @@ def add(
 
 
 @app.command()
+def sign(
+    run: Annotated[list[Path], typer.Argument(help="folders of judged runs")],
+    key: Annotated[str, typer.Option(help="file of a private key, or awskms:///ARN of a key in AWS KMS")],
+) -> int:
+    """Sign runs: who holds this key says that these requests, this verdict and this endpoint are what was measured.
+
+    evidence.dsse.json is written; a run that somebody signed gets one more signature. Exit code: 0 signed · 2 a run
+    that does not fit together, no such key · 3 KMS refuses.
+    """
+    signing, attempts = signing_key(key), Complaints()
+    for folder in run:
+        if attempts.attempt(partial(_sign, folder, signing), None):
+            say(f"{folder}: signed by {signing.keyid}")
+    attempts.finish()
+    return ExitCode.OK
+
+
+def _sign(folder: Path, key: SigningKey) -> bool:
+    sign_run(folder, key)
+    return True
+
+
+@app.command()
 def check(
     profile: Annotated[
         list[Path] | None, typer.Argument(help="profiles or folders of them; default: all of deploy_profiles")
     ] = None,
     place: Places = None,
+    signers: SignersFile = None,
     max_age: Annotated[str, typer.Option(help="how old a run may be: 12h, 30d, or any")] = "30d",
     local_cloud: Annotated[
         bool, typer.Option("--local-cloud", help="count runs against a local cloud, which measured nothing at AWS")
@@ -167,18 +199,20 @@ def check(
 ) -> int:
     """Check that every profile has a PASS of its own: of the profile as it is now, judged as it says, not too old.
 
-    The newest run of the profile as it is decides. Exit code: 0 all proven · 1 not · 2 bad usage.
+    The newest run of the profile as it is decides. Where deploy_profiles/signers.yaml lists who may sign, runs that are
+    only claimed do not count. Exit code: 0 all proven · 1 not · 2 bad usage.
     """
     most = age_limit(max_age)
     profiles = profiles_to_prove(profile)
     runs, now = read_stored(places_of(place or (), must_exist=False)), _now()  # before the first run nothing is kept
-    proofs = [proof_of(one, runs, now, most, local_cloud=local_cloud) for one in profiles]
+    listed = signers_here(signers)
+    proofs = [proof_of(one, runs, now, most, local_cloud=local_cloud, signers=listed) for one in profiles]
     all_hold = all(proof.holds for proof in proofs)
     if format == "json":
         documents = [proof_document(proof, now) for proof in proofs]
         print_json({"schema_version": 1, "ok": all_hold, "profiles": documents})
     else:
-        print_proofs(proofs, now)
+        print_proofs(proofs, listed, now)
     return ExitCode.OK if all_hold else ExitCode.MISSED
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rich import box
@@ -12,12 +13,14 @@ from rich.text import Text
 
 from loadproof.bench.document import as_json
 from loadproof.bench.evidence.places import PACKED
+from loadproof.bench.evidence.standing import Standing, standing_of
 from loadproof.bench.evidence.status import EvidenceStatus, Proof, age_of, in_days
 from loadproof.bench.evidence.store import StoredRun, part_of
 from loadproof.bench.output.exports import properties
 from loadproof.bench.output.words import figure, interval
 from loadproof.cli.printing import say, tables_on
 from loadproof.errors import InputError
+from loadproof.profiles.signers import Signers
 
 _MOST_FIELDS = 4
 _PLAIN_WIDTH = 160
@@ -39,57 +42,71 @@ def age_limit(text: str) -> timedelta | None:
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
-def print_runs(rows: Sequence[tuple[StoredRun, EvidenceStatus]], now: datetime) -> None:
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A run, what it is to the profiles as they are, and who signed it."""
+
+    run: StoredRun
+    status: EvidenceStatus
+    standing: Standing
+
+
+def print_runs(rows: Sequence[Row], now: datetime) -> None:
     console = tables_on(_PLAIN_WIDTH)
     if not rows:
         say("no runs; loadproof bench makes one, loadproof evidence add keeps it")
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("run", "of", "profile hash", "verdict", "age", "profile now", "where"):
+    for name in ("run", "of", "profile hash", "verdict", "signed by", "age", "profile now", "where"):
         table.add_column(name, overflow="fold", no_wrap=name in ("verdict", "age", "profile hash"))
-    for run, status in rows:
-        age = age_of(run, now)
+    for row in rows:
+        run, age = row.run, age_of(row.run, now)
         cells = (
             run.run_id,
             _profile_of(run),
             str(run.profile.get("sha256") or "–")[:12],
             run.verdict if not run.problem else "unreadable",
+            row.standing.short,
             "–" if age is None else in_days(age),
-            _status(status),
+            _status(row.status),
             run.where,
         )
         table.add_row(*map(Text, cells))  # a run's own words are no markup
     console.print(table)
-    for run, _ in rows:
-        notes = (*notes_of(run), *((run.problem,) if run.problem else ()))
-        say(*(f"{run.where}: {note}" for note in notes), console=console)
+    for row in rows:
+        notes = (*notes_of(row), *((row.run.problem,) if row.run.problem else ()))
+        say(*(f"{row.run.where}: {note}" for note in notes), console=console)
 
 
-def notes_of(run: StoredRun) -> tuple[str, ...]:
+def notes_of(row: Row) -> tuple[str, ...]:
     """What a reader of its verdict has to know besides."""
+    run = row.run
     cloud = {"twin": "a local cloud's twin answered: its figures are predicted, none was measured at AWS"}
     notes = [cloud.get(run.local_cloud, "a server of a local cloud answered, none of AWS")] if run.local_cloud else []
     if not run.has_requests:
         notes.append("kept without its requests: it can be shown, and not compared")
+    if run.signature is not None and row.standing.by == "claimed":
+        notes.append(row.standing.words)
     return (*run.misfits, *notes)
 
 
-def print_run(run: StoredRun, status: EvidenceStatus, now: datetime) -> None:
+def print_run(row: Row, now: datetime) -> None:
     """What the verdict rests on, part by part."""
-    age = age_of(run, now)
+    run, age = row.run, age_of(row.run, now)
     verdict = run.summary.verdict if run.summary else None
     doubt = " (not to be relied on: its files do not fit together, see the notes)" if run.misfits else ""
     say(f"{run.verdict}: {run.run_id}{doubt}", style="bold")
     say(*(f"  {reason}" for reason in (verdict.reasons if verdict else ())))
-    say(f"Profile      {_profile_of(run)} at {str(run.profile.get('sha256') or '–')[:12]}: {_status(status)}")
+    say(f"Profile      {_profile_of(run)} at {str(run.profile.get('sha256') or '–')[:12]}: {_status(row.status)}")
+    say(f"Measured     {row.standing.words}")
     say(f"Begun        {run.created_utc or '–'}{'' if age is None else f', {in_days(age)} ago'}")
     say(f"Kept         {run.where}")
     if run.summary and run.summary.objectives:
-        say(f"Objectives at {run.summary.verdict.at_load or '–'}", *(f"  {row}" for row in _objectives(run)))
+        say(f"Objectives at {run.summary.verdict.at_load or '–'}", *(f"  {line}" for line in _objectives(run)))
     conditions = properties(run.summary) if run.summary else ()
     for title, rows in (("Conditions", conditions), ("Files", _files(run))):
         say(title, *(f"  {name:<24} {value}" for name, value in rows))
-    say(*(f"Note: {note}" for note in notes_of(run)))
+    say(*(f"Note: {note}" for note in notes_of(row)))
 
 
 def _objectives(run: StoredRun) -> list[str]:
@@ -112,11 +129,12 @@ def _files(run: StoredRun) -> list[tuple[str, str]]:
     ]
 
 
-def print_proofs(proofs: Sequence[Proof], now: datetime) -> None:
+def print_proofs(proofs: Sequence[Proof], signers: Signers | None, now: datetime) -> None:
     for proof in proofs:
         if proof.holds and proof.run is not None:
-            age = age_of(proof.run, now)
-            say(f"{proof.profile.file}: proven by {proof.run.where}{'' if age is None else f', {in_days(age)} old'}")
+            age, who = age_of(proof.run, now), standing_of(proof.run, signers).short
+            old = "" if age is None else f", {in_days(age)} old"
+            say(f"{proof.profile.file}: proven by {proof.run.where}{old}, {who}")
         else:
             by = f" ({proof.run.where})" if proof.run else ""
             say(*(f"{proof.profile.file}: not proven: {problem}{by}" for problem in proof.problems))
@@ -124,8 +142,8 @@ def print_proofs(proofs: Sequence[Proof], now: datetime) -> None:
     say(f"{len(proofs) - short} of {len(proofs)} profiles proven")
 
 
-def run_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[str, object]:
-    age = age_of(run, now)
+def run_document(row: Row, now: datetime) -> dict[str, object]:
+    run, status, age = row.run, row.status, age_of(row.run, now)
     return {
         "run_id": run.run_id,
         "where": run.where,
@@ -137,6 +155,9 @@ def run_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[
         "age_s": None if age is None else int(age.total_seconds()),
         "state": status.state,
         "changed_since": list(status.since),
+        "signed_by": row.standing.by,
+        "signer": row.standing.signer or None,
+        "why_claimed": row.standing.why or None,
         "local_cloud": run.local_cloud,
         "requests_kept": run.has_requests,
         "misfits": list(run.misfits),
@@ -144,13 +165,14 @@ def run_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[
     }
 
 
-def shown_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dict[str, object]:
+def shown_document(row: Row, now: datetime) -> dict[str, object]:
     """`run_document`, with what its verdict rests on."""
+    run = row.run
     said = as_json(run.summary) if run.summary else {}
     verdict = run.summary.verdict if run.summary else None
     return {
         "schema_version": 1,
-        **run_document(run, status, now),
+        **run_document(row, now),
         "reasons": verdict.reasons if verdict else None,
         "at_load": verdict.at_load if verdict else None,
         **{name: said.get(name) for name in ("objectives", "target", "deployed", "workload", "conditions")},
@@ -160,16 +182,20 @@ def shown_document(run: StoredRun, status: EvidenceStatus, now: datetime) -> dic
 
 
 def proof_document(proof: Proof, now: datetime) -> dict[str, object]:
-    status = EvidenceStatus("current" if proof.holds else "unknown")
-    run = None if proof.run is None else run_document(proof.run, status, now)
     return {
         "file": proof.profile.file.as_posix(),
         "environment": proof.profile.environment,
         "profile": proof.profile.name,
         "proven": proof.holds,
         "problems": list(proof.problems),
-        "run": None if run is None else {key: run[key] for key in ("run_id", "where", "verdict", "age_s")},
+        "run": None if proof.run is None else _run_of_proof(proof.run, now),
     }
+
+
+def _run_of_proof(run: StoredRun, now: datetime) -> dict[str, object]:
+    age = age_of(run, now)
+    seconds = None if age is None else int(age.total_seconds())
+    return {"run_id": run.run_id, "where": run.where, "verdict": run.verdict, "age_s": seconds}
 
 
 def _profile_of(run: StoredRun) -> str:

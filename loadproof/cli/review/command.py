@@ -132,7 +132,7 @@ def _made(base: str, head: str | None, choice: Choice, evidence: list[str], *, c
     with _ended_by_termination(), tempfile.TemporaryDirectory(prefix="loadproof-review-") as folder:
         work = Path(folder).resolve()
         sides = find_sides(before, after, choice, Cache(cache_folder() if cache else None), work, say)
-        runs = runs_for(after, sides.pairs, evidence, work) if sides.pairs or evidence else ()
+        runs = runs_for(before, after, sides.pairs, evidence, work) if sides.pairs or evidence else ()
     made = assembled(before.label, after.label, sides.pairs, runs, sides.unaffected)
     say(f"reviewed in {time.monotonic() - started_s:.1f} s")
     return made

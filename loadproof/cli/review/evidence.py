@@ -3,30 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from loadproof.bench.evidence.standing import proves, standing_of
 from loadproof.bench.evidence.status import judged_otherwise
-from loadproof.bench.evidence.store import DEFAULT_PLACES, EVIDENCE, PLAN, SUMMARY, StoredRun, stored_runs
-from loadproof.profiles import profile_hash
+from loadproof.bench.evidence.store import (
+    DEFAULT_PLACES,
+    EVIDENCE,
+    PLAN,
+    SIGNATURE,
+    SUMMARY,
+    StoredRun,
+    measured_run,
+    stored_runs,
+)
+from loadproof.errors import InputError
+from loadproof.profiles import Profile, profile_hash
+from loadproof.profiles.signers import FILE_NAME, Signers, signers_of
 from loadproof.review.model import MeasuredRun, Pair
 from loadproof.sides.pairs import HEAD
-from loadproof.sides.tree import CommitSource, Tree
+from loadproof.sides.tree import PROFILES, CommitSource, Tree
 
 
-def runs_for(head: Tree, pairs: Sequence[Pair], places: Sequence[str], work: Path) -> tuple[MeasuredRun, ...]:
+def runs_for(
+    base: Tree, head: Tree, pairs: Sequence[Pair], places: Sequence[str], work: Path
+) -> tuple[MeasuredRun, ...]:
     """Runs of `places`; without any, those in `evidence/` and `runs/` of HEAD's side. Raises InputError.
 
-    A run of just what the head has, and judged by less than that asks, is left out: it proves nothing of it.
+    A run of just what the head has, and judged by less than that asks, is left out: it proves nothing of it. Whose
+    signatures count stands in BASE: a change cannot list its own author.
     """
-    counts = _judge(head, pairs, work / HEAD)
+    reading = Reading(_judge(head, pairs, work / HEAD), _signed(signers_in(base), pairs))
     if places:
-        return tuple(run for place in places for run in stored_runs(place, counts=counts))
+        return tuple(run for place in places for run in reading.runs(place))
     root = head.source.folder
     if root is None:
         root = work / "evidence-of-head"
         _lay_out(head, root)
-    return tuple(run for name in DEFAULT_PLACES for run in _beside(root, name, counts))
+    return tuple(run for name in DEFAULT_PLACES for run in _beside(root, name, reading))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How stored runs become a review's: which count at all, and who signed them."""
+
+    counts: Callable[[StoredRun], bool]
+    measured: Callable[[StoredRun], MeasuredRun]
+
+    def runs(self, place: str | Path) -> tuple[MeasuredRun, ...]:
+        return stored_runs(place, counts=self.counts, measured=self.measured)
+
+
+def signers_in(tree: Tree) -> Signers | None:
+    """Whom a side lists; None where it lists nobody. Raises InputError, ProfileError."""
+    path = f"{PROFILES}/{FILE_NAME}"
+    if path not in tree.ids:
+        return None
+    if path in tree.source.links:
+        raise InputError(f"{tree.label}: {path}: is a link; keep the list of signers as a file")
+    [(_, content)] = tree.source.each([path])
+    return signers_of(content, f"{tree.label}: {path}")
+
+
+def _signed(signers: Signers | None, pairs: Sequence[Pair]) -> Callable[[StoredRun], MeasuredRun]:
+    """Each run with its standing. A profile takes the gate's word alone where either side says so."""
+    asking: dict[tuple[str, str], list[Profile]] = {}
+    for pair in pairs:
+        sides = [side.profile for side in (pair.before, pair.after) if side is not None and side.profile is not None]
+        asking[pair.environment_name, pair.name] = sides
+
+    def measured(run: StoredRun) -> MeasuredRun:
+        found, standing = measured_run(run), standing_of(run, signers)
+        sides = asking.get((found.environment_name or "", found.profile_name), [])
+        known = standing.by != "claimed" or (signers is None and not standing.broken)
+        proven = known and all(proves(standing, profile, signers) for profile in sides)
+        return replace(found, signed_by=standing.by, signer=standing.signer, proves=proven)
+
+    return measured
 
 
 def _judge(head: Tree, pairs: Sequence[Pair], root: Path) -> Callable[[StoredRun], bool]:
@@ -47,12 +101,12 @@ def _judge(head: Tree, pairs: Sequence[Pair], root: Path) -> Callable[[StoredRun
     return counts
 
 
-def _beside(root: Path, name: str, counts: Callable[[StoredRun], bool]) -> list[MeasuredRun]:
+def _beside(root: Path, name: str, reading: Reading) -> list[MeasuredRun]:
     """Linked as in the repository, wherever they were read."""
     if not (root / name).is_dir():
         return []
     start = f"{root.as_posix()}/"
-    return [replace(run, link=run.link.removeprefix(start)) for run in stored_runs(root / name, counts=counts)]
+    return [replace(run, link=run.link.removeprefix(start)) for run in reading.runs(root / name)]
 
 
 def _lay_out(head: Tree, root: Path) -> None:
@@ -63,7 +117,7 @@ def _lay_out(head: Tree, root: Path) -> None:
         path
         for path in head.source.blobs
         if path.partition("/")[0] in DEFAULT_PLACES
-        and path.rpartition("/")[2] in (PLAN, SUMMARY, EVIDENCE)
+        and path.rpartition("/")[2] in (PLAN, SUMMARY, EVIDENCE, SIGNATURE)
         and path not in head.source.links
     ]
     head.lay_out(chosen, root)

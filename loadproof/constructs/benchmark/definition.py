@@ -14,7 +14,7 @@ from typing import Final
 from loadproof.profiles.names import jobs_prefix
 from loadproof.profiles.schema import BenchmarkJob, Environment
 from loadproof.wire.documents import Document
-from loadproof.wire.job import PROGRAM
+from loadproof.wire.job import PROGRAM, SIGNING_KEY
 
 EVENT_SOURCE: Final = "loadproof"
 EVENT_TYPE: Final = "Loadproof Benchmark Verdict"
@@ -195,6 +195,8 @@ def _job(environment_name: str, environment: Environment, job: BenchmarkJob) -> 
         "StoppingCondition": {"MaxRuntimeInSeconds.$": "$.most_s"},
         "Environment": {"AWS_REGION": environment.region},
     }
+    if job.signing_kms_key_arn:
+        request["Environment"][SIGNING_KEY] = f"awskms:///{job.signing_kms_key_arn}"
     network = environment.network
     if network is not None:
         request["NetworkConfig"] = {

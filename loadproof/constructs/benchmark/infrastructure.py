@@ -58,7 +58,7 @@ class BenchmarkStack(Stack):
             "Job",
             environment_name=environment_name,
             environment=environment,
-            image=settings.image,
+            settings=settings,
             results_arn=self.results.bucket_arn,
         )
         function = PythonFunction(

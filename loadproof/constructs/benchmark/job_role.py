@@ -11,7 +11,7 @@ from loadproof.catalog import registry
 from loadproof.constructs.cdk.statements import Statement, allow, document, trust
 from loadproof.constructs.endpoint.execution_role import PULL_ACTIONS, VPC_ACTIONS, repository_arn
 from loadproof.profiles.names import ENVIRONMENT_TAG, stack_name
-from loadproof.profiles.schema import Environment
+from loadproof.profiles.schema import BenchmarkJob, Environment
 
 
 class JobRole(Construct):
@@ -24,7 +24,7 @@ class JobRole(Construct):
         *,
         environment_name: str,
         environment: Environment,
-        image: str,
+        settings: BenchmarkJob,
         results_arn: str,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -38,7 +38,7 @@ class JobRole(Construct):
             policies=[
                 iam.CfnRole.PolicyProperty(
                     policy_name="job",
-                    policy_document=document(*job_statements(environment_name, environment, image, results_arn)),
+                    policy_document=document(*job_statements(environment_name, environment, settings, results_arn)),
                 )
             ],
         )
@@ -67,7 +67,7 @@ def driving_statements(environment_name: str, environment: Environment) -> Itera
 
 
 def job_statements(
-    environment_name: str, environment: Environment, image: str, results_arn: str
+    environment_name: str, environment: Environment, settings: BenchmarkJob, results_arn: str
 ) -> Iterator[Statement]:
     partition = registry(environment.region).partition
     yield from driving_statements(environment_name, environment)
@@ -77,7 +77,10 @@ def job_statements(
     logs = f"arn:{partition}:logs:{environment.region}:{environment.account}:log-group:/aws/sagemaker/ProcessingJobs:*"
     yield allow("logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents", on=logs)
     yield allow("ecr:GetAuthorizationToken", on="*")
-    yield allow(*PULL_ACTIONS, on=repository_arn(image, partition))
+    yield allow(*PULL_ACTIONS, on=repository_arn(settings.image, partition))
+    if settings.signing_kms_key_arn is not None:
+        only = {"kms:SigningAlgorithm": "ECDSA_SHA_256", "kms:MessageType": "RAW"}
+        yield allow("kms:Sign", on=settings.signing_kms_key_arn, when={"StringEquals": only})
     key = environment.kms_key_arn
     if key is not None:
         services = [f"{service}.{environment.region}.amazonaws.com" for service in ("s3", "sagemaker")]

@@ -68,6 +68,16 @@ class BenchmarkJob(Part):
     ] = Field(description="image that holds Loadproof's benchmark (docs/benchmark-remote.md)")
     instance_type: InstanceType = Field(default="ml.c7i.2xlarge", description="of the instances that send the load")
     results_retention_days: Annotated[int, Field(ge=1, le=3650)] = 365
+    signing_kms_key_arn: (
+        Annotated[
+            str,
+            StringConstraints(
+                pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[a-zA-Z0-9-]{1,128}$", max_length=300
+            ),
+            Form("the ARN of a KMS key", "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"),
+        ]
+        | None
+    ) = Field(default=None, description="key (ECC_NIST_P256, SIGN_VERIFY) that the job signs its runs with")
 
 
 class Environment(Part):

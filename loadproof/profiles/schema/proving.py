@@ -251,6 +251,10 @@ class Benchmark(Part):
         default="rollback",
         description="with gate rollback: what a benchmark that proved nothing does: INCONCLUSIVE, INVALID, NOT JUDGED",
     )
+    evidence_from: Literal["any", "gate"] = Field(
+        default="any",
+        description="whose runs prove it: any listed in signers.yaml, or the gate's alone (docs/evidence.md)",
+    )
     hosts: Annotated[int, Field(ge=1, le=100)] = Field(
         default=1, description="instances that share the load where the benchmark runs in the cloud"
     )

@@ -221,7 +221,7 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], after
 
 
 def _objectives_table(profile: ProfileDocument) -> str:
-    has_measured = bool(profile["evidence"]["run"])
+    has_measured = profile["evidence"]["state"] in ("current", "stale")
     head = ["objective", "bound", "*predicted* before", "*predicted* after", "range", "outlook"]
     head += ["measured"] if has_measured else []
     rows = [_objective(profile, row, has_measured=has_measured) for row in profile["objectives"]]

@@ -1,0 +1,96 @@
+"""What the hash tree over its requests costs the client: its share of the process's CPU, in one run of load.
+
+    .venv/bin/python tests/perf/hash_tree_cpu.py [--streams 16,64] [--seconds 20]
+
+Against the truth server. Every append is timed where it happens, the reading of the clock included, which flatters
+nobody; what it is divided by is the CPU of the client's process while it sends, judging left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from unittest import mock
+
+import truth_server
+from truth_server import TOKENS
+
+from loadproof.bench import job
+from loadproof.bench.measure.hash_tree import HashTree
+from loadproof.bench.measure.records import tree_of
+from loadproof.bench.objectives import Objective
+from loadproof.bench.spec import BenchmarkSpec, Target, WorkloadSpec, fixed_tokens
+from loadproof.loads import Load
+
+
+class TimedTree(HashTree):
+    spent_s = 0.0
+
+    def append(self, line: bytes) -> None:
+        began_s = time.thread_time()
+        super().append(line)
+        TimedTree.spent_s += time.thread_time() - began_s
+
+
+def measure(streams: int, seconds: float) -> dict[str, float]:
+    TimedTree.spent_s, whole_s = 0.0, 0.0
+
+    def judged(folder: Path, **_: object) -> None:
+        nonlocal whole_s
+        whole_s = time.process_time() - began_s
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program = truth_server.build(folder)
+        with truth_server.running(program, folder, truth_server.tgi_pieces()) as server:
+            spec = BenchmarkSpec(
+                Target("sagemaker", "truth", "tgi", endpoint_url=f"http://127.0.0.1:{server.port}"),
+                WorkloadSpec(fixed_tokens(64), fixed_tokens(TOKENS)),
+                concurrency=(streams,),
+                loads=(Load(concurrency=streams, duration_s=seconds),),
+                requests_per_level=1,
+                warmup_requests=0,
+                objectives=(Objective("ttft_p95_ms", 200.0),),
+            )
+            with (
+                mock.patch("loadproof.bench.measure.records.HashTree", TimedTree),
+                mock.patch.object(job, "_judged", judged),
+            ):
+                began_s = time.process_time()
+                job.run_benchmark(spec, lambda line: None, folder / "run")
+            server.stop()
+        size = (folder / "run" / "requests.jsonl").stat().st_size
+        count = tree_of(folder / "run" / "requests.jsonl").head.count
+    return {
+        "requests": count,
+        "bytes_a_request": size / count,
+        "client_cpu_ms_a_request": whole_s / count * 1e3,
+        "tree_us_a_request": TimedTree.spent_s / count * 1e6,
+        "tree_percent": TimedTree.spent_s / whole_s * 100,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--streams", default="16,64")
+    parser.add_argument("--seconds", type=float, default=20)
+    arguments = parser.parse_args()
+    os.environ |= {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
+    for streams in map(int, arguments.streams.split(",")):
+        try:
+            figures = measure(streams, arguments.seconds)
+        except truth_server.NoCompilerError as error:
+            sys.exit(str(error))
+        print(f"{streams} streams")
+        for name, value in figures.items():
+            print(f"{name:>24}  {value:,.3f}", flush=True)
+        if figures["tree_percent"] > 1:
+            sys.exit("the tree costs more than 1% of the client")
+
+
+if __name__ == "__main__":
+    main()
