@@ -1,6 +1,6 @@
 """What the hash tree over its requests costs the client: its share of the process's CPU, in one run of load.
 
-    .venv/bin/python tests/perf/hash_tree_cpu.py [--streams 16,64] [--seconds 20]
+    .venv/bin/python tests/perf/hash_tree_cpu.py [--streams 16,64] [--seconds 20] [--tokens 64]
 
 Against the truth server. Every append is timed where it happens, the reading of the clock included, which flatters
 nobody; what it is divided by is the CPU of the client's process while it sends, judging left out.
@@ -36,7 +36,7 @@ class TimedTree(HashTree):
         TimedTree.spent_s += time.thread_time() - began_s
 
 
-def measure(streams: int, seconds: float) -> dict[str, float]:
+def measure(streams: int, seconds: float, tokens: int) -> dict[str, float]:
     TimedTree.spent_s, whole_s = 0.0, 0.0
 
     def judged(folder: Path, **_: object) -> None:
@@ -46,10 +46,10 @@ def measure(streams: int, seconds: float) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = truth_server.build(folder)
-        with truth_server.running(program, folder, truth_server.tgi_pieces()) as server:
+        with truth_server.running(program, folder, truth_server.tgi_pieces(tokens)) as server:
             spec = BenchmarkSpec(
                 Target("sagemaker", "truth", "tgi", endpoint_url=f"http://127.0.0.1:{server.port}"),
-                WorkloadSpec(fixed_tokens(64), fixed_tokens(TOKENS)),
+                WorkloadSpec(fixed_tokens(64), fixed_tokens(tokens)),
                 concurrency=(streams,),
                 loads=(Load(concurrency=streams, duration_s=seconds),),
                 requests_per_level=1,
@@ -78,11 +78,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", default="16,64")
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--tokens", type=int, default=TOKENS, help="of each answer")
     arguments = parser.parse_args()
     os.environ |= {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
     for streams in map(int, arguments.streams.split(",")):
         try:
-            figures = measure(streams, arguments.seconds)
+            figures = measure(streams, arguments.seconds, arguments.tokens)
         except truth_server.NoCompilerError as error:
             sys.exit(str(error))
         print(f"{streams} streams")
