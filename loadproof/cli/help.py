@@ -26,6 +26,10 @@ EXAMPLES: Final = {
         "loadproof simulate dev/llama-3-1-8b --rate 10 --ramp-from 0.5 --ramp-minutes 10",
     ),
     "calibrate": ("loadproof calibrate runs/RUN", "loadproof calibrate measured.csv --profile dev/llama-3-1-8b"),
+    "learn": (
+        "loadproof learn capture/ --profile dev/llama-3-1-8b",
+        "loadproof learn trace.csv --profile dev/llama-3-1-8b --out workload.diff",
+    ),
     "catalog": ("loadproof catalog list instances", "loadproof catalog show Qwen/Qwen3-32B"),
     "local": ("loadproof local up", 'eval "$(loadproof local env)"', "loadproof local down"),
     "demo": ("loadproof demo",),

@@ -52,6 +52,7 @@ VERBS = {
     "schema": Verb("schema:schema", "Print the JSON Schema of a file that is read or written.", "Set up"),
     "queue": Verb("queue.command:app", "The buffer in front of a deployed profile.", "Prove"),
     "evidence": Verb("evidence.command:app", "Runs that are kept: what they prove, how they differ.", "Review"),
+    "learn": Verb("learn.command:learn", "Fit a profile's workload to recorded traffic.", "Predict"),
     "catalog": Verb("catalog.command:app", "Accelerators, instances, models and container images.", "Predict"),
     "local": Verb("local:app", "AWS on loopback: deploy and benchmark with no account.", "Provision"),
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-Value = str | int | float | bool | None
+Value = str | int | float | bool | tuple[int, ...] | None
 Path = tuple[str, ...]
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*\Z|[0-9]+\.[0-9]+\.[0-9]+\Z")  # words, and versions such as 3.3.6
@@ -162,6 +162,8 @@ def _scalar(value: Value, quotes: str = "") -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
     plain = _PLAIN.match(value) and value not in ("true", "false", "null")
     quotes = quotes or ("" if plain else '"')
     return f"{quotes}{value}{quotes}"

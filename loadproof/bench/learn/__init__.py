@@ -1,0 +1,1 @@
+"""From recorded traffic to a workload: captures read and stripped, shapes and arrivals fitted."""

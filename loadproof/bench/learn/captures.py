@@ -1,0 +1,165 @@
+"""Production's own records as times and lengths: SageMaker's data capture, Bedrock's invocation logs.
+
+Nothing of a prompt or an answer leaves this module but how long it is. Tokens are the server's own count where the
+answer says one; else characters stand for them, four to a token, and the request counts as estimated.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import orjson
+
+from loadproof.wire.documents import Document
+
+CHARACTERS_A_TOKEN: Final = 4
+_COUNTS: Final = (
+    ("prompt_tokens", "completion_tokens"),
+    ("inputTokens", "outputTokens"),
+    ("input_tokens", "output_tokens"),
+)
+_TEXTS: Final = ("inputs", "prompt", "messages", "system")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One recorded request. `estimated`: at least one of its lengths is reckoned from characters."""
+
+    at_s: float
+    input_tokens: int
+    output_tokens: int
+    estimated: bool = False
+
+
+def is_capture(line: object) -> bool:
+    """Whether a line of JSON is one that this module reads."""
+    return isinstance(line, dict) and ("captureData" in line or line.get("schemaType") == "ModelInvocationLog")
+
+
+def request_of(line: Document) -> Request | None:
+    """The request of one line; None where no answer came. Raises ValueError with what is wrong, never what was said."""
+    if "captureData" in line:
+        return _captured(line)
+    return _logged(line)
+
+
+def _captured(line: Document) -> Request | None:
+    data, event = _map(line.get("captureData")), _map(line.get("eventMetadata"))
+    at_s = _seconds(event.get("inferenceTime"), "eventMetadata.inferenceTime")
+    if "endpointInput" not in data:
+        raise ValueError("captureData has no endpointInput; capture both Input and Output")
+    if not data.get("endpointOutput"):
+        return None
+    prompt = _json(_payload(_map(data["endpointInput"]), "endpointInput"))
+    answer = _payload(_map(data["endpointOutput"]), "endpointOutput")
+    return _request(at_s, prompt, list(_events(answer)))
+
+
+def _logged(line: Document) -> Request | None:
+    """Bedrock counts tokens itself, whether it keeps the texts or not."""
+    at_s = _seconds(line.get("timestamp"), "timestamp")
+    prompt, answer = _map(line.get("input")), _map(line.get("output"))
+    counts = prompt.get("inputTokenCount"), answer.get("outputTokenCount")
+    if line.get("errorCode") or not answer:
+        return None
+    if _whole(counts[0]) and _whole(counts[1]):
+        return Request(at_s, int(str(counts[0])), int(str(counts[1])))
+    events = answer.get("outputBodyJson")
+    return _request(at_s, prompt.get("inputBodyJson"), events if isinstance(events, list) else [events])
+
+
+def _request(at_s: float, prompt: object, events: list[object]) -> Request | None:
+    maps = [event for event in events if isinstance(event, dict)]
+    if not maps or any("error" in event for event in maps):
+        return None
+    given, made = _counted(maps)
+    sent = _map(prompt)
+    reckoned_in = _tokens(sum(_characters(sent.get(name)) for name in _TEXTS))
+    reckoned_out = sum(1 for event in maps if "token" in event) or _tokens(sum(_characters(event) for event in maps))
+    input_tokens, output_tokens = given or reckoned_in, made or reckoned_out
+    if input_tokens < 1 or output_tokens < 1:
+        raise ValueError("neither tokens nor texts of a known payload: expected TGI, LMI, OpenAI or Converse")
+    return Request(at_s, input_tokens, output_tokens, estimated=given is None or made is None)
+
+
+def _counted(events: list[Document]) -> tuple[int | None, int | None]:
+    """Tokens of prompt and answer as the server says them, the last word of a stream standing."""
+    given: int | None = None
+    made: int | None = None
+    for event in events:
+        usage = _map(event.get("usage")) or _map(_map(event.get("metadata")).get("usage"))
+        details = _map(event.get("details"))
+        for prompt, answer in _COUNTS:
+            given = int(str(usage[prompt])) if _whole(usage.get(prompt)) else given
+            made = int(str(usage[answer])) if _whole(usage.get(answer)) else made
+        prefill = details.get("prefill")
+        given = len(prefill) if isinstance(prefill, list) and prefill else given
+        made = int(str(details["generated_tokens"])) if _whole(details.get("generated_tokens")) else made
+    return given, made
+
+
+def _payload(side: Document, name: str) -> str:
+    data, encoding = side.get("data"), side.get("encoding")
+    if not isinstance(data, str):
+        raise ValueError(f"{name}.data is missing; expected the payload as text")
+    if encoding != "BASE64":
+        return data
+    try:
+        return base64.b64decode(data, validate=True).decode("utf-8", "replace")
+    except binascii.Error:
+        raise ValueError(f"{name}.data is not the BASE64 that its encoding says") from None
+
+
+def _events(text: str) -> Iterator[object]:
+    """A whole answer, a list of them, or the events of a stream (SSE, or an object a line)."""
+    try:
+        whole = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        for line in text.splitlines():
+            data = line.removeprefix("data:").strip()
+            if data.startswith("{"):
+                yield _json(data)
+    else:
+        yield from whole if isinstance(whole, list) else [whole]
+
+
+def _json(text: str) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise ValueError("a payload is not JSON (cut off, or of another kind)") from None
+
+
+def _characters(value: object) -> int:
+    """Of all texts in what a payload carries; names of roles and types are none."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, list):
+        return sum(map(_characters, value))
+    kept = ("content", "text", "generated_text", "message", "choices", "delta", "output", "contentBlockDelta")
+    return sum(_characters(value.get(name)) for name in kept) if isinstance(value, dict) else 0
+
+
+def _tokens(characters: int) -> int:
+    return max(1, round(characters / CHARACTERS_A_TOKEN)) if characters else 0
+
+
+def _seconds(found: object, name: str) -> float:
+    try:
+        read = datetime.fromisoformat(str(found))
+    except ValueError:
+        raise ValueError(f"{name}: expected a date such as 2026-01-05T08:00:00Z") from None
+    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _map(value: object) -> Document:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,94 @@
+"""A workload that is like recorded traffic: a distribution of each length, a rate, and how it comes in bursts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import erf, log, log1p, sqrt
+from typing import Final, Literal
+
+import numpy as np
+
+from loadproof.bench.learn.reading import Recorded
+from loadproof.errors import InputError
+
+MOST_DISTANCE: Final = 0.05
+SAMPLED: Final = 100
+_POISSON: Final = (0.8, 1.25)  # burstiness that is as good as 1
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Token counts as a profile says them: fixed, lognormal, or `values` of the recorded ones at equal steps.
+
+    `distance`: the largest difference between the recorded shares and a lognormal's (Kolmogorov-Smirnov).
+    """
+
+    distribution: Literal["fixed", "lognormal", "empirical"]
+    mean: float
+    stddev: float
+    min: int
+    max: int
+    distance: float
+    values: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """The workload that was fitted. `burstiness` is 1/CV² of the gaps; None where they are as good as Poisson."""
+
+    input_tokens: Lengths
+    output_tokens: Lengths
+    requests_per_s: float
+    burstiness: float | None
+
+
+def fit(recorded: Recorded, seed: int = 0) -> Learned:
+    """Raises InputError where all requests came at one moment: that has no rate."""
+    if recorded.at_s[-1] <= 0:
+        raise InputError("every request came at one moment, which has no rate; give more of the traffic")
+    return Learned(
+        fit_lengths(recorded.input_tokens),
+        fit_lengths(recorded.output_tokens),
+        float(f"{(len(recorded) - 1) / recorded.at_s[-1]:.4g}"),
+        burstiness_of(recorded.at_s, seed),
+    )
+
+
+def fit_lengths(counts: Sequence[int]) -> Lengths:
+    """A lognormal of the counts' mean and deviation where it lies within 5 points of them, else a sample of them."""
+    values = np.sort(np.asarray(counts, dtype=float))
+    mean, stddev = float(values.mean()), float(values.std())
+    low, high = int(values[0]), int(values[-1])
+    if low == high:
+        return Lengths("fixed", mean, 0.0, low, high, 0.0)
+    distance = _distance(values, mean, stddev)
+    rounded = float(f"{mean:.4g}"), float(f"{stddev:.4g}")
+    if distance <= MOST_DISTANCE:
+        return Lengths("lognormal", *rounded, low, high, distance)
+    steps = (np.arange(SAMPLED) + 0.5) / SAMPLED
+    sampled = tuple(int(value) for value in np.quantile(values, steps, method="inverted_cdf"))
+    return Lengths("empirical", *rounded, low, high, distance, sampled)
+
+
+def burstiness_of(at_s: Sequence[float], seed: int = 0) -> float | None:
+    """1/CV² of the gaps. Times of whole seconds are spread over their second: finer than that nothing is known."""
+    times = np.asarray(at_s)
+    if np.all(times == np.floor(times)):
+        times = np.sort(times + np.random.default_rng(seed).random(len(times)))
+    gaps = np.diff(times)
+    deviation = float(gaps.std())
+    if len(gaps) < 2 or deviation == 0:
+        return None
+    found = float(f"{(float(gaps.mean()) / deviation) ** 2:.3g}")
+    return None if _POISSON[0] <= found <= _POISSON[1] else max(found, 0.001)
+
+
+def _distance(values: np.ndarray, mean: float, stddev: float) -> float:
+    """Between the share of counts up to each value, and a lognormal's, cut at the values' own half."""
+    variance = log1p((stddev / mean) ** 2)
+    mu, sigma = log(mean) - variance / 2, sqrt(variance)
+    distinct, counted = np.unique(values, return_counts=True)
+    shares = np.cumsum(counted) / len(values)
+    expected = np.array([(1 + erf((log(value + 0.5) - mu) / (sigma * sqrt(2)))) / 2 for value in distinct])
+    return float(np.abs(shares - expected).max())

@@ -1,0 +1,100 @@
+"""A learned workload as an edit of the profile's own file: comments and order stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from loadproof.bench.learn.fitting import Learned, Lengths
+from loadproof.cli.plan.write import Edit
+from loadproof.errors import InputError
+from loadproof.profiles import Profile, check_file, load_profile, yaml_edit
+from loadproof.profiles.yaml_edit import Path as Keys
+from loadproof.profiles.yaml_edit import Value
+
+
+def learned_edit(file: Path, learned: Learned) -> tuple[Edit, Profile]:
+    """The edit, and the profile that it makes. Raises InputError where `loadproof check` would refuse it."""
+    before = file.read_bytes().decode("utf-8")
+    load_profile(file)  # one that is refused as it stands is told of that first
+    inherited = check_file(file, yaml_edit.remove_key(before, ("workload",)).encode("utf-8")).profile
+    text = before
+    for side in _held_back(inherited, learned):
+        learned = replace(learned, **{side: replace(getattr(learned, side), distribution="lognormal", values=())})
+    for keys, value in _values(learned).items():
+        if value is not None:
+            text = yaml_edit.set_value(text, keys, value)
+            continue
+        text = yaml_edit.remove_key(text, keys)
+        if inherited is not None and _is_set(inherited, keys):
+            text = yaml_edit.set_value(text, keys, None)
+    checked = check_file(file, text.encode("utf-8"))
+    if checked.profile is None:
+        problems = "\n".join(str(problem) for problem in checked.problems if problem.severity == "error")
+        raise InputError(
+            f"{file}: left as it is, because `loadproof check` would refuse the learned workload (without --profile "
+            f"the fit alone is shown):\n{problems}"
+        )
+    return Edit(file, before, text), checked.profile
+
+
+def notes_of(file: Path, learned: Learned) -> list[str]:
+    """What the file could not be made to say."""
+    body = file.read_bytes().decode("utf-8")
+    inherited = check_file(file, yaml_edit.remove_key(body, ("workload",)).encode("utf-8")).profile
+    return [
+        f"{side}: a lognormal, though the recorded counts are {getattr(learned, side).distance:.1%} off one: the "
+        "parent names a distribution's mean and bounds, which a sample cannot take back; learn for the parent instead"
+        for side in _held_back(inherited, learned)
+    ]
+
+
+def _held_back(inherited: Profile | None, learned: Learned) -> list[str]:
+    """Lengths that are to be a sample where a parent says what a sample has no use for."""
+    return [
+        side
+        for side in ("input_tokens", "output_tokens")
+        if getattr(learned, side).distribution == "empirical"
+        and inherited is not None
+        and _is_set(inherited, ("workload", side, "mean"))
+    ]
+
+
+def _values(learned: Learned) -> dict[Keys, Value]:
+    """What each key of the workload becomes; None: it goes. What is new comes first: an emptied map would go too."""
+    bursts = learned.burstiness is not None
+    arrivals: dict[str, Value] = {
+        "process": "gamma" if bursts else "poisson",
+        "requests_per_s": learned.requests_per_s,
+        "burstiness": learned.burstiness,
+        "from_requests_per_s": None,
+        "trace": None,
+    }
+    sides = {"input_tokens": learned.input_tokens, "output_tokens": learned.output_tokens}
+    values: dict[Keys, Value] = {}
+    for side, one in sides.items():
+        if one.distribution == "fixed":
+            values["workload", side] = one.min
+        else:
+            values |= {("workload", side, name): value for name, value in _lengths(one)}
+    values |= {("workload", "arrivals", name): value for name, value in arrivals.items()}
+    return {**values, ("workload", "name"): None}
+
+
+def _lengths(lengths: Lengths) -> Iterator[tuple[str, Value]]:
+    sampled = lengths.distribution == "empirical"
+    yield "distribution", lengths.distribution
+    yield "values", lengths.values if sampled else None
+    shape: dict[str, Value] = {"mean": lengths.mean, "stddev": lengths.stddev, "min": lengths.min, "max": lengths.max}
+    yield from ((name, None if sampled else value) for name, value in shape.items())
+
+
+def _is_set(profile: Profile, keys: Keys) -> bool:
+    """Whether a key has been said, not merely by default."""
+    part: object = profile
+    for name in keys:
+        if name not in getattr(part, "model_fields_set", ()):
+            return False
+        part = getattr(part, name)
+    return part is not None and part != ()
