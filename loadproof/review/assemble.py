@@ -15,10 +15,17 @@ from loadproof.review.resources import macros, resource_changes, unknown_types
 from loadproof.review.rules import findings_of
 
 
-def review(base: str, head: str, pairs: Sequence[Pair], runs: Sequence[MeasuredRun], unaffected: int) -> Review:
+def review(
+    base: str,
+    head: str,
+    pairs: Sequence[Pair],
+    runs: Sequence[MeasuredRun],
+    unaffected: int,
+    not_run: tuple[str, ...] = (),
+) -> Review:
     """The review of every pair, by environment and name; `base` and `head` are the refs as they are shown."""
     ordered = sorted(pairs, key=lambda pair: (pair.environment_name, pair.name))
-    return Review(base, head, tuple(review_pair(pair, runs) for pair in ordered), unaffected)
+    return Review(base, head, tuple(review_pair(pair, runs) for pair in ordered), unaffected, not_run)
 
 
 def review_pair(pair: Pair, runs: Sequence[MeasuredRun]) -> ProfileReview:

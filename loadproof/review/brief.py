@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from loadproof.pages.brief import Brief, in_a_command
 from loadproof.pages.wording import joined
@@ -13,7 +14,19 @@ from loadproof.review.wording import OUTLOOK_MARKS, counted, few, usd
 def brief_of(document: Document) -> Brief:
     """Of all profiles that the change touches. Names and messages are in it as they are: whoever shows it escapes."""
     touched = [profile for profile in document["profiles"] if profile["state"] != "unchanged"]
+    if document["not_run"]:
+        return Brief(_promise(touched), _cost(touched), _not_run(document["not_run"], _sure(touched)), _READ_IT)
     return Brief(_promise(touched), _cost(touched), _sure(touched), _next(touched))
+
+
+_READ_IT: Final = (
+    "read the changed code; what it deploys shows in a review that runs it (`loadproof review --trust head`)"
+)
+
+
+def _not_run(paths: Sequence[str], sure: str) -> str:
+    """What a reviewer must not take for reviewed."""
+    return f"{counted(len(paths), 'file')} of changed code did not run, the base's did: {few(paths, 3)}; {sure}"
 
 
 def _promise(touched: Sequence[ProfileDocument]) -> str:

@@ -46,6 +46,7 @@ def document(review: Review, *, docs: str = DOCS_PAGE) -> Document:
         "verdict": {"worst": verdict.worst, "word": verdict.word, "text": verdict.text},
         "findings": {severity: found.count(severity) for severity in reversed(SEVERITIES)},
         "unaffected": review.unaffected,
+        "not_run": list(review.not_run),
         "profiles": [_profile(one, docs) for one in ordered],
     }
 

@@ -203,9 +203,13 @@ class ProfileReview:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A whole review; `unaffected` counts the profiles that neither side's change touches."""
+    """A whole review; `unaffected` counts the profiles that neither side's change touches.
+
+    `not_run` are files of code that the change touches, and that nothing was synthesized by: only BASE's was trusted.
+    """
 
     base: str
     head: str
     profiles: tuple[ProfileReview, ...]
     unaffected: int
+    not_run: tuple[str, ...] = ()

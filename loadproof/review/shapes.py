@@ -144,4 +144,5 @@ class Document(TypedDict):
     verdict: VerdictDocument
     findings: dict[str, int]
     unaffected: int
+    not_run: list[str]
     profiles: list[ProfileDocument]

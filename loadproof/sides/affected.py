@@ -14,6 +14,7 @@ import yaml
 
 from loadproof.profiles.calibrating import is_calibration
 from loadproof.profiles.inheritance import SUFFIXES
+from loadproof.profiles.reader import MOST_BYTES
 from loadproof.sides.tree import PROFILES, Tree, digest_of
 
 ENVIRONMENT: Final = "environment.yaml"
@@ -82,10 +83,9 @@ class Reader:
     def _read(self, tree: Tree, paths: list[str]) -> None:
         """One request for all of them: through git, each costs a process."""
         new = {tree.ids[path]: path for path in paths if tree.ids[path] not in self._named_by_id}
-        contents = dict(tree.source.each(new.values()))
-        for path in new.values():
+        for path, content in tree.source.each(new.values()):
             linked = path in tree.source.links
-            self._named_by_id[tree.ids[path]] = (os.fsdecode(contents[path]),) if linked else texts_of(contents[path])
+            self._named_by_id[tree.ids[path]] = (os.fsdecode(content),) if linked else texts_of(content)
 
 
 def places_of(tree: Tree) -> dict[Place, str]:
@@ -117,6 +117,8 @@ def _digest(found: Mapping[Place, FoundPlace], place: Place) -> str | None:
 def texts_of(content: bytes) -> tuple[str, ...]:
     """Every text of a YAML file that could be a path; those before the first mistake where it is none."""
     texts: dict[str, None] = {}
+    if len(content) > MOST_BYTES:  # refused by the checks
+        return ()
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(content)
     try:
         for event in iter(loader.get_event, None):

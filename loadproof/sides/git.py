@@ -1,20 +1,32 @@
-"""What a review asks of git, by plumbing: no checkout, hook, filter or pager, and names never meet a shell."""
+"""What a review asks of git, by plumbing: no checkout, hook, filter or pager, and names never meet a shell.
+
+What a stranger pushed decides how much there is to read, so every answer is bounded before it is held.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from loadproof.errors import CouldNotRunError, InputError
 
 LINK, SUBMODULE = "120000", "160000"
+MOST_ANSWER_BYTES: Final = 64 * 2**20  # of names: some 600,000 files; a tree of trees can list without an end
+MOST_BLOB_BYTES: Final = 16 * 2**20  # of one file, which a small push can make as large as it likes
+PATIENCE_S: Final = 120.0  # for one answer that is no blob
+OVERSIZED: Final = b"too large for a review\n"  # what stands in place of a larger blob
+# Programs that a repository's configuration, or attributes which a push brings, would have git start.
+_STARTS_NOTHING: Final = (("core.fsmonitor", "false"), ("core.hooksPath", os.devnull), ("diff.external", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +89,46 @@ class Repository:
         return self._asked("cat-file", "-t", f"{commit}:{folder}") == "tree"
 
     def contents(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Id and content of every blob, raw as git keeps it, one in memory at a time."""
+        """Id and content of every blob, raw as git keeps it, one in memory at a time; OVERSIZED for a larger one."""
         wanted = list(dict.fromkeys(ids))
-        if not wanted:
+        small = []
+        for one, size_bytes in zip(wanted, self._sizes(wanted), strict=True):
+            if size_bytes > MOST_BLOB_BYTES:
+                yield one, OVERSIZED
+            else:
+                small.append(one)
+        with self._batch("--batch", small) as answers:
+            for one in small:
+                size_bytes = _size(answers.readline(), one)
+                content = answers.read(size_bytes)
+                answers.read(1)
+                yield one, content
+
+    def _sizes(self, ids: Sequence[str]) -> Iterator[int]:
+        with self._batch("--batch-check", ids) as answers:
+            for one in ids:
+                yield _size(answers.readline(), one)
+
+    @contextmanager
+    def _batch(self, kind: str, ids: Sequence[str]) -> Iterator[IO[bytes]]:
+        if not ids:
+            yield io.BytesIO()
             return
         with subprocess.Popen(
-            ["git", "cat-file", "--batch"],
+            ["git", "cat-file", kind],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=self.here,
-            env=_variables(),
+            env=self._variables,
         ) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             # Asked from a thread of its own: git answers while it is still being asked, and neither may wait.
-            asking = threading.Thread(target=_ask, args=(process.stdin, wanted), daemon=True)
+            asking = threading.Thread(target=_ask, args=(process.stdin, ids), daemon=True)
             asking.start()
             try:
-                for one in wanted:
-                    facts = process.stdout.readline().split()
-                    if len(facts) != 3:
-                        raise CouldNotRunError(f"git does not have object {one}; run `git fsck`, or fetch it")
-                    size_bytes = int(facts[2])
-                    yield one, process.stdout.read(size_bytes + 1)[:size_bytes]
+                yield process.stdout
             finally:
                 process.kill()
                 asking.join()
@@ -145,11 +173,62 @@ class Repository:
             return done.stdout
         raise CouldNotRunError(f"git {arguments[0]} failed: {why}")
 
-    def _started(self, arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
+    def _started(
+        self, arguments: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Raises InputError for an answer without an end."""
         command = ["git", "--no-pager", "--literal-pathspecs", *arguments]
-        return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, cwd=folder, env=_variables(), check=False
-        )
+        with (
+            tempfile.TemporaryFile() as words,
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=words,
+                cwd=folder,
+                env=self._variables if variables is None else variables,
+            ) as process,
+        ):
+            assert process.stdout is not None
+            watch = threading.Timer(PATIENCE_S, process.kill)
+            watch.start()
+            try:
+                said = process.stdout.read(MOST_ANSWER_BYTES + 1)
+                if len(said) > MOST_ANSWER_BYTES:
+                    process.kill()
+                    raise InputError(
+                        f"git {arguments[0]}: more than {MOST_ANSWER_BYTES // 2**20} MiB of names; a review reads "
+                        "no more of one side: name the project's folder, or take the files away that made it so many"
+                    )
+                code = process.wait()
+            finally:
+                watch.cancel()
+            words.seek(0)
+            return subprocess.CompletedProcess(command, code, said, words.read(64 * 1024))
+
+    @cached_property
+    def _variables(self) -> Mapping[str, str]:
+        """For git: no question on a terminal, no lock in a repository that is only read, messages in English, and no
+        program of the configuration's. A filter that is emptied leaves what lies on the disk as it is."""
+        plain = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        asked = ("config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$")
+        named = os.fsdecode(self._started(asked, self.here, plain).stdout).split("\0")
+        filters = [(name, "false" if name.endswith(".required") else "") for name in dict.fromkeys(named) if name]
+        try:
+            count = int(plain.get("GIT_CONFIG_COUNT") or 0)  # a job's own come first
+        except ValueError:
+            count = 0
+        for number, (name, value) in enumerate((*_STARTS_NOTHING, *filters), start=count):
+            plain |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+        return {**plain, "GIT_CONFIG_COUNT": str(count + len(_STARTS_NOTHING) + len(filters))}
+
+
+def _size(facts: bytes, one: str) -> int:
+    """Of an object, by git's line about it. Raises CouldNotRunError for one that is not there."""
+    words = facts.split()
+    if len(words) != 3:
+        raise CouldNotRunError(f"git does not have object {one}; run `git fsck`, or fetch it")
+    return int(words[2])
 
 
 def _ask(stream: IO[bytes], ids: Sequence[str]) -> None:
@@ -157,8 +236,3 @@ def _ask(stream: IO[bytes], ids: Sequence[str]) -> None:
     with suppress(OSError), stream:
         for one in ids:
             stream.write(f"{one}\n".encode())
-
-
-def _variables() -> Mapping[str, str]:
-    """No question on a terminal, no lock taken in a repository that is only read, messages in English."""
-    return {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}

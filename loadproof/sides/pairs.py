@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from loadproof.errors import CouldNotRunError, InputError
 from loadproof.review.model import Pair
 from loadproof.sides.affected import Place, Reader, affected
 from loadproof.sides.cache import Cache
-from loadproof.sides.side import UnfinishedSide, environment_place, readable_name
+from loadproof.sides.side import UnfinishedSide, environment_place
 from loadproof.sides.synthesis import App, Synthesized, Synthesizer, is_plain_name, jobs_of, split
-from loadproof.sides.tree import Tree
+from loadproof.sides.tree import Tree, readable_name
 
+Trust = Literal["base", "head"]  # whose code may run
 BASE, HEAD = "base", "head"  # folders of the work in which the sides are laid out
+_MOST_NAMED: Final = 10_000  # files of changed code; more is not read by anybody
 AT_ONCE: Final = max(2, min(4, os.cpu_count() or 1))  # processes; each is Python and Node by turns
 
 
@@ -32,28 +34,47 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The pairs to review, sorted; how many profiles the change does not touch; where the templates came from."""
+    """The pairs to review, sorted; how many profiles the change does not touch; where the templates came from.
+
+    `not_run` are files of code that HEAD changes, and that nothing was synthesized by.
+    """
 
     pairs: tuple[Pair, ...]
     unaffected: int
     synthesized: int
     from_cache: int
     processes: int
+    not_run: tuple[str, ...] = ()
 
 
-def find_sides(base: Tree, head: Tree, choice: Choice, cache: Cache, work: Path, say: Callable[[str], None]) -> Sides:
-    """Raises InputError for a choice of what neither side has, CouldNotRunError where nothing can be synthesized.
+def find_sides(
+    base: Tree,
+    head: Tree,
+    choice: Choice,
+    cache: Cache,
+    work: Path,
+    say: Callable[[str], None],
+    trust: Trust = "head",
+) -> Sides:
+    """With `trust` base, no line of HEAD runs: its profiles are data for BASE's code.
+
+    Raises InputError for a choice of what neither side has, CouldNotRunError where nothing can be synthesized.
 
     `work` is an empty folder of this review; `say` is told how far it is.
     """
+    if trust == "base":
+        base = base.without_compiled()
+    codebase = base if trust == "base" else head
     reader = Reader()
     before, after = (reader.places(tree) for tree in (base, head))
     _refuse_unknown(choice, {*before, *after})
-    same_code = base.has_own_code == head.has_own_code and (not head.has_own_code or base.code_id == head.code_id)
+    same_code = base.has_own_code == codebase.has_own_code and (
+        not codebase.has_own_code or base.code_id == codebase.code_id
+    )
     places = [place for place in affected(before, after, same_code=same_code) if _is_chosen(place, choice)]
     halves = tuple(
-        UnfinishedSide(tree, found, tuple(p for p in places if p in found), work / name, choice.context)
-        for name, tree, found in ((BASE, base, before), (HEAD, head, after))
+        UnfinishedSide(tree, code, found, tuple(p for p in places if p in found), work / name, choice.context)
+        for name, tree, code, found in ((BASE, base, base, before), (HEAD, head, codebase, after))
     )
     for half in halves:
         half.root.mkdir(exist_ok=True)
@@ -71,7 +92,16 @@ def find_sides(base: Tree, head: Tree, choice: Choice, cache: Cache, work: Path,
         _synthesize(halves, wanted, synthesizer, cache)
     pairs = tuple(_pairs(places, *halves))
     shown = sum(not pair.environment_level for pair in pairs)
-    return Sides(tuple(pair.pair for pair in pairs), total - shown, count, from_cache, synthesizer.started)
+    not_run = () if codebase is head else _changed_code(base, head)
+    return Sides(tuple(pair.pair for pair in pairs), total - shown, count, from_cache, synthesizer.started, not_run)
+
+
+def _changed_code(base: Tree, head: Tree) -> tuple[str, ...]:
+    if not (base.has_own_code or head.has_own_code):
+        return ()
+    paths = sorted({*base.code, *head.code})
+    changed = [readable_name(path) for path in paths if base.ids.get(path) != head.ids.get(path)]
+    return tuple(changed[:_MOST_NAMED])
 
 
 def _is_chosen(place: Place, choice: Choice) -> bool:
@@ -139,7 +169,7 @@ def _synthesize(
         running: list[tuple[UnfinishedSide, Future[Synthesized]]] = []
         try:
             for half, names in zip(halves, wanted, strict=True):
-                app = App(half.root, half.tree.has_own_code, half.settings())
+                app = App(half.root, half.codebase.has_own_code, half.settings())
                 jobs = split(jobs_of(names, half.existing), AT_ONCE // sides)
                 running += [(half, pool.submit(synthesizer.synthesize, app, job)) for job in jobs]
             outcomes = [(half, future.result()) for half, future in running]

@@ -20,7 +20,8 @@ from loadproof.profiles.tree import Items, Map, Node, Problems
 from loadproof.review.model import Side
 from loadproof.scaffold import team_files
 from loadproof.sides.affected import ENVIRONMENT, OF_ENVIRONMENT, FoundPlace, Place
-from loadproof.sides.tree import PROFILES, Tree, digest_of
+from loadproof.sides.git import MOST_BLOB_BYTES, OVERSIZED
+from loadproof.sides.tree import PROFILES, Tree, digest_of, readable_name
 
 _CACHED_FORM: Final = "3"  # of what is kept and how it is made; another one finds nothing
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
@@ -28,9 +29,13 @@ _LFS: Final = b"version https://git-lfs.github.com/spec/"
 
 @dataclass(slots=True)
 class UnfinishedSide:
-    """`places` are those to review that this side has; `context` is what `-c` gives beside env and profile."""
+    """`places` are those to review that this side has; `context` is what `-c` gives beside env and profile.
+
+    `codebase` is the side whose code synthesizes this one's profiles: its own, or BASE's where that alone is trusted.
+    """
 
     tree: Tree
+    codebase: Tree
     found: Mapping[Place, FoundPlace]
     places: tuple[Place, ...]
     root: Path
@@ -54,6 +59,9 @@ class UnfinishedSide:
         """Read every profile of `places` and every environment of theirs, as `loadproof check` does."""
         if self.places:
             named = {path for place in self.places for path in self.found[place].made_of if path in self.tree.ids}
+            if self.codebase is not self.tree:  # what lies among the code could be run, whatever it is called
+                self._refuse_foreign()
+                named = set()
             self.tree.lay_out(sorted(named.union(self.tree.profile_paths)), self.root)
         for environment_name in sorted({place.environment_name for place in self.places}):
             file = self.root / PROFILES / environment_name / ENVIRONMENT
@@ -63,9 +71,17 @@ class UnfinishedSide:
                 self.checked[place] = check_file(self.root / self.found[place].file)
             if pointer := self._kept_elsewhere(place):
                 self.elsewhere.add(place)
-                self.refusals[place] = (
-                    f"{pointer} is kept in Git LFS, so git has no content of it; name a folder instead"
-                )
+                self.refusals[place] = pointer
+
+    def _refuse_foreign(self) -> None:
+        """Profiles that name a file beside `deploy_profiles` which the trusted side has not just so."""
+        for place in self.places:
+            for path in self.found[place].made_of:
+                if not path.startswith(f"{PROFILES}/") and self.codebase.ids.get(path) != self.tree.ids.get(path):
+                    self.refusals[place] = (
+                        f"it names {path}, which this change brings from outside {PROFILES}: nothing of that is read "
+                        f"with --trust base; move it below {PROFILES}"
+                    )
 
     def is_refused(self, place: Place) -> bool:
         """True where the checks stop this profile, or its environment, before anything is synthesized."""
@@ -75,9 +91,11 @@ class UnfinishedSide:
 
     def lay_out_code(self) -> None:
         """Code beside the profiles: nothing else of the project is there for it to find, such as what git ignores."""
-        if self.tree.has_own_code:
-            laid = {path for place in self.places for path in self.found[place].made_of}
-            self.tree.lay_out([path for path in self.tree.code if path not in laid], self.root)
+        if not self.codebase.has_own_code:
+            return
+        own = self.codebase is self.tree
+        laid = {path for place in self.places for path in self.found[place].made_of} if own else set()
+        self.codebase.lay_out([path for path in self.codebase.code if path not in laid], self.root)
 
     def settings(self) -> dict[str, object]:
         """What the CDK CLI would pass on: cdk.context.json, the context of cdk.json, and `-c`. Read once."""
@@ -87,8 +105,8 @@ class UnfinishedSide:
 
     def _read_settings(self) -> dict[str, object]:
         named = ("cdk.context.json", "cdk.json")
-        if self.tree.has_own_code:
-            texts = dict(self.tree.source.each(name for name in named if name in self.tree.ids))
+        if self.codebase.has_own_code:
+            texts = dict(self.codebase.source.each(name for name in named if name in self.codebase.ids))
         else:
             own = team_files() / "cdk.json"
             texts = {"cdk.json": own.read_bytes()} if own.is_file() else {}
@@ -106,7 +124,7 @@ class UnfinishedSide:
         )
         rows = [
             ("loadproof review", _CACHED_FORM, _cdk_version()),
-            ("code", self.tree.code_id if self.tree.has_own_code else _installed_code_id()),
+            ("code", self.codebase.code_id if self.codebase.has_own_code else _installed_code_id()),
             # Git's filters (line ends, LFS) may make other bytes of the same id on the disk.
             ("from", "git" if self.tree.source.folder is None else "disk"),
             ("context", json.dumps(self.settings(), sort_keys=True)),
@@ -138,15 +156,25 @@ class UnfinishedSide:
             context = document if name == "cdk.context.json" else document.get("context", {})
             return dict(context)
         except (ValueError, TypeError, AttributeError):
-            raise InputError(f"{self.tree.label}: {name} is no JSON object as the CDK CLI reads it; mend it") from None
+            raise InputError(
+                f"{self.codebase.label}: {name} is no JSON object as the CDK CLI reads it; mend it"
+            ) from None
 
     def _kept_elsewhere(self, place: Place) -> str | None:
+        """Why a file that the place is made of has no content here."""
         if self.tree.source.folder is not None:
             return None
         for path in self.found[place].made_of:
             file = self.root / path
-            if file.is_file() and file.read_bytes()[: len(_LFS)] == _LFS:
-                return path
+            if not file.is_file():
+                continue
+            with file.open("rb") as opened:
+                start = opened.read(len(_LFS))
+            if start == _LFS:
+                return f"{path} is kept in Git LFS, so git has no content of it; name a folder instead"
+            if start == OVERSIZED:
+                most = f"{MOST_BLOB_BYTES // 2**20} MiB"
+                return f"{path} is larger than {most}, the most that a review reads of a file; shorten it"
         return None
 
     def _relative(self, problem: Problem) -> Problem:
@@ -182,11 +210,6 @@ class UnfinishedSide:
 
 def environment_place(name: str) -> Place:
     return Place(name, OF_ENVIRONMENT)
-
-
-def readable_name(text: str) -> str:
-    """A file's name may be no text at all: what is none is spelled out."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _stack(place: Place) -> str:

@@ -25,9 +25,11 @@ from typing import Final, TypeVar
 from loadproof.errors import CouldNotRunError, ExitCode
 from loadproof.profiles.names import stack_name
 from loadproof.scaffold import team_files
-from loadproof.sides.tree import ENTRY, PROFILES
+from loadproof.sides.tree import ENTRY, PROFILES, readable_name
 
 PATIENCE_S: Final = 900.0
+MOST_OUTPUT_BYTES: Final = 16 * 2**20  # of one template; CloudFormation takes 1 MB
+MOST_ARTIFACTS: Final = 10_000
 MOST_ATTEMPTS: Final = 16  # processes that look for the profiles of one job that cannot be synthesized
 _CHEAP: Final = 20  # profiles that cost less to synthesize along than another process
 _MOST_WORDS: Final = 2000  # characters of a refusal
@@ -47,6 +49,10 @@ _OWN_APP: Final = (
     "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from stacks.application import main; "
     "sys.exit(main(Path(sys.argv[2])))"
 )
+
+
+class UnreadableError(Exception):
+    """What synthesis left is not what the CDK writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +147,10 @@ class Synthesizer:
             home.mkdir()
             code, words = self._run(app, job, out, home)
             if code is ExitCode.OK:
-                return _read(out, job)
+                try:
+                    return _read(out, job)
+                except UnreadableError as error:
+                    code, words = ExitCode.MISSED, f"what synthesis wrote cannot be read: {error}"
         blamed = _blamed(job, words)
         rest = _without(job, blamed)
         parts = (rest,) if blamed and _size(rest) else _halves(job)
@@ -296,7 +305,10 @@ def _words(said: str, root: Path) -> str:
 
 def _read(out: Path, job: SynthesisJob) -> Synthesized:
     """The templates by whose they are: a profile's by their names, an environment's own where no profile's fits."""
-    artifacts = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
+    manifest = _json(out, "manifest.json")
+    artifacts = manifest.get("artifacts") if isinstance(manifest, dict) else None
+    if not isinstance(artifacts, dict) or len(artifacts) > MOST_ARTIFACTS:
+        raise UnreadableError(f"manifest.json: expected at most {MOST_ARTIFACTS:,} artifacts, as the CDK writes them")
     profiles: dict[tuple[str, str], dict[str, object]] = {
         (environment, name): {} for environment, names in job.wanted.items() for name in names
     }
@@ -307,11 +319,16 @@ def _read(out: Path, job: SynthesisJob) -> Synthesized:
         for name in job.existing[environment]
     }
     for artifact_id, artifact in sorted(artifacts.items()):
-        if artifact["type"] != "aws:cloudformation:stack":
+        if not isinstance(artifact, dict) or artifact.get("type") != "aws:cloudformation:stack":
             continue
-        properties = artifact["properties"]
-        stack = properties.get("stackName", artifact_id)
-        template = json.loads((out / properties["templateFile"]).read_text(encoding="utf-8"))
+        properties = artifact.get("properties")
+        file = properties.get("templateFile") if isinstance(properties, dict) else None
+        stack = properties.get("stackName", artifact_id) if isinstance(properties, dict) else None
+        if not isinstance(file, str) or not isinstance(stack, str):
+            raise UnreadableError(f"manifest.json: {readable_name(artifact_id)} names no template")
+        template = _json(out, file)
+        if not isinstance(template, dict):
+            raise UnreadableError(f"{readable_name(file)}: no template")
         owner = owners.get(stack) or _longest(stack, {key: f"{name}-" for name, key in owners.items()})
         environment = _longest(stack, {name: stack_name(name, "") for name in shared})
         if owner in profiles:
@@ -319,6 +336,21 @@ def _read(out: Path, job: SynthesisJob) -> Synthesized:
         elif owner is None and environment is not None:
             shared[environment][stack] = template
     return Synthesized(profiles, shared, {})
+
+
+def _json(out: Path, name: str) -> object:
+    """A file that synthesis wrote into `out`: of its own, no link, and no larger than CloudFormation takes by far."""
+    file = out / name
+    try:
+        if file.parent != out or file.is_symlink() or not file.is_file():
+            raise UnreadableError(f"{readable_name(name)}: no file that synthesis wrote")
+        with file.open("rb") as opened:
+            content = opened.read(MOST_OUTPUT_BYTES + 1)
+        if len(content) > MOST_OUTPUT_BYTES:
+            raise UnreadableError(f"{readable_name(name)}: larger than {MOST_OUTPUT_BYTES // 2**20} MiB")
+        return json.loads(content)
+    except (OSError, ValueError, RecursionError) as error:
+        raise UnreadableError(f"{readable_name(name)}: no JSON ({type(error).__name__})") from None
 
 
 def _longest(stack: str, beginnings: Mapping[Key, str]) -> Key | None:

@@ -13,7 +13,7 @@ import posixpath
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -27,6 +27,9 @@ _NO_CODE: Final = frozenset(
 )
 _NEVER: Final = frozenset({".git", "__pycache__", "node_modules", "cdk.out"})
 _MOST_HOPS: Final = 8
+MOST_LINKS: Final = 1000  # each is followed through everything that there is
+MOST_SIDE_BYTES: Final = 512 * 2**20  # laid out of one commit
+_LONGEST_TARGET: Final = 4096  # bytes of a path: Linux's PATH_MAX
 
 
 class Source(Protocol):
@@ -78,6 +81,12 @@ class Tree:
         """Everything below `deploy_profiles`."""
         return tuple(sorted(path for path in self.ids if path.startswith(f"{PROFILES}/")))
 
+    def without_compiled(self) -> Tree:
+        """The same files; what Python compiled of them here is left alone, since others may have left it there."""
+        if isinstance(self.source, CommitSource):
+            return replace(self, source=replace(self.source, checked_out=None))
+        return self
+
     def lay_out(self, paths: Iterable[str], target: Path) -> None:
         """Write files below `target`. Links are made last, and only those that stay inside it."""
         chosen = [path for path in paths if is_plain(path)]
@@ -97,9 +106,19 @@ class CommitSource:
     checked_out: Path | None
 
     def write(self, paths: Iterable[str], target: Path) -> None:
-        """What Python compiled of the same content in the working tree comes along: each side would compile it."""
+        """What Python compiled of the same content in the working tree comes along: each side would compile it.
+
+        Raises InputError for more than MOST_SIDE_BYTES.
+        """
         compiled = self._compiled()
+        room_bytes = MOST_SIDE_BYTES
         for path, content in self.each(paths):
+            room_bytes -= len(content)
+            if room_bytes < 0:
+                raise InputError(
+                    f"{path}: with it more than {MOST_SIDE_BYTES // 2**20} MiB of files are read of one commit; "
+                    f"keep what is no code in one of {', '.join(sorted(_NO_CODE - _NEVER - {PROFILES}))}"
+                )
             file = target / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
@@ -209,6 +228,11 @@ def _folder_tree(label: str, root: Path, known: Mapping[str, str | None], algori
     return Tree(label, source, _through_links(ids, source), folder)
 
 
+def readable_name(text: str) -> str:
+    """A file's name may be no text at all: what is none is spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def is_plain(path: str) -> bool:
     """False for a path that leaves its folder, or reaches into git's own: a made-up tree may hold one."""
     parts = path.split("/")
@@ -242,6 +266,10 @@ def _through_links(ids: dict[str, str], source: Source) -> dict[str, str]:
     links = sorted(path for path in ids if path in source.links)
     if not links:
         return ids
+    if len(links) > MOST_LINKS:
+        raise InputError(
+            f"{len(links):,} symbolic links, of which a review follows {MOST_LINKS:,} at most; name folders"
+        )
     leads = {path: _inside(path, os.fsdecode(target)) for path, target in source.each(links)}
     return {**ids, **{path: digest_of(_reached(path, leads, ids)) for path in links}}
 
@@ -258,7 +286,7 @@ def _reached(path: str, leads: Mapping[str, str | None], ids: Mapping[str, str])
 
 def _inside(path: str, target: str) -> str | None:
     """What a link's target is from the top; None where it leads out."""
-    if target.startswith("/"):
+    if target.startswith("/") or len(target) > _LONGEST_TARGET:
         return None
     found = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     return None if found == ".." or found.startswith("../") else found

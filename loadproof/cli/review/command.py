@@ -24,7 +24,7 @@ from loadproof.review.model import SEVERITIES, Review, Severity
 from loadproof.review.reading import MOST_BYTES, read_document
 from loadproof.review.verdict import verdict_of
 from loadproof.sides.cache import Cache, cache_folder
-from loadproof.sides.pairs import Choice, find_sides
+from loadproof.sides.pairs import Choice, Trust, find_sides
 from loadproof.sides.refs import find_trees
 from loadproof.untrusted import with_escapes
 
@@ -69,6 +69,9 @@ def review(
     direct: Annotated[
         bool, typer.Option("--direct", help="compare with BASE as it is, not with where HEAD left it")
     ] = False,
+    trust: Annotated[
+        Trust, typer.Option(help="whose code may run: HEAD's own, or BASE's alone, as for a stranger's change")
+    ] = "head",
     docs: Annotated[
         str | None, typer.Option(metavar="URL", help="where docs/review-findings.md is read, for findings to link to")
     ] = None,
@@ -82,7 +85,7 @@ def review(
     Resources, costs, objectives, findings. Offline, no credentials.
 
     Profiles that the change touches are synthesized on both sides, each by the code of its own side, exactly as
-    `cdk synth` would run it: review a stranger's branch where there is nothing to steal.
+    `cdk synth` would run it. With --trust base no line of HEAD runs: its profiles are synthesized by BASE's code.
 
     Exit 0; 1 with findings at --fail-on or above; 2 bad input; 3 could not run.
     """
@@ -93,7 +96,7 @@ def review(
         return _shown_again(again, (base, head), targets, docs or DOCS_PAGE, fail_on)
     if base is None:
         raise InputError("review: expected BASE, a git ref or folder that the change starts from, or --from FILE")
-    made = _made(base, head, _choice(context or []), evidence or [], cache=cache, direct=direct)
+    made = _made(base, head, _choice(context or []), evidence or [], trust, cache=cache, direct=direct)
     write(document(made, docs=docs or DOCS_PAGE), targets)
     verdict = verdict_of(made)
     if output:  # a log should still say how it went
@@ -120,7 +123,9 @@ def _shown_again(
     return _exit_code(found["verdict"]["worst"], fail_on)
 
 
-def _made(base: str, head: str | None, choice: Choice, evidence: list[str], *, cache: bool, direct: bool) -> Review:
+def _made(
+    base: str, head: str | None, choice: Choice, evidence: list[str], trust: Trust, *, cache: bool, direct: bool
+) -> Review:
     started_s = time.monotonic()
 
     def say(what: str) -> None:
@@ -131,9 +136,9 @@ def _made(base: str, head: str | None, choice: Choice, evidence: list[str], *, c
         say(note)
     with _ended_by_termination(), tempfile.TemporaryDirectory(prefix="loadproof-review-") as folder:
         work = Path(folder).resolve()
-        sides = find_sides(before, after, choice, Cache(cache_folder() if cache else None), work, say)
+        sides = find_sides(before, after, choice, Cache(cache_folder() if cache else None), work, say, trust)
         runs = runs_for(before, after, sides.pairs, evidence, work) if sides.pairs or evidence else ()
-    made = assembled(before.label, after.label, sides.pairs, runs, sides.unaffected)
+    made = assembled(before.label, after.label, sides.pairs, runs, sides.unaffected, sides.not_run)
     say(f"reviewed in {time.monotonic() - started_s:.1f} s")
     return made
 
