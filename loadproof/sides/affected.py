@@ -14,7 +14,7 @@ import yaml
 
 from loadproof.profiles.calibrating import is_calibration
 from loadproof.profiles.inheritance import SUFFIXES
-from loadproof.profiles.reader import MOST_BYTES
+from loadproof.profiles.reader import MOST_BYTES, MOST_DEPTH
 from loadproof.sides.tree import PROFILES, Tree, digest_of
 
 ENVIRONMENT: Final = "environment.yaml"
@@ -120,8 +120,12 @@ def texts_of(content: bytes) -> tuple[str, ...]:
     if len(content) > MOST_BYTES:  # refused by the checks
         return ()
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(content)
+    depth = 0
     try:
         for event in iter(loader.get_event, None):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MOST_DEPTH:  # refused, too, and ever slower to read
+                break
             if isinstance(event, yaml.ScalarEvent) and _PATH.fullmatch(event.value):
                 texts[event.value] = None
             if isinstance(event, yaml.StreamEndEvent):
