@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import yaml
@@ -25,7 +27,7 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
 
 
-def merged(folder: Path, change: str) -> Path:
+def merged(folder: Path, change: str, code: Mapping[str, str] = MappingProxyType({})) -> Path:
     """What actions/checkout leaves of a pull request with `fetch-depth: 2`: its merge and both parents, shallow."""
     origin = folder / "origin"
     copy_of_the_code(origin)
@@ -36,6 +38,9 @@ def merged(folder: Path, change: str) -> Path:
     git(origin, "switch", "--quiet", "--create", "faster")
     with (origin / PROFILE).open("a", encoding="utf-8") as file:
         file.write(change)
+    for path, text in code.items():
+        (origin / path).write_text(text, encoding="utf-8")
+    git(origin, "add", ".")
     git(origin, "commit", "--quiet", "--all", "--message", "change")
     git(origin, "switch", "--quiet", "main")
     git(origin, "merge", "--quiet", "--no-ff", "--message", "merge", "faster")
@@ -49,7 +54,7 @@ def reviewed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Runner, int]:
     """The review of a pull request that takes the buffer away, and the exit code of its job."""
     folder = tmp_path_factory.mktemp("runner")
     checkout = merged(folder, CHANGE)
-    given = {"github.event.pull_request.number": "12"}
+    given = {"github.event.pull_request.number": "12", "github.event.pull_request.head.repo.fork": "false"}
     runner = Runner(checkout, folder / "scratch", given, {"PATH": without_make(folder)})
     return runner, runner.run(WORKFLOWS / "review.yml", "review")
 
@@ -59,6 +64,22 @@ def test_the_steps_set_up_and_review(reviewed: tuple[Runner, int]) -> None:
     runner, _ = reviewed
     assert (runner.checkout.parent / "asked").read_text(encoding="utf-8") == "setup\n"
     assert len(runner.ended) == 3, runner.ended[-1].stderr
+
+
+def test_a_forks_code_does_not_run(tmp_path: Path) -> None:
+    """Its Makefile, app and library neither install nor review it; its profiles are reviewed all the same."""
+    trap = f"import pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch()\n"
+    checkout = merged(
+        tmp_path, CHANGE, {"app.py": trap, "loadproof/__init__.py": trap, "Makefile": "setup:\n\tfalse\n"}
+    )
+    given = {"github.event.pull_request.number": "12", "github.event.pull_request.head.repo.fork": "true"}
+    runner = Runner(checkout, tmp_path / "scratch", given, {"PATH": without_make(tmp_path)})
+    assert runner.run(WORKFLOWS / "review.yml", "review") == 1, runner.ended[-1].stderr  # lost messages, as above
+    assert (tmp_path / "where").read_text(encoding="utf-8") == f"{tmp_path / 'scratch' / 'base'}\n"
+    document = json.loads((checkout / "review" / "review.json").read_text(encoding="utf-8"))
+    assert document["not_run"] == ["Makefile", "app.py", "loadproof/__init__.py"]
+    assert [one["profile"] for one in document["profiles"]] == ["llama-3-1-8b"]
+    assert not (tmp_path / "ran").exists()
 
 
 def test_what_is_uploaded(reviewed: tuple[Runner, int]) -> None:

@@ -37,9 +37,10 @@ def copy_of_the_code(folder: Path) -> None:
 
 
 def without_make(folder: Path) -> str:
-    """A PATH whose `make` notes what it was asked: installing everything once more is CI's own first step."""
+    """A PATH whose `make` notes what it was asked, and where: installing all once more is CI's own first step."""
     shim = folder / "make"
-    shim.write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n', encoding="utf-8")
+    install = f"[ -e .venv ] || ln -s {ROOT}/.venv .venv"
+    shim.write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\npwd >> {folder}/where\n{install}\n', encoding="utf-8")
     shim.chmod(0o755)
     return f"{folder}:{os.environ['PATH']}"
 
@@ -96,6 +97,7 @@ class Runner:
             "GITHUB_SERVER_URL": "https://github.com",
             "GITHUB_STEP_SUMMARY": str(self.scratch / "summary.md"),
             "HOME": str(self.scratch),
+            "RUNNER_TEMP": str(self.scratch),
             # Unpacking CDK's library is ten seconds of CPU on every fresh runner; this machine has done it.
             "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(Path.home() / ".cache" / "aws" / "jsii" / "package-cache"),
             "PATH": os.environ["PATH"],
