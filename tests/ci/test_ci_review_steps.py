@@ -174,15 +174,17 @@ def test_the_action_reviews_the_same(reviewed: tuple[Runner, int], tmp_path: Pat
         yaml.safe_dump({"defaults": {"run": {"shell": "bash"}}, "jobs": {"action": {"steps": steps}}}), "utf-8"
     )
     given = {"inputs.command": "review", "inputs.environment": "", "inputs.fail-on": "break", "inputs.base": "HEAD^1"}
+    given |= {"github.event.pull_request.number": "12", "github.event.pull_request.head.repo.fork": "false"}
     shutil.copytree(runner.checkout, tmp_path / "checkout", symlinks=True)
     shutil.rmtree(tmp_path / "checkout" / "review")
-    action = Runner(tmp_path / "checkout", tmp_path / "scratch", given)
-    assert action.run(file, "action", only="Do") == code
+    shim = {"PATH": without_make(tmp_path)}
+    action = Runner(tmp_path / "checkout", tmp_path / "scratch", given, shim)
+    assert action.run(file, "action") == code
     assert action.expressions["steps.do.outputs.report"] == "review"
     written = tmp_path / "checkout" / "review" / "review.sarif"
     assert written.read_bytes() == (runner.checkout / "review" / "review.sarif").read_bytes()
-    unknown = Runner(tmp_path / "checkout", tmp_path / "scratch", {**given, "inputs.command": "destroy"})
-    assert unknown.run(file, "action", only="Do") == 2
+    unknown = Runner(tmp_path / "checkout", tmp_path / "scratch", {**given, "inputs.command": "destroy"}, shim)
+    assert unknown.run(file, "action") == 2
 
 
 def test_gitlab_gets_the_same_findings(reviewed: tuple[Runner, int]) -> None:
