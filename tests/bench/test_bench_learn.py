@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import boto3
 import pytest
+from bench_recorded import SECRET, capture
+from moto.server import ThreadedMotoServer
 
 from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths
 from loadproof.bench.learn.reading import read_recorded
-from loadproof.errors import InputError
-
-SECRET = "hunter2-planted"
-
-
-def capture(second: int, prompt: object, answer: str | None, encoding: str = "JSON") -> str:
-    """A line as SageMaker's data capture writes it."""
-
-    def side(mode: str, text: str) -> dict[str, str]:
-        data = base64.b64encode(text.encode()).decode() if encoding == "BASE64" else text
-        return {"observedContentType": "application/json", "mode": mode, "data": data, "encoding": encoding}
-
-    data = {"endpointInput": side("INPUT", json.dumps(prompt))}
-    if answer is not None:
-        data["endpointOutput"] = side("OUTPUT", answer)
-    event = {"eventId": f"e{second}", "inferenceTime": f"2026-01-05T08:00:{second:02d}Z"}
-    return json.dumps({"captureData": data, "eventMetadata": event, "eventVersion": "0"}) + "\n"
-
+from loadproof.errors import CouldNotRunError, InputError
 
 CHAT = {"messages": [{"role": "user", "content": SECRET}]}
 STREAM = 'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: {"choices": [], "usage": {"prompt_tokens": 31, '
@@ -53,7 +39,7 @@ def test_a_capture_has_the_servers_counts_or_four_characters_a_token(
 ) -> None:
     """OpenAI, its stream, Converse, TGI's whole answer, LMI's lines."""
     (tmp_path / "a.jsonl").write_text("".join(capture(at, prompt, answer, encoding) for at in (3, 1)))
-    found = read_recorded([tmp_path])
+    found = read_recorded([str(tmp_path)])
     assert (found.input_tokens[0], found.output_tokens[0], found.estimated) == (*lengths, 2 * estimated)
     assert list(found.at_s) == [0, 2]
 
@@ -64,7 +50,7 @@ def test_bedrocks_logs_say_their_counts(tmp_path: Path) -> None:
     row |= {"input": {"inputTokenCount": 100}, "output": {"outputTokenCount": 8}}
     rows = [row, row | {"timestamp": "2026-01-05T08:00:04Z"}, row | {"errorCode": "ThrottlingException"}]
     (tmp_path / "log.json.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
-    found = read_recorded([tmp_path])
+    found = read_recorded([str(tmp_path)])
     assert (list(found.at_s), list(found.input_tokens), list(found.output_tokens)) == ([0, 4], [100, 100], [8, 8])
     assert found.failed == 1
 
@@ -75,7 +61,7 @@ def test_every_bad_line_has_its_place_and_quotes_nothing(tmp_path: Path) -> None
     bad = capture(1, CHAT, "{}").replace("2026-01-05T08:00:01Z", SECRET)
     file.write_text(capture(0, CHAT, "{}") + f'{{"{SECRET}\n' + bad + json.dumps({SECRET: 1}) + "\n")
     with pytest.raises(InputError) as raised:
-        read_recorded([file])
+        read_recorded([str(file)])
     assert [line.removeprefix(f"{file}:") for line in str(raised.value).splitlines()] == [
         "1: neither tokens nor texts of a known payload: expected TGI, LMI, OpenAI or Converse",
         "2: not JSON; one object a line",
@@ -94,14 +80,103 @@ def test_a_request_without_an_answer_is_left_out_and_counted(tmp_path: Path) -> 
         capture(3, CHAT, usage),
     ]
     (tmp_path / "a.jsonl").write_text("".join(lines))
-    found = read_recorded([tmp_path])
+    found = read_recorded([str(tmp_path)])
     assert (len(found), found.failed) == (2, 2)
 
 
-def test_a_bucket_is_not_read(tmp_path: Path) -> None:
-    """With what to do instead."""
-    with pytest.raises(InputError, match="aws s3 sync"):
-        read_recorded([Path("s3://bucket/capture")])
+def conversation(second: int, turn: int, system: str = "be brief") -> str:
+    """Turn k of a conversation: ten characters a message, a system prompt of eight."""
+    messages = [{"role": "system", "content": system}]
+    for _ in range(turn - 1):
+        messages += [{"role": "user", "content": "u" * 10}, {"role": "assistant", "content": "a" * 10}]
+    messages += [{"role": "user", "content": "u" * 10}]
+    tokens = len(system) + 20 * turn - 10  # one a character
+    usage = {"prompt_tokens": tokens, "completion_tokens": 10}
+    return capture(second, {"messages": messages}, json.dumps({"usage": usage}))
+
+
+def test_turns_and_the_system_prompt_are_learned(tmp_path: Path) -> None:
+    """Four conversations of three turns: 12 requests of 4 first turns; a turn brings 10 tokens, the first 8 more."""
+    lines = [conversation(4 * turn + at, turn) for turn in (1, 2, 3) for at in range(4)]
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    found = read_recorded([str(tmp_path)])
+    assert list(found.turns) == [1] * 4 + [2] * 4 + [3] * 4
+    assert list(found.new_tokens) == [18] * 4 + [10] * 8
+    learned = fit(found)
+    assert (learned.turns, learned.shared_prefix_tokens, learned.input_tokens.mean) == (
+        3,
+        8,
+        pytest.approx(12.67, 0.01),
+    )
+
+
+def test_another_system_prompt_for_each_is_not_shared(tmp_path: Path) -> None:
+    """Eight of one length and eight contents."""
+    (tmp_path / "a.jsonl").write_text("".join(conversation(at, 1, f"be br{at:03d}") for at in range(8)))
+    assert fit(read_recorded([str(tmp_path)])).shared_prefix_tokens == 0
+
+
+def test_a_file_that_is_neither_capture_nor_trace_is_not_quoted(tmp_path: Path) -> None:
+    """Whatever it is: columns of a table, keys and values of rows."""
+    for name, text in (
+        ("a.csv", f"{SECRET},b\n1,2\n"),
+        ("b.jsonl", f'{{"{SECRET}": 1}}\n'),
+        ("c.jsonl", f"{SECRET}\n"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InputError) as raised:
+            read_recorded([str(tmp_path / name)])
+        assert SECRET not in str(raised.value)
+    rows = ["timestamp_s,input_tokens,output_tokens", "0,5,5", f"1,{SECRET},5"]
+    (tmp_path / "d.csv").write_text("\n".join(rows))
+    with pytest.raises(InputError) as raised:
+        read_recorded([str(tmp_path / "d.csv")])
+    assert str(raised.value).startswith(f"{tmp_path / 'd.csv'}:3: ")
+    assert SECRET not in str(raised.value)
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A bucket of a server that is not ours, which speaks S3."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    server = ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.get_host_and_port()[1]}")
+    boto3.client("s3").create_bucket(Bucket="captures")
+    yield "captures"
+    server.stop()
+
+
+def test_a_bucket_is_read_as_a_folder_is(bucket: str) -> None:
+    """Plain and gzipped objects below a prefix, in any order; others are left alone."""
+    usage = '{"usage": {"prompt_tokens": 2, "completion_tokens": 5}}'
+    lines = [capture(at, CHAT, usage).encode() for at in range(4)]
+    bodies = {"a/2.jsonl": lines[2] + lines[3], "a/1.jsonl.gz": gzip.compress(lines[0] + lines[1]), "b/3.jsonl": b"{"}
+    for key, body in bodies.items():
+        boto3.client("s3").put_object(Bucket=bucket, Key=f"day/{key}", Body=body)
+    found = read_recorded([f"s3://{bucket}/day/a"])
+    assert (list(found.at_s), list(found.input_tokens)) == ([0, 1, 2, 3], [2] * 4)
+    with pytest.raises(InputError, match=r"s3://captures/day/c: no file ending in"):
+        read_recorded([f"s3://{bucket}/day/c"])
+    with pytest.raises(CouldNotRunError, match="NoSuchBucket"):
+        read_recorded(["s3://nobodys/day"])
+
+
+def test_a_share_of_requests_stands_for_all(tmp_path: Path) -> None:
+    """One in ten captured: ten times the rate."""
+    usage = '{"usage": {"prompt_tokens": 2, "completion_tokens": 5}}'
+    (tmp_path / "a.jsonl").write_text("".join(capture(at, CHAT, usage) for at in range(0, 50, 5)))
+    found = read_recorded([str(tmp_path)])
+    assert found.captured
+    found.share = 0.1
+    assert fit(found).requests_per_s == pytest.approx(2)
+
+
+def test_a_folder_of_nothing_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no file ending in"):
+        read_recorded([str(tmp_path)])
 
 
 def test_lognormal_counts_are_found_to_be_so() -> None:
@@ -135,4 +210,4 @@ def test_one_moment_has_no_rate(tmp_path: Path) -> None:
     usage = '{"usage": {"prompt_tokens": 2, "completion_tokens": 5}}'
     (tmp_path / "a.jsonl").write_text(capture(0, CHAT, usage) * 2)
     with pytest.raises(InputError, match="no rate"):
-        fit(read_recorded([tmp_path]))
+        fit(read_recorded([str(tmp_path)]))

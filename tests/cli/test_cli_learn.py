@@ -9,11 +9,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from bench_recorded import SECRET, capture
 
 from loadproof.cli.main import run
 from loadproof.errors import ExitCode
 from loadproof.profiles import load_profile
-from tests.bench.test_bench_learn import SECRET, capture
 
 PROFILES = Path(__file__).resolve().parents[2] / "deploy_profiles"
 
@@ -84,3 +84,74 @@ def test_nothing_of_a_prompt_or_an_answer_is_in_any_output(tmp_path: Path, capsy
         assert run([*arguments, "--format", format]) == 0
         said = capsys.readouterr()
         assert SECRET not in said.out + said.err + out.read_text()
+
+
+def played(folder: Path, rate: float, longer: float) -> Path:
+    """Six hours of the proven workload below, or of longer prompts."""
+    draw, now = Random(2), 0.0
+    lines = ["timestamp_s,input_tokens,output_tokens"]
+    while (now := now + draw.expovariate(rate)) < 6 * 3600:
+        prompt = min(2000, max(16, round(draw.gauss(400 * longer, 80))))
+        lines.append(f"{now:.3f},{prompt},{min(500, max(1, round(draw.gauss(100, 20))))}")
+    file = folder / f"{rate}-{longer}.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+WORKLOAD = """\
+workload:
+  input_tokens: {distribution: normal, mean: 400, stddev: 80, min: 16, max: 2000}
+  output_tokens: {distribution: normal, mean: 100, stddev: 20, min: 1, max: 500}
+  arrivals: {process: poisson, requests_per_s: 0.2}
+"""
+
+
+@pytest.fixture
+def proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    profile = copied(tmp_path, "base").relative_to(tmp_path)
+    text = profile.read_text()
+    start = text.index("workload:")
+    end = next((at for at in range(start + 9, len(text)) if text[at - 1] == "\n" and text[at].isalpha()), len(text))
+    profile.write_text(text[:start] + WORKLOAD + text[end:])
+    return profile
+
+
+def test_traffic_as_proven_is_no_drift(proven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 0, and no change is proposed."""
+    assert run(["learn", str(played(tmp_path, 0.2, 1)), "--against", str(proven), "--out", "w.diff"]) == 0
+    assert "as proven, as far as this shows" in capsys.readouterr().out
+    assert Path("w.diff").read_text() == ""
+
+
+def test_traffic_that_moved_is_told_with_what_follows(
+    proven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 1; since when, what it does to each objective, and the workload as a diff that the checks accept."""
+    moved = str(played(tmp_path, 0.2, 2))
+    code = run(["learn", moved, "--against", str(proven), "--out", "w.diff", "--format", "json"])
+    document = json.loads(capsys.readouterr().out)
+    assert (code, document["moved"]) == (ExitCode.MISSED, True)
+    assert {one["quantity"]: one["moved"] for one in document["drift"]} == {
+        "prompt tokens": True,
+        "answer tokens": False,
+        "requests/s": False,
+    }
+    assert document["drift"][0]["found"] == pytest.approx(800, rel=0.02)
+    objectives = {one["name"]: one for one in document["objectives"]}
+    assert objectives
+    assert all(one["recorded_ms"] > one["proven_ms"] for name, one in objectives.items() if name.startswith("ttft"))
+    subprocess.run(["git", "apply", "w.diff"], check=True)
+    assert load_profile(proven).workload.input_tokens.mean == pytest.approx(800, rel=0.02)  # type: ignore[union-attr]
+    assert run(["learn", moved, "--against", str(proven)]) == 0  # what was learned is what it is held against now
+    assert "as proven" in capsys.readouterr().out
+
+
+def test_the_endpoints_own_capture_is_where_it_is_looked_for(
+    proven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By bucket, endpoint, variant and hour, as SageMaker lays it out; a profile without one says what to give."""
+    assert run(["learn", "--against", str(proven)]) == ExitCode.BAD_INPUT
+    assert "has no endpoint.data_capture; give SOURCES" in capsys.readouterr().err
+    assert run(["learn"]) == ExitCode.BAD_INPUT
+    assert "give SOURCES: files, folders or s3:// prefixes" in capsys.readouterr().err

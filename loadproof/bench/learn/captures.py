@@ -1,13 +1,15 @@
 """Production's own records as times and lengths: SageMaker's data capture, Bedrock's invocation logs.
 
-Nothing of a prompt or an answer leaves this module but how long it is. Tokens are the server's own count where the
-answer says one; else characters stand for them, four to a token, and the request counts as estimated.
+Nothing of a prompt or an answer leaves this module but how long it is, which turn of a conversation it is, and a keyed
+hash of what it begins with, whose key nobody keeps. Tokens are the server's own count where the answer says one; else
+characters stand for them, four to a token, and the request counts as estimated.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,12 +30,20 @@ _TEXTS: Final = ("inputs", "prompt", "messages", "system")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One recorded request. `estimated`: at least one of its lengths is reckoned from characters."""
+    """One recorded request. `estimated`: at least one of its lengths is reckoned from characters.
+
+    `turn` counts from 1; `new_tokens` of the prompt came since the answer before. `prefix` is a keyed hash of the
+    system prompt, of `prefix_tokens`; 0 without one.
+    """
 
     at_s: float
     input_tokens: int
     output_tokens: int
     estimated: bool = False
+    turn: int = 1
+    new_tokens: int = 0
+    prefix: int = 0
+    prefix_tokens: int = 0
 
 
 def is_capture(line: object) -> bool:
@@ -41,14 +51,17 @@ def is_capture(line: object) -> bool:
     return isinstance(line, dict) and ("captureData" in line or line.get("schemaType") == "ModelInvocationLog")
 
 
-def request_of(line: Document) -> Request | None:
-    """The request of one line; None where no answer came. Raises ValueError with what is wrong, never what was said."""
+def request_of(line: Document, key: bytes) -> Request | None:
+    """The request of one line; None where no answer came. Raises ValueError with what is wrong, never what was said.
+
+    `key`: of the hashes; hashes of one key are equal where what they are of is.
+    """
     if "captureData" in line:
-        return _captured(line)
-    return _logged(line)
+        return _captured(line, key)
+    return _logged(line, key)
 
 
-def _captured(line: Document) -> Request | None:
+def _captured(line: Document, key: bytes) -> Request | None:
     data, event = _map(line.get("captureData")), _map(line.get("eventMetadata"))
     at_s = _seconds(event.get("inferenceTime"), "eventMetadata.inferenceTime")
     if "endpointInput" not in data:
@@ -57,10 +70,10 @@ def _captured(line: Document) -> Request | None:
         return None
     prompt = _json(_payload(_map(data["endpointInput"]), "endpointInput"))
     answer = _payload(_map(data["endpointOutput"]), "endpointOutput")
-    return _request(at_s, prompt, list(_events(answer)))
+    return _request(at_s, prompt, list(_events(answer)), key)
 
 
-def _logged(line: Document) -> Request | None:
+def _logged(line: Document, key: bytes) -> Request | None:
     """Bedrock counts tokens itself, whether it keeps the texts or not."""
     at_s = _seconds(line.get("timestamp"), "timestamp")
     prompt, answer = _map(line.get("input")), _map(line.get("output"))
@@ -68,12 +81,16 @@ def _logged(line: Document) -> Request | None:
     if line.get("errorCode") or not answer:
         return None
     if _whole(counts[0]) and _whole(counts[1]):
-        return Request(at_s, int(str(counts[0])), int(str(counts[1])))
+        given, made = int(str(counts[0])), int(str(counts[1]))
+        if given < 1 or made < 1:
+            return None
+        beside = _Beside.of(_map(prompt.get("inputBodyJson")), given, key)
+        return Request(at_s, given, made, False, beside.turn, beside.new_tokens, beside.prefix, beside.prefix_tokens)
     events = answer.get("outputBodyJson")
-    return _request(at_s, prompt.get("inputBodyJson"), events if isinstance(events, list) else [events])
+    return _request(at_s, prompt.get("inputBodyJson"), events if isinstance(events, list) else [events], key)
 
 
-def _request(at_s: float, prompt: object, events: list[object]) -> Request | None:
+def _request(at_s: float, prompt: object, events: list[object], key: bytes) -> Request | None:
     maps = [event for event in events if isinstance(event, dict)]
     if not maps or any("error" in event for event in maps):
         return None
@@ -84,7 +101,45 @@ def _request(at_s: float, prompt: object, events: list[object]) -> Request | Non
     input_tokens, output_tokens = given or reckoned_in, made or reckoned_out
     if input_tokens < 1 or output_tokens < 1:
         raise ValueError("neither tokens nor texts of a known payload: expected TGI, LMI, OpenAI or Converse")
-    return Request(at_s, input_tokens, output_tokens, estimated=given is None or made is None)
+    beside = _Beside.of(sent, input_tokens, key)
+    return Request(
+        at_s,
+        input_tokens,
+        output_tokens,
+        given is None or made is None,
+        beside.turn,
+        beside.new_tokens,
+        beside.prefix,
+        beside.prefix_tokens,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What a prompt shares with others, by its characters: its conversation's history, and its system prompt."""
+
+    turn: int
+    new_tokens: int
+    prefix: int
+    prefix_tokens: int
+
+    @classmethod
+    def of(cls, sent: Document, tokens: int, key: bytes) -> _Beside:
+        messages = sent.get("messages")
+        rows = [one for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
+        begins = sent.get("system") or (rows[0] if rows and rows[0].get("role") in ("system", "developer") else None)
+        whole = sum(_characters(row) for row in rows) + _characters(sent.get("system"))
+        if not rows or not whole:
+            return cls(1, tokens, 0, 0)
+        answers = [at for at, row in enumerate(rows) if row.get("role") == "assistant"]
+        new = sum(_characters(row) for row in rows[answers[-1] + 1 :]) if answers else whole
+        hashed = hashlib.blake2b(orjson.dumps(begins), key=key, digest_size=7).digest() if begins else b""
+        return cls(
+            turn=len(answers) + 1,
+            new_tokens=max(1, round(tokens * new / whole)),
+            prefix=int.from_bytes(hashed, "big"),
+            prefix_tokens=round(tokens * _characters(begins) / whole) if begins else 0,
+        )
 
 
 def _counted(events: list[Document]) -> tuple[int | None, int | None]:

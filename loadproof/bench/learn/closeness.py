@@ -34,16 +34,64 @@ class Closeness:
         return self.apart is not None and abs(self.apart) <= MOST_APART
 
 
-def closeness_of(profile: Profile, recorded: Recorded, seed: int = 0) -> Sequence[Closeness]:
-    """TTFT and E2E p95 of a profile that has the learned workload; its first hour, where there is more."""
+@dataclass(frozen=True, slots=True)
+class Twins:
+    """A profile under its own workload, under the recorded traffic (None: only a share was recorded), and under the
+    learned one."""
+
+    proven: ProfileSimulation
+    recorded: ProfileSimulation | None
+    learned: ProfileSimulation
+
+
+def twins_of(proven: Profile, learned: Profile, recorded: Recorded, seed: int = 0) -> Twins:
+    """The twin of each, for an hour at most."""
     minutes = min(MOST_MINUTES, recorded.at_s[-1] / 60 + 1e-3)
     sizes = list(zip(recorded.input_tokens, recorded.output_tokens, strict=True))
     traffic = Traffic(OpenLoop([at_s * 1000 for at_s in recorded.at_s]), sizes, f"recorded, {len(recorded):,} requests")
-    raw = simulate_profile(profile, minutes=minutes, traffic=traffic, seed=seed)
-    fitted = simulate_profile(profile, minutes=minutes, seed=seed)
-    return [Closeness(name, _p95(raw, name), _p95(fitted, name)) for name in ("ttft_p95_ms", "e2e_p95_ms")]
+    return Twins(
+        simulate_profile(proven, minutes=minutes, seed=seed),
+        None if recorded.share < 1 else simulate_profile(learned, minutes=minutes, traffic=traffic, seed=seed),
+        simulate_profile(learned, minutes=minutes, seed=seed),
+    )
 
 
-def _p95(made: ProfileSimulation, name: str) -> float | None:
-    latencies = made.summary.ttft if name.startswith("ttft") else made.summary.e2e
-    return latencies.percentile_ms(95)
+def closeness_of(recorded: ProfileSimulation, learned: ProfileSimulation) -> Sequence[Closeness]:
+    """TTFT and E2E p95."""
+    return [
+        Closeness(name, predicted(recorded, name), predicted(learned, name)) for name in ("ttft_p95_ms", "e2e_p95_ms")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What the twin says of one latency objective: under the proven workload, and under the recorded traffic."""
+
+    name: str
+    bound_ms: float
+    proven_ms: float | None
+    recorded_ms: float | None
+
+    @property
+    def breaks(self) -> bool:
+        """Met as it was proven, and not any more."""
+        return self._meets(self.proven_ms) and not self._meets(self.recorded_ms)
+
+    def _meets(self, found_ms: float | None) -> bool:
+        return found_ms is not None and found_ms <= self.bound_ms
+
+
+def consequences_of(profile: Profile, proven: ProfileSimulation, recorded: ProfileSimulation) -> Sequence[Consequence]:
+    """Of every latency objective that the twin has a figure for: it yields no gaps between tokens."""
+    return [
+        Consequence(name, bound, predicted(proven, name), predicted(recorded, name))
+        for name, bound in profile.objectives
+        if bound is not None and name.partition("_")[0] in ("ttft", "tpot", "e2e")
+    ]
+
+
+def predicted(made: ProfileSimulation, name: str) -> float | None:
+    """A percentile by an objective's name, `e2e_p95_ms`; None where nothing was served."""
+    metric, percentile, _ = name.split("_")
+    latencies = {"ttft": made.summary.ttft, "tpot": made.summary.tpot, "e2e": made.summary.e2e}[metric]
+    return latencies.percentile_ms(int(percentile.removeprefix("p")))

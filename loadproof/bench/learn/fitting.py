@@ -14,6 +14,7 @@ from loadproof.errors import InputError
 
 MOST_DISTANCE: Final = 0.05
 SAMPLED: Final = 100
+MOST_TURNS: Final = 256  # as a profile has it
 _POISSON: Final = (0.8, 1.25)  # burstiness that is as good as 1
 
 
@@ -35,24 +36,49 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The workload that was fitted. `burstiness` is 1/CV² of the gaps; None where they are as good as Poisson."""
+    """The workload that was fitted. `burstiness` is 1/CV² of the gaps; None where they are as good as Poisson.
+
+    `input_tokens` are those of a turn, without its history. `turns`: of a conversation, the mean of all.
+    """
 
     input_tokens: Lengths
     output_tokens: Lengths
     requests_per_s: float
     burstiness: float | None
+    turns: int = 1
+    shared_prefix_tokens: int = 0
 
 
 def fit(recorded: Recorded, seed: int = 0) -> Learned:
     """Raises InputError where all requests came at one moment: that has no rate."""
     if recorded.at_s[-1] <= 0:
         raise InputError("every request came at one moment, which has no rate; give more of the traffic")
+    turns = turns_of(recorded.turns)
+    prompts = fit_lengths(recorded.new_tokens if turns > 1 else recorded.input_tokens)
     return Learned(
-        fit_lengths(recorded.input_tokens),
+        prompts,
         fit_lengths(recorded.output_tokens),
-        float(f"{(len(recorded) - 1) / recorded.at_s[-1]:.4g}"),
+        float(f"{(len(recorded) - 1) / recorded.at_s[-1] / recorded.share:.4g}"),
         burstiness_of(recorded.at_s, seed),
+        turns,
+        min(shared_prefix_of(recorded), prompts.min),  # a profile takes no prefix longer than a prompt
     )
+
+
+def turns_of(turns: Sequence[int]) -> int:
+    """Requests a conversation, by how many are first turns; 1 where none is seen to be one.
+
+    Needs no conversation to be seen whole: each has one first turn, whatever share of all requests was recorded.
+    """
+    numbers = np.asarray(turns)
+    firsts = int((numbers == 1).sum())
+    return min(MOST_TURNS, max(1, round(len(numbers) / firsts))) if firsts else 1
+
+
+def shared_prefix_of(recorded: Recorded) -> int:
+    """Tokens of the system prompt that most requests begin with; 0 where no half of them share one."""
+    count, tokens = max(recorded.prefixes.values(), default=[0, 0])
+    return round(tokens / count) if 2 * count >= len(recorded) else 0
 
 
 def fit_lengths(counts: Sequence[int]) -> Lengths:

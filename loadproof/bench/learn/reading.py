@@ -1,32 +1,45 @@
-"""Files and folders of recorded traffic as columns of numbers: 24 bytes a request are all that is held of it."""
+"""Files, folders and buckets of recorded traffic as columns of numbers: 34 bytes a request are all that is held."""
 
 from __future__ import annotations
 
-import gzip
-import zlib
+import re
+import secrets
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import orjson
 
-from loadproof.bench.learn.captures import is_capture, request_of
+from loadproof.bench.learn.captures import Request, is_capture, request_of
+from loadproof.bench.learn.sources import CAPTURES, File, files_of, lines_of
 from loadproof.bench.workload.traces import MOST_PROBLEMS, read_trace, trace_notes
 from loadproof.errors import InputError
 
-_CAPTURES: Final = (".jsonl", ".json", ".ndjson", ".gz")
+_MOST_TURNS: Final = 65_535
+_MOST_PREFIXES: Final = 10_000  # system prompts that are told apart; who has more shares none
+_TOLD_EVERY: Final = 20_000
+_PLACE: Final = re.compile(r"[^\n]*?:\d+:(?= )")
 
 
 @dataclass(slots=True)
 class Recorded:
-    """Requests by time, the first at 0. `estimated` of them have lengths reckoned from characters."""
+    """Requests by time, the first at 0, which is `began_s` of the epoch where a source says so.
 
+    `estimated` of them have lengths reckoned from characters. `captured`: by SageMaker, which may take a `share` only.
+    `prefixes`: how often a system prompt was seen, and the tokens of all of these, by its keyed hash.
+    """
+
+    began_s: float = 0.0
     at_s: array[float] = field(default_factory=lambda: array("d"))
     input_tokens: array[int] = field(default_factory=lambda: array("q"))
     output_tokens: array[int] = field(default_factory=lambda: array("q"))
+    new_tokens: array[int] = field(default_factory=lambda: array("q"))
+    turns: array[int] = field(default_factory=lambda: array("H"))
+    prefixes: dict[int, list[int]] = field(default_factory=dict)
+    captured: bool = False
+    share: float = 1.0
     estimated: int = 0
     failed: int = 0
     notes: list[str] = field(default_factory=list)
@@ -34,99 +47,100 @@ class Recorded:
     def __len__(self) -> int:
         return len(self.at_s)
 
-    def add(self, at_s: float, input_tokens: int, output_tokens: int) -> None:
-        self.at_s.append(at_s)
-        self.input_tokens.append(input_tokens)
-        self.output_tokens.append(output_tokens)
+    def add(self, request: Request) -> None:
+        self.at_s.append(request.at_s)
+        self.input_tokens.append(request.input_tokens)
+        self.output_tokens.append(request.output_tokens)
+        self.new_tokens.append(request.new_tokens)
+        self.turns.append(min(request.turn, _MOST_TURNS))
+        self.estimated += request.estimated
+        if request.prefix and (request.prefix in self.prefixes or len(self.prefixes) < _MOST_PREFIXES):
+            seen = self.prefixes.setdefault(request.prefix, [0, 0])
+            seen[0] += 1
+            seen[1] += request.prefix_tokens
 
 
-def read_recorded(sources: Sequence[Path]) -> Recorded:
-    """Everything recorded in these files and folders: captures and logs, in any order, or one trace.
+def read_recorded(sources: Sequence[str], tell: Callable[[int], None] = lambda count: None) -> Recorded:
+    """Everything recorded in these files, folders and prefixes of S3: captures and logs, in any order, or one trace.
 
-    Raises InputError with every bad line (up to 20), none of which is quoted.
+    `tell` hears every 20,000 requests how many there were. Raises InputError with every bad line (up to 20), none of
+    which is quoted, CouldNotRunError for what S3 refuses.
     """
     found, problems = Recorded(), list[str]()
-    files = [file for source in sources for file in _files(source)]
+    key = secrets.token_bytes(32)  # of this reading alone
+    files = [file for source in sources for file in files_of(source)]
     for file in files:
         if not _holds_captures(file):
             if len(files) > 1:
-                raise InputError(f"{file}: no data capture or invocation log, and a trace is learned from alone")
+                raise InputError(f"{file.name}: no data capture or invocation log, and a trace is learned from alone")
             _read_trace(file, found)
         else:
-            _read_captures(file, found, problems)
+            _read_captures(file, found, key, problems, tell)
         if len(problems) >= MOST_PROBLEMS:
             break
     if problems:
         raise InputError("\n".join(problems))
     if len(found) < 2:
-        raise InputError(f"{', '.join(map(str, sources))}: {len(found)} answered requests; learning takes 2 at least")
+        raise InputError(f"{', '.join(sources)}: {len(found)} answered requests; learning takes 2 at least")
     return _by_time(found)
 
 
-def _files(source: Path) -> Iterator[Path]:
-    if str(source).startswith("s3:"):
-        raise InputError(f"{source}: a folder is read; fetch it first (aws s3 sync) and give that")
-    if not source.is_dir():
-        yield source
-        return
-    files = sorted(file for file in source.rglob("*") if file.suffix in _CAPTURES and file.is_file())
-    if not files:
-        raise InputError(f"{source}: no file ending in {', '.join(_CAPTURES)}")
-    yield from files
-
-
-def _holds_captures(file: Path) -> bool:
-    if file.suffix not in _CAPTURES:
+def _holds_captures(file: File) -> bool:
+    if not file.name.endswith(CAPTURES):
         return False
-    first = next((line for _, line in _lines(file)), b"")
+    first = next((line for _, line in lines_of(file)), b"")
     try:
         return is_capture(orjson.loads(first))
     except orjson.JSONDecodeError:
         return False
 
 
-def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    try:
-        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as opened:
-            for number, line in enumerate(opened, start=1):
-                if line.strip():
-                    yield number, line
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-
-
-def _read_captures(file: Path, found: Recorded, problems: list[str]) -> None:
-    for number, line in _lines(file):
+def _read_captures(file: File, found: Recorded, key: bytes, problems: list[str], tell: Callable[[int], None]) -> None:
+    for number, line in lines_of(file):
         try:
             document = orjson.loads(line)
             if not is_capture(document):
                 raise ValueError("neither a data capture nor an invocation log")
-            request = request_of(document)
+            request = request_of(document, key)
         except orjson.JSONDecodeError:
-            problems.append(f"{file}:{number}: not JSON; one object a line")
+            problems.append(f"{file.name}:{number}: not JSON; one object a line")
         except ValueError as error:
-            problems.append(f"{file}:{number}: {error}")
+            problems.append(f"{file.name}:{number}: {error}")
         else:
             if request is None:
                 found.failed += 1
             else:
-                found.add(request.at_s, request.input_tokens, request.output_tokens)
-                found.estimated += request.estimated
+                found.add(request)
+                found.captured = found.captured or "captureData" in document
+                if len(found) % _TOLD_EVERY == 0:
+                    tell(len(found))
         if len(problems) >= MOST_PROBLEMS:
             return
 
 
-def _read_trace(file: Path, found: Recorded) -> None:
-    rows = read_trace(file)
+def _read_trace(file: File, found: Recorded) -> None:
+    """What is wrong with a trace is said without what it holds: it may be no trace, but somebody's prompts."""
+    if file.path is None:
+        raise InputError(f"{file.name}: no data capture or invocation log; fetch a trace to learn from it")
+    try:
+        rows = read_trace(file.path)
+    except InputError as error:
+        places = [place[0] for line in str(error).splitlines() if (place := _PLACE.match(line))]
+        raise InputError(
+            "\n".join(f"{place} neither a data capture, an invocation log nor a row of a trace" for place in places)
+            or f"{file.name}: no data capture, invocation log or trace; docs/learn.md names those that are read"
+        ) from None
     for row in rows:
-        found.add(row.due_s, row.input_tokens, row.output_tokens)
-    found.notes += trace_notes(file, rows, blocks_used=False)
+        found.add(Request(row.due_s, row.input_tokens, row.output_tokens, new_tokens=row.input_tokens))
+    found.notes += trace_notes(file.path, rows, blocks_used=False)
 
 
 def _by_time(found: Recorded) -> Recorded:
     times = np.asarray(found.at_s)
     order = np.argsort(times, kind="stable")
-    found.at_s = array("d", times[order] - times[order[0]])
-    found.input_tokens = array("q", np.asarray(found.input_tokens)[order])
-    found.output_tokens = array("q", np.asarray(found.output_tokens)[order])
+    found.began_s = float(times[order[0]])
+    found.at_s = array("d", times[order] - found.began_s)
+    for name in ("input_tokens", "output_tokens", "new_tokens", "turns"):
+        column = getattr(found, name)
+        setattr(found, name, array(column.typecode, np.asarray(column)[order]))
     return found

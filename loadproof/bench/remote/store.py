@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
-from typing import Protocol
+from typing import IO, Any, Protocol
 
 import boto3
 from botocore.config import Config
@@ -25,6 +26,25 @@ class Store(Protocol):
     def keys(self, prefix: str, after: str = "") -> list[str]: ...
 
 
+class _Body(io.RawIOBase):
+    """A body of boto3's as a raw stream, so that Python's buffers find its lines."""
+
+    def __init__(self, body: IO[bytes]) -> None:
+        self._body = body
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._body.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._body.close()
+        super().close()
+
+
 class S3Store:
     """Objects of one run. Raises CouldNotRunError, with what S3 said, for whatever cannot be read or written."""
 
@@ -44,6 +64,14 @@ class S3Store:
     def get(self, key: str) -> bytes | None:
         answer = self._ask("get_object", key)
         body: bytes | None = None if answer is None else answer["Body"].read()
+        return body
+
+    def stream(self, key: str) -> IO[bytes]:
+        """An object as it comes, for what is too large to hold. Raises CouldNotRunError without one."""
+        answer = self._ask("get_object", key)
+        if answer is None:
+            raise CouldNotRunError(f"{self.uri}/{key}: is gone")
+        body: IO[bytes] = io.BufferedReader(_Body(answer["Body"]), 1024 * 1024)
         return body
 
     def create(self, key: str, body: bytes) -> bool:

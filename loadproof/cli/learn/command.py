@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from loadproof.bench.learn.closeness import MOST_APART, Closeness, closeness_of
-from loadproof.bench.learn.fitting import Learned, Lengths, fit
+from loadproof.bench.learn.closeness import closeness_of, consequences_of, twins_of
+from loadproof.bench.learn.drift import drift_of
+from loadproof.bench.learn.fitting import fit
 from loadproof.bench.learn.reading import Recorded, read_recorded
 from loadproof.cli.learn.edit import learned_edit, notes_of
+from loadproof.cli.learn.text import Said, document, lines
 from loadproof.cli.options import TextOrJson
 from loadproof.cli.printing import print_parts, tables_on
 from loadproof.cli.profile_names import option
-from loadproof.errors import ExitCode
+from loadproof.errors import ExitCode, InputError
 from loadproof.pages.file import write_whole
+from loadproof.profiles import Profile, load_profile
+from loadproof.profiles.names import VARIANT_NAME, endpoint_name
 from loadproof.terminal import Terminal
 
 
 def learn(
     sources: Annotated[
-        list[Path], typer.Argument(help="files or folders of SageMaker data capture or Bedrock logs, or one trace")
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="files, folders or s3:// prefixes of SageMaker data capture or Bedrock logs, or one trace; default: "
+            "what the profile's endpoint captured on --day"
+        ),
+    ] = None,
     profile: Annotated[Path | None, option("whose workload it becomes; without one only the fit is shown")] = None,
+    against: Annotated[Path | None, option("that was proven: is this still its traffic? Exit 1 where it moved")] = None,
+    day: Annotated[
+        datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="of the endpoint's capture, UTC; default: yesterday"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="file for the change as a diff; default: shown")] = None,
     seed: Annotated[int, typer.Option(min=0, help="chance of the twin's arrivals and sizes")] = 0,
     format: TextOrJson = "text",
@@ -38,87 +48,56 @@ def learn(
     Only lengths and times are kept of it. The change is shown, never made: `git apply` makes it.
 
     With a profile the twin is held under both, so that it is seen how close the fit comes.
+    With --against the traffic is tested against what the profile was proven with; a change is made where it moved.
     """
+    if against is not None and profile is not None:
+        raise InputError("--against names the profile already; leave --profile out")
+    file = profile or against
+    loaded = None if file is None else load_profile(file)
+    if not sources:
+        sources = [_captured(file, loaded, day)]
     with Terminal(stderr=True).status("reading recorded traffic") as status:
-        recorded = read_recorded(sources)
-        learned = fit(recorded, seed)
-        diff, found = "", list[Closeness]()
-        if profile is not None:
-            edit, changed = learned_edit(profile, learned)
-            diff = edit.diff
-            recorded.notes += notes_of(profile, learned)
+        recorded = read_recorded(sources, lambda count: status.update(f"read {count:,} requests"))
+        recorded.share = _share(recorded, loaded)
+        said = Said(recorded, fit(recorded, seed))
+        if against is not None and loaded is not None:
+            said.drifts, notes = drift_of(loaded, recorded, seed)
+            said.notes += notes
+        if file is not None and loaded is not None and (against is None or said.moved):
+            edit, changed = learned_edit(file, said.learned)
+            said.diff = edit.diff
+            said.notes += notes_of(file, said.learned)
             status.update(f"simulating {len(recorded):,} requests, recorded and learned")
-            found = list(closeness_of(changed, recorded, seed))
+            twins = twins_of(loaded, changed, recorded, seed)
+            if twins.recorded is not None:
+                said.closeness = closeness_of(twins.recorded, twins.learned)
+            if said.moved:
+                said.consequences = consequences_of(changed, twins.proven, twins.recorded or twins.learned)
     if format == "json":
-        print(json.dumps(_document(recorded, learned, found, diff), indent=2, allow_nan=False))
+        print(json.dumps(document(said), indent=2, allow_nan=False))
     else:
-        print_parts(_lines(recorded, learned, found), tables_on(120))
-        if diff and out is None:
-            print(f"\n{diff}", end="")
+        print_parts(lines(said), tables_on(120))
+        if said.diff and out is None:
+            print(f"\n{said.diff}", end="")
     if out is not None:
-        write_whole(diff, out)
-    return ExitCode.OK
+        write_whole(said.diff, out)
+    return ExitCode.MISSED if said.moved else ExitCode.OK
 
 
-def _document(recorded: Recorded, learned: Learned, found: Sequence[Closeness], diff: str) -> dict[str, object]:
-    return {
-        "schema_version": 1,
-        "requests": len(recorded),
-        "failed": recorded.failed,
-        "estimated_lengths": recorded.estimated,
-        "seconds": recorded.at_s[-1],
-        "learned": asdict(learned),
-        "predicted": [{**asdict(one), "apart": one.apart, "close": one.close} for one in found],
-        "notes": _notes(recorded, found),
-        "diff": diff,
-    }
+def _captured(file: Path | None, profile: Profile | None, day: datetime | None) -> str:
+    """Where the profile's endpoint captures a day. Raises InputError where it captures nothing."""
+    capture = profile.endpoint.data_capture if profile is not None and profile.endpoint is not None else None
+    if file is None or profile is None or capture is None:
+        what = "give SOURCES" if profile is None else f"{profile.name} has no endpoint.data_capture; give SOURCES"
+        raise InputError(f"learn: {what}: files, folders or s3:// prefixes of recorded traffic")
+    wanted = day or datetime.now(UTC) - timedelta(days=1)
+    name = endpoint_name(file.resolve().parent.name, profile.name)
+    return f"{capture.s3_uri.rstrip('/')}/{name}/{VARIANT_NAME}/{wanted:%Y/%m/%d}/"
 
 
-def _lines(recorded: Recorded, learned: Learned, found: Sequence[Closeness]) -> Iterator[str | Table]:
-    bursts = "Poisson" if learned.burstiness is None else f"gamma, burstiness {learned.burstiness:g}"
-    yield f"{len(recorded):,} requests in {recorded.at_s[-1] / 60:,.1f} min"
-    yield f"Arrivals   {bursts}, {learned.requests_per_s:g} requests/s"
-    for name, lengths in (("Prompts", learned.input_tokens), ("Answers", learned.output_tokens)):
-        yield f"{name:<10} {_words(lengths)}"
-    if found:
-        yield ""
-        yield _table(found)
-    for note in _notes(recorded, found):
-        yield f"Note       {escape(note)}"
-
-
-def _words(lengths: Lengths) -> str:
-    if lengths.distribution == "fixed":
-        return f"{lengths.min:,} tokens each"
-    shape = f"mean {lengths.mean:g}, stddev {lengths.stddev:g}, {lengths.min:,} to {lengths.max:,} tokens"
-    if lengths.distribution == "lognormal":
-        return f"lognormal: {shape}; within {lengths.distance:.1%} of the recorded shares"
-    return f"{len(lengths.values)} recorded counts: {shape}; a lognormal is {lengths.distance:.1%} off"
-
-
-def _table(found: Sequence[Closeness]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in ("predicted", "recorded ms", "learned ms", "apart"):
-        table.add_column(name, justify="left" if name == "predicted" else "right")
-    for one in found:
-        both = ("-" if value is None else f"{value:,.1f}" for value in (one.recorded_ms, one.learned_ms))
-        table.add_row(one.name, *both, "-" if one.apart is None else f"{one.apart:+.1%}")
-    return table
-
-
-def _notes(recorded: Recorded, found: Sequence[Closeness]) -> list[str]:
-    notes = list(recorded.notes)
-    if recorded.estimated:
-        notes.append(f"{recorded.estimated:,} requests have lengths reckoned from characters, four to a token")
-    if recorded.failed:
-        notes.append(f"{recorded.failed:,} requests without a whole answer are left out")
-    notes += [
-        f"{one.name} of the learned workload is not within {MOST_APART:.0%} of the recorded traffic's; "
-        "play the traffic itself where that matters"
-        for one in found
-        if not one.close
-    ]
-    return [
-        *notes,
-        "prefixes, turns and the shape of a day are not learned; prompts and answers are drawn independently",
-    ]
+def _share(recorded: Recorded, profile: Profile | None) -> float:
+    """Of all requests that the endpoint's capture takes; what else recorded them took all."""
+    endpoint = profile.endpoint if profile is not None else None
+    if not recorded.captured or endpoint is None or endpoint.data_capture is None:
+        return 1.0
+    return endpoint.data_capture.sampling_percent / 100

@@ -79,6 +79,8 @@ def _values(learned: Learned) -> dict[Keys, Value]:
         else:
             values |= {("workload", side, name): value for name, value in _lengths(one)}
     values |= {("workload", "arrivals", name): value for name, value in arrivals.items()}
+    values["workload", "turns"] = learned.turns if learned.turns > 1 else None
+    values["workload", "shared_prefix_tokens"] = learned.shared_prefix_tokens or None
     return {**values, ("workload", "name"): None}
 
 

@@ -1,0 +1,84 @@
+"""Where recorded traffic lies: files and folders of this machine, objects under a prefix of S3; gzipped or not."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from botocore.exceptions import BotoCoreError
+
+from loadproof.bench.remote.store import S3Store, s3_client
+from loadproof.errors import CouldNotRunError, InputError
+
+CAPTURES: Final = (".jsonl", ".json", ".ndjson", ".gz")
+MOST_LINE_BYTES: Final = 64 * 2**20  # far above what an endpoint takes and gives
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file, as messages name it; `path` where it lies here, else `store` has it as `key`."""
+
+    name: str
+    path: Path | None = None
+    store: S3Store | None = None
+    key: str = ""
+
+    def opened(self) -> IO[bytes]:
+        """A stream of its bytes. Raises OSError, CouldNotRunError."""
+        if self.path is not None:
+            return self.path.open("rb")
+        assert self.store is not None
+        return self.store.stream(self.key)
+
+
+def files_of(source: str) -> Iterator[File]:
+    """Raises InputError for a folder or prefix without a capture, CouldNotRunError for what S3 refuses."""
+    if source.startswith("s3:"):
+        store = S3Store(source, s3_client(attempts=4))
+        files = [File(f"{store.uri}/{key}", None, store, key) for key in _keys(store)]
+    elif Path(source).is_dir():
+        found = sorted(one for one in Path(source).rglob("*") if one.suffix in CAPTURES and one.is_file())
+        files = [File(str(one), one) for one in found]
+    else:
+        files = [File(source, Path(source))]
+    if not files:
+        raise InputError(f"{source}: no file ending in {', '.join(CAPTURES)}")
+    yield from files
+
+
+def _keys(store: S3Store) -> Iterator[str]:
+    last = ""
+    while page := store.keys("", last):
+        yield from (key for key in page if key.endswith(CAPTURES))
+        last = page[-1]
+
+
+def lines_of(file: File) -> Iterator[tuple[int, bytes]]:
+    """(number, line) of all that are not blank, one in memory at a time. Raises InputError, CouldNotRunError."""
+    try:
+        with closing(file.opened()) as raw, closing(_plain(file.name, raw)) as stream:
+            number = 0
+            while line := stream.readline(MOST_LINE_BYTES + 1):
+                number += 1
+                if len(line) > MOST_LINE_BYTES:
+                    raise InputError(
+                        f"{file.name}:{number}: longer than {MOST_LINE_BYTES // 2**20} MiB; one object a line"
+                    )
+                if line.strip():
+                    yield number, line
+    except BotoCoreError as error:
+        raise CouldNotRunError(f"{file.name}: S3 broke off: {error}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{file.name}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+
+
+def _plain(name: str, raw: IO[bytes]) -> IO[bytes]:
+    if name.endswith(".gz"):
+        return io.BufferedReader(gzip.GzipFile(fileobj=raw))
+    return raw

@@ -1,0 +1,158 @@
+"""What `loadproof learn` says: the fit, how close it comes, what moved and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+
+from rich.markup import escape
+from rich.table import Table
+
+from loadproof.bench.learn.closeness import MOST_APART, Closeness, Consequence
+from loadproof.bench.learn.drift import Drift
+from loadproof.bench.learn.fitting import Learned, Lengths
+from loadproof.bench.learn.reading import Recorded
+
+
+@dataclass(slots=True)
+class Said:
+    """All that was found; `diff` is empty where no profile is to change."""
+
+    recorded: Recorded
+    learned: Learned
+    diff: str = ""
+    drifts: Sequence[Drift] = ()
+    closeness: Sequence[Closeness] = ()
+    consequences: Sequence[Consequence] = ()
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def moved(self) -> bool:
+        return any(one.moved for one in self.drifts)
+
+
+def document(said: Said) -> dict[str, object]:
+    """As `--format json` prints it."""
+    recorded = said.recorded
+    return {
+        "schema_version": 1,
+        "requests": len(recorded),
+        "failed": recorded.failed,
+        "estimated_lengths": recorded.estimated,
+        "seconds": recorded.at_s[-1],
+        "learned": asdict(said.learned),
+        "moved": said.moved if said.drifts else None,
+        "drift": [
+            {**asdict(one), "since": one.since.isoformat() if one.since else None, "moved": one.moved}
+            for one in said.drifts
+        ],
+        "objectives": [{**asdict(one), "breaks": one.breaks} for one in said.consequences],
+        "predicted": [{**asdict(one), "apart": one.apart, "close": one.close} for one in said.closeness],
+        "notes": _notes(said),
+        "diff": said.diff,
+    }
+
+
+def lines(said: Said) -> Iterator[str | Table]:
+    """For a terminal."""
+    recorded, learned = said.recorded, said.learned
+    if said.drifts:
+        verdict = "MOVED: this is not the traffic that was proven" if said.moved else "as proven, as far as this shows"
+        yield f"[bold]{verdict}[/bold]"
+        yield ""
+        yield _drifts(said.drifts)
+        yield ""
+    if said.consequences:
+        yield _consequences(said.consequences)
+        yield ""
+    bursts = "Poisson" if learned.burstiness is None else f"gamma, burstiness {learned.burstiness:g}"
+    yield f"{len(recorded):,} requests in {recorded.at_s[-1] / 60:,.1f} min"
+    yield f"Arrivals   {bursts}, {learned.requests_per_s:g} requests/s"
+    of_a_turn = " a turn" if learned.turns > 1 else ""
+    for name, lengths in ((f"Prompts{of_a_turn}", learned.input_tokens), ("Answers", learned.output_tokens)):
+        yield f"{name:<10} {_words(lengths)}"
+    if learned.turns > 1:
+        yield f"Turns      {learned.turns} a conversation"
+    if learned.shared_prefix_tokens:
+        yield f"Prefix     {learned.shared_prefix_tokens:,} tokens that most prompts begin with"
+    if said.closeness:
+        yield ""
+        yield _closeness(said.closeness)
+    for note in _notes(said):
+        yield f"Note       {escape(note)}"
+
+
+def _drifts(found: Sequence[Drift]) -> Table:
+    table = _table("", "proven", "found", "", "evidence")
+    for one in found:
+        change = (one.found - one.proven) / one.proven
+        said = f"moved, seen {one.since:%Y-%m-%d %H:%M} UTC" if one.since else "no alarm"
+        table.add_row(
+            f"mean {one.quantity}" if "tokens" in one.quantity else f"{one.quantity}, busiest hour",
+            f"{one.proven:,.4g}",
+            f"{one.found:,.4g}",
+            f"{change:+.0%}",
+            f"{said} (log e {one.log_e:.1f} of {one.alarm_at:.1f})",
+        )
+    return table
+
+
+def _consequences(found: Sequence[Consequence]) -> Table:
+    table = _table("predicted", "bound", "as proven", "now", "")
+    for one in found:
+        both = (_ms(value) for value in (one.bound_ms, one.proven_ms, one.recorded_ms))
+        table.add_row(one.name, *both, "breaks" if one.breaks else "")
+    return table
+
+
+def _closeness(found: Sequence[Closeness]) -> Table:
+    table = _table("predicted", "recorded ms", "learned ms", "apart")
+    for one in found:
+        apart = "-" if one.apart is None else f"{one.apart:+.1%}"
+        table.add_row(one.name, _ms(one.recorded_ms), _ms(one.learned_ms), apart)
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column(first)
+    for name in others:
+        table.add_column(name, justify="left" if name in ("", "evidence") else "right")
+    return table
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"
+
+
+def _words(lengths: Lengths) -> str:
+    if lengths.distribution == "fixed":
+        return f"{lengths.min:,} tokens each"
+    shape = f"mean {lengths.mean:g}, stddev {lengths.stddev:g}, {lengths.min:,} to {lengths.max:,} tokens"
+    if lengths.distribution == "lognormal":
+        return f"lognormal: {shape}; within {lengths.distance:.1%} of the recorded shares"
+    return f"{len(lengths.values)} recorded counts: {shape}; a lognormal is {lengths.distance:.1%} off"
+
+
+def _notes(said: Said) -> list[str]:
+    recorded = said.recorded
+    notes = [*recorded.notes, *said.notes]
+    if recorded.estimated:
+        notes.append(f"{recorded.estimated:,} requests have lengths reckoned from characters, four to a token")
+    if recorded.share < 1:
+        notes.append(
+            f"{recorded.share:.0%} of all requests are captured: the rate is reckoned from them, and the twin does not "
+            "run what was recorded"
+        )
+    if recorded.failed:
+        notes.append(f"{recorded.failed:,} requests without a whole answer are left out")
+    notes += [
+        f"{one.name} of the learned workload is not within {MOST_APART:.0%} of the recorded traffic's; "
+        "play the traffic itself where that matters"
+        for one in said.closeness
+        if not one.close
+    ]
+    return [
+        *notes,
+        "think time and the shape of a day are not learned; prompts and answers are drawn independently",
+    ]
