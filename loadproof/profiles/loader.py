@@ -168,6 +168,8 @@ def _built(
     check_rules(part, tree, problems, environment)
     if isinstance(part, Profile) and (file.parent / ENVIRONMENT_FILE).is_file():
         _file_named_after(part, file, tree, problems)
+    if isinstance(part, Profile) and not problems.errors:
+        _files_are_there(part, file, tree, problems)
     return None if problems.errors else part
 
 
@@ -179,6 +181,27 @@ def _file_named_after(part: Profile, file: Path, tree: Node, problems: Problems)
         problems.add(
             place_of(tree, ("name",)), "LP013", ("name",), found, f"rename the file to {name}.yaml, or the profile"
         )
+
+
+def _files_are_there(part: Profile, file: Path, tree: Node, problems: Problems) -> None:
+    """LP289: what the benchmark reads beside the profile. A warning: a large file may be kept elsewhere on purpose."""
+    for path, name in named_files(part):
+        if not os.path.isfile(file.parent / name):  # noqa: PTH113 (never raises)
+            found = f"`{name}` is no file beside {file.name}"
+            mark = place_of(tree, path)
+            problems.add(mark, "LP289", path, found, "write the path of one, relative to the profile", "warning")
+
+
+def named_files(profile: Profile) -> list[tuple[tuple[str | int, ...], str]]:
+    """Files that a benchmark of this profile reads, by the field that names each; relative to the profile's."""
+    workload, phases = profile.workload, profile.benchmark.phases
+    named: list[tuple[tuple[str | int, ...], str | None]] = [
+        (("workload", "dataset"), workload.dataset),
+        (("workload", "tokenizer"), workload.tokenizer),
+        (("workload", "arrivals", "trace"), workload.arrivals.trace),
+        *((("benchmark", "phases", at, "trace"), phase.trace) for at, phase in enumerate(phases)),
+    ]
+    return [(path, name) for path, name in named if name is not None]
 
 
 def _environment_beside(path: Path) -> Environment | None:

@@ -14,9 +14,9 @@ from constructs import Construct
 
 from loadproof.constructs.deployment import Deployment
 from loadproof.errors import InputError
-from loadproof.profiles import profile_hash
+from loadproof.profiles import named_files, profile_hash
 from loadproof.profiles.inheritance import profile_root
-from loadproof.profiles.schema import Profile
+from loadproof.profiles.secrets import shown_path
 from loadproof.wire.documents import Document
 
 MANIFEST: Final = "bundle.json"
@@ -64,24 +64,13 @@ def write_bundle(deployment: Deployment, folder: Path) -> None:
             "environment": deployment.environment_name,
         },
     )
-    for field, name in _named_files(profile):
-        _copy(deployment, field, name, home)
+    for path, name in named_files(profile):
+        _copy(deployment, shown_path(path), name, home)
 
 
 def _write(file: Path, document: object) -> None:
     """JSON is YAML too."""
     file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _named_files(profile: Profile) -> list[tuple[str, str]]:
-    workload = profile.workload
-    named = [
-        ("workload.dataset", workload.dataset),
-        ("workload.tokenizer", workload.tokenizer),
-        ("workload.arrivals.trace", workload.arrivals.trace),
-        *((f"benchmark.phases[{at}].trace", phase.trace) for at, phase in enumerate(profile.benchmark.phases)),
-    ]
-    return [(field, name) for field, name in named if name is not None]
 
 
 def _copy(deployment: Deployment, field: str, name: str, home: Path) -> None:

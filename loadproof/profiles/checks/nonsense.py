@@ -1,17 +1,37 @@
-"""Values that are well formed and mean nothing, most of which cost money (LP284-LP288)."""
+"""Values that are well formed and mean nothing, most of which cost money (LP284-LP288, LP341-LP348)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
-from loadproof.profiles.schema import TargetTracking
+from loadproof.profiles.schema import Component, TargetTracking
+from loadproof.profiles.tree import Path
 
 LEAST_MS: Final = {"ttft": 1.0, "e2e": 1.0, "itl": 0.1, "tpot": 0.1}
 LEAST_TARGET: Final = 0.1
 LEAST_MEMORY_MIB: Final = 1024
 LEAST_LEVEL_S: Final = 1.0
+MOST_TOKENS_PER_S: Final = 1000 / LEAST_MS["tpot"]  # of one answer
+MOST_REQUESTS_PER_S: Final = 1000 / LEAST_MS["e2e"]  # one after another
+MOST_TARGET: Final = 10_000
+MOST_LEVEL_S: Final = (
+    777_600  # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProcessingStoppingCondition.html
+)
+MOST_WAIT_S: Final = 86_400
+MOST_WARMUP: Final = 10_000
+MOST_ERRORS: Final = 0.5
+SPARE: Final = 2  # instances for a copy, while an update brings its successor
+OVERFED: Final = 4  # requests for each that servers admit
+# Model ids whose config.json names a language model alone (...ForCausalLM): they read text.
+TEXT_ONLY: Final = re.compile(
+    r"meta-llama/((Meta-)?Llama-(2|3|3\.1|3\.3)-\d+b.*|Llama-3\.2-[13]B.*)|TinyLlama/.*|Qwen/(Qwen2|Qwen2\.5|Qwen3)-[\d.]+B.*"
+    r"|mistralai/(Mistral-7B|Mixtral|Mistral-Nemo|Mistral-Large).*|deepseek-ai/DeepSeek-(V2|V3|R1).*|openai/gpt-oss-.*"
+    r"|tiiuae/falcon-\d+b.*|microsoft/(phi-[1-4]|Phi-3(\.5)?-mini).*|google/(gemma-2?-?[279]+b|gemma-3-(1b|270m)).*",
+    re.IGNORECASE,
+)
 DATASETS: Final = (".jsonl", ".json")
 
 
@@ -91,3 +111,152 @@ def no_such_kind_of_file(subject: Subject) -> Iterator[Found]:
     if workload.tokenizer is not None and not workload.tokenizer.endswith(".json"):
         found = f"`{workload.tokenizer}` is no tokenizer.json"
         yield Found(("workload", "tokenizer"), found, "copy the model's tokenizer.json beside the profile and name it")
+
+
+@rule(
+    "LP341",
+    "Rate that no answer reaches",
+    reason="As many answers at once as the objectives name, each at the 10,000 tokens a second, or the request a "
+    "millisecond, that nothing exceeds, make less. The benchmark would run, be paid for, and miss.",
+    mend="Write what the endpoint makes at objectives.at_concurrency, all copies together.",
+)
+def impossible_rate(subject: Subject) -> Iterator[Found]:
+    objectives = subject.profile.objectives
+    for name, most_each in (
+        ("output_tokens_per_s_min", MOST_TOKENS_PER_S),
+        ("requests_per_s_min", MOST_REQUESTS_PER_S),
+    ):
+        bound, most = getattr(objectives, name), most_each * objectives.at_concurrency
+        if bound is not None and bound > most:
+            found = f"{bound:,.6g} is above {most:,.6g}, which {objectives.at_concurrency} answers at once cannot reach"
+            yield Found(("objectives", name), found, "write what the endpoint makes at at_concurrency")
+
+
+@component_rule(
+    "LP342",
+    "Target that adds no copy",
+    reason="Servers refuse what is above their admission limit, so a copy never carries that many requests: the "
+    "metric stays below its target, and no copy comes however long the queue is.",
+    mend="Write what one copy is to carry, or auto.",
+)
+def target_out_of_reach(placed: Placed) -> Iterator[Found]:
+    scaling, component = placed.component.scaling, placed.component
+    admitted = _admitted(component)
+    most = min(MOST_TARGET, admitted or MOST_TARGET)
+    for at, policy in enumerate(scaling.policies if scaling is not None else ()):
+        if not isinstance(policy, TargetTracking) or not policy.metric.startswith("concurrent_requests_per_"):
+            continue
+        if policy.target != "auto" and policy.target > most:
+            found = f"{policy.target:g} {policy.metric} is above the {most:,} that a copy admits"
+            yield Found(placed.at("scaling", "policies", at, "target"), found, "write what a copy is to carry, or auto")
+
+
+@rule(
+    "LP343",
+    "Longer than anybody waits",
+    reason="The longest job that SageMaker runs lasts nine days, and a cooldown or a pause of more than a day "
+    "outlasts the traffic that it is about.",
+    mend="Write seconds: at most 777,600 for a level, 86,400 for a cooldown or a think time.",
+)
+def too_long(subject: Subject) -> Iterator[Found]:
+    benchmark, think_time_s = subject.profile.benchmark, subject.profile.workload.think_time_s
+    lengths: list[tuple[Path, float | None, float]] = [
+        (("benchmark", "duration_s"), benchmark.duration_s, MOST_LEVEL_S),
+        (("workload", "think_time_s"), think_time_s, MOST_WAIT_S),
+    ]
+    lengths += [
+        (("benchmark", "phases", at, "duration_s"), one.duration_s, MOST_LEVEL_S)
+        for at, one in enumerate(benchmark.phases)
+    ]
+    for placed in subject.components:
+        for at, policy in enumerate(placed.component.scaling.policies if placed.component.scaling else ()):
+            for name in ("scale_out_cooldown_s", "scale_in_cooldown_s", "cooldown_s"):
+                place = placed.at("scaling", "policies", at, name)
+                found = getattr(policy, name, None)
+                lengths.append((place, None if found == "auto" else found, MOST_WAIT_S))
+    for place, seconds, most in lengths:
+        if seconds is not None and seconds > most:
+            yield Found(place, f"{seconds:,.6g} s is {seconds / 86_400:,.0f} days", f"write at most {most:,} seconds")
+
+
+@rule(
+    "LP344",
+    "More warm-up than measurement",
+    reason="What warms up is sent, paid for and thrown away; a server is warm after some batches.",
+    mend="Write some tens of requests, at most 10,000.",
+)
+def too_much_warm_up(subject: Subject) -> Iterator[Found]:
+    requests = subject.profile.benchmark.warmup_requests
+    if requests > MOST_WARMUP:
+        found = f"{requests:,} requests would be sent and thrown away"
+        yield Found(("benchmark", "warmup_requests"), found, "write some tens of requests")
+
+
+@rule(
+    "LP345",
+    "Objective that promises nothing",
+    reason="With more requests failing than answered nobody is served, and the benchmark would say PASS.",
+    mend="Write the share that may fail: 0.01 is 1%.",
+)
+def no_promise(subject: Subject) -> Iterator[Found]:
+    share = subject.profile.objectives.error_rate_max
+    if share is not None and share > MOST_ERRORS:
+        found = f"{share:.0%} of all requests may fail"
+        yield Found(("objectives", "error_rate_max"), found, "write a share: 0.01 is 1%")
+
+
+@rule(
+    "LP346",
+    "Messages are given up before the objective",
+    reason="The consumer gives an answer up while it is still within its bound: slow answers are asked for again and "
+    "again, each time paid for, and end in the dead-letter queue.",
+    mend="Raise buffer.invocation_timeout_s above the bound.",
+)
+def given_up_before_objective(subject: Subject) -> Iterator[Found]:
+    timeout_s = subject.buffer.invocation_timeout_s
+    for name, bound_ms in subject.profile.objectives.model_dump(exclude_none=True).items():
+        if name.startswith(("ttft_", "e2e_")) and bound_ms >= timeout_s * 1000:
+            found = f"{timeout_s:g} s ends before {name}, {bound_ms:g} ms"
+            yield Found(("buffer", "invocation_timeout_s"), found, "raise it above the bound")
+            return
+
+
+@rule(
+    "LP347",
+    "Pictures for a model that reads text",
+    reason="Its config.json names a language model alone: every request with a picture is refused.",
+    mend="Delete workload.images, or name a model that sees.",
+)
+def no_eyes(subject: Subject) -> Iterator[Found]:
+    model_id = subject.components[0].component.model.id if subject.components else ""
+    if subject.profile.workload.images is not None and TEXT_ONLY.fullmatch(model_id):
+        yield Found(("workload", "images"), f"{model_id} reads text", "delete it, or name a model that sees")
+
+
+@rule(
+    "LP348",
+    "More than there can be use for",
+    reason="A copy needs at most one instance, and one more while an update replaces it; servers admit so many "
+    "requests and refuse the rest. What is above is never used, or only refused, and costs are told for all of it.",
+    mend="Lower endpoint.max_instances to twice the most copies, buffer.max_concurrency to what the copies admit.",
+    severity="warning",
+)
+def too_many(subject: Subject) -> Iterator[Found]:
+    endpoint, parts = subject.profile.endpoint, subject.components
+    copies = sum(placed.component.copies.max for placed in parts)
+    if endpoint is not None and parts and endpoint.max_instances > SPARE * max(copies, endpoint.min_instances):
+        found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies"
+        yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * copies:,}")
+    buffer = subject.profile.buffer
+    if buffer is None or not buffer.enabled or not parts or buffer.max_concurrency == "auto":
+        return
+    admitted = _admitted(parts[0].component)
+    sent = buffer.max_concurrency * buffer.batch_size
+    if admitted is not None and sent > OVERFED * admitted * parts[0].component.copies.max:
+        found = f"{sent:,} requests at once, and the most copies admit {admitted * parts[0].component.copies.max:,}"
+        yield Found(("buffer", "max_concurrency"), found, "lower it, or write auto")
+
+
+def _admitted(component: Component) -> int | None:
+    """Requests that a copy's server takes in, where the profile says so."""
+    return getattr(component.container.settings, "max_concurrent_requests", None)

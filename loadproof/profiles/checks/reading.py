@@ -131,3 +131,10 @@ reading(
     reason="Only the words listed mean something here.",
     mend="Use one of them.",
 )
+reading(
+    "LP289",
+    "File that is not there",
+    reason="The benchmark would end where it begins, on the file that it cannot read.",
+    mend="Write the path of a file, relative to the profile.",
+    severity="warning",
+)
