@@ -5,7 +5,7 @@ BIN := .venv/bin
 export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE  # every command would compile the whole house again
 
-.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast mutants check format lint types contracts docs site docs-serve scan performance chaos fuzz lock clean
+.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast mutants check format lint types contracts docs site docs-serve scan performance chaos fuzz fuzz-profiles lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -105,6 +105,9 @@ performance: .venv/.dev  ## measure the client and write docs/performance.md (an
 
 fuzz: .venv/.dev  ## play 100,000 hostile answers to the client (ten minutes; FUZZ="--first SEED --answers N" for others)
 	$(BIN)/python tests/fuzz/fuzz_full.py $(FUZZ)
+
+fuzz-profiles: .venv/.dev  ## check 100,000 profiles with something wrong in them (six minutes; FUZZ="--first SEED --accepted FILE")
+	$(BIN)/python tests/fuzz/profile_mutants.py $(FUZZ)
 
 chaos: .venv/.dev  ## break the buffer on purpose at full size and write docs/chaos.md (sizes: CHAOS="--messages 1000 --kills 20 --seeds 1")
 	PYTHONPATH=. $(BIN)/python tests/chaos/chaos_full.py $(CHAOS)

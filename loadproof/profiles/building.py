@@ -76,6 +76,7 @@ def build_part(model: type[P], node: Node, problems: Problems, path: Path = ()) 
             problems.add(node.mark, "LP102", path, found, _addition(name, fields[name].shape))
     # A misspelt key is meant, not left out: no rule is to speak of its default.
     wrong += [name for name in fields if name in misspelt and name not in wrong]
+    wrong += [name for name, other in model.needed_without.items() if other in wrong and name not in values]
     part = model.model_construct(set(values), **values)
     for name in wrong:
         part.__dict__.pop(name, None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from loadproof.profiles.checks.rule import Found, Placed, Subject, component_rule, rule
-from loadproof.profiles.schema import Component, TargetTracking
+from loadproof.profiles.schema import Component, StepScaling, TargetTracking
 from loadproof.profiles.tree import Path
 
 LEAST_MS: Final = {"ttft": 1.0, "e2e": 1.0, "itl": 0.1, "tpot": 0.1}
@@ -237,7 +237,8 @@ def no_eyes(subject: Subject) -> Iterator[Found]:
     "LP348",
     "More than there can be use for",
     reason="A copy needs at most one instance, and one more while an update replaces it; servers admit so many "
-    "requests and refuse the rest. What is above is never used, or only refused, and costs are told for all of it.",
+    "requests and refuse the rest; no step adds more copies than there may be. What is above is never used, or only "
+    "refused, and costs are told for all of it.",
     mend="Lower endpoint.max_instances to twice the most copies, buffer.max_concurrency to what the copies admit.",
     severity="warning",
 )
@@ -247,6 +248,13 @@ def too_many(subject: Subject) -> Iterator[Found]:
     if endpoint is not None and parts and endpoint.max_instances > SPARE * max(copies, endpoint.min_instances):
         found = f"{endpoint.max_instances:,} instances for at most {copies:,} copies"
         yield Found(("endpoint", "max_instances"), found, f"write at most {SPARE * copies:,}")
+    for placed in parts:
+        for at, policy in enumerate(placed.component.scaling.policies if placed.component.scaling else ()):
+            for step, one in enumerate(policy.steps if isinstance(policy, StepScaling) else ()):
+                if abs(one.add_copies) > placed.component.copies.max:
+                    place = placed.at("scaling", "policies", at, "steps", step, "add_copies")
+                    found = f"{one.add_copies:,} copies at once, of {placed.component.copies.max:,} at most"
+                    yield Found(place, found, "write how many come at once")
     buffer = subject.profile.buffer
     if buffer is None or not buffer.enabled or not parts or buffer.max_concurrency == "auto":
         return

@@ -69,17 +69,19 @@ ARCHITECTURE_KEYS: Final = {
     "allreduces_per_layer": "allreduces_per_layer",
 }
 
+_Dimension = Annotated[int, Field(ge=1, le=10_000_000)]  # far above any model's, so that a slip of digits is seen
+
 
 class ArchitectureOverride(Part):
     """The model's shape for the planner, when the catalog does not know `model.id` (names as in HF config.json)."""
 
-    num_hidden_layers: PositiveInt
-    hidden_size: PositiveInt
-    num_attention_heads: PositiveInt
-    num_key_value_heads: PositiveInt
-    head_dim: PositiveInt
-    intermediate_size: PositiveInt
-    vocab_size: PositiveInt
+    num_hidden_layers: _Dimension
+    hidden_size: _Dimension
+    num_attention_heads: _Dimension
+    num_key_value_heads: _Dimension
+    head_dim: _Dimension
+    intermediate_size: _Dimension
+    vocab_size: _Dimension
     max_position_embeddings: PositiveInt
     parameters_b: PositiveNumber = Field(description="total parameters, in billions")
     active_parameters_b: PositiveNumber | None = Field(
