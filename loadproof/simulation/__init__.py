@@ -5,7 +5,7 @@ from loadproof.simulation.batching import ContinuousBatcher, Step, scheduler_for
 from loadproof.simulation.closed_loop import fresh_copies, simulate_closed_loop, simulate_requests
 from loadproof.simulation.dynamic import Dynamic
 from loadproof.simulation.elastic import CopyCount, ElasticCopies, Machines
-from loadproof.simulation.fleet import Routing, simulate_fleet
+from loadproof.simulation.fleet import simulate_fleet
 from loadproof.simulation.profile import ProfileSimulation, simulate_profile
 from loadproof.simulation.profile_traffic import Traffic, traffic_of
 from loadproof.simulation.results import (
@@ -17,6 +17,7 @@ from loadproof.simulation.results import (
     TimedOutRequest,
     summarise,
 )
+from loadproof.simulation.routing import Routing
 from loadproof.simulation.scaling import Autoscaler, BoundsChange, StepScaling, TargetTracking, WakeUp
 from loadproof.simulation.scheduling import Rejection
 from loadproof.simulation.traffic import ClosedLoop, OpenLoop, arrival_times_ms, ramped_times_ms, recorded_times_ms

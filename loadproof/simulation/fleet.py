@@ -7,19 +7,20 @@ yielded as requests end, so memory holds what is in flight and nothing else.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from math import inf
-from random import Random
-from typing import Literal, Protocol
+from typing import Any, Protocol
 
 from loadproof.errors import InputError
 from loadproof.simulation.results import RefusedRequest, Result, SimulatedRequest, TimedOutRequest
+from loadproof.simulation.routing import Prefixes, Router, Routing
 from loadproof.simulation.scheduling import Request, Scheduler
 from loadproof.simulation.traffic import ClosedLoop, OpenLoop
 
-Routing = Literal["random", "least_outstanding"]
-Sizes = Iterable[tuple[int, ...]]  # (input tokens, output tokens, cached input tokens: 0) of each request in turn
+# (input tokens, output tokens) of each request in turn; a third is how many input tokens are cached wherever it goes,
+# or the ids of its prompt's blocks, with its session as the fourth: then it is where it goes that decides.
+Sizes = Iterable[tuple[Any, ...]]
 
 
 class Resizing(Protocol):
@@ -46,15 +47,16 @@ def simulate_fleet(
     sizes: Sizes,
     *,
     routing: Routing = "least_outstanding",
+    prefixes: Prefixes | None = None,
     seed: int = 0,
     give_up_after_ms: float = inf,
     until_ms: float = inf,
 ) -> Iterator[Result]:
     """Send one request for each of `sizes`, endless ones included, and yield each as it ends, is refused or given up.
 
-    `copies` must be fresh schedulers, or an `ElasticCopies`. `random` and `least_outstanding` are SageMaker's two
-    routing strategies; ties among the least loaded are broken by chance. Nothing is sent from `until_ms` on; what is in
-    flight ends. The same arguments give the same results.
+    `copies` must be fresh schedulers, or an `ElasticCopies`. Ties among the least loaded are broken by chance.
+    `prefixes` also counts what routing came to, of requests whose blocks are known. Nothing is sent from `until_ms` on;
+    what is in flight ends. The same arguments give the same results.
 
     A client that has no whole answer after `give_up_after_ms` gives up, and in a closed loop sends its next request.
     TGI and vLLM learn that it hung up and drop its request at the end of the step under way; dynamic batching works it
@@ -69,25 +71,8 @@ def simulate_fleet(
         slots, serving, resizing = copies.slots, copies.serving, copies
     if not give_up_after_ms > 0:
         raise InputError(f"expected clients that give up after more than 0 ms, found {give_up_after_ms}")
-    route = _router(slots, serving, resizing is None, routing, Random(seed))
-    return _Fleet(slots, serving, resizing, traffic, iter(sizes), route, give_up_after_ms, until_ms).run()
-
-
-def _router(
-    slots: list[Scheduler], serving: list[int], fixed: bool, routing: Routing, chance: Random
-) -> Callable[[], int]:
-    """The index of the copy for the next request; asked only while some copy serves."""
-    if fixed and len(serving) == 1:
-        return lambda: 0
-    if routing == "random":
-        return lambda: chance.choice(serving)
-
-    def least_outstanding() -> int:
-        loads = [slots[index].outstanding for index in serving]
-        least = min(loads)
-        return chance.choice([index for index, load in zip(serving, loads, strict=True) if load == least])
-
-    return least_outstanding
+    router = Router(routing, slots, serving, prefixes=prefixes, seed=seed)
+    return _Fleet(slots, serving, resizing, traffic, iter(sizes), router, give_up_after_ms, until_ms).run()
 
 
 class _Fleet:
@@ -97,15 +82,15 @@ class _Fleet:
         serving: list[int],
         resizing: Resizing | None,
         traffic: ClosedLoop | OpenLoop,
-        sizes: Iterator[tuple[int, ...]],
-        route: Callable[[], int],
+        sizes: Iterator[tuple[Any, ...]],
+        router: Router,
         patience_ms: float,
         until_ms: float,
     ) -> None:
         self._slots = slots
         self._serving = serving
         self._resizing = resizing
-        self._route = route
+        self._router = router
         self._sizes = sizes
         self._until_ms = until_ms
         self._busy = [False] * len(slots)
@@ -184,20 +169,25 @@ class _Fleet:
             self._times, self._next_time_ms = iter(()), inf
             self._returning.clear()
             return None
-        input_tokens, output_tokens, *kept = size
+        input_tokens, output_tokens, *beside = size
         if input_tokens < 1 or output_tokens < 1:
             raise InputError(f"expected at least 1 input and 1 output token, found {input_tokens} and {output_tokens}")
         if self._timed and not self._serving:
             return self._without_capacity(now_ms, input_tokens, output_tokens)
-        index = self._route()
+        kept = 0
+        if not beside:
+            index = self._router.index()
+        elif isinstance(beside[0], int):
+            index, kept = self._router.index(), beside[0]
+        else:
+            index, kept = self._router.take(beside[0], beside[1], input_tokens)
         copy = self._slots[index]
         if (reason := copy.refusal(input_tokens, output_tokens)) is not None:
             if self._closed is not None:
                 self._returning.append(now_ms + self._closed.pause_after_refusal_ms)
             return RefusedRequest(now_ms, reason, input_tokens, output_tokens, index)
         request = Request("", input_tokens, output_tokens, now_ms)
-        if kept:
-            request.kept = kept[0]
+        request.kept = kept
         copy.waiting.append(request)
         if self._timed:
             self._expect(request, index, now_ms)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
 from typing import Final
 
 from loadproof.capacity import deployment_of, memory_fit
 from loadproof.capacity.start_up import StartUp, start_up_of
+from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.errors import InputError
 from loadproof.profiles.schema import Profile
 from loadproof.profiles.settings import components_of
 from loadproof.simulation.elastic import CopyCount
-from loadproof.simulation.fleet import Routing, simulate_fleet
+from loadproof.simulation.fleet import simulate_fleet
 from loadproof.simulation.profile_copies import copies_of
 from loadproof.simulation.profile_traffic import Traffic, request_tokens, traffic_of, until
 from loadproof.simulation.results import Result, SimulatedRequest, SimulationSummary, summarise
+from loadproof.simulation.routing import Prefixes, Routing, RoutingCounts
 from loadproof.simulation.windows import Window, Windows
 
 # SageMaker's own limits on one invocation.
@@ -34,7 +36,7 @@ class ProfileSimulation:
     """What a profile's endpoint would do under its traffic: *predicted*, every figure.
 
     `history` has a row for each change of copies or instances; `cost_usd` is on-demand for the instances' hours (None:
-    no known price). `limit_s` is when clients give up.
+    no known price). `limit_s` is when clients give up. `routed` is of requests whose prompts' blocks are known.
     """
 
     profile_name: str
@@ -48,6 +50,8 @@ class ProfileSimulation:
     limit_s: float
     start_up: StartUp
     notes: tuple[str, ...]
+    routing: Routing
+    routed: RoutingCounts
 
 
 def simulate_profile(
@@ -64,7 +68,7 @@ def simulate_profile(
 
     Copies begin at `copies.min`, all started. `tell` is called every 20,000 requests with how many there were and the
     minute in which the last one was sent. Raises InputError where there is nothing to simulate (backend bedrock),
-    the model does not fit, or the duration is not above 0.
+    the model does not fit or the duration is not above 0.
     """
     if not 0 < minutes <= 7 * 1440:
         raise InputError(f"minutes: expected above 0, at most a week ({7 * 1440}), found {minutes:g}")
@@ -79,11 +83,13 @@ def simulate_profile(
     copies = copies_of(profile, component, deployment, tokens, start_up, starts_at, minutes, notes)
     windows = Windows(minutes * 60_000, min(MOST_WINDOWS, max(1, ceil(minutes))))
     limit_s = _limit_s(profile)
+    routing, prefixes = traffic.routing or routing_of(profile), _prefixes(profile, traffic)
     results = simulate_fleet(
         copies,
         until(traffic.load, minutes * 60_000),
         traffic.sizes,
-        routing=_routing(profile, notes),
+        routing=routing,
+        prefixes=prefixes,
         seed=seed,
         give_up_after_ms=limit_s * 1000,
         until_ms=minutes * 60_000,
@@ -105,6 +111,8 @@ def simulate_profile(
         limit_s=limit_s,
         start_up=start_up,
         notes=tuple(notes),
+        routing=routing,
+        routed=prefixes.counts,
     )
 
 
@@ -124,7 +132,7 @@ def _left_out(profile: Profile) -> list[str]:
         notes.append("all copies run on the first instance pool")
     if profile.workload.turns > 1:
         notes.append(
-            "turns have all before them, and find in the cache what the plan says, but do not wait for answers"
+            "turns have all before them, and find what their copy's cache has kept, but do not wait for answers"
         )
     if profile.workload.images:
         notes.append("images cost nothing")
@@ -135,11 +143,20 @@ def _left_out(profile: Profile) -> list[str]:
     return notes
 
 
-def _routing(profile: Profile, notes: list[str]) -> Routing:
+def routing_of(profile: Profile) -> Routing:
+    """The strategy that the profile deploys; Bedrock's is not known, and taken as chance."""
     strategy = profile.endpoint.routing.strategy if profile.endpoint else "random"
-    if strategy == "prefix_aware":
-        notes.append("prefix-aware routing is simulated as least outstanding requests")
-    return "random" if strategy == "random" else "least_outstanding"
+    return "least_outstanding" if strategy == "least_outstanding_requests" else strategy
+
+
+def _prefixes(profile: Profile, traffic: Traffic) -> Prefixes:
+    """What copies keep of the traffic's prompts, and what routing compares of them, four bytes to a token."""
+    kept = planned_workload(profile).history != "computed" and planned_deployment(profile).limits.scheduler == "chunked"
+    found = Prefixes(traffic.block_tokens if kept else 0)
+    own = profile.endpoint.routing if profile.endpoint else None
+    if own is None or own.prefix_length_bytes is None or own.concurrency_threshold is None:
+        return found
+    return replace(found, compared_tokens=own.prefix_length_bytes // 4, most_outstanding=own.concurrency_threshold)
 
 
 def _limit_s(profile: Profile) -> float:

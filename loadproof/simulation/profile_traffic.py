@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final
 
-from loadproof.capacity.workload import planned_deployment, planned_workload
+from loadproof.capacity.workload import planned_workload
 from loadproof.errors import InputError
 from loadproof.profiles.schema import Profile
-from loadproof.simulation.sizes import request_sizes
+from loadproof.simulation.chunked import BLOCK_TOKENS
+from loadproof.simulation.routing import Routing
+from loadproof.simulation.sizes import conversations, request_sizes
 from loadproof.simulation.traffic import ClosedLoop, OpenLoop, Process, arrival_times_ms, ramped_times_ms
 
 _OPEN: Final[dict[str, Process]] = {"constant": "constant", "poisson": "poisson", "gamma": "gamma"}
@@ -18,11 +20,16 @@ _OPEN: Final[dict[str, Process]] = {"constant": "constant", "poisson": "poisson"
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What is sent: when, of which sizes, and in words."""
+    """What is sent: when, of which sizes, and in words. `block_tokens`: of the blocks that sizes name, 0 without.
+
+    `routing` stands in for the profile's own.
+    """
 
     load: ClosedLoop | OpenLoop
-    sizes: Iterable[tuple[int, ...]]
+    sizes: Iterable[tuple[Any, ...]]
     words: str
+    block_tokens: int = 0
+    routing: Routing | None = None
 
 
 def traffic_of(
@@ -44,15 +51,17 @@ def traffic_of(
     """
     arrivals = profile.workload.arrivals
     in_flight = concurrency or profile.objectives.at_concurrency
-    planned = planned_workload(profile)
-    sizes = request_sizes(profile.workload, seed, planned.kept_share(planned_deployment(profile), in_flight))
+    sizes: Iterable[tuple[Any, ...]] = request_sizes(profile.workload, seed)
+    block_tokens = BLOCK_TOKENS if profile.workload.turns > 1 else 0
+    if block_tokens:
+        sizes = conversations(profile.workload, in_flight, block_tokens, seed)
     if concurrency is not None and requests_per_s is not None:
         raise InputError("expected a concurrency or a rate, found both; leave one out")
     if concurrency is not None or (requests_per_s is None and arrivals.process == "closed"):
         if any(value is not None for value in (process, burstiness, from_requests_per_s, ramp_minutes)):
             raise InputError("arrivals and ramps need a rate, and the load is a number in flight; give a rate")
         clients = concurrency or profile.objectives.at_concurrency
-        return Traffic(ClosedLoop(clients), sizes, f"{clients} in flight")
+        return Traffic(ClosedLoop(clients), sizes, f"{clients} in flight", block_tokens)
     if requests_per_s is None and arrivals.process == "trace":
         raise InputError(
             "workload.arrivals: a trace has no rate; replay it (`loadproof simulate --trace`) or give a rate"
@@ -73,16 +82,17 @@ def traffic_of(
             ramp_minutes = duration_s / 60
     if from_requests_per_s is None and ramp_minutes is None:
         times = arrival_times_ms(process, rate, burstiness=burstiness, seed=seed)
-        return Traffic(OpenLoop(times), sizes, f"{process}, {rate:g} requests/s")
+        return Traffic(OpenLoop(times), sizes, f"{process}, {rate:g} requests/s", block_tokens)
     start, ramp = from_requests_per_s or 0.0, ramp_minutes if ramp_minutes is not None else 10.0
     times = ramped_times_ms(process, start, rate, ramp * 60, burstiness=burstiness, seed=seed)
-    return Traffic(OpenLoop(times), sizes, f"{process}, {start:g} to {rate:g} requests/s in {ramp:g} min")
+    words = f"{process}, {start:g} to {rate:g} requests/s in {ramp:g} min"
+    return Traffic(OpenLoop(times), sizes, words, block_tokens)
 
 
 def request_tokens(profile: Profile, traffic: Traffic) -> float:
     """Prompt plus answer: a trace's mean, else the workload's."""
     if isinstance(traffic.sizes, Sequence) and traffic.sizes:
-        return sum(map(sum, traffic.sizes)) / len(traffic.sizes)
+        return float(sum(size[0] + size[1] for size in traffic.sizes)) / len(traffic.sizes)
     planned = planned_workload(profile)
     return planned.input_tokens + planned.output_tokens
 

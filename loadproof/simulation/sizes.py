@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import count, repeat
 from math import inf, log, log1p, sqrt
 from random import Random
+from typing import Any, Final
 
 from loadproof.profiles.schema import TokenDistribution, Workload
 
@@ -33,6 +34,30 @@ def _turns(workload: Workload, chance: Random, kept_share: float) -> Iterator[tu
             answer = drawn_tokens(workload.output_tokens, chance)
             yield prompt, answer, int(kept_share * history)
             history = prompt + answer
+
+
+def conversations(workload: Workload, at_once: int, block_tokens: int, seed: int = 0) -> Iterator[tuple[Any, ...]]:
+    """(input tokens, output tokens, ids of blocks, session) of conversations that go on side by side.
+
+    `at_once` of them are under way, the next turn is any one's; one that has ended makes way for another. A turn's
+    blocks are those of all before it, then new ones, its answer's included: servers keep what they made, too.
+    """
+    chance, begun = Random(seed), count()
+    open_ones: list[tuple[int, int, int]] = []  # session, turns so far, tokens so far
+    while True:
+        at = chance.randrange(at_once)
+        while len(open_ones) <= at:
+            open_ones.append((next(begun), 0, 0))
+        session, turns, history = open_ones[at]
+        prompt = history + drawn_tokens(workload.input_tokens, chance)
+        answer = drawn_tokens(workload.output_tokens, chance)
+        first = session * _MOST_BLOCKS
+        yield prompt, answer, range(first, first + (prompt + answer) // block_tokens), session
+        turns += 1
+        open_ones[at] = (next(begun), 0, 0) if turns == workload.turns else (session, turns, prompt + answer)
+
+
+_MOST_BLOCKS: Final = 1 << 24  # of a conversation
 
 
 def _drawn(prompts: Counts, answers: Counts, chance: Random) -> Iterator[tuple[int, int]]:

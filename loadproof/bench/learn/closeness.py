@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from loadproof.bench.learn.reading import Recorded
+from loadproof.capacity.workload import planned_deployment, planned_workload
 from loadproof.profiles.schema import Profile
 from loadproof.simulation import OpenLoop, ProfileSimulation, Traffic, simulate_profile
 
@@ -47,7 +48,10 @@ class Twins:
 def twins_of(proven: Profile, learned: Profile, recorded: Recorded, seed: int = 0) -> Twins:
     """The twin of each, for an hour at most."""
     minutes = min(MOST_MINUTES, recorded.at_s[-1] / 60 + 1e-3)
-    sizes = list(zip(recorded.input_tokens, recorded.output_tokens, strict=True))
+    planned = planned_workload(learned)
+    kept = planned.kept_share(planned_deployment(learned), learned.objectives.at_concurrency)  # of a turn's history
+    columns = (recorded.input_tokens, recorded.output_tokens, recorded.new_tokens)
+    sizes = [(prompt, answer, int(kept * (prompt - new))) for prompt, answer, new in zip(*columns, strict=True)]
     traffic = Traffic(OpenLoop([at_s * 1000 for at_s in recorded.at_s]), sizes, f"recorded, {len(recorded):,} requests")
     return Twins(
         simulate_profile(proven, minutes=minutes, seed=seed),

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -16,14 +16,17 @@ from loadproof.capacity import deployment_of
 from loadproof.cli.bench.load import Arrivals
 from loadproof.cli.options import TextOrJson, grouped
 from loadproof.cli.profile_names import ProfileFile
-from loadproof.cli.simulate.text import print_simulation
+from loadproof.cli.simulate.text import print_routings, print_simulation
 from loadproof.errors import ExitCode, InputError
 from loadproof.profiles import load_profile
 from loadproof.profiles.schema import Profile
 from loadproof.simulation import OpenLoop, StartUp, Traffic, simulate_profile, start_up_of, traffic_of
 from loadproof.simulation.document import simulation_document
-from loadproof.simulation.prefixes import found_in_caches
+from loadproof.simulation.profile import ProfileSimulation
+from loadproof.simulation.routing import ROUTINGS, Routing
 from loadproof.terminal import Terminal
+
+Strategy = Literal["random", "least_outstanding", "sticky", "prefix_aware", "kv_aware", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,10 @@ def simulate(
     starts_at: Annotated[
         str, typer.Option(help="date and time it begins (UTC), for scheduled policies")
     ] = "2026-01-05T00:00",
+    routing: Annotated[
+        Strategy | None,
+        typer.Option(help="in place of the profile's own; all: one after another, beside each other"),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="chance of arrivals, sizes and routing")] = 0,
     format: TextOrJson = "text",
 ) -> int:
@@ -77,25 +84,39 @@ def simulate(
     Without a load, the workload's own: its arrivals, or the objectives' concurrency. Exit 1 when nothing was served.
     """
     loaded = load_profile(profile)
-    load, minutes = _traffic(loaded, profile, options, seed)
-    start_up, begins = _start_up(loaded, instance_start_s, copy_start_s), _moment(starts_at)
-    with Terminal(stderr=True).status(f"simulating {load.words}") as status:
-        made = simulate_profile(
-            loaded,
-            minutes=minutes,
-            traffic=load,
-            start_up=start_up,
-            starts_at=begins,
-            seed=seed,
-            tell=lambda requests, minute: status.update(
-                f"simulating {load.words}: {requests:,} requests, minute {minute:.1f} of {minutes:g}"
-            ),
-        )
+    strategies: list[Routing | None] = [None] if routing is None else [routing] if routing != "all" else [*ROUTINGS]
+    begins, found = _moment(starts_at), list[ProfileSimulation]()
+    with Terminal(stderr=True).status("simulating") as status:
+        for strategy in strategies:
+            load, minutes = _traffic(loaded, profile, options, seed)
+            _refuse_without_sessions(strategy, routing, loaded)
+            words = f"simulating {load.words}" + (f", routed {strategy}" if strategy else "")
+            status.update(words)
+            made = simulate_profile(
+                loaded,
+                minutes=minutes,
+                traffic=replace(load, routing=strategy),
+                start_up=_start_up(loaded, instance_start_s, copy_start_s),
+                starts_at=begins,
+                seed=seed,
+                tell=lambda requests, minute, words=words, minutes=minutes: status.update(  # type: ignore[misc]
+                    f"{words}: {requests:,} requests, minute {minute:.1f} of {minutes:g}"
+                ),
+            )
+            found.append(made)
     if format == "json":
-        print(json.dumps(simulation_document(made), indent=2, allow_nan=False))
+        documents = [simulation_document(one) for one in found]
+        print(json.dumps(documents[0] if routing != "all" else documents, indent=2, allow_nan=False))
+    elif routing == "all":
+        print_routings(found)
     else:
-        print_simulation(made)
-    return ExitCode.OK if made.summary.requests else ExitCode.MISSED
+        print_simulation(found[0])
+    return ExitCode.OK if all(made.summary.requests for made in found) else ExitCode.MISSED
+
+
+def _refuse_without_sessions(strategy: Routing | None, routing: str | None, profile: Profile) -> None:
+    if strategy == "sticky" and routing == "sticky" and profile.workload.turns == 1:
+        raise InputError("--routing sticky: requests have no sessions; it goes with workload.turns of 2 or more")
 
 
 def _traffic(loaded: Profile, file: Path, options: TrafficOptions, seed: int) -> tuple[Traffic, float]:
@@ -119,21 +140,18 @@ def _traffic(loaded: Profile, file: Path, options: TrafficOptions, seed: int) ->
         return load, 60.0 if options.minutes is None else options.minutes
     if replace(options, minutes=None, trace=None, speed=None) != TrafficOptions():
         raise InputError("--trace brings its own load; leave --concurrency, --rate, --arrivals and the ramp out")
-    load, lasts_minutes = _recorded(trace, options.speed or 1.0, loaded, seed)
+    load, lasts_minutes = _recorded(trace, options.speed or 1.0)
     return load, lasts_minutes if options.minutes is None else options.minutes
 
 
-def _recorded(trace: Path, speed: float, profile: Profile, seed: int) -> tuple[Traffic, float]:
+def _recorded(trace: Path, speed: float) -> tuple[Traffic, float]:
     """The recorded traffic, and the minutes it lasts (its last request included)."""
     rows = read_trace(trace, speed)
     times = [row.due_s * 1000 for row in rows]
-    found = found_in_caches(profile, [row.blocks for row in rows], BLOCK_TOKENS, seed)
-    found = [min(kept, row.input_tokens) for row, kept in zip(rows, found, strict=True)]  # a last block may not be full
-    sizes = [(row.input_tokens, row.output_tokens, kept) for row, kept in zip(rows, found, strict=True)]
-    words = f"trace {trace.name}, {len(rows):,} requests"
-    if any(row.blocks for row in rows):
-        words += f", {sum(found) / sum(row.input_tokens for row in rows):.1%} of prompt tokens found in caches"
-    traffic = Traffic(OpenLoop(times), sizes, words)
+    sizes: list[tuple[Any, ...]] = [(row.input_tokens, row.output_tokens, row.blocks, None) for row in rows]
+    traffic = Traffic(OpenLoop(times), sizes, f"trace {trace.name}, {len(rows):,} requests", BLOCK_TOKENS)
+    if not any(row.blocks for row in rows):
+        traffic = replace(traffic, sizes=[size[:2] for size in sizes], block_tokens=0)
     return traffic, max(1.0, times[-1] / 60_000 + 1e-3)
 
 

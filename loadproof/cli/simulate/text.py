@@ -21,6 +21,32 @@ def print_simulation(made: ProfileSimulation) -> None:
     print_parts(_lines(made, ASCII_BARS if console.options.ascii_only else BARS), console)
 
 
+def print_routings(found: Sequence[ProfileSimulation]) -> None:
+    """The same traffic under each strategy: what their caches find, how fast it is, how evenly it falls."""
+    first = found[0]
+    table = Table(box=None, pad_edge=False)
+    table.add_column("routing")
+    for name in ("found in caches", "TTFT p50 ms", "TTFT p95 ms", "E2E p95 ms", "tokens/s", "busiest copy"):
+        table.add_column(name, justify="right")
+    for made in found:
+        summary, routed = made.summary, made.routed
+        known = bool(routed.prompt_tokens)
+        figures = (summary.ttft.percentile_ms(50), summary.ttft.percentile_ms(95), summary.e2e.percentile_ms(95))
+        table.add_row(
+            made.routing,
+            f"{routed.found_share:.1%}" if known else "-",
+            *("-" if value is None else f"{value:,.0f}" for value in figures),
+            f"{summary.output_tokens_per_s:,.0f}",
+            f"{routed.busiest_share:.2f} x mean" if known else "-",
+        )
+    notes = dict.fromkeys(note for made in found for note in made.notes)
+    lines = [
+        f"[bold]{escape(first.profile_name)}[/bold], predicted: {escape(first.traffic)}, {first.minutes:g} min",
+        "",
+    ]
+    print_parts([*lines, table, *(f"Note       {escape(note)}" for note in notes)], tables_on(120, NARROWEST))
+
+
 def _lines(made: ProfileSimulation, bars: str) -> Iterator[str | Table]:
     summary, windows = made.summary, made.windows
     sent = summary.requests + summary.refused + summary.timed_out
@@ -38,6 +64,12 @@ def _lines(made: ProfileSimulation, bars: str) -> Iterator[str | Table]:
         )
         yield ""
         yield _latencies(made)
+    if made.routed.prompt_tokens:
+        routed = made.routed
+        yield (
+            f"Caches     {routed.found_share:.1%} of prompt tokens found, routed {made.routing}; the busiest copy had "
+            f"{routed.busiest_share:.2f} times the mean of requests"
+        )
     yield ""
     yield from _copies(made.history, windows, bars)
     yield f"TTFT p95   {sparkline([row.ttft.percentile_ms(95) for row in windows], bars)}  {_range(windows)}"
