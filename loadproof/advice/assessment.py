@@ -7,7 +7,6 @@ from dataclasses import replace
 from loadproof.advice.alternatives import Alternative, Range
 from loadproof.advice.changes import KeyChange
 from loadproof.capacity.confidence import Confidence, confidence_of, unverified_rows
-from loadproof.capacity.cost import usd_per_million_tokens
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.memory import memory_fit
@@ -16,6 +15,7 @@ from loadproof.capacity.search import ladder
 from loadproof.capacity.workload import PlannedWorkload
 from loadproof.knee import find_knee
 from loadproof.profiles.schema import Profile
+from loadproof.usd import usd_per_million_tokens
 
 _WORST: tuple[Expected, ...] = ("meets", "near", "unknown", "misses")
 

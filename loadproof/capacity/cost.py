@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.instances import expected_instances, instance_bounds
 from loadproof.catalog import Instance
 from loadproof.knee import Knee
 from loadproof.profiles.schema import Profile
-
-HOURS_A_MONTH: Final = 730
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +69,6 @@ def with_expected(
     )
 
 
-def usd_per_month(usd_per_hour: float | None) -> float | None:
-    """730 hours of it; None without a price."""
-    return None if usd_per_hour is None else usd_per_hour * HOURS_A_MONTH
-
-
 def price_of(instance: Instance) -> str:
     """Whence an instance's price is: `ml.g5.2xlarge: on demand in us-west-2, seen 2026-07; SOURCE`; empty for none."""
     if instance.usd_per_hour is None:
@@ -97,10 +89,3 @@ def copies_on_instance(profile: Profile, instance: Instance, accelerators: int) 
     if copies.cpus_per_copy:
         rooms.append(instance.vcpu // copies.cpus_per_copy)
     return max(1, int(min(rooms)))
-
-
-def usd_per_million_tokens(usd_per_hour: float | None, tokens_per_s: float | None) -> float | None:
-    """Cost of a million tokens = price per hour / (tokens/s · 3600) · 10^6; None without a price or throughput."""
-    if usd_per_hour is None or not tokens_per_s:
-        return None
-    return usd_per_hour / (tokens_per_s * 3600) * 1e6

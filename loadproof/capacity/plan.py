@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loadproof.capacity.confidence import Confidence, confidence_of, unverified_rows
-from loadproof.capacity.cost import HourlyCost, cost_of, usd_per_million_tokens, with_expected
+from loadproof.capacity.cost import HourlyCost, cost_of, with_expected
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import PlannedDeployment
 from loadproof.capacity.knees import find_knees
@@ -18,6 +18,7 @@ from loadproof.capacity.targets import DerivedValue, derived_values
 from loadproof.capacity.workload import PlannedWorkload, mean_tokens, planned_deployment, planned_workload
 from loadproof.knee import MARGINAL_GAIN, Knee
 from loadproof.profiles.schema import Profile
+from loadproof.usd import usd_per_million_tokens
 
 __all__ = ["Plan", "make_plan", "mean_tokens"]
 

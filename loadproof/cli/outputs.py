@@ -10,7 +10,6 @@ import orjson
 import typer
 
 from loadproof.bench.document import FILE_NAME, Summary
-from loadproof.bench.evidence.repeats import kept_with
 from loadproof.bench.judge.regression import Comparison, compare_runs, read_run
 from loadproof.bench.judge.run import RunResult
 from loadproof.bench.output.console import print_result
@@ -65,6 +64,8 @@ class Outputs:
         """The run in `folder` against the earlier one; None where none was named. Raises InputError."""
         if self.against is None:
             return None
+        from loadproof.bench.evidence.repeats import kept_with  # noqa: PLC0415  brings pydantic along
+
         kept = kept_with((self.against, folder))
         return compare_runs(read_run(self.against), read_run(folder), self.tolerance, kept=kept)
 

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from loadproof.errors import InputError
-from loadproof.profiles.folders import default_folder, files_of
 
 
 def named(given: Path | None) -> Path | None:
@@ -49,6 +48,8 @@ def complete(incomplete: str) -> list[str]:
 
 
 def _known() -> Iterator[tuple[str, Path]]:
+    from loadproof.profiles.folders import default_folder, files_of  # noqa: PLC0415  a --target needs no pydantic
+
     folder = default_folder()
     for file in files_of(folder):
         if file.stem != "environment" and file.parent != folder:
@@ -59,6 +60,8 @@ def place_of(given: Path) -> Path:
     """The folder of an environment or the file of a profile, where it is the name of one; else as it was given."""
     if os.path.exists(given) or given.suffix:  # noqa: PTH110  never raises
         return given
+    from loadproof.profiles.folders import default_folder  # noqa: PLC0415  as above
+
     try:
         folder = default_folder() / given
         return folder if folder.is_dir() else named(given) or given

@@ -15,7 +15,6 @@ SignersFile = Annotated[
     Path | None,
     typer.Option("--signers", help="YAML of whose signatures count; default: deploy_profiles/signers.yaml"),
 ]
-SIGN_HELP = "sign the run: file of a private key, or awskms:///ARN of a key in AWS KMS (docs/evidence.md)"
 
 
 def signers_here(given: Path | None) -> Signers | None:

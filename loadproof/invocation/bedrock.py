@@ -13,7 +13,7 @@ import os
 import re
 import ssl
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
 from urllib.parse import quote
 
@@ -146,8 +146,8 @@ class ChunkDecoder:
     def __init__(self) -> None:
         self._frames = FrameDecoder()
 
-    def usual_parts(self, data: bytes) -> list[bytes] | None:
-        return None
+    def usual_parts(self, reads: Sequence[bytes], at: int) -> tuple[list[bytes], list[int]]:
+        return [], []
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The events that `data` completes; take them all. Raises InvocationFault, after those before the fault."""

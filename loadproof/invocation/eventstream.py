@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from binascii import crc32
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -43,11 +43,12 @@ class Frame(NamedTuple):
 class FrameDecoder:
     """Bytes in, whole and verified frames out. After a fault the decoder is of no further use."""
 
-    __slots__ = ("_header_blocks", "_max_frame_bytes", "_missing", "_rest")
+    __slots__ = ("_head_bytes", "_header_blocks", "_max_frame_bytes", "_missing", "_rest")
 
     def __init__(self, max_frame_bytes: int = MOST_EVENT_BYTES) -> None:
         self._rest = bytearray()
         self._missing = 0  # bytes before anything can be decoded; until then reads are only collected
+        self._head_bytes = 0  # prelude and headers of the last frame: nearly always of the next one too
         self._max_frame_bytes = max_frame_bytes
         self._header_blocks: dict[bytes, Mapping[str, HeaderValue]] = {}
 
@@ -76,33 +77,40 @@ class FrameDecoder:
                 raise FrameError("event stream: message checksum mismatch")
             headers_end = start + PRELUDE_BYTES + headers_length
             headers = self._headers(data[start + PRELUDE_BYTES : headers_end])
+            self._head_bytes = headers_end - start
             yield Frame(headers, data[headers_end:body_end])
             start = end
         self._rest = bytearray(data[start:])
         self._missing = needed - (size - start)
 
-    def usual_payloads(self, data: bytes, event_type: str) -> list[bytes] | None:
-        """Of whole frames, verified, of this type and with headers seen before; else None: `feed` it.
+    def usual_payloads(self, reads: Sequence[bytes], at: int, event_type: str) -> tuple[list[bytes], list[int]]:
+        """Of the reads from `at` on, as many as are whole frames of this type: payloads, verified, and whose they are.
 
-        A token's usual read is one frame: this is `feed` without what only other reads need.
+        A token's usual read is one frame with headers as before: this is `feed` without what only other reads need.
         """
+        payloads: list[bytes] = []
+        of: list[int] = []
         if self._rest:
-            return None
-        payloads, start, size = [], 0, len(data)
-        while start < size:
-            lengths = _lengths(data[start : start + PRELUDE_BYTES])
-            if lengths is None:
-                return None
-            body_end = start + lengths[0] - 4
-            headers_end = start + PRELUDE_BYTES + lengths[1]
-            headers = self._header_blocks.get(data[start + PRELUDE_BYTES : headers_end])
-            if headers is None or headers.get(":event-type") != event_type or not headers_end <= body_end <= size - 4:
-                return None
-            if crc32(data[start:body_end]) != int.from_bytes(data[body_end : body_end + 4], "big"):
-                return None
-            payloads.append(data[headers_end:body_end])
-            start = body_end + 4
-        return payloads
+            return payloads, of
+        head_bytes = self._head_bytes
+        for number in range(at, len(reads)):
+            data = reads[number]
+            start, size, whole = 0, len(data), len(payloads)
+            while start < size:
+                frame_bytes, kind = _usual_head(data[start : start + head_bytes])
+                end = start + frame_bytes
+                body_end = end - 4
+                if (
+                    kind != event_type
+                    or end > size
+                    or crc32(data[start:body_end]) != int.from_bytes(data[body_end:end], "big")
+                ):
+                    del payloads[whole:], of[whole:]
+                    return payloads, of
+                payloads.append(data[start + head_bytes : body_end])
+                of.append(number)
+                start = end
+        return payloads, of
 
     def finish(self) -> None:
         """Raises TruncatedStreamError if the stream ended inside a frame."""
@@ -135,6 +143,22 @@ def _lengths(prelude: bytes) -> tuple[int, int] | None:
         return None
     total, headers_length, checksum = _prelude.unpack(prelude)
     return (total, headers_length) if crc32(prelude[:8]) == checksum else None
+
+
+@lru_cache(maxsize=4096)  # as above
+def _usual_head(head: bytes) -> tuple[int, str]:
+    """Bytes of the frame that begins so, and its event's type; the type is empty for a head that `feed` must judge."""
+    lengths = _lengths(head[:PRELUDE_BYTES])
+    unusual = (0, "")
+    if lengths is None or lengths[1] != len(head) - PRELUDE_BYTES or lengths[0] < OVERHEAD_BYTES + lengths[1]:
+        return unusual
+    if lengths[0] > MOST_EVENT_BYTES or lengths[1] > _CACHED_BLOCK_BYTES:
+        return unusual
+    try:
+        kind = parse_headers(head[PRELUDE_BYTES:]).get(":event-type")
+    except FrameError:
+        return unusual
+    return (lengths[0], kind) if isinstance(kind, str) else unusual
 
 
 def parse_headers(block: bytes) -> dict[str, HeaderValue]:
@@ -215,9 +239,9 @@ class PayloadPartDecoder:
     def __init__(self) -> None:
         self._frames = FrameDecoder()
 
-    def usual_parts(self, data: bytes) -> list[bytes] | None:
-        """The parts that `data` is, all whole; None for anything else, to be fed instead."""
-        return self._frames.usual_payloads(data, _PAYLOAD_PART)
+    def usual_parts(self, reads: Sequence[bytes], at: int) -> tuple[list[bytes], list[int]]:
+        """The parts of whole reads from `at` on, and of which read each is; an unusual one ends them: `feed` it."""
+        return self._frames.usual_payloads(reads, at, _PAYLOAD_PART)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The parts that `data` completes; take them all.

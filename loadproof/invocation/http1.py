@@ -27,6 +27,9 @@ class _State(Enum):
     DONE = auto()
 
 
+_AT_CHUNK = _State.CHUNK_SIZE  # an enumeration's own lookup costs as much as finding a chunk's size
+
+
 class ResponseReader:
     """Reads one response to a request that is not HEAD. `feed` bytes as they come; it returns body bytes at once.
 
@@ -60,10 +63,10 @@ class ResponseReader:
 
     def feed(self, data: bytes) -> bytes:
         """Body bytes in `data`, without any framing. Raises HttpProtocolFault."""
-        if self._state is _State.CHUNK_SIZE and not self._rest and data.endswith(b"\r\n"):
+        if self._state is _AT_CHUNK and not self._rest and data.endswith(b"\r\n"):
             # A token's usual read is one whole chunk; a load generator spends its time here.
             end = data.find(b"\r\n", 0, _USUAL_SIZE_LINE_BYTES)
-            if end > 0 and 0 < _chunk_size(data[:end]) == len(data) - end - 4:
+            if end > 0 and 0 < _usual_size(data[:end]) == len(data) - end - 4:
                 return data[end + 2 : -2]
             body = _whole_chunks(data)
             if body is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from loadproof.invocation.outcomes import (
 from loadproof.invocation.sockets import ClockNs
 from loadproof.invocation.transports import Transport, Unwrapper
 
+_ONE = array("q", [1])
 _READS_AT_ONCE = 64  # half a second of a usual stream, and at most 2 MB
 
 
@@ -244,7 +245,12 @@ class _Answer:
         self._read_lag_ns.append(read_ns - arrived_ns)
         # Going through one answer's state once for many reads, not once for each, is what lets one core keep up with a
         # thousand streams. A first token and what may be an error are not kept waiting.
-        if len(self._reads) >= _READS_AT_ONCE or not self.arrival_ns or b"rror" in data or b"xception" in data:
+        if (
+            len(self._reads) >= _READS_AT_ONCE
+            or not self.arrival_ns
+            or data.find(b"rror") >= 0  # `in` costs bytes an exception inside
+            or data.find(b"xception") >= 0
+        ):
             self._decode(decoder)
         if self._received_bytes > self._look_at_bytes:
             self._look(decoder)
@@ -273,29 +279,42 @@ class _Answer:
         self._allowance.keep(0)
 
     def _decode(self, decoder: StreamDecoder) -> None:
-        reads = zip(self._reads, self._read_arrived_ns, self._read_lag_ns, strict=True)
+        reads, arrived_ns, lag_ns = self._reads, self._read_arrived_ns, self._read_lag_ns
         self._reads, self._read_arrived_ns, self._read_lag_ns = [], array("q"), array("q")
-        unwrapper, texts, most = self._unwrapper, self.texts, self._allowance.events
-        arrival_ns, read_lag_ns, arrival_tokens = self.arrival_ns, self.read_lag_ns, self.arrival_tokens
-        for data, arrived_ns, lag_ns in reads:
-            if len(arrival_ns) > most:
+        unwrapper, at = self._unwrapper, 0
+        while at < len(reads) and len(self.arrival_ns) <= self._allowance.events:
+            if unwrapper is None:
+                self._take(decoder, reads, arrived_ns, lag_ns)
                 break
-            parts: Iterable[bytes] = (data,)
-            if unwrapper is not None:
-                parts = unwrapper.usual_parts(data) or unwrapper.feed(data)
-            for part in parts:
-                usual = decoder.usual_texts(part)
-                if usual is None:
-                    self._take_unusual(decoder.feed(part), arrived_ns, lag_ns)
-                    continue
-                for text in usual:
-                    arrival_ns.append(arrived_ns)
-                    read_lag_ns.append(lag_ns)
-                    arrival_tokens.append(1)
-                    self.text_length += len(text)
-                    if texts is not None:
-                        self._keep_text(texts, text, "")
-        self._allowance.count(len(arrival_ns))
+            parts, of = unwrapper.usual_parts(reads, at)
+            if parts:
+                self._take(decoder, parts, [arrived_ns[read] for read in of], [lag_ns[read] for read in of])
+                at = of[-1] + 1
+            else:
+                for part in unwrapper.feed(reads[at]):
+                    self._take(decoder, (part,), (arrived_ns[at],), (lag_ns[at],))
+                at += 1
+        self._allowance.count(len(self.arrival_ns))
+
+    def _take(
+        self, decoder: StreamDecoder, parts: Sequence[bytes], arrived_ns: Sequence[int], lag_ns: Sequence[int]
+    ) -> None:
+        """Decode parts with their times; what is usual all at once."""
+        at = 0
+        while at < len(parts):
+            texts, of = decoder.usual_texts(parts, at)
+            if not of:
+                self._take_unusual(decoder.feed(parts[at]), arrived_ns[at], lag_ns[at])
+                at += 1
+                continue
+            self.arrival_ns.extend([arrived_ns[part] for part in of])
+            self.read_lag_ns.extend([lag_ns[part] for part in of])
+            self.arrival_tokens.extend(_ONE * len(of))
+            self.text_length += sum(map(len, texts))
+            if self.texts is not None:
+                for text in texts:
+                    self._keep_text(self.texts, text, "")
+            at = of[-1] + 1
 
     def _take_unusual(self, chunks: Iterable[TokenChunk], arrived_ns: int, lag_ns: int) -> None:
         for text, tokens, thought in chunks:

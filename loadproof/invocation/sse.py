@@ -51,14 +51,9 @@ class ServerSentEvents:
 
     def usual_payloads(self, data: bytes) -> list[bytes] | None:
         """Of events that are `data:…` and an empty line each, from the start of a line."""
-        if (
-            data[:5] != b"data:"
-            or data[-2:] != b"\n\n"
-            or b"\r" in data
-            or self._data
-            or self._error
-            or not self._lines.at_line_start()
-        ):
+        if not data.startswith(b"data:") or not data.endswith(b"\n\n") or data.find(b"\r") >= 0:
+            return None
+        if self._data or self._error or not self._lines.at_line_start():
             return None
         field = b"data: " if data[5] == 0x20 else b"data:"
         payloads = data[len(field) : -2].split(b"\n\n" + field)
@@ -121,7 +116,7 @@ class JsonLines:
 
     def usual_payloads(self, data: bytes) -> list[bytes] | None:
         """Of whole lines that begin as objects do."""
-        if data[:1] != b"{" or data[-1:] != b"\n" or b"\r" in data or not self._lines.at_line_start():
+        if data[:1] != b"{" or data[-1:] != b"\n" or data.find(b"\r") >= 0 or not self._lines.at_line_start():
             return None
         lines = data[:-1].split(b"\n")
         return [line.strip() for line in lines] if all(line[:1] == b"{" for line in lines) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypedDict
 from urllib.parse import SplitResult, urlsplit
@@ -24,8 +24,11 @@ _USER_AGENT = "loadproof/0.1.0"
 class Unwrapper(Protocol):
     """Takes a transport's own framing off the body of a stream."""
 
-    def usual_parts(self, data: bytes) -> list[bytes] | None:
-        """A short cut: what is inside `data` where it is usual frames, all whole; None: `feed` it."""
+    def usual_parts(self, reads: Sequence[bytes], at: int) -> tuple[list[bytes], list[int]]:
+        """A short cut: what is inside the reads from `at` on, and of which read each part is.
+
+        It ends before the first read that is anything but usual frames, all whole: `feed` that one.
+        """
         ...
 
     def feed(self, data: bytes) -> Iterable[bytes]: ...

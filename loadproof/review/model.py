@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from loadproof import rules
-from loadproof.capacity.cost import usd_per_month
 from loadproof.errors import Problem
 from loadproof.profiles import Environment, Profile
+from loadproof.usd import usd_per_month
 
 Severity = Literal["info", "warning", "risk", "break"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "risk", "break")  # the worst last

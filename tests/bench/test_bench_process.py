@@ -53,3 +53,11 @@ def test_sending_requests_loads_nothing_that_only_judging_needs() -> None:
         program = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         assert (module, done.stdout.strip()) == (module, "[]")
+
+
+def test_the_command_loads_nothing_that_only_profiles_and_signatures_need() -> None:
+    """`loadproof bench --target` sends without boto3, YAML, and the models of profiles and reviews."""
+    heavy = ("boto3", "botocore", "yaml", "loadproof.profiles", "loadproof.capacity", "loadproof.review")
+    program = f"import sys, loadproof.cli.bench.command; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -14,9 +14,9 @@ import pytest
 
 from loadproof.capacity import Knee, Plan, find_knee, make_plan
 from loadproof.capacity.confidence import confidence_of
-from loadproof.capacity.cost import usd_per_million_tokens
 from loadproof.errors import InputError
 from loadproof.profiles import Profile, load_profile
+from loadproof.usd import usd_per_million_tokens
 
 DEV = Path(__file__).parents[2] / "deploy_profiles" / "dev" / "llama-3-1-8b.yaml"
 

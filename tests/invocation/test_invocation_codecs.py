@@ -58,12 +58,14 @@ def _stream(codec: Codec, *pieces: bytes) -> tuple[list[TokenChunk], Completion]
 
 
 def _stream_with_short_cut(codec: Codec, *pieces: bytes) -> tuple[list[TokenChunk], Completion]:
-    """The same, each piece tried by `usual_texts` first."""
+    """The same, all pieces tried by `usual_texts` first, and those after one that was unusual again."""
     decoder = codec.stream_decoder()
     chunks: list[TokenChunk] = []
-    for piece in pieces:
-        texts = decoder.usual_texts(piece)
-        chunks += list(decoder.feed(piece)) if texts is None else [TokenChunk(text, 1) for text in texts]
+    at = 0
+    while at < len(pieces):
+        texts, of = decoder.usual_texts(pieces, at)
+        chunks += [TokenChunk(text, 1) for text in texts] if of else decoder.feed(pieces[at])
+        at = (of[-1] if of else at) + 1
     return chunks, decoder.finish()
 
 

@@ -138,17 +138,20 @@ def test_other_frames_in_a_read_of_their_own_are_not_taken_for_parts() -> None:
 
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=6), st.integers(0, 10_000))
 def test_usual_parts_are_what_feeding_gives(payloads: list[bytes], at: int) -> None:
-    """Frame by frame and all together; one with a flipped bit, or cut off, is none."""
+    """Frame by frame and all together; a read with a flipped bit, or cut off, is none, and those before it are."""
     decoder, frames = PayloadPartDecoder(), [encode_payload_part(payload) for payload in payloads]
-    assert decoder.usual_parts(frames[0]) is None  # its headers are new
+    assert decoder.usual_parts(frames, 0) == ([], [])  # how long their headers are is not known yet
     assert list(decoder.feed(frames[0])) == payloads[:1]
-    assert [decoder.usual_parts(frame) for frame in frames] == [[payload] for payload in payloads]
+    assert decoder.usual_parts(frames, 0) == (payloads, list(range(len(payloads))))
+    assert decoder.usual_parts(frames, 1) == (payloads[1:], list(range(1, len(payloads))))
     whole = b"".join(frames)
-    assert decoder.usual_parts(whole) == payloads
+    twice = payloads + payloads[:1], [0] * len(payloads) + [1]
+    assert decoder.usual_parts([whole, frames[0]], 0) == twice
     damaged = bytearray(whole)
     damaged[at // 8 % len(damaged)] ^= 1 << at % 8
-    assert decoder.usual_parts(bytes(damaged)) is None
-    assert decoder.usual_parts(whole[: -1 - at % 16]) is None
+    for bad in (bytes(damaged), whole[: -1 - at % 16]):
+        assert decoder.usual_parts([bad], 0) == ([], [])
+        assert decoder.usual_parts([whole, frames[0], bad, whole], 0) == twice
 
 
 def test_a_frame_that_says_it_is_empty_is_not_usual() -> None:
@@ -158,7 +161,7 @@ def test_a_frame_that_says_it_is_empty_is_not_usual() -> None:
     headers_length = struct.unpack_from("!I", first, 4)[0]
     lengths = struct.pack("!II", 0, headers_length)
     hostile = lengths + struct.pack("!I", crc32(lengths)) + first[12 : 12 + headers_length] + bytes(8)
-    assert decoder.usual_parts(first + hostile) is None
+    assert decoder.usual_parts([first + hostile], 0) == ([], [])
     with pytest.raises(FrameError):
         list(decoder.feed(hostile))
 

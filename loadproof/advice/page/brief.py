@@ -5,9 +5,9 @@ from __future__ import annotations
 from loadproof.advice.alternatives import Alternative, Alternatives
 from loadproof.advice.page import wording
 from loadproof.capacity import Plan
-from loadproof.capacity.cost import usd_per_month
 from loadproof.pages.brief import Brief, in_a_command
 from loadproof.pages.wording import counted, usd
+from loadproof.usd import usd_per_month
 
 
 def brief_of(plan: Plan, alternatives: Alternatives | None = None, profile: str = "") -> Brief:

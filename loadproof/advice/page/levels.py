@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from loadproof.capacity import Plan, PredictedLevel
-from loadproof.capacity.cost import usd_per_million_tokens
 from loadproof.capacity.shares import LatencyShares, latency_shares
+from loadproof.usd import usd_per_million_tokens
 
 
 @dataclass(frozen=True, slots=True)

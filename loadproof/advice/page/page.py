@@ -12,13 +12,14 @@ from loadproof.advice.page import curves, ladder, memory, shares, wording
 from loadproof.advice.page.brief import brief_of
 from loadproof.advice.page.levels import rows_of
 from loadproof.capacity import Plan, PredictedLevel
-from loadproof.capacity.cost import price_of, usd_per_million_tokens
+from loadproof.capacity.cost import price_of
 from loadproof.capacity.outlook import predicted_value
 from loadproof.pages.brief import brief_in_html
 from loadproof.pages.figures import swatch
 from loadproof.pages.style import house_style
 from loadproof.pages.wording import SHORT, TITLES, counted, objective_title, objective_value, visible
 from loadproof.pages.wording import number as number_text
+from loadproof.usd import usd_per_million_tokens
 
 
 def page_of(plan: Plan, alternatives: Alternatives | None = None, profile: str = "") -> str:

@@ -57,6 +57,7 @@ from loadproof.bench.measure.records import MISSING, RequestRecord
 from loadproof.bench.measure.statistics import Spread, percentile, spread, spread_above_zeros
 from loadproof.bench.objectives import LATENCY_METRICS, Objective
 from loadproof.invocation.outcomes import OutcomeKind
+from loadproof.usd import usd_per_million_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +189,7 @@ def measure_level(
     input_per_s = _rate(_total_input(succeeded), seconds)
     requests_per_s = _rate(len(succeeded), seconds)
     tokens_per_s = None if output_per_s is None or input_per_s is None else output_per_s + input_per_s
-    per_million_requests = _usd_per_million(usd_per_hour, requests_per_s)
+    per_million_requests = usd_per_million_tokens(usd_per_hour, requests_per_s)
     known = [record for record in succeeded if record.output_tokens is not None]
     in_flight = _rate(sum(record.end_ns - record.intended_ns for record in finished) / NS_PER_S, seconds)
     latencies = {f"{metric}_ms": pooled(metric, succeeded).spread_ms() for metric in LATENCY_METRICS}
@@ -209,8 +210,8 @@ def measure_level(
         requests_per_s=requests_per_s,
         goodput_per_s=_rate(sum(is_good(record, objectives) for record in succeeded), seconds),
         error_rate=len(failed) / len(finished) if finished else None,
-        cost_per_million_output_tokens_usd=_usd_per_million(usd_per_hour, output_per_s),
-        cost_per_million_tokens_usd=_usd_per_million(usd_per_hour, tokens_per_s),
+        cost_per_million_output_tokens_usd=usd_per_million_tokens(usd_per_hour, output_per_s),
+        cost_per_million_tokens_usd=usd_per_million_tokens(usd_per_hour, tokens_per_s),
         cost_per_thousand_requests_usd=None if per_million_requests is None else per_million_requests / 1000,
         mean_in_flight=in_flight,
         tokens_per_arrival=_tokens_per_arrival(succeeded),
@@ -254,14 +255,6 @@ def _loop_lag_ms(finished: Sequence[RequestRecord]) -> Spread:
 
 def _rate(amount: float | None, seconds: float | None) -> float | None:
     return None if amount is None or seconds is None else round(amount / seconds, 9)
-
-
-def _usd_per_million(usd_per_hour: float | None, per_s: float | None) -> float | None:
-    if usd_per_hour is None:
-        return None
-    from loadproof.capacity.cost import usd_per_million_tokens  # noqa: PLC0415  brings pydantic along
-
-    return usd_per_million_tokens(usd_per_hour, per_s)
 
 
 def _total_output(succeeded: Sequence[RequestRecord]) -> int | None:

@@ -11,9 +11,9 @@ from loadproof.bench.judge.judgement import Judgement
 from loadproof.bench.judge.regression import Comparison
 from loadproof.bench.measure.intervals import unseen_spells
 from loadproof.bench.report import wording
-from loadproof.capacity.cost import usd_per_month
 from loadproof.pages.brief import Brief, in_a_command
 from loadproof.pages.wording import usd
+from loadproof.usd import usd_per_month
 
 
 def brief_of(summary: Summary) -> Brief:

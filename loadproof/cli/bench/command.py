@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from loadproof.bench.evidence.keys import signing_key
-from loadproof.bench.evidence.standing import sign_run
 from loadproof.bench.job import resume_benchmark, run_benchmark
 from loadproof.bench.live.lines import End, OnLine
 from loadproof.bench.live.view import View
@@ -22,7 +20,6 @@ from loadproof.cli.bench.watching import Watching, end_of
 from loadproof.cli.options import Format, grouped
 from loadproof.cli.outputs import Outputs, show
 from loadproof.cli.profile_names import argument
-from loadproof.cli.signers import SIGN_HELP
 from loadproof.errors import CouldNotRunError, InputError, LoadproofError
 
 if TYPE_CHECKING:
@@ -33,17 +30,28 @@ if TYPE_CHECKING:
 class SignedOutputs(Outputs):
     """With who says that it was measured."""
 
-    sign: Annotated[str | None, typer.Option(metavar="KEY", help=SIGN_HELP)] = None
+    sign: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="sign the run: file of a private key, or awskms:///ARN of a key in AWS KMS (docs/evidence.md)",
+        ),
+    ] = None
 
     def check(self) -> None:
         Outputs.check(self)
         if self.sign is not None:
+            from loadproof.bench.evidence.keys import signing_key  # noqa: PLC0415  brings boto3 along
+
             signing_key(self.sign)
 
     def sign_run(self, folder: Path) -> None:
         """Raises CouldNotRunError, the run being judged all the same."""
         if self.sign is None:
             return
+        from loadproof.bench.evidence.keys import signing_key  # noqa: PLC0415  brings boto3 along
+        from loadproof.bench.evidence.standing import sign_run  # noqa: PLC0415  brings pydantic along
+
         try:
             sign_run(folder, signing_key(self.sign))
         except CouldNotRunError as error:

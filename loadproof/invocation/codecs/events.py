@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 
 import orjson
 
@@ -31,26 +32,33 @@ class EventDecoder(StreamDecoder):
     def _usual_text(event: dict[str, object]) -> str | None:
         """What an event says, where it says something and nothing else; None: it is for `feed`."""
 
-    def usual_texts(self, data: bytes) -> list[str] | None:
+    def usual_texts(self, parts: Sequence[bytes], at: int) -> tuple[list[str], list[int]]:
+        texts: list[str] = []
+        of: list[int] = []
         if self._ended:
-            return None
-        texts = []
-        for payload in self._splitter.usual_payloads(data) or ():
-            try:
-                event = orjson.loads(payload) if len(payload) <= PLAIN_BYTES else None
-            except orjson.JSONDecodeError:
-                return None
-            if not isinstance(event, dict) or event.get("error") or event.get("object") == "error":
-                return None  # those are for `load_object` and `refuse_error`
-            text = self._usual_text(event)
-            if text is None:
-                return None
-            texts.append(text)
-        if not texts:
-            return None
+            return texts, of
+        usual_payloads, usual_text, loads = self._splitter.usual_payloads, self._usual_text, orjson.loads
+        for number in range(at, len(parts)):
+            whole = len(texts)
+            payloads = usual_payloads(parts[number])
+            for payload in payloads or ():
+                try:
+                    event = loads(payload) if len(payload) <= PLAIN_BYTES else None
+                except orjson.JSONDecodeError:
+                    break
+                if not isinstance(event, dict) or event.get("error") or event.get("object") == "error":
+                    break  # those are for `load_object` and `refuse_error`
+                text = usual_text(event)
+                if text is None:
+                    break
+                texts.append(text)
+                of.append(number)
+            if not payloads or len(texts) - whole < len(payloads):
+                del texts[whole:], of[whole:]
+                break
         self._counted += len(texts)
         self._text_length += sum(map(len, texts))
-        return texts
+        return texts, of
 
     @property
     def kept_bytes(self) -> int:

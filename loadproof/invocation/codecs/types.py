@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
@@ -94,12 +94,13 @@ class Completion:
 class StreamDecoder(Protocol):
     """Sans-IO decoder of one streamed answer. However the bytes are cut, it gives the same tokens."""
 
-    def usual_texts(self, data: bytes) -> list[str] | None:
-        """A short cut: the texts of `data` where it is whole events of one token each, as nearly all are.
+    def usual_texts(self, parts: Sequence[bytes], at: int) -> tuple[list[str], list[int]]:
+        """A short cut: the texts of the parts from `at` on, and of which part each is.
 
-        None for anything else, of which nothing is taken: `feed` it.
+        It ends before the first part that is anything but whole events of one token each, of which nothing is taken:
+        `feed` that one.
         """
-        return None
+        return [], []
 
     def feed(self, data: bytes) -> Iterable[TokenChunk]:
         """The chunks that `data` completes; take them all. Raises InBandError, PayloadError after those."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from loadproof.capacity.cost import HOURS_A_MONTH
 from loadproof.pages.wording import counted
 from loadproof.profiles import profile_hash
 from loadproof.profiles.schema import Objectives
@@ -15,6 +14,7 @@ from loadproof.review.rules.rule import Found, rule
 from loadproof.review.rules.serving import ALARM, SCALING_POLICY
 from loadproof.review.rules.words import label, listing
 from loadproof.templates.template import listed
+from loadproof.usd import HOURS_A_MONTH
 
 _ALARMS: Final = (ALARM, "AWS::CloudWatch::CompositeAlarm")
 _GATES: Final = ("none", "alarm", "rollback")  # the strictest last
