@@ -5,7 +5,7 @@ BIN := .venv/bin
 export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE  # every command would compile the whole house again
 
-.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast mutants check format lint types contracts docs site docs-serve scan performance chaos fuzz fuzz-profiles lock clean
+.PHONY: help setup demo demo-vllm extrapolate-vllm test test-fast mutants check format lint types contracts docs site docs-serve scan performance chaos fuzz fuzz-profiles accidents lock clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -111,6 +111,9 @@ fuzz-profiles: .venv/.dev  ## check 100,000 profiles with something wrong in the
 
 chaos: .venv/.dev  ## break the buffer on purpose at full size and write docs/chaos.md (sizes: CHAOS="--messages 1000 --kills 20 --seeds 1")
 	PYTHONPATH=. $(BIN)/python tests/chaos/chaos_full.py $(CHAOS)
+
+accidents: .venv/.dev  ## kill bench and run a hundred times each, starve them, search what they write for secrets (fifteen minutes)
+	PYTHONPATH=. $(BIN)/python tests/chaos/accidents.py $(ACCIDENTS)
 
 lock: .venv/.dev  ## rewrite the lock files from pyproject.toml
 	scripts/lock.sh

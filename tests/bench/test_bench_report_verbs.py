@@ -70,7 +70,7 @@ def test_verify_tells_what_does_not_fit(runs: tuple[Path, Path], capsys: pytest.
     path.write_text(path.read_text().replace('"outcome":"ok"', '"outcome":"internal"', 1))
     assert loadproof(["verify", *map(str, runs)]) == 1
     said = capsys.readouterr().out
-    assert f"{runs[0]}: the evidence fits" in said and f"{runs[1]}: requests.jsonl: changed" in said
+    assert f"{runs[0]}: its files fit together" in said and f"{runs[1]}: requests.jsonl: changed" in said
 
 
 @pytest.mark.parametrize(
