@@ -16,7 +16,8 @@ LEAST_MEMORY_MIB: Final = 1024
 LEAST_LEVEL_S: Final = 1.0
 MOST_TOKENS_PER_S: Final = 1000 / LEAST_MS["tpot"]  # of one answer
 MOST_REQUESTS_PER_S: Final = 1000 / LEAST_MS["e2e"]  # one after another
-MOST_TARGET: Final = 10_000
+MOST_TARGET: Final = 2_000
+MOST_MS_A_TOKEN: Final = 60_000.0  # a token a minute
 MOST_LEVEL_S: Final = (
     777_600  # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProcessingStoppingCondition.html
 )
@@ -40,11 +41,16 @@ DATASETS: Final = (".jsonl", ".json")
     "Latency bound that no endpoint meets",
     reason="A request's way to SageMaker and back takes a millisecond by itself, and no accelerator makes 10,000 "
     "tokens a second for one answer. The benchmark would run, be paid for, and miss.",
-    mend="Write milliseconds: at least 1 for TTFT and E2E, 0.1 for ITL and TPOT.",
+    mend="Write milliseconds: at least 1 for TTFT, 0.1 for ITL and TPOT, for E2E 1 and 0.1 for every further token.",
 )
 def impossible_latency(subject: Subject) -> Iterator[Found]:
+    tokens = subject.profile.workload.output_tokens
+    answer = tokens if isinstance(tokens, int) else tokens.mean or tokens.min
     for name, bound in subject.profile.objectives.model_dump(exclude_none=True).items():
-        least = LEAST_MS.get(name.partition("_")[0])
+        metric = name.partition("_")[0]
+        least = LEAST_MS.get(metric)
+        if metric == "e2e" and least is not None:
+            least += LEAST_MS["tpot"] * (answer - 1)
         if least is not None and name.endswith("_ms") and bound < least:
             found = f"{bound:g} ms is less than any endpoint takes"
             yield Found(("objectives", name), found, f"write milliseconds, at least {least:g}")
@@ -144,11 +150,11 @@ def target_out_of_reach(placed: Placed) -> Iterator[Found]:
     admitted = _admitted(component)
     most = min(MOST_TARGET, admitted or MOST_TARGET)
     for at, policy in enumerate(scaling.policies if scaling is not None else ()):
-        if not isinstance(policy, TargetTracking) or not policy.metric.startswith("concurrent_requests_per_"):
-            continue
-        if policy.target != "auto" and policy.target > most:
-            found = f"{policy.target:g} {policy.metric} is above the {most:,} that a copy admits"
-            yield Found(placed.at("scaling", "policies", at, "target"), found, "write what a copy is to carry, or auto")
+        name = "target" if isinstance(policy, TargetTracking) else "threshold"
+        wanted, metric = getattr(policy, name, None), str(getattr(policy, "metric", ""))
+        if isinstance(wanted, int | float) and metric.startswith("concurrent_requests_per_") and wanted > most:
+            found = f"{wanted:g} {metric} is above the {most:,} that a copy admits"
+            yield Found(placed.at("scaling", "policies", at, name), found, "write what a copy is to carry, or auto")
 
 
 @rule(
@@ -195,14 +201,18 @@ def too_much_warm_up(subject: Subject) -> Iterator[Found]:
 @rule(
     "LP345",
     "Objective that promises nothing",
-    reason="With more requests failing than answered nobody is served, and the benchmark would say PASS.",
-    mend="Write the share that may fail: 0.01 is 1%.",
+    reason="With more requests failing than answered, or a minute a token, nobody is served, and the benchmark would "
+    "say PASS.",
+    mend="Write the share that may fail (0.01 is 1%), and milliseconds a token.",
 )
 def no_promise(subject: Subject) -> Iterator[Found]:
     share = subject.profile.objectives.error_rate_max
     if share is not None and share > MOST_ERRORS:
         found = f"{share:.0%} of all requests may fail"
         yield Found(("objectives", "error_rate_max"), found, "write a share: 0.01 is 1%")
+    for name, bound in subject.profile.objectives.model_dump(exclude_none=True).items():
+        if name.startswith(("itl_", "tpot_")) and bound > MOST_MS_A_TOKEN:
+            yield Found(("objectives", name), f"{bound:,.6g} ms is more than a minute a token", "write milliseconds")
 
 
 @rule(
