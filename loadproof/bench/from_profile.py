@@ -117,6 +117,7 @@ def workload_of(profile: Profile, folder: Path) -> WorkloadSpec:
         dataset=dataset,
         tokenizer=str(folder / workload.tokenizer) if workload.tokenizer else None,
         answer_length=workload.answer_length,
+        paired_lengths=workload.paired_lengths,
         images=ImageSpec(images.width_px, images.height_px, images.count) if images else None,
     )
 

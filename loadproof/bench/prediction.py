@@ -13,7 +13,7 @@ from typing import Literal
 from loadproof.bench.load.search import ladder
 from loadproof.bench.spec import BenchmarkSpec, PredictedPoint, Prediction
 from loadproof.bench.workload.arrivals import Schedule, schedule_of
-from loadproof.bench.workload.synthetic import sample_tokens
+from loadproof.bench.workload.synthetic import sample_lengths
 from loadproof.capacity.confidence import Confidence, confidence_of
 from loadproof.capacity.curve import PredictedLevel
 from loadproof.capacity.deployment import PlannedDeployment
@@ -191,6 +191,6 @@ class Twin:
         """Token counts drawn as the workload draws its prompts'."""
         workload, draw = self.spec.workload, Random(self.spec.workload.seed)
         return [
-            (sample_tokens(workload.input_tokens, draw), sample_tokens(workload.output_tokens, draw))
+            sample_lengths(workload.input_tokens, workload.output_tokens, draw, paired=workload.paired_lengths)
             for _ in range(count)
         ]

@@ -145,6 +145,8 @@ class WorkloadSpec:
     """pictures in each request"""
     answer_length: AnswerLength = "asked"
     """whether shorter answers are held against the model"""
+    paired_lengths: bool = False
+    """values of prompts and answers are drawn together, one by one"""
 
 
 @dataclass(frozen=True, slots=True)

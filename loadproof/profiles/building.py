@@ -140,8 +140,13 @@ def describe(shape: Shape) -> str:
 def _missing(model: type[Part], fields: dict[str, Field], node: Map) -> Iterable[str]:
     given = node.entries.keys()
     required = [name for name, field in fields.items() if field.required]
-    required += [name for name, other in model.needed_without.items() if other not in given]
+    required += [name for name, other in model.needed_without.items() if other not in given or _is_null(node, other)]
     return [name for name in required if name not in given]
+
+
+def _is_null(node: Map, key: str) -> bool:
+    value = node.entries[key].node
+    return isinstance(value, Scalar) and value.value is None
 
 
 def _tagged(shape: Tagged, node: Node, problems: Problems, path: Path) -> object:

@@ -267,4 +267,10 @@ def evidence(profile: ProfileDocument) -> str:
     if found["state"] == "current":
         return f"{what}. It measured exactly this profile."
     since = few(found["changed_since"], 5) or "the profile"
-    return f"{what}. It is stale: since then {since} changed."
+    return f"{what}. It is stale: since then {since} changed.{other_traffic(found['changed_since'])}"
+
+
+def other_traffic(changed: Sequence[str]) -> str:
+    """A run proves its objectives for the traffic that it was driven with: what is to be said where that changed."""
+    moved = any(path.partition(".")[0].partition("[")[0] == "workload" for path in changed)
+    return " It was driven with other traffic than is expected now." if moved else ""

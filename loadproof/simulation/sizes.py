@@ -23,15 +23,15 @@ def request_sizes(workload: Workload, seed: int = 0, kept_share: float = 0.0) ->
         return _turns(workload, Random(seed), kept_share)
     if isinstance(workload.input_tokens, int) and isinstance(workload.output_tokens, int):
         return repeat((workload.input_tokens, workload.output_tokens))
-    return _drawn(workload.input_tokens, workload.output_tokens, Random(seed))
+    return _drawn(workload, Random(seed))
 
 
 def _turns(workload: Workload, chance: Random, kept_share: float) -> Iterator[tuple[int, int, int]]:
     while True:
         history = 0
         for _ in range(workload.turns):
-            prompt = history + drawn_tokens(workload.input_tokens, chance)
-            answer = drawn_tokens(workload.output_tokens, chance)
+            new, answer = drawn_lengths(workload, chance)
+            prompt = history + new
             yield prompt, answer, int(kept_share * history)
             history = prompt + answer
 
@@ -49,8 +49,8 @@ def conversations(workload: Workload, at_once: int, block_tokens: int, seed: int
         while len(open_ones) <= at:
             open_ones.append((next(begun), 0, 0))
         session, turns, history = open_ones[at]
-        prompt = history + drawn_tokens(workload.input_tokens, chance)
-        answer = drawn_tokens(workload.output_tokens, chance)
+        new, answer = drawn_lengths(workload, chance)
+        prompt = history + new
         first = session * _MOST_BLOCKS
         yield prompt, answer, range(first, first + (prompt + answer) // block_tokens), session
         turns += 1
@@ -60,9 +60,18 @@ def conversations(workload: Workload, at_once: int, block_tokens: int, seed: int
 _MOST_BLOCKS: Final = 1 << 24  # of a conversation
 
 
-def _drawn(prompts: Counts, answers: Counts, chance: Random) -> Iterator[tuple[int, int]]:
+def _drawn(workload: Workload, chance: Random) -> Iterator[tuple[int, int]]:
     while True:
-        yield drawn_tokens(prompts, chance), drawn_tokens(answers, chance)
+        yield drawn_lengths(workload, chance)
+
+
+def drawn_lengths(workload: Workload, chance: Random) -> tuple[int, int]:
+    """(prompt, answer): drawn together where they are paired, else each by itself."""
+    prompts, answers = workload.input_tokens, workload.output_tokens
+    if workload.paired_lengths and isinstance(prompts, TokenDistribution) and isinstance(answers, TokenDistribution):
+        at = chance.randrange(len(prompts.values))
+        return prompts.values[at], answers.values[at]
+    return drawn_tokens(prompts, chance), drawn_tokens(answers, chance)
 
 
 def drawn_tokens(counts: Counts, chance: Random) -> int:

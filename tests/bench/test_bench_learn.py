@@ -13,7 +13,7 @@ import pytest
 from bench_recorded import SECRET, capture
 from moto.server import ThreadedMotoServer
 
-from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths
+from loadproof.bench.learn.fitting import burstiness_of, fit, fit_lengths, rank_correlation
 from loadproof.bench.learn.reading import read_recorded
 from loadproof.errors import CouldNotRunError, InputError
 
@@ -211,3 +211,35 @@ def test_one_moment_has_no_rate(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(capture(0, CHAT, usage) * 2)
     with pytest.raises(InputError, match="no rate"):
         fit(read_recorded([str(tmp_path)]))
+
+
+def test_lengths_that_go_together_are_learned_in_pairs(tmp_path: Path) -> None:
+    """Answers of twice the prompt: every pair keeps that, and the ranks are those of one another."""
+    rows = [
+        "timestamp_s,input_tokens,output_tokens",
+        *(f"{at},{20 + at % 97},{2 * (20 + at % 97)}" for at in range(970)),
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    learned = fit(read_recorded([str(tmp_path / "t.csv")]))
+    assert learned.correlation == pytest.approx(1)
+    assert learned.paired
+    pairs = list(zip(learned.input_tokens.values, learned.output_tokens.values, strict=True))
+    assert len(pairs) == 200
+    assert all(answer == 2 * prompt for prompt, answer in pairs)
+    assert sum(prompt for prompt, _ in pairs) / 200 == pytest.approx(68, abs=0.5)
+
+
+def test_lengths_of_one_kind_are_not_paired(tmp_path: Path) -> None:
+    """Drawn by themselves: no correlation to speak of; equal answers have none."""
+    draw = Random(9)
+    rows = [f"{at},{draw.randint(1, 900)},{draw.randint(1, 900)}" for at in range(3000)]
+    (tmp_path / "t.csv").write_text("\n".join(["timestamp_s,input_tokens,output_tokens", *rows]))
+    learned = fit(read_recorded([str(tmp_path / "t.csv")]))
+    assert abs(learned.correlation) < 0.05
+    assert not learned.paired
+    assert rank_correlation([1, 2, 3], [5, 5, 5]) == 0
+
+
+def test_ranks_are_spearmans() -> None:
+    """By hand: ranks 1, 2.5, 2.5, 4 and 4, 3, 2, 1 have a correlation of -4.5 / sqrt(4.5 * 5)."""
+    assert rank_correlation([1, 2, 2, 9], [40, 30, 20, 10]) == pytest.approx(-4.5 / (4.5 * 5) ** 0.5)

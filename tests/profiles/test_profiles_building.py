@@ -225,3 +225,21 @@ def test_levels_take_the_forms_that_the_option_takes(tmp_path: Path, written: st
     profile = check_file(file).profile
     assert isinstance(profile, Profile)
     assert profile.benchmark.concurrency == levels
+
+
+def test_a_workload_whose_name_is_wrong_is_told_and_no_rule_asks_for_its_sizes(tmp_path: Path) -> None:
+    """Sizes may be left out beside a name: with a misspelt one, or none at all, one finding each and no traceback."""
+    file = tmp_path / "chat.yaml"
+    for name, codes in (("chatty", ["LP106"]), ("null", ["LP102", "LP102"]), ("5", ["LP106"])):
+        file.write_text(CHAT.partition("workload:")[0] + f"workload:\n  name: {name}\n")
+        assert [problem.code for problem in check_file(file).problems] == codes
+
+
+def test_a_conversation_that_outgrows_bedrocks_context_is_told(tmp_path: Path) -> None:
+    """Nova Lite reads 300,000 tokens: turn 31 of 9,000 and 900 tokens has 31 x 9,000 + 30 x 900 = 306,000."""
+    text = (GOOD / "on-bedrock.yaml").read_text().replace("input_tokens: 256, output_tokens: 64, turns: 3", "{}")
+    file = tmp_path / "on-bedrock.yaml"
+    for turns, told in ((30, []), (31, ["turn 31 of 31: 306000 + 900 tokens exceed the context of 300000"])):
+        file.write_text(text.replace("{}", f"input_tokens: 9000, output_tokens: 900, turns: {turns}"))
+        found = [problem.message for problem in check_file(file).problems if problem.code == "LP296"]
+        assert [message.partition(" of amazon")[0] for message in found] == told

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from loadproof.review.document import document
 from loadproof.review.formats.text import as_text
 from loadproof.review.model import Review
+from loadproof.review.wording import other_traffic
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -93,3 +94,10 @@ def test_measured_evidence_says_whether_it_still_holds() -> None:
         "Run 20261102T081500Z-chat of 2026-11-02T08:15:00Z: PASS, claimed. It is stale: since then "
         "endpoint.instance_type, container.settings.tensor_parallel_degree changed." in written
     )
+
+
+def test_evidence_of_other_traffic_says_so() -> None:
+    """A changed workload is other traffic; whatever else changed is not."""
+    assert other_traffic(["workload.input_tokens.mean"]) == " It was driven with other traffic than is expected now."
+    assert other_traffic(["workload"]) != ""
+    assert other_traffic(["copies.max", "workloads"]) == ""

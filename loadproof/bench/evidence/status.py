@@ -17,6 +17,7 @@ from loadproof.bench.objectives import ERROR_RATE
 from loadproof.profiles import Profile, profile_hash
 from loadproof.profiles.signers import Signers
 from loadproof.review.evidence import evidence_of
+from loadproof.review.wording import other_traffic
 
 _CLOCKS_DIFFER = timedelta(minutes=10)  # between the machine that measured and this one
 State = Literal["current", "stale", "no profile", "unknown"]
@@ -93,8 +94,9 @@ def proof_of(
         words = standing_of(of_this[0], signers).words
         return Proof(profile, of_this[0], (f"{words}{'; the profile takes the gate alone' if alone else ''}",))
     if current is None:
-        since = ", ".join(status_of(counted[0], [profile]).since)
-        return Proof(profile, counted[0], (f"stale: changed since the run: {since}",))
+        since = status_of(counted[0], [profile]).since
+        said = f"stale: changed since the run: {', '.join(since)}"
+        return Proof(profile, counted[0], (f"{said}.{other_traffic(since)}" if other_traffic(since) else said,))
     problems = [] if current.verdict == "PASS" else [f"the verdict is {current.verdict}"]
     problems += current.misfits
     problems += judged_otherwise(current, profile.profile, profile.file)

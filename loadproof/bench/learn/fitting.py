@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import erf, log, log1p, sqrt
 from typing import Final, Literal
 
@@ -14,6 +14,8 @@ from loadproof.errors import InputError
 
 MOST_DISTANCE: Final = 0.05
 SAMPLED: Final = 100
+PAIRS: Final = 200
+APART: Final = 0.2  # rank correlation from which on prompts and answers are not drawn by themselves
 MOST_TURNS: Final = 256  # as a profile has it
 _POISSON: Final = (0.8, 1.25)  # burstiness that is as good as 1
 
@@ -38,7 +40,8 @@ class Lengths:
 class Learned:
     """The workload that was fitted. `burstiness` is 1/CV² of the gaps; None where they are as good as Poisson.
 
-    `input_tokens` are those of a turn, without its history. `turns`: of a conversation, the mean of all.
+    `input_tokens` are those of a turn, without its history; `paired`: the lengths are values that go together. `turns`:
+    of a conversation, the mean of all.
     """
 
     input_tokens: Lengths
@@ -47,6 +50,9 @@ class Learned:
     burstiness: float | None
     turns: int = 1
     shared_prefix_tokens: int = 0
+    correlation: float = 0.0
+    """of ranks, between a prompt's length and its answer's (Spearman)"""
+    paired: bool = False
 
 
 def fit(recorded: Recorded, seed: int = 0) -> Learned:
@@ -54,15 +60,44 @@ def fit(recorded: Recorded, seed: int = 0) -> Learned:
     if recorded.at_s[-1] <= 0:
         raise InputError("every request came at one moment, which has no rate; give more of the traffic")
     turns = turns_of(recorded.turns)
-    prompts = fit_lengths(recorded.new_tokens if turns > 1 else recorded.input_tokens)
+    columns = recorded.new_tokens if turns > 1 else recorded.input_tokens, recorded.output_tokens
+    prompts, answers = (fit_lengths(column) for column in columns)
+    correlation = rank_correlation(*columns)
+    paired = abs(correlation) >= APART
+    if paired:
+        prompts, answers = (
+            replace(one, distribution="empirical", values=values)
+            for one, values in zip((prompts, answers), pairs_of(*columns), strict=True)
+        )
     return Learned(
         prompts,
-        fit_lengths(recorded.output_tokens),
+        answers,
         float(f"{(len(recorded) - 1) / recorded.at_s[-1] / recorded.share:.4g}"),
         burstiness_of(recorded.at_s, seed),
         turns,
         min(shared_prefix_of(recorded), prompts.min),  # a profile takes no prefix longer than a prompt
+        correlation,
+        paired,
     )
+
+
+def rank_correlation(prompts: Sequence[int], answers: Sequence[int]) -> float:
+    """Spearman's, of equal lengths at their mean rank; 0 where either never changes."""
+    ranks = []
+    for column in (np.asarray(prompts), np.asarray(answers)):
+        _, places, counts = np.unique(column, return_inverse=True, return_counts=True)
+        ranks.append((np.cumsum(counts) - (counts - 1) / 2)[places])
+    if ranks[0].std() == 0 or ranks[1].std() == 0:
+        return 0.0
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def pairs_of(prompts: Sequence[int], answers: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Recorded pairs at equal steps through the prompts' lengths, and among equal ones through the answers'."""
+    columns = np.asarray(prompts), np.asarray(answers)
+    order = np.lexsort((columns[1], columns[0]))
+    steps = ((np.arange(PAIRS) + 0.5) * len(order) / PAIRS).astype(int)
+    return tuple(columns[0][order[steps]].tolist()), tuple(columns[1][order[steps]].tolist())
 
 
 def turns_of(turns: Sequence[int]) -> int:

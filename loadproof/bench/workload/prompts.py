@@ -11,7 +11,7 @@ from loadproof.bench.spec import REQUESTS_APART, WorkloadSpec
 from loadproof.bench.workload.counting import CountedBy, counter_of
 from loadproof.bench.workload.datasets import Dataset, DatasetTurn, read_dataset
 from loadproof.bench.workload.images import picture_uri
-from loadproof.bench.workload.synthetic import SyntheticTexts, sample_tokens
+from loadproof.bench.workload.synthetic import SyntheticTexts, sample_lengths
 from loadproof.errors import InputError
 from loadproof.invocation import ChatMessage
 
@@ -122,7 +122,8 @@ class Prompts:
     def _drawn(self, number: int) -> tuple[int, int]:
         place = number if self._unique else number % REQUESTS_APART
         draw = random.Random(f"{self._workload.seed} {place}")
-        return sample_tokens(self._workload.input_tokens, draw), sample_tokens(self._workload.output_tokens, draw)
+        wanted = self._workload
+        return sample_lengths(wanted.input_tokens, wanted.output_tokens, draw, paired=wanted.paired_lengths)
 
     def _recorded(self, number: int) -> tuple[DatasetTurn, ...]:
         """The conversation of a request: a level goes through the shuffled dataset from a place of its own."""

@@ -111,6 +111,14 @@ class SyntheticTexts:
         return pieces
 
 
+def sample_lengths(prompts: TokenCounts, answers: TokenCounts, draw: random.Random, *, paired: bool) -> tuple[int, int]:
+    """(prompt, answer): the same place in the values of both where they are `paired`, else each drawn by itself."""
+    if paired:
+        at = draw.randrange(len(prompts.values))
+        return prompts.values[at], answers.values[at]
+    return sample_tokens(prompts, draw), sample_tokens(answers, draw)
+
+
 def sample_tokens(counts: TokenCounts, draw: random.Random) -> int:
     """One token count from a distribution, rounded and cut to its bounds.
 

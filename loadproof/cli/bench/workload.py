@@ -85,6 +85,7 @@ def with_workload(workload: WorkloadSpec, options: WorkloadOptions, *, chat: boo
         if text is not None:
             make = partial(parse_tokens, f"--{side.replace('_', '-')}", text)
             changes[side] = attempts.attempt(make, getattr(workload, side))
+            changes["paired_lengths"] = False  # the profile's pairs are no more
     for name in (
         "shared_prefix_tokens", "unique_prompts", "turns", "think_time_s", "dataset", "tokenizer", "answer_length",
     ):  # fmt: skip

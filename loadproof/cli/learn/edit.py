@@ -20,7 +20,9 @@ def learned_edit(file: Path, learned: Learned) -> tuple[Edit, Profile]:
     load_profile(file)  # one that is refused as it stands is told of that first
     inherited = check_file(file, yaml_edit.remove_key(before, ("workload",)).encode("utf-8")).profile
     text = before
-    for side in _held_back(inherited, learned):
+    held_back = _held_back(inherited, learned)
+    learned = replace(learned, paired=learned.paired and not held_back)
+    for side in held_back:
         learned = replace(learned, **{side: replace(getattr(learned, side), distribution="lognormal", values=())})
     for keys, value in _values(learned).items():
         if value is not None:
@@ -79,6 +81,7 @@ def _values(learned: Learned) -> dict[Keys, Value]:
         else:
             values |= {("workload", side, name): value for name, value in _lengths(one)}
     values |= {("workload", "arrivals", name): value for name, value in arrivals.items()}
+    values["workload", "paired_lengths"] = True if learned.paired else None
     values["workload", "turns"] = learned.turns if learned.turns > 1 else None
     values["workload", "shared_prefix_tokens"] = learned.shared_prefix_tokens or None
     return {**values, ("workload", "name"): None}

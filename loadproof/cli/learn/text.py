@@ -71,6 +71,8 @@ def lines(said: Said) -> Iterator[str | Table]:
     of_a_turn = " a turn" if learned.turns > 1 else ""
     for name, lengths in ((f"Prompts{of_a_turn}", learned.input_tokens), ("Answers", learned.output_tokens)):
         yield f"{name:<10} {_words(lengths)}"
+    if learned.paired:
+        yield f"Together   the lengths of prompts and answers go together (rank correlation {learned.correlation:+.2f})"
     if learned.turns > 1:
         yield f"Turns      {learned.turns} a conversation"
     if learned.shared_prefix_tokens:
@@ -154,5 +156,5 @@ def _notes(said: Said) -> list[str]:
     ]
     return [
         *notes,
-        "think time and the shape of a day are not learned; prompts and answers are drawn independently",
+        "think time and the shape of a day are not learned",
     ]

@@ -11,6 +11,7 @@ from typing import Final
 from loadproof.catalog.bedrock import NO_PREFIX, bedrock_prefixes, split_profile_id
 from loadproof.profiles.checks.facts import most_tokens
 from loadproof.profiles.checks.rule import Found, Subject, rule
+from loadproof.profiles.conversation import first_turn_above, prompt_tokens
 from loadproof.profiles.on_bedrock import FEWEST_CONSUMERS, bedrock_consumers, bedrock_row, prefix_row
 
 _TABLE: Final = "loadproof/catalog/data/bedrock_models.csv"
@@ -117,7 +118,8 @@ def unknown_model(subject: Subject) -> Iterator[Found]:
 @rule(
     "LP296",
     "Longer than the model takes",
-    reason="Bedrock refuses a request whose prompt and answer do not fit the model's context.",
+    reason="Bedrock refuses a request whose prompt and answer do not fit the model's context; a turn of a conversation "
+    "is sent with all before it.",
     mend="Shorten the workload, or choose another model.",
     severity="warning",
 )
@@ -129,9 +131,15 @@ def longer_than_the_context(subject: Subject) -> Iterator[Found]:
     if written is not None and written > row.max_output_tokens:
         found = f"answers of {written} tokens, more than {row.model_id} writes"
         yield Found(("workload", "output_tokens"), found, f"write at most {row.max_output_tokens}")
-    if read is not None and written is not None and read + written > row.context_tokens:
-        found = f"{read} + {written} tokens exceed the context of {row.context_tokens} of {row.model_id}"
-        yield Found(("workload", "input_tokens"), found, "shorten it")
+    if read is None or written is None:
+        return
+    turns, context = profile.workload.turns, f"the context of {row.context_tokens} of {row.model_id}"
+    turn = first_turn_above(row.context_tokens, turns, read, written, with_answer=True)
+    if turn == 1:
+        yield Found(("workload", "input_tokens"), f"{read} + {written} tokens exceed {context}", "shorten it")
+    elif turn is not None:
+        found = f"turn {turn} of {turns}: {prompt_tokens(turn, read, written)} + {written} tokens exceed {context}"
+        yield Found(("workload", "turns"), found, f"at most {turn - 1}, or shorter turns")
 
 
 @rule(

@@ -148,6 +148,13 @@ def workload_parts(subject: Subject) -> Iterator[Found]:
     if workload.think_time_s and workload.turns == 1:
         found = "a think time goes between the turns of a conversation"
         yield Found(("workload", "think_time_s"), found, "write `turns: 2` or more, or delete it")
+    if workload.paired_lengths:
+        counts = [len(getattr(one, "values", ())) for one in (workload.input_tokens, workload.output_tokens)]
+        if not counts[0] or counts[0] != counts[1]:
+            found = (
+                f"lengths are paired value by value, and there are {counts[0]} of prompts and {counts[1]} of answers"
+            )
+            yield Found(("workload", "paired_lengths"), found, "give both as many empirical values, or delete it")
     if workload.dataset is not None and workload.shared_prefix_tokens:
         found = "a shared prefix goes with made prompts, not with a dataset"
         yield Found(("workload", "shared_prefix_tokens"), found, "delete one of them")

@@ -164,6 +164,11 @@ class Workload(Part):
     )
     input_tokens: PositiveInt | TokenDistribution = Field(default=_OF_ITS_NAME)
     output_tokens: PositiveInt | TokenDistribution = Field(default=_OF_ITS_NAME)
+    paired_lengths: bool = Field(
+        default=False,
+        description="of two empirical distributions: the first prompt goes with the first answer, and so on; otherwise "
+        "each length is drawn by itself",
+    )
     streaming: bool = True
     shared_prefix_tokens: Annotated[int, Field(ge=0)] = 0
     unique_prompts: bool | None = Field(
